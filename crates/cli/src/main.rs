@@ -1,0 +1,3 @@
+//! The command line: arguments to library calls, reports to the terminal, errors to exit codes.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Which block comes next: sequential, random, or a random order without repeats.

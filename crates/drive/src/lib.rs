@@ -1,0 +1,146 @@
+//! What takes requests, and what they are put through.
+//!
+//! A [`Drive`] is a simulated SSD ([`simulated`]) or a real one ([`real`]); an experiment is
+//! written once against the trait. A [`Phase`] is one workload in the vocabulary of fio. Time
+//! belongs to the drive: virtual for a model, monotonic for a real one.
+
+pub mod addresses;
+pub mod error;
+pub mod measure;
+pub mod phase;
+pub mod real;
+pub mod simulated;
+
+pub use error::{DriveError, ErrorKind};
+pub use measure::{Latencies, PhaseResult, ThroughputPoint};
+pub use phase::{Amount, Mix, Pattern, Phase, Rate, Region};
+
+use serde::{Deserialize, Serialize};
+use ssdlab_model::counters::{Counters, Wear};
+use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+
+/// What kind of drive answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DriveKind {
+    /// The model, in virtual time.
+    Simulated,
+    /// A file that the run creates.
+    File,
+    /// A file that the run creates in a directory the user named.
+    Directory,
+    /// A block device.
+    Device,
+}
+
+/// What a drive says of itself, for the report.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// What kind of drive this is.
+    pub kind: DriveKind,
+    /// How the user named it.
+    pub name: String,
+    /// Bytes that can be addressed.
+    pub capacity: ByteLength,
+    /// The smallest aligned request.
+    pub block_size: ByteLength,
+    /// How requests reach the drive: "virtual time", "O_DIRECT, io_uring", ...
+    pub engine: String,
+    /// What is not as one would expect: a fallback taken, a cache in the way. One sentence each.
+    pub caveats: Vec<String>,
+    /// Facts about the drive as name and value, in the order to show them.
+    pub facts: Vec<(String, String)>,
+}
+
+/// The inside of a drive; only a simulated one can show it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Inside {
+    /// What the drive has done since it was made.
+    pub counters: Counters,
+    /// How worn its flash is.
+    pub wear: Wear,
+}
+
+/// How far a phase has come. Drives report it several times a second at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Bytes transferred in this phase so far.
+    pub bytes_done: ByteLength,
+    /// Bytes the phase will transfer, where that is known beforehand.
+    pub bytes_total: Option<ByteLength>,
+    /// The drive's time since the phase (or the rest) began.
+    pub elapsed: Nanoseconds,
+    /// The drive's time the phase (or the rest) will take, where that is known beforehand.
+    pub time_total: Option<Nanoseconds>,
+}
+
+/// Watches a phase: shows progress, and may end it.
+pub trait Observer {
+    /// Called now and then while a phase or a rest runs. Returning [`Control::Cancel`] ends it
+    /// with [`ErrorKind::Cancelled`].
+    fn progress(&mut self, progress: &Progress) -> Control;
+}
+
+/// Whether a phase goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Control {
+    /// Go on.
+    Continue,
+    /// End now, clean up, keep what was measured.
+    Cancel,
+}
+
+/// An observer that looks away.
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn progress(&mut self, _: &Progress) -> Control {
+        Control::Continue
+    }
+}
+
+/// Something that takes requests.
+///
+/// Every method either does what it says or returns an error; a drive that cannot do a thing
+/// says so with [`ErrorKind::Unsupported`] and changes nothing.
+pub trait Drive {
+    /// What the drive says of itself. For a real drive this may gain caveats as it is used.
+    fn description(&self) -> Description;
+
+    /// Makes the first `length` bytes addressable: a real drive on a file creates it (after
+    /// checking free space), a model or a device only checks its capacity.
+    fn prepare(&mut self, length: ByteLength) -> Result<(), DriveError>;
+
+    /// Puts the drive through one workload and measures it.
+    fn run_phase(
+        &mut self,
+        phase: &Phase,
+        observer: &mut dyn Observer,
+    ) -> Result<PhaseResult, DriveError>;
+
+    /// Makes all acknowledged writes durable; returns how long that took.
+    fn flush(&mut self) -> Result<Nanoseconds, DriveError>;
+
+    /// Tells the drive that a region holds nothing any more; returns how long that took.
+    fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError>;
+
+    /// Leaves the drive alone for `duration` of its own time.
+    fn rest(
+        &mut self,
+        duration: Nanoseconds,
+        observer: &mut dyn Observer,
+    ) -> Result<(), DriveError>;
+
+    /// Makes the drive as new: everything trimmed and erased.
+    fn make_new(&mut self) -> Result<(), DriveError>;
+
+    /// The drive's own time.
+    fn now(&self) -> Instant;
+
+    /// The inside, where it can be seen.
+    fn inside(&self) -> Option<Inside>;
+
+    /// Removes whatever the run created (files); called at the end and after errors. Dropping a
+    /// drive does the same, silently.
+    fn clean_up(&mut self) -> Result<(), DriveError>;
+}

@@ -1,0 +1,204 @@
+//! What a phase measured: bytes, time, latencies, throughput per interval.
+
+use hdrhistogram::Histogram;
+use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+
+/// Latencies of the requests of one kind, to three significant digits, in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Latencies {
+    histogram: Histogram<u64>,
+    sum: u128,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Latencies {
+            histogram: Histogram::new(3).expect("three significant digits are allowed"),
+            sum: 0,
+        }
+    }
+}
+
+impl Latencies {
+    /// Counts one request that took `latency`.
+    pub fn record(&mut self, latency: Nanoseconds) {
+        self.histogram.saturating_record(latency.nanos());
+        self.sum += u128::from(latency.nanos());
+    }
+
+    /// Adds the requests of `other`.
+    pub fn merge(&mut self, other: &Latencies) {
+        self.histogram
+            .add(&other.histogram)
+            .expect("the histogram grows as needed");
+        self.sum += other.sum;
+    }
+
+    /// Requests counted.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Exact mean; `None` without a request.
+    pub fn mean(&self) -> Option<Nanoseconds> {
+        let count = u128::from(self.count());
+        (count > 0).then(|| Nanoseconds::new((self.sum / count) as u64))
+    }
+
+    /// The latency that `percent` of the requests did not exceed, or `None` where fewer than
+    /// 10 / (1 - p) requests were counted: such a figure cannot be defended.
+    pub fn percentile(&self, percent: f64) -> Option<Nanoseconds> {
+        let needed = 10.0 / (1.0 - percent / 100.0);
+        (self.count() as f64 >= needed)
+            .then(|| Nanoseconds::new(self.histogram.value_at_percentile(percent)))
+    }
+
+    /// The histogram itself, in nanoseconds.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.histogram
+    }
+}
+
+/// One point of a throughput series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ThroughputPoint {
+    /// End of the interval, since the phase began.
+    pub until: Nanoseconds,
+    /// Bytes whose requests ended within the interval.
+    pub bytes: ByteLength,
+    /// The interval's length; the last one of a phase may be shorter than the others.
+    pub length: Nanoseconds,
+}
+
+impl ThroughputPoint {
+    /// Throughput in MB/s (10^6 bytes a second).
+    pub fn mb_per_second(&self) -> f64 {
+        self.bytes.bytes() as f64 / 1e6 / self.length.seconds()
+    }
+}
+
+/// What one phase measured.
+#[derive(Clone, Debug)]
+pub struct PhaseResult {
+    /// When it began, in the drive's time.
+    pub started: Instant,
+    /// From the first request sent to the last one answered (and flushed, where asked for).
+    pub elapsed: Nanoseconds,
+    /// Requests answered.
+    pub requests: u64,
+    /// Bytes read.
+    pub bytes_read: ByteLength,
+    /// Bytes written.
+    pub bytes_written: ByteLength,
+    /// Latencies of the reads.
+    pub read_latencies: Latencies,
+    /// Latencies of the writes.
+    pub write_latencies: Latencies,
+    /// Throughput per interval, in order of time; empty where the phase asked for none.
+    pub throughput: Vec<ThroughputPoint>,
+}
+
+impl PhaseResult {
+    /// Bytes moved either way.
+    pub fn bytes(&self) -> ByteLength {
+        self.bytes_read + self.bytes_written
+    }
+
+    /// Mean throughput in MB/s (10^6 bytes a second).
+    pub fn mb_per_second(&self) -> f64 {
+        self.bytes().bytes() as f64 / 1e6 / self.elapsed.seconds()
+    }
+}
+
+/// Collects bytes into intervals as requests end.
+///
+/// Requests may end slightly out of order; each counts in the interval it ended in.
+#[derive(Clone, Debug)]
+pub struct ThroughputMeter {
+    interval: Nanoseconds,
+    bytes: Vec<u64>,
+}
+
+impl ThroughputMeter {
+    /// A meter with intervals of the given length; zero keeps no series.
+    pub fn new(interval: Nanoseconds) -> Self {
+        ThroughputMeter {
+            interval,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Counts `bytes` that arrived `at` after the phase began.
+    pub fn record(&mut self, at: Nanoseconds, bytes: ByteLength) {
+        if self.interval == Nanoseconds::ZERO {
+            return;
+        }
+        let index = (at.nanos() / self.interval.nanos()) as usize;
+        if index >= self.bytes.len() {
+            self.bytes.resize(index + 1, 0);
+        }
+        self.bytes[index] += bytes.bytes();
+    }
+
+    /// The series of a phase that took `elapsed`. The last interval is cut where the phase
+    /// ended; nothing is extrapolated.
+    pub fn finish(self, elapsed: Nanoseconds) -> Vec<ThroughputPoint> {
+        if self.interval == Nanoseconds::ZERO || elapsed == Nanoseconds::ZERO {
+            return Vec::new();
+        }
+        let count =
+            (elapsed.nanos().div_ceil(self.interval.nanos()) as usize).max(self.bytes.len());
+        (0..count)
+            .map(|index| {
+                let start = self.interval * index as u64;
+                let until = (start + self.interval).min(elapsed.max(start + Nanoseconds::new(1)));
+                ThroughputPoint {
+                    until,
+                    bytes: ByteLength::new(self.bytes.get(index).copied().unwrap_or(0)),
+                    length: until - start,
+                }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_without_the_samples_is_not_given() {
+        let mut latencies = Latencies::default();
+        for us in 1..=999 {
+            latencies.record(Nanoseconds::from_micros(us));
+        }
+        assert!(latencies.percentile(99.0).is_none());
+        latencies.record(Nanoseconds::from_micros(1000));
+        assert!(latencies.percentile(99.0).is_some());
+        assert!(latencies.percentile(99.9).is_none());
+    }
+
+    #[test]
+    fn the_mean_is_exact() {
+        let mut latencies = Latencies::default();
+        assert_eq!(latencies.mean(), None);
+        latencies.record(Nanoseconds::new(1_000_001));
+        latencies.record(Nanoseconds::new(3_000_001));
+        assert_eq!(latencies.mean(), Some(Nanoseconds::new(2_000_001)));
+    }
+
+    #[test]
+    fn the_series_adds_up_and_its_last_interval_is_cut() {
+        let mut meter = ThroughputMeter::new(Nanoseconds::from_secs(1));
+        meter.record(Nanoseconds::from_millis(500), ByteLength::new(10));
+        meter.record(Nanoseconds::from_millis(2_500), ByteLength::new(20));
+        let points = meter.finish(Nanoseconds::from_millis(2_750));
+        assert_eq!(points.len(), 3);
+        assert_eq!(points[1].bytes, ByteLength::ZERO);
+        assert_eq!(points[2].length, Nanoseconds::from_millis(750));
+        assert_eq!(
+            points.iter().map(|p| p.bytes).sum::<ByteLength>(),
+            ByteLength::new(30)
+        );
+    }
+}

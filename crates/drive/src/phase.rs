@@ -1,0 +1,172 @@
+//! One workload, in the vocabulary of fio: pattern, block size, depth, mix, region, amount, rate.
+
+use serde::{Deserialize, Serialize};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use crate::error::{DriveError, ErrorKind};
+
+/// In which order blocks are addressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// One after the other, starting over at the end of the region.
+    Sequential,
+    /// Uniformly at random, each block as often as chance has it.
+    Random,
+    /// In random order, no block twice before each was visited once (fio's random map).
+    RandomOnce,
+}
+
+/// Which share of the requests reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mix {
+    /// Reads per hundred requests: 0 only writes, 100 only reads.
+    pub read_percent: u8,
+}
+
+impl Mix {
+    /// Only reads.
+    pub const READ: Mix = Mix { read_percent: 100 };
+    /// Only writes.
+    pub const WRITE: Mix = Mix { read_percent: 0 };
+}
+
+/// A range of bytes of a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Region {
+    /// Where it starts.
+    pub offset: ByteLength,
+    /// How long it is.
+    pub length: ByteLength,
+}
+
+impl Region {
+    /// The first `length` bytes.
+    pub const fn first(length: ByteLength) -> Region {
+        Region {
+            offset: ByteLength::ZERO,
+            length,
+        }
+    }
+
+    /// The first byte behind it.
+    pub fn end(&self) -> ByteLength {
+        self.offset + self.length
+    }
+}
+
+/// When a phase is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amount {
+    /// After so many bytes, a whole number of blocks.
+    Bytes(ByteLength),
+    /// After so much of the drive's time.
+    Time(Nanoseconds),
+}
+
+/// A ceiling on how fast requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rate {
+    /// At most so many requests a second.
+    RequestsPerSecond(f64),
+    /// At most so many bytes a second.
+    BytesPerSecond(f64),
+}
+
+/// One workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// What the phase is called in progress lines and errors, such as "fill".
+    pub name: String,
+    /// The order of the blocks.
+    pub pattern: Pattern,
+    /// Bytes per request.
+    pub block_size: ByteLength,
+    /// Requests in flight at a time.
+    pub depth: u32,
+    /// The share of reads.
+    pub mix: Mix,
+    /// Where on the drive.
+    pub region: Region,
+    /// When it is over.
+    pub amount: Amount,
+    /// How fast at most; `None` for as fast as the drive answers.
+    pub rate: Option<Rate>,
+    /// Seed of the addresses and of the data written.
+    pub seed: u64,
+    /// Whether to flush at the end, inside the measured time of the phase (fio's `end_fsync`).
+    pub flush_at_end: bool,
+    /// Length of one interval of the throughput series; zero for no series.
+    pub interval: Nanoseconds,
+}
+
+impl Phase {
+    /// Number of blocks in the region.
+    pub fn blocks(&self) -> u64 {
+        self.region.length.whole(self.block_size)
+    }
+
+    /// Bytes the phase transfers, where that is known beforehand.
+    pub fn bytes_total(&self) -> Option<ByteLength> {
+        match self.amount {
+            Amount::Bytes(bytes) => Some(bytes),
+            Amount::Time(_) => None,
+        }
+    }
+
+    /// Checks that the phase makes sense on a drive of `capacity` whose requests are multiples
+    /// of `alignment`. Everything that runs phases calls this first.
+    pub fn validate(&self, capacity: ByteLength, alignment: ByteLength) -> Result<(), DriveError> {
+        let wrong = |what: String| {
+            Err(DriveError::new(
+                ErrorKind::Usage,
+                format!("phase '{}': {what}", self.name),
+            ))
+        };
+        if self.block_size == ByteLength::ZERO || !self.block_size.is_multiple_of(alignment) {
+            return wrong(format!(
+                "block size {} is not a multiple of {alignment}",
+                self.block_size
+            ));
+        }
+        if !self.region.offset.is_multiple_of(alignment) {
+            return wrong(format!(
+                "region starts at {}, not a multiple of {alignment}",
+                self.region.offset
+            ));
+        }
+        if self.blocks() == 0 {
+            return wrong(format!(
+                "the region is smaller than one block of {}",
+                self.block_size
+            ));
+        }
+        if self.region.end() > capacity {
+            return wrong(format!(
+                "region ends at {}, behind the drive's end at {capacity}",
+                self.region.end()
+            ));
+        }
+        if self.depth == 0 || self.depth > 4096 {
+            return wrong(format!("depth {} is not within 1..4096", self.depth));
+        }
+        if self.mix.read_percent > 100 {
+            return wrong(format!("{} percent reads", self.mix.read_percent));
+        }
+        if let Amount::Bytes(bytes) = self.amount
+            && !bytes.is_multiple_of(self.block_size)
+        {
+            return wrong(format!("amount {bytes} is not a whole number of blocks"));
+        }
+        match self.rate {
+            Some(Rate::RequestsPerSecond(rate) | Rate::BytesPerSecond(rate))
+                if !(rate.is_finite() && rate > 0.0) =>
+            {
+                wrong(format!("rate {rate} is not a positive number"))
+            }
+            _ => Ok(()),
+        }
+    }
+}

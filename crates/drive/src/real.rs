@@ -1,0 +1,1 @@
+//! A real drive: a file, or a file in a directory.

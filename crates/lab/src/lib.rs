@@ -1,0 +1,6 @@
+//! Experiments, what they may conclude, the run store, and the reports.
+//!
+//! An experiment is written once against [`ssdlab_drive::Drive`]; it fills a
+//! [`report::Report`], which every output (terminal, JSON, HTML, store) reads.
+
+pub mod report;

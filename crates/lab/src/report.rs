@@ -1,0 +1,264 @@
+//! The report: what a run leaves behind, and the one contract that everything else reads.
+//!
+//! The JSON form is `ssdlab.report/1`; its schema is generated from these types and committed at
+//! `docs/report.schema.json`, and a test fails when the two differ.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The version of the report's JSON form.
+pub const SCHEMA: &str = "ssdlab.report/1";
+
+/// What one run found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Report {
+    /// Always `ssdlab.report/1`.
+    pub schema: String,
+    /// The experiment's name, such as `fragmentation`.
+    pub experiment: String,
+    /// What was measured.
+    pub target: Target,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// The parameters the protocol ran with, in the order to show them.
+    pub parameters: Vec<Parameter>,
+    /// Whether the protocol was shortened, so that figures are not comparable with published
+    /// ones.
+    pub shortened: bool,
+    /// Whether the run was ended before the protocol was through; what was measured is here.
+    pub interrupted: bool,
+    /// The machine it ran on.
+    pub host: Host,
+    /// When it started, RFC 3339, UTC.
+    pub started: String,
+    /// The tables, most important first.
+    pub tables: Vec<Table>,
+    /// Curves.
+    pub series: Vec<Series>,
+    /// Latency histograms.
+    pub histograms: Vec<LatencyHistogram>,
+    /// Sentences the report stands behind, most important first.
+    pub findings: Vec<Finding>,
+    /// What the inside of a simulated drive counted over the whole run; absent for a real one.
+    pub counters: Option<ReportCounters>,
+    /// What the run cost.
+    pub cost: Cost,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Target {
+    /// `simulated`, `file`, `directory` or `device`.
+    pub kind: TargetKind,
+    /// How the user named it.
+    pub name: String,
+    /// Bytes that can be addressed.
+    pub capacity_bytes: u64,
+    /// How requests reached it.
+    pub engine: String,
+    /// What is not as one would expect, a sentence each.
+    pub caveats: Vec<String>,
+    /// Facts about the drive, in the order to show them.
+    pub facts: Vec<Fact>,
+}
+
+/// What kind of drive was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetKind {
+    /// The model, in virtual time.
+    Simulated,
+    /// A file.
+    File,
+    /// A file made in a directory.
+    Directory,
+    /// A block device.
+    Device,
+}
+
+/// A fact about a drive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fact {
+    /// What it is about.
+    pub name: String,
+    /// What it is, with its unit.
+    pub value: String,
+}
+
+/// A parameter of the protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Parameter {
+    /// Its name, as given to `--set`.
+    pub name: String,
+    /// Its value, as it would be given to `--set`.
+    pub value: String,
+    /// Whether it differs from the full protocol.
+    pub changed: bool,
+}
+
+/// The machine a run was made on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Host {
+    /// Operating system and version.
+    pub system: String,
+    /// Processor architecture.
+    pub architecture: String,
+    /// Processors available to the run.
+    pub processors: u32,
+    /// Version of ssdlab.
+    pub ssdlab: String,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Table {
+    /// Its name, such as `reads`.
+    pub name: String,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// Its rows, each with a cell per column, in the columns' order.
+    pub rows: Vec<Vec<Cell>>,
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Column {
+    /// Its name, such as `best_seconds`.
+    pub name: String,
+    /// The unit of its numbers; empty where there is none.
+    pub unit: String,
+}
+
+/// A cell: numbers are numbers, yes and no are booleans, what was not measured is null.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Cell {
+    /// Not measured, or not defensible.
+    Null,
+    /// Yes or no.
+    Boolean(bool),
+    /// A whole number.
+    Integer(u64),
+    /// Any other number.
+    Number(f64),
+    /// Words.
+    Text(String),
+}
+
+/// A curve.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Series {
+    /// Its name, such as `read_throughput`.
+    pub name: String,
+    /// Unit of `x`.
+    pub unit_x: String,
+    /// Unit of `y`.
+    pub unit_y: String,
+    /// Where the points lie; as long as `y`.
+    pub x: Vec<f64>,
+    /// What was measured there.
+    pub y: Vec<f64>,
+}
+
+/// Latencies of one kind of request in one part of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LatencyHistogram {
+    /// Its name, such as `read_after_4000_mib`.
+    pub name: String,
+    /// Requests counted.
+    pub count: u64,
+    /// Mean, in microseconds.
+    pub mean_us: f64,
+    /// Percentiles that the number of samples supports.
+    pub percentiles: Vec<Percentile>,
+    /// Upper edge of each filled bucket, in microseconds, rising.
+    pub bucket_us: Vec<f64>,
+    /// Requests in each of those buckets.
+    pub bucket_count: Vec<u64>,
+}
+
+/// One percentile of a latency histogram.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Percentile {
+    /// Which, such as 99.9.
+    pub percent: f64,
+    /// Its value, in microseconds.
+    pub us: f64,
+}
+
+/// How much a finding matters.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// Good to know.
+    Info,
+    /// Worth a look.
+    Notice,
+    /// Likely to hurt.
+    Warning,
+    /// Hurts.
+    Problem,
+}
+
+/// A sentence the report stands behind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Finding {
+    /// How much it matters.
+    pub level: Level,
+    /// A stable name for scripts, such as `reads-slower`.
+    pub code: String,
+    /// The sentence.
+    pub text: String,
+}
+
+/// What the inside of a simulated drive counted over the whole run. Units are mapping units.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportCounters {
+    /// Units the host wrote.
+    pub host_writes: u64,
+    /// Units the host read.
+    pub host_reads: u64,
+    /// Units programmed, for the host, for collection or as padding.
+    pub flash_writes: u64,
+    /// `flash_writes` / `host_writes`; null before the first write.
+    pub write_amplification: Option<f64>,
+    /// Units that collection moved.
+    pub collection_writes: u64,
+    /// Units programmed empty to complete a program unit.
+    pub padding_writes: u64,
+    /// Flash pages read for the host.
+    pub flash_page_reads: u64,
+    /// Flash pages read by collection.
+    pub collection_page_reads: u64,
+    /// Collection units erased.
+    pub erases: u64,
+    /// Erases of the least worn collection unit.
+    pub erases_min: u32,
+    /// Mean number of erases of a collection unit.
+    pub erases_mean: f64,
+    /// Erases of the most worn collection unit.
+    pub erases_max: u32,
+    /// Units the host trimmed.
+    pub trims: u64,
+    /// Flush commands.
+    pub flushes: u64,
+}
+
+/// What a run cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cost {
+    /// Time by the wall clock.
+    pub wall_seconds: f64,
+    /// Processor time of this process.
+    pub cpu_seconds: f64,
+    /// Virtual time that passed; null for a real drive.
+    pub simulated_seconds: Option<f64>,
+    /// Requests sent.
+    pub requests: u64,
+    /// Mapping units (4 KiB blocks on a real drive) read or written by those requests.
+    pub units: u64,
+    /// Largest resident memory of the process, in bytes.
+    pub peak_rss_bytes: u64,
+}

@@ -1,0 +1,1 @@
+//! Closed forms for write amplification.
