@@ -1,1 +1,396 @@
 //! Which block comes next: sequential, random, or a random order without repeats.
+//!
+//! The generator is PCG (MCG 128, XSL-RR output, "pcg64_mcg" in the literature), seeded with
+//! SplitMix64: both are named, portable algorithms, so a seed printed in a report gives the same
+//! requests on any machine and with any version of the crates used.
+
+use rand::Rng;
+use rand_pcg::Mcg128Xsl64;
+
+use crate::phase::{Mix, Pattern, Phase};
+
+/// One request of a phase, without its timing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRequest {
+    /// The block within the phase's region, counted in blocks of the phase's size.
+    pub block: u64,
+    /// Whether the block is read; otherwise it is written.
+    pub read: bool,
+}
+
+/// The requests of a phase, one after the other, without end.
+///
+/// They follow from the phase alone: the same phase gives the same requests. Where the order is
+/// random, the blocks do not depend on the share of reads.
+#[derive(Clone, Debug)]
+pub struct Addresses {
+    blocks: u64,
+    order: Order,
+    reads: ReadShare,
+    generator: Mcg128Xsl64,
+}
+
+#[derive(Clone, Debug)]
+enum Order {
+    Sequential { next: u64 },
+    Random,
+    Once(Passes),
+}
+
+impl Addresses {
+    /// The requests of `phase`.
+    ///
+    /// # Panics
+    /// When the region holds no block, or more than 2^62; [`Phase::validate`] refuses the first
+    /// and no drive has the second.
+    pub fn new(phase: &Phase) -> Self {
+        let blocks = phase.blocks();
+        assert!((1..=1 << 62).contains(&blocks), "a phase over {blocks} blocks");
+        let mut seeds = SplitMix64(phase.seed);
+        // The generator's state has to be odd; `new` sees to it.
+        let state = u128::from(seeds.next()) << 64 | u128::from(seeds.next());
+        let order = match phase.pattern {
+            Pattern::Sequential => Order::Sequential { next: 0 },
+            Pattern::Random => Order::Random,
+            Pattern::RandomOnce => Order::Once(Passes::new(blocks, seeds)),
+        };
+        Addresses {
+            blocks,
+            order,
+            reads: ReadShare::new(phase.mix),
+            generator: Mcg128Xsl64::new(state),
+        }
+    }
+
+    /// The next request.
+    #[inline]
+    pub fn next_request(&mut self) -> BlockRequest {
+        let block = match &mut self.order {
+            Order::Sequential { next } => {
+                let block = *next;
+                *next = if block + 1 == self.blocks { 0 } else { block + 1 };
+                block
+            }
+            Order::Random => {
+                // One draw is both: the high half of the product picks the block, the low half
+                // is the place within that block's share of the range, just as uniform.
+                let product = u128::from(self.generator.next_u64()) * u128::from(self.blocks);
+                return BlockRequest {
+                    block: (product >> 64) as u64,
+                    read: self.reads.decide(|| product as u64),
+                };
+            }
+            Order::Once(passes) => passes.next(),
+        };
+        BlockRequest { block, read: self.reads.decide(|| self.generator.next_u64()) }
+    }
+}
+
+/// The share of reads as a threshold, so that deciding needs no division.
+#[derive(Clone, Copy, Debug)]
+enum ReadShare {
+    None,
+    All,
+    Below(u64),
+}
+
+impl ReadShare {
+    fn new(mix: Mix) -> Self {
+        match mix.read_percent {
+            0 => ReadShare::None,
+            percent @ 1..=99 => ReadShare::Below(((u128::from(percent) << 64) / 100) as u64),
+            _ => ReadShare::All,
+        }
+    }
+
+    /// Whether to read; draws only where chance has a say.
+    #[inline]
+    fn decide(self, draw: impl FnOnce() -> u64) -> bool {
+        match self {
+            ReadShare::None => false,
+            ReadShare::All => true,
+            ReadShare::Below(threshold) => draw() < threshold,
+        }
+    }
+}
+
+/// Passes over all blocks, each in another random order.
+#[derive(Clone, Debug)]
+struct Passes {
+    seeds: SplitMix64,
+    permutation: Permutation,
+    left: u64,
+    right: u64,
+}
+
+impl Passes {
+    fn new(blocks: u64, mut seeds: SplitMix64) -> Self {
+        Passes { permutation: Permutation::new(blocks, &mut seeds), seeds, left: 0, right: 0 }
+    }
+
+    #[inline]
+    fn next(&mut self) -> u64 {
+        loop {
+            if self.left == self.permutation.lefts {
+                self.start_over();
+            }
+            let (left, right) = (self.left, self.right);
+            self.right += 1;
+            if self.right == self.permutation.rights {
+                self.right = 0;
+                self.left += 1;
+            }
+            // The grid is a little larger than the blocks. Leaving out the places whose image
+            // lies behind the last block keeps the rest a permutation of the blocks, in the
+            // order of the places, without walking the cycle.
+            let block = self.permutation.image(left, right);
+            if block < self.permutation.blocks {
+                return block;
+            }
+        }
+    }
+
+    #[cold]
+    fn start_over(&mut self) {
+        self.permutation = Permutation::new(self.permutation.blocks, &mut self.seeds);
+        (self.left, self.right) = (0, 0);
+    }
+}
+
+/// Rounds of the network. After four, blocks one row apart are still seen to belong together.
+const ROUNDS: usize = 6;
+
+/// A seeded permutation in constant memory: a Feistel network over a grid that is nearly square
+/// and holds all blocks (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+///
+/// A grid instead of a power of two, because it exceeds the number of blocks by at most one row,
+/// so that almost no step is lost; and the two coordinates are counted up, so that none is
+/// divided out.
+#[derive(Clone, Debug)]
+struct Permutation {
+    blocks: u64,
+    lefts: u64,
+    rights: u64,
+    keys: [(u64, u64); ROUNDS],
+}
+
+impl Permutation {
+    fn new(blocks: u64, seeds: &mut SplitMix64) -> Self {
+        let root = blocks.isqrt();
+        let lefts = if root * root == blocks { root } else { root + 1 };
+        Permutation {
+            blocks,
+            lefts,
+            rights: blocks.div_ceil(lefts),
+            // Odd multipliers lose nothing of what they multiply.
+            keys: std::array::from_fn(|_| (seeds.next(), seeds.next() | 1)),
+        }
+    }
+
+    /// Where the network sends a place of the grid: below `lefts * rights`.
+    #[inline]
+    fn image(&self, mut left: u64, mut right: u64) -> u64 {
+        for pair in self.keys.chunks_exact(2) {
+            left = add_below(left, scaled_hash(right, pair[0], self.lefts), self.lefts);
+            right = add_below(right, scaled_hash(left, pair[1], self.rights), self.rights);
+        }
+        left * self.rights + right
+    }
+}
+
+/// A hash of `value` below `bound`. The shift between the two multiplications makes it
+/// non-linear; without it all rounds together are little more than one multiplication, and the
+/// order shows it.
+#[inline]
+fn scaled_hash(value: u64, key: (u64, u64), bound: u64) -> u64 {
+    let mut mixed = (value ^ key.0).wrapping_mul(key.1);
+    mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((u128::from(mixed) * u128::from(bound)) >> 64) as u64
+}
+
+/// `a + b` modulo `bound`, both below it.
+#[inline]
+fn add_below(a: u64, b: u64, bound: u64) -> u64 {
+    let sum = a + b;
+    if sum >= bound { sum - bound } else { sum }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): seeds from a seed.
+#[derive(Clone, Debug)]
+pub(crate) struct SplitMix64(pub(crate) u64);
+
+impl SplitMix64 {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+    use super::*;
+    use crate::phase::{Amount, Region};
+
+    fn phase(pattern: Pattern, blocks: u64, read_percent: u8, seed: u64) -> Phase {
+        let block_size = ByteLength::new(4096);
+        Phase {
+            name: "test".into(),
+            pattern,
+            block_size,
+            depth: 1,
+            mix: Mix { read_percent },
+            region: Region::first(block_size * blocks),
+            amount: Amount::Bytes(block_size),
+            rate: None,
+            seed,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    fn blocks_of(phase: &Phase, count: u64) -> Vec<u64> {
+        let mut addresses = Addresses::new(phase);
+        (0..count).map(|_| addresses.next_request().block).collect()
+    }
+
+    /// How far `counts` are from even, in standard deviations of the chi-square distribution.
+    fn unevenness(counts: &[u64]) -> f64 {
+        let expected = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
+        let squares = |&count: &u64| (count as f64 - expected).powi(2) / expected;
+        let chi_square: f64 = counts.iter().map(squares).sum();
+        let freedom = counts.len() as f64 - 1.0;
+        (chi_square - freedom) / (2.0 * freedom).sqrt()
+    }
+
+    #[test]
+    fn sequential_starts_over_at_the_end_of_the_region() {
+        assert_eq!(blocks_of(&phase(Pattern::Sequential, 3, 100, 1), 7), [0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn splitmix_is_the_published_one() {
+        // The first outputs for seed 1234567, as in the reference implementation.
+        let mut seeds = SplitMix64(1_234_567);
+        assert_eq!(seeds.next(), 6_457_827_717_110_365_317);
+        assert_eq!(seeds.next(), 3_203_168_211_198_807_973);
+    }
+
+    #[test]
+    fn the_sequences_never_change_between_versions() {
+        // Reports name a seed; these are what seed 42 has meant since the first release.
+        assert_first_blocks(Pattern::Random, [514_381, 13_923, 570_162, 704_452, 379_923]);
+        assert_first_blocks(Pattern::RandomOnce, [899_062, 3_570, 768_658, 574_347, 153_906]);
+    }
+
+    fn assert_first_blocks(pattern: Pattern, expected: [u64; 5]) {
+        assert_eq!(blocks_of(&phase(pattern, 1_000_003, 50, 42), 5), expected, "{pattern:?}");
+    }
+
+    #[test]
+    fn random_blocks_are_uniform() {
+        let mut counts = vec![0; 1000];
+        for block in blocks_of(&phase(Pattern::Random, 1000, 0, 7), 1_000_000) {
+            counts[block as usize] += 1;
+        }
+        assert!(unevenness(&counts).abs() < 5.0, "{}", unevenness(&counts));
+    }
+
+    #[test]
+    fn an_order_without_repeats_has_no_structure_between_neighbours() {
+        // Where a block lies against the one before it: (this - last) modulo blocks, in bins.
+        // A linear generator fails this by a thousand deviations.
+        for blocks in [100_003_u64, 1 << 20] {
+            let visited = blocks_of(&phase(Pattern::RandomOnce, blocks, 0, 11), blocks);
+            for distance in [1, 2, 317, 1024] {
+                let mut counts = vec![0; 256];
+                for pair in visited.windows(distance + 1) {
+                    let step = (pair[distance] + blocks - pair[0]) % blocks;
+                    counts[(step * 256 / blocks) as usize] += 1;
+                }
+                let deviations = unevenness(&counts);
+                assert!(deviations.abs() < 6.0, "{blocks} at {distance}: {deviations}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_prefix_of_an_order_without_repeats_is_spread_evenly() {
+        let blocks = 1 << 20;
+        let visited = blocks_of(&phase(Pattern::RandomOnce, blocks, 0, 3), blocks / 20);
+        let mut counts = vec![0; 512];
+        for block in visited {
+            counts[(block * 512 / blocks) as usize] += 1;
+        }
+        assert!(unevenness(&counts).abs() < 5.0, "{}", unevenness(&counts));
+    }
+
+    #[test]
+    fn the_second_pass_has_another_order() {
+        let visited = blocks_of(&phase(Pattern::RandomOnce, 1000, 0, 5), 2000);
+        let (first, second) = visited.split_at(1000);
+        let same = first.iter().zip(second).filter(|(a, b)| a == b).count();
+        assert!(same < 10, "{same} of 1000 blocks in the same place");
+    }
+
+    #[test]
+    fn the_mix_has_its_share_in_every_pattern() {
+        for pattern in [Pattern::Sequential, Pattern::Random, Pattern::RandomOnce] {
+            for percent in [0, 1, 30, 50, 99, 100] {
+                let mut addresses = Addresses::new(&phase(pattern, 777, percent, 9));
+                let reads = (0..100_000).filter(|_| addresses.next_request().read).count() as f64;
+                let expected = f64::from(percent) * 1000.0;
+                let share = f64::from(percent) / 100.0;
+                let deviation = (100_000.0 * share * (1.0 - share)).sqrt();
+                assert!(
+                    (reads - expected).abs() <= 5.0 * deviation,
+                    "{pattern:?}, {percent} %: {reads} reads"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_mix_does_not_move_the_blocks() {
+        for pattern in [Pattern::Random, Pattern::RandomOnce] {
+            let writes = blocks_of(&phase(pattern, 500, 0, 21), 1500);
+            assert_eq!(writes, blocks_of(&phase(pattern, 500, 70, 21), 1500));
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a phase over 0 blocks")]
+    fn a_region_without_a_block_is_a_mistake_of_the_caller() {
+        Addresses::new(&phase(Pattern::Random, 0, 0, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn a_pass_visits_each_block_exactly_once(blocks in 1_u64..5000, seed: u64) {
+            let visited = blocks_of(&phase(Pattern::RandomOnce, blocks, 0, seed), 2 * blocks);
+            for pass in visited.chunks(blocks as usize) {
+                let mut sorted = pass.to_vec();
+                sorted.sort_unstable();
+                prop_assert!(sorted.into_iter().eq(0..blocks));
+            }
+        }
+
+        #[test]
+        fn the_same_phase_gives_the_same_requests(blocks in 1_u64..1 << 40, seed: u64) {
+            for pattern in [Pattern::Random, Pattern::RandomOnce] {
+                let one = blocks_of(&phase(pattern, blocks, 50, seed), 50);
+                prop_assert!(one.iter().all(|&block| block < blocks));
+                prop_assert_eq!(&one, &blocks_of(&phase(pattern, blocks, 50, seed), 50));
+                if blocks > 1000 {
+                    let other = phase(pattern, blocks, 50, seed ^ 1);
+                    prop_assert_ne!(&one, &blocks_of(&other, 50));
+                }
+            }
+        }
+    }
+}

@@ -32,11 +32,7 @@ pub struct DriveError {
 impl DriveError {
     /// A failure of `kind`; `message` says what was being done, to what, and the way out.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        DriveError {
-            kind,
-            message: message.into(),
-            source: None,
-        }
+        DriveError { kind, message: message.into(), source: None }
     }
 
     /// The same, with what caused it. The message must not repeat the source's text.
@@ -45,11 +41,7 @@ impl DriveError {
         message: impl Into<String>,
         source: impl Into<Box<dyn Error + Send + Sync + 'static>>,
     ) -> Self {
-        DriveError {
-            kind,
-            message: message.into(),
-            source: Some(source.into()),
-        }
+        DriveError { kind, message: message.into(), source: Some(source.into()) }
     }
 
     /// The failure that an observer's cancelling makes.
@@ -71,8 +63,6 @@ impl fmt::Display for DriveError {
 
 impl Error for DriveError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source
-            .as_deref()
-            .map(|source| source as &(dyn Error + 'static))
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
     }
 }

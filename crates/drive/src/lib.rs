@@ -5,8 +5,10 @@
 //! belongs to the drive: virtual for a model, monotonic for a real one.
 
 pub mod addresses;
+pub mod data;
 pub mod error;
 pub mod measure;
+pub mod memory;
 pub mod phase;
 pub mod real;
 pub mod simulated;

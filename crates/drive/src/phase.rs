@@ -43,10 +43,7 @@ pub struct Region {
 impl Region {
     /// The first `length` bytes.
     pub const fn first(length: ByteLength) -> Region {
-        Region {
-            offset: ByteLength::ZERO,
-            length,
-        }
+        Region { offset: ByteLength::ZERO, length }
     }
 
     /// The first byte behind it.
@@ -120,10 +117,7 @@ impl Phase {
     /// of `alignment`. Everything that runs phases calls this first.
     pub fn validate(&self, capacity: ByteLength, alignment: ByteLength) -> Result<(), DriveError> {
         let wrong = |what: String| {
-            Err(DriveError::new(
-                ErrorKind::Usage,
-                format!("phase '{}': {what}", self.name),
-            ))
+            Err(DriveError::new(ErrorKind::Usage, format!("phase '{}': {what}", self.name)))
         };
         if self.block_size == ByteLength::ZERO || !self.block_size.is_multiple_of(alignment) {
             return wrong(format!(
@@ -138,10 +132,7 @@ impl Phase {
             ));
         }
         if self.blocks() == 0 {
-            return wrong(format!(
-                "the region is smaller than one block of {}",
-                self.block_size
-            ));
+            return wrong(format!("the region is smaller than one block of {}", self.block_size));
         }
         if self.region.end() > capacity {
             return wrong(format!(

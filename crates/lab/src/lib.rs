@@ -3,4 +3,7 @@
 //! An experiment is written once against [`ssdlab_drive::Drive`]; it fills a
 //! [`report::Report`], which every output (terminal, JSON, HTML, store) reads.
 
+pub mod compare;
+pub mod output;
 pub mod report;
+pub mod store;

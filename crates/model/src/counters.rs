@@ -58,8 +58,7 @@ impl Counters {
     /// When `earlier` counts more than `self` does: it is not an earlier state.
     pub fn since(&self, earlier: &Counters) -> Counters {
         let minus = |now: u64, then: u64| {
-            now.checked_sub(then)
-                .expect("counters are compared with an earlier state")
+            now.checked_sub(then).expect("counters are compared with an earlier state")
         };
         Counters {
             requests: minus(self.requests, earlier.requests),

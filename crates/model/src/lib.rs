@@ -6,6 +6,25 @@
 //!
 //! One mechanism is one file; `docs/MODEL.md` gives the rule of each with its source.
 
+mod buffer;
+pub mod collection;
 pub mod counters;
+mod flash;
+pub mod geometry;
+mod idle;
+pub mod mapping;
+pub mod media;
+mod prefetch;
+mod read;
+pub mod read_ahead;
+mod resources;
+pub mod ssd;
+mod stream;
 pub mod theory;
+pub mod timing;
 pub mod units;
+mod victim;
+mod write;
+
+pub use resources::Span;
+pub use ssd::{Configuration, Ssd};

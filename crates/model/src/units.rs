@@ -275,10 +275,7 @@ impl Instant {
     /// # Panics
     /// When `earlier` is later than this instant: time that runs backwards is a wrong number.
     pub fn since(self, earlier: Instant) -> Nanoseconds {
-        assert!(
-            self.0 >= earlier.0,
-            "an instant lies before the one it is measured from"
-        );
+        assert!(self.0 >= earlier.0, "an instant lies before the one it is measured from");
         Nanoseconds(self.0 - earlier.0)
     }
 }

@@ -1,0 +1,234 @@
+//! What writes carry: data that no drive can compress or find twice, made faster than any drive
+//! takes it.
+//!
+//! Controllers that compress or deduplicate answer easy data without touching flash, and file
+//! systems do it above them. So each sector of 512 bytes is a piece of a pool of random bytes,
+//! every word of it combined with a key that belongs to this sector of this write alone: no two
+//! sectors are alike, and none holds a repetition. It costs one pass over memory.
+//!
+//! A sector names itself: its first word follows from the seed and the place on the drive, its
+//! second one hides the write's sequence number. So what is read back can be checked without
+//! remembering what was written, see [`BlockData::verify`].
+
+use ssdlab_model::units::ByteLength;
+use thiserror::Error;
+
+use crate::addresses::SplitMix64;
+
+/// Bytes that are unique by themselves: the smallest block of any drive.
+pub const SECTOR: ByteLength = ByteLength::new(512);
+
+const SECTOR_BYTES: usize = SECTOR.bytes() as usize;
+const SECTOR_WORDS: usize = SECTOR_BYTES / 8;
+
+/// Words of the pool; it stays in the processor's first or second cache.
+const POOL_WORDS: usize = 4096;
+
+/// Makes and checks the data of writes with one seed.
+#[derive(Clone, Debug)]
+pub struct BlockData {
+    seed: u64,
+    pool: Vec<u64>,
+}
+
+/// The first sector that does not hold what was written there.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Mismatch {
+    /// The sector was never written with this seed, or holds what belongs elsewhere.
+    #[error("the sector at byte {} was not written with this seed at this place", .offset.bytes())]
+    Foreign {
+        /// Where the sector lies.
+        offset: ByteLength,
+    },
+    /// The sector begins as it should, and differs later on.
+    #[error(
+        "the sector at byte {} (write number {sequence}) is damaged from its byte {at} on",
+        .offset.bytes()
+    )]
+    Damaged {
+        /// Where the sector lies.
+        offset: ByteLength,
+        /// The number of the write it claims to come from.
+        sequence: u64,
+        /// The first wrong byte, rounded down to a multiple of eight.
+        at: usize,
+    },
+}
+
+impl BlockData {
+    /// The data that belongs to `seed`.
+    pub fn new(seed: u64) -> Self {
+        // Not the words that addresses with the same seed are drawn from.
+        let mut words = SplitMix64(mixed(seed ^ 0x6461_7461));
+        BlockData {
+            seed: words.next(),
+            pool: (0..POOL_WORDS + SECTOR_WORDS).map(|_| words.next()).collect(),
+        }
+    }
+
+    /// Fills `buffer` with what the write number `sequence` puts at `offset` of the drive.
+    ///
+    /// # Panics
+    /// When the buffer or the offset is not a whole number of sectors.
+    pub fn fill(&self, buffer: &mut [u8], offset: ByteLength, sequence: u64) {
+        assert!(
+            buffer.len().is_multiple_of(SECTOR_BYTES) && offset.is_multiple_of(SECTOR),
+            "a write of {} bytes at byte {}",
+            buffer.len(),
+            offset.bytes()
+        );
+        let mut place = offset.bytes();
+        for sector in buffer.chunks_exact_mut(SECTOR_BYTES) {
+            let (label, key) = self.label_and_key(place, sequence);
+            let (words, _) = sector.as_chunks_mut::<8>();
+            for (word, random) in words.iter_mut().zip(self.piece(key)) {
+                *word = (random ^ key).to_le_bytes();
+            }
+            words[0] = label.to_le_bytes();
+            words[1] = (sequence ^ mixed(label)).to_le_bytes();
+            place += SECTOR.bytes();
+        }
+    }
+
+    /// Checks that `buffer`, read at `offset`, is what was written there with this seed, and
+    /// returns the lowest and the highest sequence number found in it.
+    ///
+    /// # Panics
+    /// When the buffer is empty, or it or the offset is not a whole number of sectors.
+    pub fn verify(&self, buffer: &[u8], offset: ByteLength) -> Result<(u64, u64), Mismatch> {
+        assert!(
+            !buffer.is_empty()
+                && buffer.len().is_multiple_of(SECTOR_BYTES)
+                && offset.is_multiple_of(SECTOR),
+            "a check of {} bytes at byte {}",
+            buffer.len(),
+            offset.bytes()
+        );
+        let (mut lowest, mut highest) = (u64::MAX, 0);
+        let mut place = offset;
+        for sector in buffer.chunks_exact(SECTOR_BYTES) {
+            let sequence = self.verify_sector(sector, place)?;
+            lowest = lowest.min(sequence);
+            highest = highest.max(sequence);
+            place += SECTOR;
+        }
+        Ok((lowest, highest))
+    }
+
+    fn verify_sector(&self, sector: &[u8], offset: ByteLength) -> Result<u64, Mismatch> {
+        let (words, _) = sector.as_chunks::<8>();
+        let label = u64::from_le_bytes(words[0]);
+        let sequence = u64::from_le_bytes(words[1]) ^ mixed(label);
+        let (expected_label, key) = self.label_and_key(offset.bytes(), sequence);
+        if label != expected_label {
+            return Err(Mismatch::Foreign { offset });
+        }
+        let differs = |(_, (word, random)): &(usize, (&[u8; 8], &u64))| {
+            u64::from_le_bytes(**word) != **random ^ key
+        };
+        match (words.iter().zip(self.piece(key)).enumerate().skip(2)).find(differs) {
+            None => Ok(sequence),
+            Some((index, _)) => Err(Mismatch::Damaged { offset, sequence, at: index * 8 }),
+        }
+    }
+
+    /// A sector's first word, and what its other words are combined with.
+    fn label_and_key(&self, offset: u64, sequence: u64) -> (u64, u64) {
+        let label = mixed(offset ^ self.seed);
+        (label, mixed(label ^ mixed(sequence ^ self.seed)))
+    }
+
+    /// The piece of the pool that a key picks.
+    fn piece(&self, key: u64) -> &[u64] {
+        let start = key as usize % POOL_WORDS;
+        &self.pool[start..start + SECTOR_WORDS]
+    }
+}
+
+/// The next word of SplitMix64 from `word`: a bijection, so that two places never share a label.
+fn mixed(word: u64) -> u64 {
+    SplitMix64(word).next()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+    use ssdlab_model::units::{KIB, MIB};
+
+    use super::*;
+
+    fn filled(data: &BlockData, length: ByteLength, offset: ByteLength, sequence: u64) -> Vec<u8> {
+        let mut buffer = vec![0; length.bytes() as usize];
+        data.fill(&mut buffer, offset, sequence);
+        buffer
+    }
+
+    #[test]
+    fn no_two_sectors_are_alike() {
+        let data = BlockData::new(1);
+        let mut seen = HashSet::new();
+        for sequence in 0..16 {
+            // The same place again and again, and other places.
+            for offset in [ByteLength::ZERO, MIB] {
+                let buffer = filled(&data, MIB, offset, sequence);
+                for sector in buffer.chunks(SECTOR_BYTES) {
+                    assert!(seen.insert(sector.to_vec()));
+                }
+            }
+        }
+        assert_eq!(seen.len(), 16 * 2 * 2048);
+    }
+
+    #[test]
+    fn even_pieces_of_sectors_do_not_come_back() {
+        // What a compressor looks for: eight bytes seen before, anywhere in 4 MiB, at any offset
+        // that is a multiple of four.
+        let buffer = filled(&BlockData::new(2), MIB * 4, ByteLength::ZERO, 0);
+        let mut seen = HashSet::new();
+        let pieces = buffer.windows(8).step_by(4);
+        let repeated = pieces.filter(|piece| !seen.insert(*piece)).count();
+        assert_eq!(repeated, 0);
+    }
+
+    #[test]
+    fn bytes_are_as_varied_as_bytes_can_be() {
+        let buffer = filled(&BlockData::new(3), MIB, KIB * 4, 77);
+        let mut counts = [0_u64; 256];
+        for byte in &buffer {
+            counts[usize::from(*byte)] += 1;
+        }
+        let entropy: f64 = counts
+            .iter()
+            .map(|&count| count as f64 / buffer.len() as f64)
+            .map(|share| -share * share.log2())
+            .sum();
+        // Random bytes in this number have 8 - 255 / (2 ln 2 * 2^20) bits.
+        assert!(entropy > 7.9995, "{entropy} bits a byte");
+    }
+
+    #[test]
+    fn what_was_written_elsewhere_or_with_another_seed_is_foreign() {
+        let data = BlockData::new(4);
+        let buffer = filled(&data, KIB * 4, KIB * 8, 5);
+        assert_eq!(data.verify(&buffer, KIB * 8), Ok((5, 5)));
+        let foreign = Err(Mismatch::Foreign { offset: KIB * 12 });
+        assert_eq!(data.verify(&buffer, KIB * 12), foreign);
+        let foreign = Err(Mismatch::Foreign { offset: KIB * 8 });
+        assert_eq!(BlockData::new(5).verify(&buffer, KIB * 8), foreign);
+        let zeros = vec![0; 4096];
+        assert_eq!(data.verify(&zeros, KIB * 8), foreign);
+    }
+
+    proptest! {
+        #[test]
+        fn one_wrong_bit_is_found(seed: u64, sequence: u64, bit in 0_usize..8 * 4096) {
+            let data = BlockData::new(seed);
+            let mut buffer = filled(&data, KIB * 4, MIB, sequence);
+            prop_assert_eq!(data.verify(&buffer, MIB), Ok((sequence, sequence)));
+            buffer[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(data.verify(&buffer, MIB).is_err());
+        }
+    }
+}

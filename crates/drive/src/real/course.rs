@@ -1,0 +1,312 @@
+//! The course of a phase, whatever engine carries it out: which request is due when, when it is
+//! over, and what came of it.
+
+use std::time::{Duration, Instant as SystemInstant};
+
+use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+
+use crate::addresses::Addresses;
+use crate::error::DriveError;
+use crate::measure::{Latencies, PhaseResult, ThroughputMeter};
+use crate::phase::{Amount, Phase, Rate};
+use crate::{Control, Observer, Progress};
+
+/// Time since some start, monotonic.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(SystemInstant);
+
+/// How exactly a sleep ends, as a rule: the last of it is spent turning in place instead.
+const SLEEP_SLACK: Nanoseconds = Nanoseconds::from_micros(100);
+
+impl Clock {
+    /// A clock that starts now.
+    pub(super) fn start() -> Self {
+        Clock(SystemInstant::now())
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Nanoseconds {
+        self.0.elapsed().into()
+    }
+
+    /// Waits until `until`, or for [`Watch::PAUSE`] if that is sooner.
+    pub(super) fn wait(&self, until: Nanoseconds) {
+        let now = self.now();
+        let until = until.min(now + Watch::PAUSE);
+        let asleep = until.saturating_sub(now).saturating_sub(SLEEP_SLACK);
+        if asleep > Nanoseconds::ZERO {
+            std::thread::sleep(Duration::from(asleep));
+        }
+        while self.now() < until {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// How long a wait for `until` may sleep before it has to turn in place.
+    #[cfg(target_os = "linux")]
+    pub(super) fn sleepable(now: Nanoseconds, until: Nanoseconds) -> Nanoseconds {
+        let span = until.saturating_sub(now).saturating_sub(SLEEP_SLACK);
+        span.min(Watch::PAUSE)
+    }
+}
+
+/// Asks the observer now and then, and at least ten times a second where requests are short.
+pub(super) struct Watch<'a> {
+    observer: &'a mut dyn Observer,
+    next: Nanoseconds,
+}
+
+impl<'a> Watch<'a> {
+    /// Time between two calls of the observer.
+    pub(super) const PAUSE: Nanoseconds = Nanoseconds::from_millis(100);
+
+    pub(super) fn new(observer: &'a mut dyn Observer) -> Self {
+        Watch { observer, next: Nanoseconds::ZERO }
+    }
+
+    /// Tells the observer how far it is, if it is time to; fails where the observer cancels.
+    #[inline]
+    pub(super) fn tell(
+        &mut self,
+        now: Nanoseconds,
+        progress: impl FnOnce() -> Progress,
+    ) -> Result<(), DriveError> {
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = now + Watch::PAUSE;
+        match self.observer.progress(&progress()) {
+            Control::Continue => Ok(()),
+            Control::Cancel => Err(DriveError::cancelled()),
+        }
+    }
+}
+
+/// One request on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    /// Where it goes.
+    pub(super) offset: ByteLength,
+    /// Whether it reads.
+    pub(super) read: bool,
+    /// The drive's number of the write; of no meaning for a read.
+    pub(super) sequence: u64,
+    /// When it was meant to start, where a rate is set.
+    pub(super) intended: Option<Nanoseconds>,
+}
+
+/// What an engine has to do next.
+pub(super) enum Step {
+    /// Send this.
+    Send(Request),
+    /// Nothing is due before then.
+    Wait(Nanoseconds),
+    /// Nothing more will be sent.
+    Done,
+}
+
+/// The state of a phase under way.
+pub(super) struct Course {
+    addresses: Addresses,
+    start_of_region: ByteLength,
+    block_size: ByteLength,
+    requests_left: u64,
+    deadline: Nanoseconds,
+    spacing: Option<f64>,
+    sent: u64,
+    sequence: u64,
+    result: PhaseResult,
+    meter: ThroughputMeter,
+    bytes_total: Option<ByteLength>,
+    time_total: Option<Nanoseconds>,
+}
+
+impl Course {
+    /// The course of `phase`, which was validated. Its writes are numbered from `sequence` on.
+    pub(super) fn new(phase: &Phase, started: Instant, sequence: u64) -> Self {
+        let (requests_left, time_total) = match phase.amount {
+            Amount::Bytes(bytes) => (bytes.whole(phase.block_size), None),
+            Amount::Time(time) => (u64::MAX, Some(time)),
+        };
+        let spacing = phase.rate.map(|rate| match rate {
+            Rate::RequestsPerSecond(rate) => 1e9 / rate,
+            Rate::BytesPerSecond(rate) => 1e9 * phase.block_size.bytes() as f64 / rate,
+        });
+        Course {
+            addresses: Addresses::new(phase),
+            start_of_region: phase.region.offset,
+            block_size: phase.block_size,
+            requests_left,
+            deadline: time_total.unwrap_or(Nanoseconds::new(u64::MAX)),
+            spacing,
+            sent: 0,
+            sequence,
+            result: PhaseResult {
+                started,
+                elapsed: Nanoseconds::ZERO,
+                requests: 0,
+                bytes_read: ByteLength::ZERO,
+                bytes_written: ByteLength::ZERO,
+                read_latencies: Latencies::default(),
+                write_latencies: Latencies::default(),
+                throughput: Vec::new(),
+            },
+            meter: ThroughputMeter::new(phase.interval),
+            bytes_total: phase.bytes_total(),
+            time_total,
+        }
+    }
+
+    /// Ends the phase after `time`, even if its amount is not reached by then.
+    pub(super) fn end_by(&mut self, time: Nanoseconds) {
+        self.deadline = self.deadline.min(time);
+    }
+
+    /// Sends nothing more.
+    pub(super) fn stop(&mut self) {
+        self.requests_left = 0;
+    }
+
+    /// What to do `now`, counted from the start of the phase.
+    #[inline]
+    pub(super) fn next(&mut self, now: Nanoseconds) -> Step {
+        if self.requests_left == 0 || now >= self.deadline {
+            return Step::Done;
+        }
+        let mut intended = None;
+        if let Some(spacing) = self.spacing {
+            // Each start follows from the count, so that a late request delays no later one.
+            let due = Nanoseconds::new((self.sent as f64 * spacing) as u64);
+            if due >= self.deadline {
+                return Step::Done;
+            }
+            if due > now {
+                return Step::Wait(due);
+            }
+            intended = Some(due);
+        }
+        let next = self.addresses.next_request();
+        self.requests_left -= 1;
+        self.sent += 1;
+        let sequence = self.sequence;
+        self.sequence += u64::from(!next.read);
+        Step::Send(Request {
+            offset: self.start_of_region + self.block_size * next.block,
+            read: next.read,
+            sequence,
+            intended,
+        })
+    }
+
+    /// Counts a request that was sent at `sent` and answered at `now`.
+    ///
+    /// Where a rate is set, latency counts from the intended start: a request that waits because
+    /// the drive is behind waits for the drive.
+    #[inline]
+    pub(super) fn answered(&mut self, request: &Request, sent: Nanoseconds, now: Nanoseconds) {
+        let latency = now.saturating_sub(request.intended.unwrap_or(sent));
+        if request.read {
+            self.result.read_latencies.record(latency);
+            self.result.bytes_read += self.block_size;
+        } else {
+            self.result.write_latencies.record(latency);
+            self.result.bytes_written += self.block_size;
+        }
+        self.result.requests += 1;
+        self.meter.record(now, self.block_size);
+    }
+
+    pub(super) fn progress(&self, elapsed: Nanoseconds) -> Progress {
+        Progress {
+            bytes_done: self.result.bytes(),
+            bytes_total: self.bytes_total,
+            elapsed,
+            time_total: self.time_total,
+        }
+    }
+
+    /// The number of the write that would come next.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The result of a phase that took `elapsed`.
+    pub(super) fn finish(mut self, elapsed: Nanoseconds) -> PhaseResult {
+        self.result.elapsed = elapsed;
+        self.result.throughput = self.meter.finish(elapsed);
+        self.result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_model::units::KIB;
+
+    use super::*;
+    use crate::phase::{Mix, Pattern, Region};
+
+    fn phase(amount: Amount, rate: Option<Rate>) -> Phase {
+        Phase {
+            name: "test".into(),
+            pattern: Pattern::Sequential,
+            block_size: KIB * 4,
+            depth: 1,
+            mix: Mix::WRITE,
+            region: Region { offset: KIB * 64, length: KIB * 16 },
+            amount,
+            rate,
+            seed: 1,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    #[test]
+    fn blocks_lie_in_the_region_and_writes_are_numbered_on() {
+        let mut course = Course::new(&phase(Amount::Bytes(KIB * 24), None), Instant::START, 100);
+        let mut sent = Vec::new();
+        while let Step::Send(request) = course.next(Nanoseconds::ZERO) {
+            sent.push((request.offset.bytes() / 1024, request.sequence));
+        }
+        let expected = [(64, 100), (68, 101), (72, 102), (76, 103), (64, 104), (68, 105)];
+        assert_eq!(sent, expected);
+        assert_eq!(course.sequence(), 106);
+    }
+
+    #[test]
+    fn a_rate_sets_the_intended_starts_and_latency_counts_from_them() {
+        let rate = Some(Rate::RequestsPerSecond(1000.0));
+        let mut course = Course::new(&phase(Amount::Bytes(KIB * 12), rate), Instant::START, 0);
+        let Step::Send(_) = course.next(Nanoseconds::ZERO) else {
+            panic!("the first request is due at once");
+        };
+        let Step::Wait(until) = course.next(Nanoseconds::from_micros(10)) else {
+            panic!("the second one is not due yet");
+        };
+        assert_eq!(until, Nanoseconds::from_millis(1));
+        // The drive held the loop up: both are due, and keep the start they were meant to have.
+        let late = Nanoseconds::from_millis(5);
+        for due in [1, 2] {
+            let Step::Send(request) = course.next(late) else {
+                panic!("two requests are overdue");
+            };
+            assert_eq!(request.intended, Some(Nanoseconds::from_millis(due)));
+            course.answered(&request, late, late + Nanoseconds::from_micros(7));
+        }
+        let mean = course.result.write_latencies.mean();
+        assert_eq!(mean, Some(Nanoseconds::from_micros(3507)));
+    }
+
+    #[test]
+    fn nothing_is_sent_after_the_time_is_up() {
+        let time = Amount::Time(Nanoseconds::from_millis(3));
+        let mut course = Course::new(&phase(time, None), Instant::START, 0);
+        assert!(matches!(course.next(Nanoseconds::new(2_999_999)), Step::Send(_)));
+        assert!(matches!(course.next(Nanoseconds::from_millis(3)), Step::Done));
+        // Nor is a start waited for that lies behind the end.
+        let slow = Some(Rate::RequestsPerSecond(100.0));
+        let mut course = Course::new(&phase(time, slow), Instant::START, 0);
+        assert!(matches!(course.next(Nanoseconds::ZERO), Step::Send(_)));
+        assert!(matches!(course.next(Nanoseconds::ZERO), Step::Done));
+    }
+}

@@ -1,0 +1,292 @@
+//! Whether a block device is in use: mounted, swapped to, or held, itself or a part of it.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Major and minor number of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DeviceNumber {
+    pub(super) major: u32,
+    pub(super) minor: u32,
+}
+
+impl DeviceNumber {
+    /// From what `stat` gives.
+    pub(super) fn from_raw(raw: u64) -> Self {
+        DeviceNumber {
+            major: rustix::fs::major(raw as rustix::fs::Dev),
+            minor: rustix::fs::minor(raw as rustix::fs::Dev),
+        }
+    }
+
+    /// From the kernel's text, such as `8:17`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.trim().split_once(':')?;
+        Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+}
+
+impl fmt::Display for DeviceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.major, self.minor)
+    }
+}
+
+/// Where the kernel tells about its devices; somewhere else in tests.
+pub(super) struct System {
+    pub(super) proc: PathBuf,
+    pub(super) sys: PathBuf,
+    /// The number of the block device that a path leads to.
+    pub(super) number_of: fn(&Path) -> Option<DeviceNumber>,
+    /// Whether the kernel itself says that the device is taken.
+    pub(super) claimed: fn(&Path) -> bool,
+}
+
+impl System {
+    /// The system that runs this program.
+    pub(super) fn real() -> Self {
+        System {
+            proc: "/proc".into(),
+            sys: "/sys".into(),
+            number_of: |path| {
+                let metadata = fs::metadata(path).ok()?;
+                let is_device = metadata.file_type().is_block_device();
+                is_device.then(|| DeviceNumber::from_raw(metadata.rdev()))
+            },
+            claimed: |path| {
+                // On a block device this flag alone asks for exclusive use, and creates nothing.
+                let flags = rustix::fs::OFlags::EXCL.bits() as i32;
+                let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+                opened.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
+            },
+        }
+    }
+
+    /// The directory in which the kernel describes a device.
+    pub(super) fn directory_of(&self, number: DeviceNumber) -> PathBuf {
+        self.sys.join("dev/block").join(number.to_string())
+    }
+
+    /// The mounts that this process sees.
+    pub(super) fn mounts(&self) -> io::Result<Vec<Mount>> {
+        let text = fs::read(self.proc.join("self/mountinfo"))?;
+        Ok(text.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect())
+    }
+}
+
+/// One line of `/proc/self/mountinfo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mount {
+    pub(super) id: u64,
+    pub(super) device: DeviceNumber,
+    pub(super) point: PathBuf,
+    pub(super) file_system: String,
+    pub(super) source: PathBuf,
+    /// Options of the mount and of the file system.
+    pub(super) options: Vec<String>,
+}
+
+impl Mount {
+    fn parse(line: &[u8]) -> Option<Mount> {
+        let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
+        // Optional fields lie between the sixth one and a lone dash.
+        let dash = fields.iter().skip(6).position(|field| field == b"-")? + 6;
+        let text = |index: usize| std::str::from_utf8(fields.get(index)?).ok();
+        let options = [text(5)?, text(dash + 3).unwrap_or("")];
+        Some(Mount {
+            id: text(0)?.parse().ok()?,
+            device: DeviceNumber::parse(text(2)?)?,
+            point: unescaped(fields[4]),
+            file_system: text(dash + 1)?.to_owned(),
+            source: unescaped(fields.get(dash + 2)?),
+            options: (options.iter().flat_map(|list| list.split(','))).map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// A path in which the kernel wrote blanks and the like as a backslash and three octal digits.
+fn unescaped(field: &[u8]) -> PathBuf {
+    let mut path = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, behind)) = rest.split_first() {
+        let code = (byte == b'\\')
+            .then(|| std::str::from_utf8(behind.get(..3)?).ok())
+            .flatten()
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        path.push(code.unwrap_or(byte));
+        rest = if code.is_some() { &behind[3..] } else { behind };
+    }
+    OsStr::from_bytes(&path).into()
+}
+
+/// What uses the device, in words; `None` where nothing does.
+///
+/// A check that cannot be carried out is an error, not a `None`.
+pub(super) fn user_of(
+    path: &Path,
+    number: DeviceNumber,
+    system: &System,
+) -> io::Result<Option<String>> {
+    if let Some(user) = listed_user_of(number, system)? {
+        return Ok(Some(user));
+    }
+    for (name, partition) in partitions_of(number, system)? {
+        if let Some(user) = listed_user_of(partition, system)? {
+            return Ok(Some(format!("its partition {name} is {user}")));
+        }
+    }
+    // The last word is the kernel's: it knows of mounts in other name spaces too.
+    Ok((system.claimed)(path).then(|| "the kernel has it mounted or otherwise taken".to_owned()))
+}
+
+fn listed_user_of(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
+    for mount in system.mounts()? {
+        // Some file systems (btrfs) show a number of their own, but always their source.
+        if mount.device == number || (system.number_of)(&mount.source) == Some(number) {
+            return Ok(Some(format!("mounted at {}", mount.point.display())));
+        }
+    }
+    if is_swap(number, system)? {
+        return Ok(Some("swap space".to_owned()));
+    }
+    let holders = names_in(&system.directory_of(number).join("holders"))?;
+    Ok((!holders.is_empty()).then(|| format!("held by {}", holders.join(", "))))
+}
+
+fn is_swap(number: DeviceNumber, system: &System) -> io::Result<bool> {
+    let swaps = match fs::read(system.proc.join("swaps")) {
+        // A kernel without swap has no such file.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        read => read?,
+    };
+    let lines = swaps.split(|&byte| byte == b'\n').skip(1);
+    let mut paths = lines.filter_map(|line| line.split(|&byte| byte == b' ').next());
+    Ok(paths.any(|path| (system.number_of)(&unescaped(path)) == Some(number)))
+}
+
+fn partitions_of(number: DeviceNumber, system: &System) -> io::Result<Vec<(String, DeviceNumber)>> {
+    let directory = system.directory_of(number);
+    let mut partitions = Vec::new();
+    for name in names_in(&directory)? {
+        let part = directory.join(&name);
+        if part.join("partition").exists() {
+            let text = fs::read_to_string(part.join("dev"))?;
+            let number = DeviceNumber::parse(&text)
+                .ok_or_else(|| io::Error::other(format!("{name} has no device number")))?;
+            partitions.push((name, number));
+        }
+    }
+    Ok(partitions)
+}
+
+/// The names in a directory, sorted; none where there is no such directory, as in the `holders`
+/// of what nothing can hold.
+fn names_in(directory: &Path) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read?,
+    };
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let mut names = names.collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
+    const PART: DeviceNumber = DeviceNumber { major: 8, minor: 2 };
+
+    /// A system with one disk of two partitions, as far as this module looks at it.
+    fn system(root: &Path, mountinfo: &str, swaps: &str) -> System {
+        for (minor, name) in [(1, "sda1"), (2, "sda2")] {
+            let part = root.join("sys/dev/block/8:0").join(name);
+            fs::create_dir_all(&part).unwrap();
+            fs::write(part.join("partition"), "1").unwrap();
+            fs::write(part.join("dev"), format!("8:{minor}\n")).unwrap();
+            fs::create_dir_all(root.join(format!("sys/dev/block/8:{minor}/holders"))).unwrap();
+        }
+        fs::create_dir_all(root.join("proc/self")).unwrap();
+        fs::write(root.join("proc/self/mountinfo"), mountinfo).unwrap();
+        fs::write(root.join("proc/swaps"), swaps).unwrap();
+        System {
+            proc: root.join("proc"),
+            sys: root.join("sys"),
+            number_of: |path| match path.to_str()? {
+                "/dev/sda" => Some(DISK),
+                "/dev/sda2" => Some(PART),
+                _ => None,
+            },
+            claimed: |_| false,
+        }
+    }
+
+    fn user(mountinfo: &str, swaps: &str) -> Option<String> {
+        let root = tempfile::tempdir().unwrap();
+        let system = system(root.path(), mountinfo, swaps);
+        user_of(Path::new("/dev/sda"), DISK, &system).unwrap()
+    }
+
+    #[test]
+    fn a_mounted_device_or_partition_is_in_use() {
+        let other = "36 35 8:7 / /mnt rw - ext4 /dev/sdz rw\n";
+        assert_eq!(user(other, ""), None);
+        let own = "36 35 8:0 / /mnt\\040one rw,noatime master:1 - ext4 /dev/sda rw\n";
+        assert_eq!(user(own, "").unwrap(), "mounted at /mnt one");
+        let part = "36 35 8:2 / /home rw - ext4 /dev/sda2 rw\n";
+        let message = "its partition sda2 is mounted at /home";
+        assert_eq!(user(part, "").unwrap(), message);
+        // As btrfs shows it: the number is not the device's.
+        let by_source = "36 35 0:40 / /home rw - btrfs /dev/sda2 rw\n";
+        assert_eq!(user(by_source, "").unwrap(), message);
+    }
+
+    #[test]
+    fn swap_space_is_in_use() {
+        let swaps = "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n";
+        assert_eq!(user("", swaps).unwrap(), "its partition sda2 is swap space");
+    }
+
+    #[test]
+    fn what_something_is_built_on_is_in_use() {
+        let root = tempfile::tempdir().unwrap();
+        let system = system(root.path(), "", "");
+        fs::write(root.path().join("sys/dev/block/8:2/holders/dm-0"), "").unwrap();
+        let message = user_of(Path::new("/dev/sda"), DISK, &system).unwrap().unwrap();
+        assert_eq!(message, "its partition sda2 is held by dm-0");
+    }
+
+    #[test]
+    fn what_the_kernel_claims_is_in_use_whatever_the_lists_say() {
+        let root = tempfile::tempdir().unwrap();
+        let mut system = system(root.path(), "", "");
+        system.claimed = |_| true;
+        assert!(user_of(Path::new("/dev/sda"), DISK, &system).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_list_that_cannot_be_read_is_an_error() {
+        let root = tempfile::tempdir().unwrap();
+        let system = system(root.path(), "", "");
+        fs::remove_file(root.path().join("proc/self/mountinfo")).unwrap();
+        assert!(user_of(Path::new("/dev/sda"), DISK, &system).is_err());
+    }
+
+    #[test]
+    fn mounts_are_read_with_their_options() {
+        let line = b"36 35 8:2 /sub /a\\134b rw,noatime shared:1 - ext4 /dev/sda2 rw,discard";
+        let mount = Mount::parse(line).unwrap();
+        assert_eq!(mount.point, Path::new("/a\\b"));
+        assert_eq!((mount.id, mount.device), (36, PART));
+        assert!(mount.options.iter().any(|option| option == "discard"));
+        assert_eq!(Mount::parse(b""), None);
+        assert_eq!(Mount::parse(b"36 35 8:2 / /x rw ext4 /dev/sda2 rw"), None);
+    }
+}

@@ -1,0 +1,335 @@
+//! The file that a run creates, uses and removes. No other file is ever opened for writing.
+
+use std::collections::hash_map::RandomState;
+use std::fs::{self, File, OpenOptions};
+use std::hash::{BuildHasher, Hasher};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use ssdlab_model::units::ByteLength;
+
+use super::buffers::Buffers;
+use super::course::Request;
+use super::synchronous::Transfer;
+use super::target::Target;
+use crate::error::{DriveError, ErrorKind};
+
+/// A file that this process created, and that goes when this value does.
+pub(super) struct OwnFile {
+    pub(super) file: File,
+    /// What errors call it.
+    pub(super) shown: PathBuf,
+    /// Where to remove it; `None` for a file without a name, which the system removes.
+    path: Option<PathBuf>,
+}
+
+/// How the file is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Past the page cache, in multiples of the alignment.
+    Direct { alignment: ByteLength },
+    /// Through the page cache.
+    Buffered,
+}
+
+impl OwnFile {
+    /// Creates an empty file where `target` says. In a directory it has no name where the file
+    /// system allows that, so that it goes even when the process is killed.
+    pub(super) fn create(target: &Target) -> Result<OwnFile, DriveError> {
+        if let Some(name) = &target.file_name {
+            let path = target.directory.join(name);
+            return create_named(&path).map_err(|error| creation_error(&path, error));
+        }
+        match create_unnamed(&target.directory) {
+            Some(Ok(file)) => Ok(OwnFile { file, shown: target.directory.clone(), path: None }),
+            Some(Err(error)) => Err(creation_error(&target.directory, error)),
+            None => create_in(&target.directory),
+        }
+    }
+
+    /// Where the file is found until it is removed; `None` where it has no name, and the system
+    /// removes it however this process ends.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Reaches for the file past the page cache, and tries whether that works.
+    pub(super) fn choose_access(&self) -> Result<Access, DriveError> {
+        let failed = |error| {
+            let what = format!("cannot write to a new file in {}", self.shown.display());
+            io_error(what, error)
+        };
+        for alignment in alignments_to_try(&self.file) {
+            if set_direct(&self.file).is_err() {
+                break;
+            }
+            match self.try_access(alignment) {
+                Ok(()) => return Ok(Access::Direct { alignment }),
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        clear_direct(&self.file).map_err(failed)?;
+        Ok(Access::Buffered)
+    }
+
+    /// Writes and reads one block that is aligned to no more than `alignment`.
+    fn try_access(&self, alignment: ByteLength) -> io::Result<()> {
+        let mut buffers = Buffers::new(1, alignment).map_err(io::Error::other)?;
+        let buffer = buffers.get(0);
+        let outcome = (self.file.write_all_at(buffer, alignment.bytes()))
+            .and_then(|()| self.file.read_exact_at(buffer, alignment.bytes()));
+        self.file.set_len(0)?;
+        outcome
+    }
+
+    /// Makes the file `length` long; what was not written takes no space.
+    pub(super) fn set_length(&self, length: ByteLength) -> Result<(), DriveError> {
+        self.file.set_len(length.bytes()).map_err(|error| {
+            let what = format!("cannot make {} {length} long", self.shown.display());
+            io_error(what, error)
+        })
+    }
+
+    /// Bytes the file occupies already.
+    pub(super) fn occupied(&self) -> Result<ByteLength, DriveError> {
+        let metadata = self.file.metadata().map_err(|error| {
+            let what = format!("cannot look at {}", self.shown.display());
+            io_error(what, error)
+        })?;
+        Ok(ByteLength::new(metadata.blocks() * 512))
+    }
+
+    /// Makes what was written durable.
+    pub(super) fn sync_data(&self) -> Result<(), DriveError> {
+        (self.file.sync_data())
+            .map_err(|error| io_error(format!("flush of {}", self.shown.display()), error))
+    }
+
+    /// Removes the file, if it is still the one that was created.
+    pub(super) fn remove(&mut self) -> Result<(), DriveError> {
+        let Some(path) = self.path.take() else {
+            return Ok(());
+        };
+        let failed = |error| io_error(format!("cannot remove {}", path.display()), error);
+        let own = self.file.metadata().map_err(failed)?;
+        match fs::symlink_metadata(&path) {
+            Ok(there) if (there.dev(), there.ino()) == (own.dev(), own.ino()) => {
+                fs::remove_file(&path).map_err(failed)
+            }
+            // Someone else removed it, or put another file in its place, which is not ours.
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+impl Drop for OwnFile {
+    fn drop(&mut self) {
+        // Whoever wants to know of a failure calls `remove` before.
+        let _ = self.remove();
+    }
+}
+
+impl Transfer for &OwnFile {
+    fn transfer(&mut self, request: &Request, buffer: &mut [u8]) -> Result<(), DriveError> {
+        let offset = request.offset.bytes();
+        loop {
+            let done = if request.read {
+                self.file.read_at(buffer, offset)
+            } else {
+                self.file.write_at(buffer, offset)
+            };
+            match done {
+                Ok(length) if length == buffer.len() => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                outcome => return Err(self.transfer_error(request, buffer.len(), outcome)),
+            }
+        }
+    }
+}
+
+impl OwnFile {
+    /// What a transfer that failed, or stopped short, is reported as.
+    pub(super) fn transfer_error(
+        &self,
+        request: &Request,
+        length: usize,
+        outcome: io::Result<usize>,
+    ) -> DriveError {
+        let what = format!(
+            "{} of {} at byte {} of the file in {}",
+            if request.read { "read" } else { "write" },
+            ByteLength::new(length as u64),
+            request.offset.bytes(),
+            self.shown.display()
+        );
+        match outcome {
+            Ok(short) => {
+                DriveError::new(ErrorKind::Io, format!("{what} stopped after {short} bytes"))
+            }
+            Err(error) => io_error(what, error),
+        }
+    }
+}
+
+/// An error of the system, sorted by what can be done about it.
+pub(super) fn io_error(what: String, error: io::Error) -> DriveError {
+    let kind = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+        _ => ErrorKind::Io,
+    };
+    DriveError::with_source(kind, what, error)
+}
+
+fn creation_error(path: &Path, error: io::Error) -> DriveError {
+    if error.kind() == io::ErrorKind::AlreadyExists {
+        // It came into being since the target was looked at.
+        return DriveError::new(
+            ErrorKind::Refused,
+            format!(
+                "{} exists; ssdlab only writes files that it created; \
+                 name a new file or a directory",
+                path.display()
+            ),
+        );
+    }
+    io_error(format!("cannot create a file at {}", path.display()), error)
+}
+
+fn create_named(path: &Path) -> io::Result<OwnFile> {
+    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    Ok(OwnFile { file, shown: path.to_owned(), path: Some(path.to_owned()) })
+}
+
+/// A file of a name that nothing has, in a file system that wants every file to have one.
+fn create_in(directory: &Path) -> Result<OwnFile, DriveError> {
+    loop {
+        // The standard library keys its hashes with random bytes of the system.
+        let random = RandomState::new().build_hasher().finish();
+        let path = directory.join(format!("ssdlab-{random:016x}.data"));
+        match create_named(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map_err(|error| creation_error(&path, error)),
+        }
+    }
+}
+
+/// A file without a name; `None` where there is no such thing.
+#[cfg(target_os = "linux")]
+fn create_unnamed(directory: &Path) -> Option<io::Result<File>> {
+    use rustix::fs::{Mode, OFlags};
+    use rustix::io::Errno;
+
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
+        Ok(descriptor) => Some(Ok(descriptor.into())),
+        // What kernels and file systems that do not know the flag have been seen to answer.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => None,
+        Err(error) => Some(Err(error.into())),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn create_unnamed(_: &Path) -> Option<io::Result<File>> {
+    None
+}
+
+/// Alignments with which direct I/O may work, the smallest first; none where the file system
+/// says that it does not do it.
+#[cfg(target_os = "linux")]
+fn alignments_to_try(file: &File) -> Vec<ByteLength> {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+
+    let told = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
+        .ok()
+        .filter(|facts| facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
+    match told {
+        Some(facts) if facts.stx_dio_offset_align == 0 => Vec::new(),
+        Some(facts) => {
+            let alignment = facts.stx_dio_offset_align.max(facts.stx_dio_mem_align);
+            vec![ByteLength::new(u64::from(alignment.max(512)))]
+        }
+        None => vec![ByteLength::new(512), ByteLength::new(4096)],
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn alignments_to_try(_: &File) -> Vec<ByteLength> {
+    Vec::new()
+}
+
+/// Asks for direct I/O on an open file, so that every way of creating one can have it.
+#[cfg(target_os = "linux")]
+fn set_direct(file: &File) -> io::Result<()> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    Ok(fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT)?)
+}
+
+#[cfg(target_os = "linux")]
+fn clear_direct(file: &File) -> io::Result<()> {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    Ok(fcntl_setfl(file, fcntl_getfl(file)? - OFlags::DIRECT)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set_direct(_: &File) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn clear_direct(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::device::System;
+    use super::*;
+
+    fn create(path: &Path) -> Result<OwnFile, DriveError> {
+        OwnFile::create(&Target::classify(path, &System::real())?)
+    }
+
+    #[test]
+    fn a_file_in_a_directory_goes_with_its_value() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = create_in(directory.path()).unwrap();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+        drop(file);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_file_that_took_our_name_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("named");
+        let mut file = create(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "someone else's").unwrap();
+        file.remove().unwrap();
+        drop(file);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "someone else's");
+    }
+
+    #[test]
+    fn a_file_that_appears_after_the_check_is_not_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("named");
+        let target = Target::classify(&path, &System::real()).unwrap();
+        fs::write(&path, "someone else's").unwrap();
+        let error = OwnFile::create(&target).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "someone else's");
+    }
+
+    #[test]
+    fn trying_direct_access_leaves_the_file_empty() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = create(directory.path()).unwrap();
+        file.choose_access().unwrap();
+        assert_eq!(file.file.metadata().unwrap().len(), 0);
+    }
+}

@@ -1,0 +1,200 @@
+//! What a file lies on: the file system, the device below, and whatever of it keeps figures from
+//! being those of an SSD.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use super::device::{DeviceNumber, Mount, System};
+
+/// What is known about the place of a file. Nothing here is needed to measure, so what cannot be
+/// found out is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Surroundings {
+    pub(super) facts: Vec<(String, String)>,
+    pub(super) caveats: Vec<String>,
+    /// Whether space that the file system frees is trimmed on the drive; `None` if unknown.
+    pub(super) discards: Option<bool>,
+}
+
+impl Surroundings {
+    /// Looks around an open file.
+    pub(super) fn of(file: &File, system: &System) -> Self {
+        let mut found = Surroundings::default();
+        let mount = mount_of(file, system);
+        let name = match &mount {
+            Some(mount) => {
+                let point = mount.point.display();
+                found.fact("file system", format!("{} at {point}", mount.file_system));
+                found.discards = Some(mount.options.iter().any(|option| option == "discard"));
+                Some(mount.file_system.clone())
+            }
+            None => file_system_by_number(file).map(str::to_owned),
+        };
+        if let Some(name) = name {
+            found.caveats.extend(file_system_caveat(&name));
+        }
+        let number = mount
+            .and_then(|mount| (system.number_of)(&mount.source))
+            .or_else(|| Some(DeviceNumber::from_raw(file.metadata().ok()?.dev())));
+        if let Some(number) = number {
+            found.look_at_device(number, system);
+        }
+        found
+    }
+
+    fn fact(&mut self, name: &str, value: String) {
+        self.facts.push((name.to_owned(), value));
+    }
+
+    fn look_at_device(&mut self, number: DeviceNumber, system: &System) {
+        let Ok(mut directory) = fs::canonicalize(system.directory_of(number)) else {
+            return;
+        };
+        let Some(name) = name_of(&directory) else {
+            return;
+        };
+        self.fact("block device", format!("{name} ({number})"));
+        if directory.join("partition").exists() {
+            directory.pop();
+        }
+        let disk = name_of(&directory).unwrap_or(name);
+        if let Some(model) = text_in(&directory.join("device/model")) {
+            self.fact("model", model);
+        }
+        if let Some(schedulers) = text_in(&directory.join("queue/scheduler")) {
+            self.fact("scheduler", chosen(&schedulers).to_owned());
+        }
+        if let Some(cache) = text_in(&directory.join("queue/write_cache")) {
+            self.fact("write cache", cache);
+        }
+        let rotational = text_in(&directory.join("queue/rotational")).is_some_and(|is| is == "1");
+        self.caveats.extend(device_caveat(&disk, rotational));
+    }
+}
+
+/// What keeps a file system's figures from being the drive's, if anything does.
+fn file_system_caveat(name: &str) -> Option<String> {
+    let why = match name {
+        "tmpfs" | "ramfs" | "devtmpfs" => "keeps its files in memory: no drive is measured",
+        "overlay" | "aufs" => {
+            "is stacked on others: which drive is measured depends on the layer below"
+        }
+        "nfs" | "nfs4" | "cifs" | "smb3" | "smb" | "9p" | "virtiofs" | "ceph" | "lustre"
+        | "afs" | "glusterfs" => {
+            "is reached over a network or from a host: its figures are not a drive's"
+        }
+        "btrfs" | "zfs" | "bcachefs" | "f2fs" | "nilfs2" => {
+            "never overwrites in place: it scatters what is overwritten itself, above the drive"
+        }
+        name if name == "fuse" || name.starts_with("fuse.") => {
+            "is served by a process: its figures are not a drive's"
+        }
+        _ => return None,
+    };
+    Some(format!("the file system {name} {why}"))
+}
+
+/// What keeps a block device's figures from being an SSD's, if anything does.
+fn device_caveat(name: &str, rotational: bool) -> Option<String> {
+    if name.starts_with("vd") || name.starts_with("xvd") {
+        Some(format!(
+            "{name} is a virtual disk: the host's caches and limits are part of what is measured"
+        ))
+    } else if name.starts_with("zram") || name.starts_with("ram") {
+        Some(format!("{name} lies in memory: no drive is measured"))
+    } else if name.starts_with("loop") {
+        Some(format!("{name} is a file on another file system, whose cache may answer"))
+    } else if rotational {
+        Some(format!("the kernel calls {name} a rotating disk"))
+    } else {
+        None
+    }
+}
+
+/// The mount that the file was opened through.
+#[cfg(target_os = "linux")]
+fn mount_of(file: &File, system: &System) -> Option<Mount> {
+    use rustix::fs::{AtFlags, StatxFlags, statx};
+
+    let mounts = system.mounts().ok()?;
+    let facts = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok();
+    let by_id = facts
+        .filter(|facts| facts.stx_mask & StatxFlags::MNT_ID.bits() != 0)
+        .and_then(|facts| mounts.iter().find(|mount| mount.id == facts.stx_mnt_id));
+    // Before 5.8 the kernel does not say; then any mount of the same device will do.
+    let by_device = || {
+        let number = DeviceNumber::from_raw(file.metadata().ok()?.dev());
+        mounts.iter().find(|mount| mount.device == number)
+    };
+    by_id.or_else(by_device).cloned()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mount_of(_: &File, _: &System) -> Option<Mount> {
+    None
+}
+
+/// The file system's name from its magic number, for a process that cannot see its mounts; only
+/// those that have a caveat.
+#[cfg(target_os = "linux")]
+fn file_system_by_number(file: &File) -> Option<&'static str> {
+    match rustix::fs::fstatfs(file).ok()?.f_type as u32 {
+        0x0102_1994 => Some("tmpfs"),
+        0x8584_58f6 => Some("ramfs"),
+        0x794c_7630 => Some("overlay"),
+        0x6969 => Some("nfs"),
+        0xff53_4d42 | 0xfe53_4d42 => Some("cifs"),
+        0x6573_5546 => Some("fuse"),
+        0x0102_1997 => Some("9p"),
+        0x00c3_6400 => Some("ceph"),
+        0x9123_683e => Some("btrfs"),
+        0x2fc1_2fc1 => Some("zfs"),
+        0xca45_1a4e => Some("bcachefs"),
+        0xf2f5_2010 => Some("f2fs"),
+        _ => None,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn file_system_by_number(_: &File) -> Option<&'static str> {
+    None
+}
+
+fn name_of(directory: &Path) -> Option<String> {
+    Some(directory.file_name()?.to_string_lossy().into_owned())
+}
+
+fn text_in(path: &Path) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The one in brackets of a list such as `none [mq-deadline] kyber`.
+fn chosen(list: &str) -> &str {
+    list.split_once('[')
+        .and_then(|(_, behind)| behind.split_once(']'))
+        .map_or(list, |(chosen, _)| chosen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_an_ssd_is_said() {
+        assert_eq!(file_system_caveat("ext4"), None);
+        assert_eq!(device_caveat("nvme0n1", false), None);
+        assert!(file_system_caveat("tmpfs").unwrap().contains("memory"));
+        assert!(file_system_caveat("fuse.sshfs").is_some());
+        assert!(device_caveat("vda", true).unwrap().contains("virtual disk"));
+        assert!(device_caveat("sda", true).unwrap().contains("rotating"));
+    }
+
+    #[test]
+    fn the_scheduler_in_use_is_the_one_in_brackets() {
+        assert_eq!(chosen("none [mq-deadline] kyber"), "mq-deadline");
+        assert_eq!(chosen("none"), "none");
+    }
+}

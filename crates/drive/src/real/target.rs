@@ -1,0 +1,190 @@
+//! What the user named: a directory, a file to create, or something that is not touched.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use super::device::{self, DeviceNumber, System};
+use crate::DriveKind;
+use crate::error::{DriveError, ErrorKind};
+
+/// Where a file will be created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// How the user named it.
+    pub(super) named: PathBuf,
+    /// The directory that the file goes to, free of links.
+    pub(super) directory: PathBuf,
+    /// The file's name in it; `None` where any will do.
+    pub(super) file_name: Option<OsString>,
+}
+
+impl Target {
+    /// Finds out what `path` is. Nothing is opened for writing and nothing is created.
+    pub(super) fn classify(path: &Path, system: &System) -> Result<Target, DriveError> {
+        match fs::metadata(path) {
+            Ok(metadata) if metadata.is_dir() => {
+                Ok(Target { named: path.to_owned(), directory: canonical(path)?, file_name: None })
+            }
+            Ok(metadata) => Err(existing(path, &metadata, system)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => new_file(path),
+            Err(error) => Err(DriveError::with_source(
+                ErrorKind::Io,
+                format!("cannot look at {}", path.display()),
+                error,
+            )),
+        }
+    }
+
+    pub(super) fn kind(&self) -> DriveKind {
+        match self.file_name {
+            Some(_) => DriveKind::File,
+            None => DriveKind::Directory,
+        }
+    }
+}
+
+/// Why what exists at `path` is left alone.
+fn existing(path: &Path, metadata: &fs::Metadata, system: &System) -> DriveError {
+    let path_shown = path.display();
+    let kind = metadata.file_type();
+    if kind.is_file() {
+        DriveError::new(
+            ErrorKind::Refused,
+            format!(
+                "{path_shown} exists; ssdlab only writes files that it created; \
+                 name a new file or a directory"
+            ),
+        )
+    } else if kind.is_block_device() {
+        block_device(path, DeviceNumber::from_raw(metadata.rdev()), system)
+    } else {
+        let what = if kind.is_char_device() {
+            "a character device"
+        } else if kind.is_fifo() {
+            "a pipe"
+        } else if kind.is_socket() {
+            "a socket"
+        } else {
+            "neither a file nor a directory"
+        };
+        DriveError::new(
+            ErrorKind::Usage,
+            format!("{path_shown} is {what}; name a directory or a new file"),
+        )
+    }
+}
+
+fn block_device(path: &Path, number: DeviceNumber, system: &System) -> DriveError {
+    match device::user_of(path, number, system) {
+        Ok(Some(user)) => {
+            DriveError::new(ErrorKind::Refused, format!("{} is in use: {user}", path.display()))
+        }
+        Ok(None) => DriveError::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{}: raw block devices are not supported by this experiment yet; \
+                 give a directory on a file system on it",
+                path.display()
+            ),
+        ),
+        // What cannot be checked counts as in use.
+        Err(error) => DriveError::with_source(
+            ErrorKind::Refused,
+            format!("cannot find out whether {} is in use", path.display()),
+            error,
+        ),
+    }
+}
+
+fn new_file(path: &Path) -> Result<Target, DriveError> {
+    let usage = |why: String| Err(DriveError::new(ErrorKind::Usage, why));
+    if fs::symlink_metadata(path).is_ok() {
+        return usage(format!("{} is a symbolic link to what does not exist", path.display()));
+    }
+    let (Some(file_name), false) = (path.file_name(), ends_as_directory(path)) else {
+        return usage(format!("there is no directory {}", path.display()));
+    };
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if !parent.is_dir() {
+        return usage(format!(
+            "{} cannot be created: there is no directory {}",
+            path.display(),
+            parent.display()
+        ));
+    }
+    Ok(Target {
+        named: path.to_owned(),
+        directory: canonical(parent)?,
+        file_name: Some(file_name.to_owned()),
+    })
+}
+
+fn ends_as_directory(path: &Path) -> bool {
+    let bytes = path.as_os_str().as_bytes();
+    bytes.ends_with(b"/") || bytes.ends_with(b"/.")
+}
+
+/// The directory without links, so that the file is found again whatever happens to them.
+fn canonical(directory: &Path) -> Result<PathBuf, DriveError> {
+    fs::canonicalize(directory).map_err(|error| {
+        DriveError::with_source(
+            ErrorKind::Io,
+            format!("cannot resolve {}", directory.display()),
+            error,
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal(path: &Path) -> (ErrorKind, String) {
+        let error = Target::classify(path, &System::real()).unwrap_err();
+        (error.kind(), error.to_string())
+    }
+
+    #[test]
+    fn a_directory_takes_a_file_of_any_name_and_a_new_path_keeps_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = Target::classify(directory.path(), &System::real()).unwrap();
+        assert_eq!(target.kind(), DriveKind::Directory);
+        let target = Target::classify(&directory.path().join("new"), &System::real()).unwrap();
+        assert_eq!(target.kind(), DriveKind::File);
+        assert_eq!(target.file_name.unwrap(), "new");
+    }
+
+    #[test]
+    fn what_is_neither_is_explained() {
+        let directory = tempfile::tempdir().unwrap();
+        let (kind, message) = refusal(Path::new("/dev/null"));
+        assert_eq!(kind, ErrorKind::Usage);
+        assert!(message.contains("a character device"), "{message}");
+
+        let (kind, message) = refusal(&directory.path().join("missing/new"));
+        assert_eq!(kind, ErrorKind::Usage);
+        assert!(message.contains("there is no directory"), "{message}");
+
+        let (kind, _) = refusal(&directory.path().join("missing/"));
+        assert_eq!(kind, ErrorKind::Usage);
+
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink("nowhere", &link).unwrap();
+        let (kind, message) = refusal(&link);
+        assert_eq!(kind, ErrorKind::Usage);
+        assert!(message.contains("symbolic link"), "{message}");
+
+        let socket = directory.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let (kind, message) = refusal(&socket);
+        assert_eq!(kind, ErrorKind::Usage);
+        assert!(message.contains("a socket"), "{message}");
+    }
+}

@@ -1,0 +1,240 @@
+//! The engine for many requests at a time: io_uring, with the file and the buffers registered,
+//! and as many requests handed over per call as are due.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use io_uring::types::{Fixed, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode, squeue};
+use rustix::io::Errno;
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::buffers::Buffers;
+use super::course::{Clock, Course, Request, Step, Watch};
+use super::file::{OwnFile, io_error};
+use crate::data::BlockData;
+use crate::error::DriveError;
+
+/// Whether the kernel has what this engine needs, and lets this process use it.
+pub(super) fn available() -> io::Result<()> {
+    if build(4)?.params().is_feature_ext_arg() {
+        Ok(())
+    } else {
+        Err(io::Error::other("the kernel is older than 5.11"))
+    }
+}
+
+fn build(entries: u32) -> io::Result<IoUring> {
+    // One thread sends and reaps, so the kernel need not interrupt it for every answer. Older
+    // kernels do not know these flags, and do as well without.
+    let tuned = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
+    tuned.or_else(|_| IoUring::builder().build(entries))
+}
+
+/// A ring with its requests in flight, each in a slot of its own.
+pub(super) struct Ring<'a> {
+    ring: IoUring,
+    /// `None` only while the ring is dropped.
+    buffers: Option<Buffers>,
+    file: &'a OwnFile,
+    block_size: ByteLength,
+    registered: bool,
+    /// What is in flight, by slot, and when it was handed over.
+    slots: Vec<Option<(Request, Nanoseconds)>>,
+    free: Vec<u32>,
+    /// Slots that are queued and not handed over yet.
+    fresh: Vec<u32>,
+    in_flight: u32,
+}
+
+impl<'a> Ring<'a> {
+    /// A ring for `depth` requests of `block_size` to `file`.
+    pub(super) fn new(
+        file: &'a OwnFile,
+        depth: u32,
+        block_size: ByteLength,
+    ) -> Result<Self, DriveError> {
+        let failed = |error| io_error(format!("cannot set up io_uring at depth {depth}"), error);
+        let buffers = Buffers::new(depth, block_size)?;
+        let ring = build(depth).map_err(failed)?;
+        (ring.submitter().register_files(&[file.file.as_raw_fd()])).map_err(failed)?;
+        let (start, length) = buffers.whole();
+        let memory = libc::iovec { iov_base: start.cast(), iov_len: length };
+        // Users without privileges may lock little memory; without, requests do as well.
+        // SAFETY: the buffers outlive what is in flight, see `drop`.
+        let registered = unsafe { ring.submitter().register_buffers(&[memory]) }.is_ok();
+        Ok(Ring {
+            ring,
+            buffers: Some(buffers),
+            file,
+            block_size,
+            registered,
+            slots: vec![None; depth as usize],
+            free: (0..depth).rev().collect(),
+            fresh: Vec::with_capacity(depth as usize),
+            in_flight: 0,
+        })
+    }
+
+    /// Whether the kernel took the buffers in advance.
+    pub(super) fn is_registered(&self) -> bool {
+        self.registered
+    }
+
+    /// Runs a course to its end; `clock` started with the phase.
+    pub(super) fn run(
+        &mut self,
+        course: &mut Course,
+        watch: &mut Watch<'_>,
+        clock: &Clock,
+        data: &BlockData,
+    ) -> Result<(), DriveError> {
+        let mut outcome = Ok(());
+        let mut now = clock.now();
+        loop {
+            let next_due = self.queue_due(course, data, now);
+            if self.in_flight > 0 {
+                self.submit_and_wait(clock, next_due)?;
+            } else if let Some(until) = next_due {
+                clock.wait(until);
+            } else {
+                return outcome;
+            }
+            now = clock.now();
+            let reaped = self.reap(course, now);
+            let told = watch.tell(now, || course.progress(now));
+            if let Err(error) = reaped.and(told)
+                && outcome.is_ok()
+            {
+                // The first failure counts, and waits until what is in flight has come home.
+                course.stop();
+                outcome = Err(error);
+            }
+        }
+    }
+
+    /// Queues the requests that are due and find a slot. Returns when the next one is due, where
+    /// time is what it waits for.
+    fn queue_due(
+        &mut self,
+        course: &mut Course,
+        data: &BlockData,
+        now: Nanoseconds,
+    ) -> Option<Nanoseconds> {
+        while let Some(&slot) = self.free.last() {
+            match course.next(now) {
+                Step::Send(request) => {
+                    self.free.pop();
+                    self.queue(slot, request, data);
+                }
+                Step::Wait(until) => return Some(until),
+                Step::Done => return None,
+            }
+        }
+        None
+    }
+
+    fn queue(&mut self, slot: u32, request: Request, data: &BlockData) {
+        let buffers = self.buffers.as_mut().expect("the ring is not dropped yet");
+        let buffer = buffers.get(slot);
+        if !request.read {
+            data.fill(buffer, request.offset, request.sequence);
+        }
+        let entry = entry(&request, buffer, self.registered).user_data(u64::from(slot));
+        // SAFETY: the slot was free, so nothing else uses its buffer until the answer is reaped;
+        // the buffers outlive what is in flight.
+        unsafe { self.ring.submission().push(&entry) }
+            .expect("the queue has as many entries as there are slots");
+        self.slots[slot as usize] = Some((request, Nanoseconds::ZERO));
+        self.fresh.push(slot);
+        self.in_flight += 1;
+    }
+
+    /// Hands over what is queued and waits for an answer, or until the next request is due.
+    fn submit_and_wait(
+        &mut self,
+        clock: &Clock,
+        next_due: Option<Nanoseconds>,
+    ) -> Result<(), DriveError> {
+        let now = clock.now();
+        for slot in self.fresh.drain(..) {
+            if let Some((_, sent)) = &mut self.slots[slot as usize] {
+                *sent = now;
+            }
+        }
+        let until = next_due.unwrap_or(now + Watch::PAUSE * 2);
+        let asleep = Clock::sleepable(now, until);
+        let timeout = Timespec::new()
+            .sec(asleep.nanos() / 1_000_000_000)
+            .nsec((asleep.nanos() % 1_000_000_000) as u32);
+        let arguments = SubmitArgs::new().timespec(&timeout);
+        match self.ring.submitter().submit_with_args(1, &arguments) {
+            Err(error) if !is_passing(&error) => {
+                Err(io_error(format!("io_uring on {}", self.file.shown.display()), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes in the answers that have come. Returns the first failure among them.
+    fn reap(&mut self, course: &mut Course, now: Nanoseconds) -> Result<(), DriveError> {
+        let mut outcome = Ok(());
+        for answer in self.ring.completion() {
+            let slot = answer.user_data() as u32;
+            let (request, sent) =
+                self.slots[slot as usize].take().expect("an answer belongs to what is in flight");
+            self.free.push(slot);
+            self.in_flight -= 1;
+            let length = self.block_size.bytes() as usize;
+            let done = match answer.result() {
+                code @ ..0 => Err(io::Error::from_raw_os_error(-code)),
+                done => Ok(done as usize),
+            };
+            match done {
+                Ok(done) if done == length => course.answered(&request, sent, now),
+                failed if outcome.is_ok() => {
+                    outcome = Err(self.file.transfer_error(&request, length, failed));
+                }
+                _ => {}
+            }
+        }
+        outcome
+    }
+}
+
+impl Drop for Ring<'_> {
+    /// Waits for what is in flight, because the drive still writes to its buffers. After a phase
+    /// there is nothing; after a panic or a failure of the ring itself there may be.
+    fn drop(&mut self) {
+        while self.in_flight > 0 {
+            match self.ring.submitter().submit_and_wait(1) {
+                Err(error) if !is_passing(&error) => {
+                    // It cannot be known when the kernel lets go of them, so they stay for good.
+                    std::mem::forget(self.buffers.take());
+                    return;
+                }
+                _ => self.in_flight -= self.ring.completion().count() as u32,
+            }
+        }
+    }
+}
+
+/// What the kernel is asked for. A registered buffer has the index 0: all are one piece.
+fn entry(request: &Request, buffer: &mut [u8], registered: bool) -> squeue::Entry {
+    let (start, length) = (buffer.as_mut_ptr(), buffer.len() as u32);
+    let offset = request.offset.bytes();
+    let file = Fixed(0);
+    match (request.read, registered) {
+        (true, true) => opcode::ReadFixed::new(file, start, length, 0).offset(offset).build(),
+        (true, false) => opcode::Read::new(file, start, length).offset(offset).build(),
+        (false, true) => opcode::WriteFixed::new(file, start, length, 0).offset(offset).build(),
+        (false, false) => opcode::Write::new(file, start, length).offset(offset).build(),
+    }
+}
+
+/// Whether a call that hands over and waits ended for a reason that passes: the time was up, a
+/// signal came, or the kernel first wants its answers taken in.
+fn is_passing(error: &io::Error) -> bool {
+    let passing = [Errno::TIME, Errno::INTR, Errno::AGAIN, Errno::BUSY];
+    Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))
+}

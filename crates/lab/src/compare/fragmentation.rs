@@ -1,0 +1,131 @@
+//! The table that the source of `fragmentation` published: drives down, steps across.
+
+use super::{Bars, Cell, Column, Finding, Labelled, Level, Table, format};
+
+/// The report's table that holds the best read after each step.
+const READS: &str = "reads";
+/// The comparison's table.
+const DRIVES: &str = "drives";
+
+/// One step of one run.
+struct Step<'a> {
+    name: &'a str,
+    written: f64,
+    seconds: Option<f64>,
+}
+
+/// A drive a row, a step a column, for reports that have such steps; the joined `reads` say the
+/// rest.
+pub(super) fn drives(runs: &[Labelled]) -> Option<Table> {
+    let steps: Vec<Vec<Step>> = runs.iter().map(steps_of).collect::<Option<_>>()?;
+    let columns = step_names(&steps);
+    let mut table = Table {
+        name: DRIVES.to_owned(),
+        columns: vec![Column::new("drive", "")],
+        rows: Vec::new(),
+    };
+    let names = columns.iter().map(|name| Column::new(*name, "s"));
+    table.columns.extend(names);
+    table.columns.push(Column::new("slowdown", "x"));
+    for (run, steps) in runs.iter().zip(&steps) {
+        let mut row = vec![Cell::from(run.label.as_str())];
+        row.extend(columns.iter().map(|name| {
+            let step = steps.iter().find(|step| step.name == *name);
+            Cell::from(step.and_then(|step| step.seconds))
+        }));
+        row.push(Cell::from(slowdown(steps)));
+        table.rows.push(row);
+    }
+    Some(table)
+}
+
+fn steps_of(run: &Labelled) -> Option<Vec<Step<'_>>> {
+    let table = run.report.table(READS)?;
+    let step = table.column("step")?;
+    let written = table.column("written_bytes")?;
+    let seconds = table.column("best_seconds")?;
+    table
+        .rows
+        .iter()
+        .map(|row| match &row[step] {
+            Cell::Text(name) => {
+                Some(Step { name, written: row[written].number()?, seconds: row[seconds].number() })
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// All steps that any run has, in the order of what was written before them and, where that is
+/// the same (the read after the long rest), of their place in the run.
+fn step_names<'a>(steps: &[Vec<Step<'a>>]) -> Vec<&'a str> {
+    let mut all: Vec<(f64, usize, &str)> = Vec::new();
+    for (place, step) in steps.iter().flat_map(|steps| steps.iter().enumerate()) {
+        if !all.iter().any(|(_, _, name)| *name == step.name) {
+            all.push((step.written, place, step.name));
+        }
+    }
+    all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    all.into_iter().map(|(_, _, name)| name).collect()
+}
+
+/// The read after everything was written, before the long rest, against the first one.
+fn slowdown(steps: &[Step]) -> Option<f64> {
+    let new = steps.first()?;
+    let aged = aged(steps)?;
+    let ratio = aged.seconds? / new.seconds?;
+    (steps.len() > 1 && ratio.is_finite()).then_some(ratio)
+}
+
+fn aged<'a, 'b>(steps: &'b [Step<'a>]) -> Option<&'b Step<'a>> {
+    let most = steps.iter().map(|step| step.written).fold(0.0, f64::max);
+    steps.iter().find(|step| step.written == most)
+}
+
+/// Label, seconds when new and seconds when aged, of each row that has all three.
+fn ageing(drives: &Table) -> Vec<(&str, f64, f64)> {
+    let Some(slowdown) = drives.column("slowdown") else {
+        return Vec::new();
+    };
+    drives
+        .rows
+        .iter()
+        .filter_map(|row| {
+            let Cell::Text(label) = &row[0] else {
+                return None;
+            };
+            let new = row[1].number()?;
+            Some((label.as_str(), new, new * row[slowdown].number()?))
+        })
+        .collect()
+}
+
+/// What use has done to each drive, as bars.
+pub(super) fn bars(drives: &Table) -> Option<Bars> {
+    let is_ours = drives.name == DRIVES;
+    let rows = if is_ours { ageing(drives) } else { Vec::new() };
+    (!rows.is_empty()).then(|| Bars::ageing("Best read after all writes", "s", rows.into_iter()))
+}
+
+/// Which drive use slows down most, and which least.
+pub(super) fn finding(drives: &Table) -> Option<Finding> {
+    let mut rows = ageing(drives);
+    rows.sort_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1)));
+    let (least, most) = (rows.first()?, rows.last()?);
+    if rows.len() < 2 {
+        return None;
+    }
+    let times = |row: &(&str, f64, f64)| format::fixed(row.2 / row.1, 2);
+    Some(Finding {
+        level: Level::Info,
+        code: "slowdown-range".to_owned(),
+        text: format!(
+            "After all writes, reading takes {} times as long as when new on {}, the most, and \
+             {} times on {}, the least.",
+            times(most),
+            most.0,
+            times(least),
+            least.0
+        ),
+    })
+}

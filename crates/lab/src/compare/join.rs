@@ -1,0 +1,205 @@
+//! Joins tables, curves and latencies by name.
+
+use super::{Cell, Column, ComparedSeries, Curve, Labelled, Table};
+use crate::report::Series;
+
+/// Every table that at least two runs have, joined; what only one has cannot be compared.
+pub(super) fn tables(runs: &[Labelled]) -> Vec<Table> {
+    names(runs, |run| run.report.tables.iter().map(|table| &*table.name))
+        .into_iter()
+        .filter_map(|name| {
+            let parts: Vec<(&str, &Table)> = runs
+                .iter()
+                .filter_map(|run| Some((run.label.as_str(), run.report.table(name)?)))
+                .collect();
+            (parts.len() > 1).then(|| join(name, &parts))
+        })
+        .collect()
+}
+
+/// Names in the order they are first met.
+fn names<'a, Names: Iterator<Item = &'a str>>(
+    runs: &'a [Labelled],
+    of: impl Fn(&'a Labelled) -> Names,
+) -> Vec<&'a str> {
+    let mut names: Vec<&str> = Vec::new();
+    for name in runs.iter().flat_map(of) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// What tells the rows of joined tables apart: the cells of the key columns, and how many rows
+/// with the same cells came before.
+type Key<'a> = (&'a [Cell], usize);
+
+fn keyed(table: &Table, keys: usize) -> Vec<(Key<'_>, &Vec<Cell>)> {
+    let key = |index: usize| &table.rows[index][..keys];
+    (0..table.rows.len())
+        .map(|index| {
+            let before = (0..index).filter(|&other| key(other) == key(index)).count();
+            ((key(index), before), &table.rows[index])
+        })
+        .collect()
+}
+
+fn join(name: &str, parts: &[(&str, &Table)]) -> Table {
+    // Columns are matched by name, but keys by place: a table of another layout under the same
+    // name (of another version) contributes what can be matched.
+    let first = parts[0].1;
+    let keys = parts
+        .iter()
+        .map(|(_, table)| table.key_columns())
+        .max()
+        .unwrap_or(1)
+        .min(first.columns.len());
+    let parts: Vec<&(&str, &Table)> = parts
+        .iter()
+        .filter(|(_, table)| table.columns.get(..keys) == first.columns.get(..keys))
+        .collect();
+    let rows: Vec<Vec<(Key, &Vec<Cell>)>> =
+        parts.iter().map(|(_, table)| keyed(table, keys)).collect();
+    let mut order: Vec<Key> = Vec::new();
+    for (key, _) in rows.iter().flatten() {
+        if !order.contains(key) {
+            order.push(*key);
+        }
+    }
+    let mut joined = Table {
+        name: name.to_owned(),
+        columns: first.columns[..keys].to_vec(),
+        rows: order.iter().map(|(cells, _)| cells.to_vec()).collect(),
+    };
+    for column in value_columns(&parts, keys) {
+        let cells: Vec<Vec<Cell>> = parts
+            .iter()
+            .zip(&rows)
+            .map(|((_, table), rows)| cells_of(table, rows, column, &order))
+            .collect();
+        append(&mut joined, column, &parts, cells);
+    }
+    joined
+}
+
+fn value_columns<'a>(parts: &[&(&'a str, &'a Table)], keys: usize) -> Vec<&'a Column> {
+    let mut columns: Vec<&Column> = Vec::new();
+    for column in parts.iter().flat_map(|(_, table)| &table.columns[keys..]) {
+        if !columns.contains(&column) {
+            columns.push(column);
+        }
+    }
+    columns
+}
+
+/// The cells of one column of one table, in the joined order.
+fn cells_of(
+    table: &Table,
+    rows: &[(Key, &Vec<Cell>)],
+    column: &Column,
+    order: &[Key],
+) -> Vec<Cell> {
+    let index = table.columns.iter().position(|own| own == column);
+    order
+        .iter()
+        .map(|wanted| {
+            let row = rows.iter().find(|(key, _)| key == wanted);
+            match (row, index) {
+                (Some((_, row)), Some(index)) => row[index].clone(),
+                _ => Cell::Null,
+            }
+        })
+        .collect()
+}
+
+/// Adds a column for each run, or one for all where they agree in every row.
+fn append(joined: &mut Table, column: &Column, parts: &[&(&str, &Table)], cells: Vec<Vec<Cell>>) {
+    let agree = cells.windows(2).all(|pair| pair[0] == pair[1]);
+    let shown = if agree { 1 } else { cells.len() };
+    for ((label, _), cells) in parts.iter().zip(cells).take(shown) {
+        let name = match agree {
+            true => column.name.clone(),
+            false => {
+                format!("{}, {label}", crate::output::format::label(&column.name, &column.unit))
+            }
+        };
+        joined.columns.push(Column::new(name, &*column.unit));
+        for (row, cell) in joined.rows.iter_mut().zip(cells) {
+            row.push(cell);
+        }
+    }
+}
+
+/// Percentiles of every histogram that at least two runs have.
+pub(super) fn latencies(runs: &[Labelled]) -> Option<Table> {
+    let mut table = Table {
+        name: "latencies".to_owned(),
+        columns: vec![Column::new("of", ""), Column::new("percentile", "%")],
+        rows: Vec::new(),
+    };
+    let columns = runs.iter().map(|run| Column::new(run.label.as_str(), "us"));
+    table.columns.extend(columns);
+    let all = names(runs, |run| run.report.histograms.iter().map(|histogram| &*histogram.name));
+    for name in all {
+        let found: Vec<_> = runs
+            .iter()
+            .map(|run| run.report.histograms.iter().find(|own| own.name == name))
+            .collect();
+        if found.iter().flatten().count() < 2 {
+            continue;
+        }
+        let mut percents: Vec<f64> = found
+            .iter()
+            .flatten()
+            .flat_map(|histogram| &histogram.percentiles)
+            .map(|percentile| percentile.percent)
+            .collect();
+        percents.sort_by(f64::total_cmp);
+        percents.dedup();
+        for percent in percents {
+            let mut row =
+                vec![Cell::from(crate::output::format::label(name, "")), Cell::from(percent)];
+            row.extend(
+                found
+                    .iter()
+                    .map(|histogram| {
+                        let percentiles = &histogram.as_ref()?.percentiles;
+                        let wanted = percentiles.iter().find(|own| own.percent == percent)?;
+                        Some(wanted.us)
+                    })
+                    .map(Cell::from),
+            );
+            table.rows.push(row);
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// Every curve that at least two runs have in the same units.
+pub(super) fn series(runs: &[Labelled]) -> Vec<ComparedSeries> {
+    names(runs, |run| run.report.series.iter().map(|series| &*series.name))
+        .into_iter()
+        .filter_map(|name| {
+            let own = |run: &'_ Labelled| -> Option<Series> {
+                let found = run.report.series.iter().find(|series| series.name == name);
+                found.cloned()
+            };
+            let first = runs.iter().find_map(own)?;
+            let curves: Vec<Curve> = runs
+                .iter()
+                .filter_map(|run| Some((run, own(run)?)))
+                .filter(|(_, series)| {
+                    series.unit_x == first.unit_x && series.unit_y == first.unit_y
+                })
+                .map(|(run, series)| Curve { label: run.label.clone(), x: series.x, y: series.y })
+                .collect();
+            (curves.len() > 1).then_some(ComparedSeries {
+                name: name.to_owned(),
+                unit_x: first.unit_x,
+                unit_y: first.unit_y,
+                curves,
+            })
+        })
+        .collect()
+}

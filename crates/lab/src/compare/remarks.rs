@@ -1,0 +1,86 @@
+//! What stands against comparing these runs, said before anything is compared.
+
+use super::{Finding, Labelled, Level, TargetKind};
+
+/// One remark for each thing in which the runs differ.
+pub(super) fn remarks(runs: &[Labelled]) -> Vec<Finding> {
+    let mut remarks = Vec::new();
+    let named = |wanted: &dyn Fn(&Labelled) -> bool| -> Vec<&str> {
+        let found = runs.iter().filter(|run| wanted(run));
+        found.map(|run| run.label.as_str()).collect()
+    };
+    let interrupted = named(&|run| run.report.interrupted);
+    if !interrupted.is_empty() {
+        remarks.push(remark(
+            Level::Warning,
+            "interrupted",
+            format!("Not all of the protocol was run: {}.", interrupted.join(", ")),
+        ));
+    }
+    let shortened = named(&|run| run.report.shortened);
+    if !shortened.is_empty() && shortened.len() < runs.len() {
+        remarks.push(remark(
+            Level::Warning,
+            "shortened-against-full",
+            format!(
+                "Not comparable: shortened runs ({}) stand beside full ones.",
+                shortened.join(", ")
+            ),
+        ));
+    }
+    remarks.extend(parameters(runs));
+    let simulated = named(&|run| run.report.target.kind == TargetKind::Simulated);
+    if !simulated.is_empty() && simulated.len() < runs.len() {
+        remarks.push(remark(
+            Level::Notice,
+            "simulated-against-real",
+            format!(
+                "Simulated ({}) stand beside real drives; a simulated one is as good as its \
+                 profile.",
+                simulated.join(", ")
+            ),
+        ));
+    }
+    remarks
+}
+
+/// Parameters that are not the same in all runs, in one sentence.
+fn parameters(runs: &[Labelled]) -> Option<Finding> {
+    let mut names: Vec<&str> = Vec::new();
+    for parameter in runs.iter().flat_map(|run| &run.report.parameters) {
+        if !names.contains(&parameter.name.as_str()) {
+            names.push(&parameter.name);
+        }
+    }
+    let differing: Vec<String> = names.iter().filter_map(|name| differing(runs, name)).collect();
+    (!differing.is_empty()).then(|| {
+        remark(
+            Level::Warning,
+            "parameters-differ",
+            format!("Not comparable as they stand: the runs differ in {}.", differing.join("; ")),
+        )
+    })
+}
+
+/// The values of one parameter, each with the runs that have it; `None` where all agree.
+fn differing(runs: &[Labelled], name: &str) -> Option<String> {
+    let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
+    for run in runs {
+        let parameters = &run.report.parameters;
+        let value = parameters
+            .iter()
+            .find(|parameter| parameter.name == name)
+            .map_or("(not given)", |parameter| &parameter.value);
+        match values.iter_mut().find(|(known, _)| *known == value) {
+            Some((_, labels)) => labels.push(&run.label),
+            None => values.push((value, vec![&run.label])),
+        }
+    }
+    let words: Vec<String> =
+        values.iter().map(|(value, labels)| format!("{value} for {}", labels.join(", "))).collect();
+    (values.len() > 1).then(|| format!("{name} ({})", words.join(", ")))
+}
+
+fn remark(level: Level, code: &str, text: String) -> Finding {
+    Finding { level, code: code.to_owned(), text }
+}

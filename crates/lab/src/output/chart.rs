@@ -1,0 +1,209 @@
+//! Which picture a table deserves, whatever draws it.
+//!
+//! A table whose rows are told apart by their first columns and that measures something is
+//! worth a picture: bars, one a row, or curves where the rows are steps of a size. Bytes are
+//! taken as a place on the way (how much was written before), not as a measurement.
+
+use super::format::{ColumnFormat, heading, label};
+use crate::report::Table;
+
+/// More rows than this are a listing, not a comparison.
+const ROWS_MAX: usize = 40;
+/// More columns of one unit than this are not told apart in one picture.
+const MEASURES_MAX: usize = 4;
+
+/// What a table's picture shows.
+#[derive(Clone, Debug)]
+pub(crate) struct TableChart {
+    /// What it shows, such as "Best by step".
+    pub(crate) title: String,
+    /// Unit of every number in it.
+    pub(crate) unit: String,
+    /// The name of each row.
+    pub(crate) categories: Vec<String>,
+    /// Whether the rows are rising steps of a number, so that a curve through them means
+    /// something.
+    pub(crate) is_ordered: bool,
+    /// What was measured in each row.
+    pub(crate) measures: Vec<Measure>,
+    /// How many times the first row's number each row's is, where the table says that.
+    pub(crate) slowdown: Vec<Option<f64>>,
+}
+
+/// One column of numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Measure {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its numbers, one a row.
+    pub(crate) values: Vec<Option<f64>>,
+    format: ColumnFormat,
+}
+
+impl Measure {
+    /// A number as the table shows it.
+    pub(crate) fn text(&self, value: f64) -> String {
+        self.format.number(value)
+    }
+}
+
+impl TableChart {
+    /// The picture of a table that has one.
+    pub(crate) fn of(table: &Table) -> Option<TableChart> {
+        if !(2..=ROWS_MAX).contains(&table.rows.len()) {
+            return None;
+        }
+        let formats = ColumnFormat::of(table);
+        let keys = table.key_columns();
+        let is_measure = |index: &usize| formats[*index].is_numeric() && !is_place(table, *index);
+        let first = (keys..table.columns.len()).find(is_measure)?;
+        let unit = &table.columns[first].unit;
+        let measures: Vec<Measure> = (first..table.columns.len())
+            .filter(is_measure)
+            .filter(|&index| index == first || !unit.is_empty())
+            .filter(|&index| table.columns[index].unit == *unit)
+            .take(MEASURES_MAX)
+            .map(|index| Measure {
+                name: formats[index].label.clone(),
+                values: values(table, index),
+                format: formats[index].clone(),
+            })
+            .collect();
+        let key = &table.columns[keys - 1];
+        let what = match &measures[..] {
+            [only] => heading(&only.name, ""),
+            _ => heading(&table.name, ""),
+        };
+        Some(TableChart {
+            title: format!("{what} by {}", label(&key.name, &key.unit)),
+            unit: unit.clone(),
+            categories: categories(table, &formats, keys),
+            is_ordered: keys == 1 && is_rising(&values(table, 0)),
+            measures,
+            slowdown: table.column("slowdown").map_or_else(Vec::new, |index| values(table, index)),
+        })
+    }
+}
+
+fn is_place(table: &Table, index: usize) -> bool {
+    table.columns[index].unit == "B"
+}
+
+fn values(table: &Table, index: usize) -> Vec<Option<f64>> {
+    table.rows.iter().map(|row| row.get(index)?.number()).collect()
+}
+
+fn is_rising(values: &[Option<f64>]) -> bool {
+    values.len() > 3 && values.windows(2).all(|pair| matches!(pair, [Some(a), Some(b)] if a < b))
+}
+
+fn categories(table: &Table, formats: &[ColumnFormat], keys: usize) -> Vec<String> {
+    table
+        .rows
+        .iter()
+        .map(|row| {
+            let names: Vec<String> = row[..keys]
+                .iter()
+                .zip(formats)
+                .map(|(cell, format)| {
+                    let unit = if cell.number().is_some() { &*format.unit } else { "" };
+                    format!("{} {unit}", format.cell(cell)).trim_end().to_owned()
+                })
+                .collect();
+            names.join(", ")
+        })
+        .collect()
+}
+
+/// Bars, one a row.
+#[derive(Clone, Debug)]
+pub(crate) struct Bars {
+    /// What they show.
+    pub(crate) title: String,
+    /// Unit of the numbers.
+    pub(crate) unit: String,
+    /// What the plain part of a bar is and what the added part is, where there are both.
+    pub(crate) parts: Option<(&'static str, &'static str)>,
+    /// The bars, from top to bottom.
+    pub(crate) rows: Vec<Bar>,
+}
+
+/// One bar.
+#[derive(Clone, Debug)]
+pub(crate) struct Bar {
+    /// What it is about.
+    pub(crate) label: String,
+    /// Its length; `None` where nothing was measured.
+    pub(crate) value: Option<f64>,
+    /// How much of its length use has added.
+    pub(crate) added: f64,
+    /// Its number as text, without the unit.
+    pub(crate) text: String,
+    /// What else to say of it.
+    pub(crate) note: String,
+}
+
+/// What the parts of a bar are called.
+const PARTS: (&str, &str) = ("as when new", "added by use");
+
+impl Bars {
+    /// Bars for the first measurement of a table. Where the table knows a slowdown, the part
+    /// of a bar beyond the first row's is what use has added.
+    pub(crate) fn of(chart: &TableChart) -> Bars {
+        let measure = &chart.measures[0];
+        let new = measure.values.first().copied().flatten();
+        let is_ageing = !chart.slowdown.is_empty() && new.is_some();
+        let rows = chart.categories.iter().zip(&measure.values).enumerate();
+        Bars {
+            title: chart.title.clone(),
+            unit: chart.unit.clone(),
+            parts: is_ageing.then_some(PARTS),
+            rows: rows
+                .map(|(index, (category, value))| Bar {
+                    label: category.clone(),
+                    value: *value,
+                    added: match (is_ageing, value, new) {
+                        (true, Some(value), Some(new)) => (value - new).max(0.0),
+                        _ => 0.0,
+                    },
+                    text: value.map_or_else(
+                        || super::format::NOTHING.to_owned(),
+                        |value| measure.text(value),
+                    ),
+                    note: times(chart.slowdown.get(index).copied().flatten()),
+                })
+                .collect(),
+        }
+    }
+
+    /// Bars that show what use has done to each of several drives, from (label, new, aged).
+    pub(crate) fn ageing<'a>(
+        title: &str,
+        unit: &str,
+        drives: impl Iterator<Item = (&'a str, f64, f64)>,
+    ) -> Bars {
+        let rows = drives.map(|(label, new, aged)| Bar {
+            label: label.to_owned(),
+            value: Some(aged),
+            added: (aged - new).max(0.0),
+            text: super::format::significant(aged),
+            note: times((new > 0.0).then(|| aged / new)),
+        });
+        Bars {
+            title: title.to_owned(),
+            unit: unit.to_owned(),
+            parts: Some(PARTS),
+            rows: rows.collect(),
+        }
+    }
+
+    /// The longest bar; never zero, so that it can be divided by.
+    pub(crate) fn longest(&self) -> f64 {
+        let longest = self.rows.iter().filter_map(|bar| bar.value).fold(0.0, f64::max);
+        if longest > 0.0 { longest } else { 1.0 }
+    }
+}
+
+fn times(ratio: Option<f64>) -> String {
+    ratio.map_or_else(String::new, |ratio| format!("{} x", super::format::fixed(ratio, 2)))
+}

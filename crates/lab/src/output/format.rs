@@ -1,0 +1,267 @@
+//! Numbers, units and names as a person reads them.
+//!
+//! Three significant digits are what a measurement of a drive can defend, so that is what is
+//! shown; the JSON keeps every digit. A column shows its numbers with the same number of
+//! decimals where its range allows, so that they can be compared down the column.
+
+use crate::report::{Cell, Table};
+
+/// Stands for what was not measured.
+pub(crate) const NOTHING: &str = "-";
+
+/// `value` with three significant digits, its thousands grouped.
+pub(crate) fn significant(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() {
+        NOTHING.to_owned()
+    } else if size == 0.0 {
+        "0".to_owned()
+    } else if !(1e-4..1e15).contains(&size) {
+        format!("{value:.2e}")
+    } else {
+        fixed(value, decimals_of(size))
+    }
+}
+
+/// Decimals that give `size` three significant digits.
+fn decimals_of(size: f64) -> usize {
+    (2.0 - size.log10().floor()).clamp(0.0, 6.0) as usize
+}
+
+/// `value` with that many decimals, its thousands grouped.
+pub(crate) fn fixed(value: f64, decimals: usize) -> String {
+    let plain = format!("{:.decimals$}", value.abs());
+    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
+    let point = if fraction.is_empty() { "" } else { "." };
+    // Minus zero is a rounding artefact that no reader wants to see.
+    let zero = plain.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+    let sign = if value < 0.0 && !zero { "-" } else { "" };
+    format!("{sign}{}{point}{fraction}", group(whole))
+}
+
+/// A count, its thousands grouped.
+pub(crate) fn count(value: u64) -> String {
+    group(&value.to_string())
+}
+
+/// Four digits are still one glance; from five on, commas help.
+fn group(digits: &str) -> String {
+    if digits.len() < 5 {
+        return digits.to_owned();
+    }
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Bytes in the largest binary unit that says them exactly in at most four digits (5050 MiB,
+/// not 4.93 GiB), or else rounded in the largest.
+pub(crate) fn bytes(value: f64) -> String {
+    const UNITS: [(&str, f64); 6] = [
+        ("PiB", (1u64 << 50) as f64),
+        ("TiB", (1u64 << 40) as f64),
+        ("GiB", (1u64 << 30) as f64),
+        ("MiB", (1u64 << 20) as f64),
+        ("KiB", (1u64 << 10) as f64),
+        ("B", 1.0),
+    ];
+    if value == 0.0 || !value.is_finite() {
+        return significant(value);
+    }
+    let size = value.abs();
+    let exact = UNITS.iter().find(|(_, unit)| size % unit == 0.0 && size / unit < 10_000.0);
+    if let Some((name, unit)) = exact {
+        return format!("{} {name}", value / unit);
+    }
+    let (name, unit) = UNITS.iter().find(|(_, unit)| size >= *unit).unwrap_or(&UNITS[5]);
+    format!("{} {name}", significant(value / unit))
+}
+
+/// A span of time in the unit a person would choose.
+pub(crate) fn span(seconds: f64) -> String {
+    let size = seconds.abs();
+    match size {
+        0.0 => "0 s".to_owned(),
+        _ if size < 1e-3 => format!("{} us", significant(seconds * 1e6)),
+        _ if size < 1.0 => format!("{} ms", significant(seconds * 1e3)),
+        _ if size < 120.0 => format!("{} s", significant(seconds)),
+        _ if size < 7_200.0 => format!("{} minutes", significant(seconds / 60.0)),
+        _ if size < 172_800.0 => format!("{} hours", significant(seconds / 3_600.0)),
+        _ => format!("{} days", significant(seconds / 86_400.0)),
+    }
+}
+
+/// A name of the report's (`best_seconds`) as words; the unit is shown elsewhere, so a name
+/// that repeats it loses it.
+pub(crate) fn label(name: &str, unit: &str) -> String {
+    let endings: &[&str] = match unit {
+        "s" => &["_seconds", "_s"],
+        "ms" => &["_milliseconds", "_ms"],
+        "us" => &["_microseconds", "_us"],
+        "min" => &["_minutes", "_min"],
+        "B" => &["_bytes"],
+        "MB/s" => &["_mb_per_second", "_mb_per_s"],
+        "%" => &["_percent"],
+        "IOPS" => &["_iops"],
+        _ => &[],
+    };
+    let short = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    short.replace('_', " ")
+}
+
+/// The same, to begin a line with.
+pub(crate) fn heading(name: &str, unit: &str) -> String {
+    let label = label(name, unit);
+    let mut letters = label.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// How the cells of one column are shown.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Style {
+    Words,
+    Bytes,
+    Fixed(usize),
+    Significant,
+}
+
+/// One column of a table, ready to be shown.
+#[derive(Clone, Debug)]
+pub(crate) struct ColumnFormat {
+    /// What to write above it.
+    pub(crate) label: String,
+    /// The unit to write above it; empty where the cells say it themselves.
+    pub(crate) unit: String,
+    style: Style,
+}
+
+impl ColumnFormat {
+    /// The formats of a table's columns.
+    pub(crate) fn of(table: &Table) -> Vec<ColumnFormat> {
+        table
+            .columns
+            .iter()
+            .enumerate()
+            .map(|(index, column)| {
+                let cells = || table.rows.iter().filter_map(move |row| row.get(index));
+                let style = style_of(&column.unit, cells);
+                ColumnFormat {
+                    label: label(&column.name, &column.unit),
+                    unit: match style {
+                        Style::Bytes => String::new(),
+                        _ => column.unit.clone(),
+                    },
+                    style,
+                }
+            })
+            .collect()
+    }
+
+    /// Whether the column holds numbers, which line up at their right end.
+    pub(crate) fn is_numeric(&self) -> bool {
+        self.style != Style::Words
+    }
+
+    /// A cell of the column.
+    pub(crate) fn cell(&self, cell: &Cell) -> String {
+        match cell {
+            Cell::Null => NOTHING.to_owned(),
+            Cell::Boolean(true) => "yes".to_owned(),
+            Cell::Boolean(false) => "no".to_owned(),
+            Cell::Text(text) => text.clone(),
+            Cell::Integer(value) if self.style != Style::Bytes => count(*value),
+            Cell::Integer(value) => bytes(*value as f64),
+            Cell::Number(value) => self.number(*value),
+        }
+    }
+
+    /// A number of the column, without its unit unless that is bytes.
+    pub(crate) fn number(&self, value: f64) -> String {
+        match self.style {
+            Style::Bytes => bytes(value),
+            Style::Fixed(decimals) if value.is_finite() => fixed(value, decimals),
+            Style::Fixed(_) | Style::Significant | Style::Words => significant(value),
+        }
+    }
+}
+
+/// Equal decimals where even the smallest number keeps two digits; each its own otherwise.
+fn style_of<'a, Cells>(unit: &str, cells: impl Fn() -> Cells) -> Style
+where
+    Cells: Iterator<Item = &'a Cell>,
+{
+    let sizes = || cells().filter_map(Cell::number).map(f64::abs);
+    if sizes().next().is_none() {
+        return Style::Words;
+    }
+    if unit == "B" {
+        return Style::Bytes;
+    }
+    let largest = sizes().fold(0.0, f64::max);
+    let smallest = sizes().filter(|size| *size > 0.0).fold(f64::INFINITY, f64::min);
+    if largest == 0.0 {
+        return Style::Significant;
+    }
+    let decimals = decimals_of(largest);
+    if smallest >= 10f64.powi(1 - decimals as i32) {
+        Style::Fixed(decimals)
+    } else {
+        Style::Significant
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Column;
+
+    #[test]
+    fn numbers_have_the_digits_that_can_be_defended() {
+        assert_eq!(significant(1.895), "1.90");
+        assert_eq!(significant(23.46), "23.5");
+        assert_eq!(significant(2261.7), "2262");
+        assert_eq!(significant(1_234_567.0), "1,234,567");
+        assert_eq!(significant(0.012_34), "0.0123");
+        assert_eq!(significant(-0.000_001), "-1.00e-6");
+        assert_eq!(significant(f64::NAN), "-");
+        assert_eq!(fixed(-0.001, 2), "0.00");
+    }
+
+    #[test]
+    fn bytes_are_exact_where_four_digits_can_be() {
+        assert_eq!(bytes(0.0), "0");
+        assert_eq!(bytes(512.0), "512 B");
+        assert_eq!(bytes(5050.0 * 1048576.0), "5050 MiB");
+        assert_eq!(bytes(4096.0 * 1048576.0), "4 GiB");
+        assert_eq!(bytes(512_110_190_592.0), "477 GiB");
+    }
+
+    #[test]
+    fn spans_choose_their_unit() {
+        assert_eq!(span(0.000_085), "85.0 us");
+        assert_eq!(span(1.2), "1.20 s");
+        assert_eq!(span(300.0), "5.00 minutes");
+        assert_eq!(span(14_760.0), "4.10 hours");
+    }
+
+    #[test]
+    fn a_column_keeps_its_decimals_unless_that_would_hide_a_small_number() {
+        let column = |values: &[f64]| {
+            let table = Table {
+                name: "t".to_owned(),
+                columns: vec![Column::new("best_seconds", "s")],
+                rows: values.iter().map(|v| vec![Cell::Number(*v)]).collect(),
+            };
+            let format = ColumnFormat::of(&table).remove(0);
+            assert_eq!(format.label, "best");
+            table.rows.iter().map(|row| format.cell(&row[0])).collect::<Vec<_>>()
+        };
+        assert_eq!(column(&[1.9, 6.8]), ["1.90", "6.80"]);
+        assert_eq!(column(&[0.002, 250.0]), ["0.00200", "250"]);
+    }
+}

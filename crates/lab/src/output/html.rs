@@ -1,0 +1,281 @@
+//! A report as one page that needs nothing but itself: no network, no fonts, no scripts from
+//! elsewhere, and the report's JSON inside it for later use.
+//!
+//! # Why the charts are drawn by hand
+//! A plotting library draws a picture of a fixed size with fixed colours. These charts take the
+//! page's colours (light, dark, print) and its width (a telephone's, too) because they are a
+//! handful of SVG elements placed in percent and styled by the page's own style sheet; every
+//! bar and point carries its numbers as a title, which the script merely shows sooner. Without
+//! the script nothing is missing.
+//!
+//! # Hostile text
+//! Names of drives and files come from elsewhere. maud escapes all text; the JSON is written
+//! without any `<`, so that nothing in it can end its element.
+
+mod bars;
+mod curves;
+mod latency;
+mod lines;
+mod parts;
+mod scale;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde::Serialize;
+
+use super::chart::{Bars, TableChart};
+use super::format;
+use crate::compare::Comparison;
+use crate::report::{Report, ReportCounters, Table};
+
+const STYLE: &str = include_str!("html/style.css");
+const SCRIPT: &str = include_str!("html/script.js");
+
+/// What the page may do: show itself and run its own script, and nothing over the network.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                      img-src data:";
+
+/// The report as a page.
+pub fn render(report: &Report) -> String {
+    let title = format!("{} on {}", report.experiment, report.target.name);
+    let body = html! {
+        (header(report))
+        main {
+            (parts::findings(&report.findings))
+            (caveats(&report.target.caveats))
+            @for table in &report.tables { (table_section(table)) }
+            (curves::section(&report.series))
+            (latency::section(&report.histograms))
+            (conditions(report))
+        }
+    };
+    page(&title, body, report, &report.experiment)
+}
+
+/// A comparison as a page.
+pub fn render_compare(comparison: &Comparison) -> String {
+    let title = format!("{}: {} runs", comparison.experiment, comparison.runs.len());
+    let labels: Vec<&str> = comparison.runs.iter().map(|run| &*run.label).collect();
+    let body = html! {
+        header {
+            p.kicker { "ssdlab comparison" }
+            h1 { (comparison.experiment) }
+            p.meta { (comparison.runs.len()) " runs side by side" }
+        }
+        main {
+            (parts::findings(&comparison.findings))
+            @for (index, table) in comparison.tables.iter().enumerate() {
+                @if let Some(bars) = comparison.ageing().filter(|_| index == 0) {
+                    section {
+                        h2 { (format::heading(&table.name, "")) }
+                        (bars::draw(&bars))
+                        (parts::table(table))
+                    }
+                } @else {
+                    (table_section(table))
+                }
+            }
+            (curves::compared(&comparison.series, &labels))
+            section {
+                h2 { "The runs" }
+                (parts::table(&runs_table(comparison)))
+            }
+        }
+    };
+    page(&title, body, comparison, &comparison.experiment)
+}
+
+fn runs_table(comparison: &Comparison) -> Table {
+    use crate::report::{Cell, Column};
+    let names = ["run", "target", "kind", "started", "seed", "shortened", "first finding"];
+    let rows = comparison.runs.iter().map(|run| {
+        vec![
+            Cell::from(run.label.as_str()),
+            Cell::from(run.target.as_str()),
+            Cell::from(run.kind.words()),
+            Cell::from(moment(&run.started)),
+            // A seed is a name, not an amount.
+            Cell::from(run.seed.to_string()),
+            Cell::from(run.shortened),
+            Cell::from(run.headline.clone()),
+        ]
+    });
+    Table {
+        name: "runs".to_owned(),
+        rows: rows.collect(),
+        columns: names.iter().map(|name| Column::new(*name, "")).collect(),
+    }
+}
+
+fn page(title: &str, body: Markup, data: &impl Serialize, file_name: &str) -> String {
+    let markup = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                meta name="generator" content={ "ssdlab " (env!("CARGO_PKG_VERSION")) };
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (body)
+                footer {
+                    p {
+                        "Made by ssdlab " (env!("CARGO_PKG_VERSION"))
+                        ". This page holds its own data and loads nothing."
+                    }
+                    button #save type="button" data-name=(file_name) hidden { "Save the data as JSON" }
+                }
+                script #data type="application/json" { (PreEscaped(embedded(data))) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    let mut text = markup.into_string();
+    text.push('\n');
+    text
+}
+
+/// JSON that can stand inside a script element whatever its strings say.
+fn embedded(data: &impl Serialize) -> String {
+    let json = serde_json::to_string(data).expect("its keys are strings and it has no maps");
+    // These stand in strings only, where the escape means the same character.
+    json.replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('&', "\\u0026")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
+}
+
+fn header(report: &Report) -> Markup {
+    let target = &report.target;
+    html! {
+        header {
+            p.kicker { "ssdlab report \u{b7} " (report.experiment) }
+            h1 { (target.name) }
+            p.meta {
+                span { (format::heading(target.kind.words(), "")) }
+                span { (format::bytes(target.capacity_bytes as f64)) }
+                span { (target.engine) }
+                span { time datetime=(report.started) { (moment(&report.started)) } }
+            }
+            @if report.shortened {
+                p.badge { b { "Shortened." } " These figures are not comparable with published ones." }
+            }
+            @if report.interrupted {
+                p.badge { b { "Interrupted." } " This is what was measured until then." }
+            }
+        }
+    }
+}
+
+/// RFC 3339 to the minute, or whatever else it is, as it is.
+fn moment(started: &str) -> String {
+    started.parse::<jiff::Timestamp>().map_or_else(
+        |_| started.to_owned(),
+        |instant| instant.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+    )
+}
+
+fn caveats(caveats: &[String]) -> Markup {
+    html! {
+        @if !caveats.is_empty() {
+            section.caveats aria-label="Caveats" {
+                h3 { "To bear in mind" }
+                ul { @for caveat in caveats { li { (caveat) } } }
+            }
+        }
+    }
+}
+
+fn table_section(table: &Table) -> Markup {
+    let chart = TableChart::of(table);
+    html! {
+        section {
+            h2 { (format::heading(&table.name, "")) }
+            @if let Some(chart) = &chart {
+                @if chart.is_ordered {
+                    (curves::steps(chart))
+                } @else if chart.measures.len() > 1 {
+                    (bars::grouped(chart))
+                } @else {
+                    (bars::draw(&Bars::of(chart)))
+                }
+            }
+            (parts::table(table))
+        }
+    }
+}
+
+/// How the figures came about.
+fn conditions(report: &Report) -> Markup {
+    let parameters = report.parameters.iter().map(|parameter| {
+        let mark = if parameter.changed { " (changed)" } else { "" };
+        (parameter.name.as_str(), format!("{}{mark}", parameter.value))
+    });
+    let seed = std::iter::once(("seed", report.seed.to_string()));
+    let facts = report.target.facts.iter().map(|fact| (fact.name.as_str(), fact.value.clone()));
+    html! {
+        section {
+            h2 { "How it was measured" }
+            div.columns {
+                (parts::facts("Protocol", parameters.chain(seed)))
+                (parts::facts("Drive", facts))
+                @if let Some(counters) = &report.counters {
+                    (parts::facts("Inside the drive", counter_facts(counters)))
+                }
+                (parts::facts("Cost", cost_facts(report)))
+            }
+        }
+    }
+}
+
+fn counter_facts(counters: &ReportCounters) -> Vec<(&'static str, String)> {
+    let count = format::count;
+    let amplification =
+        counters.write_amplification.map(|ratio| ("write amplification", format::fixed(ratio, 3)));
+    let mut facts: Vec<(&str, String)> = amplification.into_iter().collect();
+    facts.extend([
+        ("units written by the host", count(counters.host_writes)),
+        ("units written to flash", count(counters.flash_writes)),
+        ("of these, moved by collection", count(counters.collection_writes)),
+        ("of these, padding", count(counters.padding_writes)),
+        ("units read by the host", count(counters.host_reads)),
+        ("flash pages read for the host", count(counters.flash_page_reads)),
+        ("flash pages read by collection", count(counters.collection_page_reads)),
+        ("units trimmed", count(counters.trims)),
+        ("flushes", count(counters.flushes)),
+        ("erases", count(counters.erases)),
+        (
+            "erases a block",
+            format!(
+                "{} to {}, mean {}",
+                counters.erases_min,
+                counters.erases_max,
+                format::significant(counters.erases_mean)
+            ),
+        ),
+    ]);
+    facts
+}
+
+fn cost_facts(report: &Report) -> Vec<(&'static str, String)> {
+    let (cost, host) = (&report.cost, &report.host);
+    let simulated = cost.simulated_seconds.map(|seconds| ("simulated time", format::span(seconds)));
+    let mut facts: Vec<(&str, String)> = simulated.into_iter().collect();
+    facts.extend([
+        ("wall clock", format::span(cost.wall_seconds)),
+        ("processor time", format::span(cost.cpu_seconds)),
+        ("requests", format::count(cost.requests)),
+        ("units moved", format::count(cost.units)),
+        ("peak memory", format::bytes(cost.peak_rss_bytes as f64)),
+        (
+            "machine",
+            format!("{}, {}, {} processors", host.system, host.architecture, host.processors),
+        ),
+        ("ssdlab", host.ssdlab.clone()),
+    ]);
+    facts
+}

@@ -1,0 +1,97 @@
+//! Horizontal bars: the names at the left, the numbers at the right, on any width.
+
+use maud::{Markup, html};
+
+use super::lines::percent;
+use super::parts::unit;
+use crate::output::chart::{Bar, Bars, TableChart};
+use crate::output::format;
+
+/// Bars, one a row, with what use has added set apart.
+pub(super) fn draw(bars: &Bars) -> Markup {
+    let is_aged = bars.rows.iter().any(|bar| bar.added > 0.0);
+    html! {
+        figure.chart {
+            figcaption {
+                (bars.title)
+                @if !bars.unit.is_empty() { ", " (unit(&bars.unit)) }
+            }
+            @if let Some((new, added)) = bars.parts.filter(|_| is_aged) {
+                ul.legend {
+                    li { span.swatch.new {} (new) }
+                    li { span.swatch.added {} (added) }
+                }
+            }
+            div.bars role="list" {
+                @for bar in &bars.rows { (row(bar, bars)) }
+            }
+        }
+    }
+}
+
+fn row(bar: &Bar, bars: &Bars) -> Markup {
+    let share = |value: f64| percent(value.max(0.0) / bars.longest() * 100.0);
+    let value = bar.value.unwrap_or(0.0);
+    let words = format!("{}: {} {}", bar.label, bar.text, unit(&bars.unit));
+    let note = bar.note.replace(" x", "\u{d7}");
+    html! {
+        div.bar role="listitem" aria-label={ (words) " " (note) } {
+            span.name { (bar.label) }
+            svg aria-hidden="true" {
+                g.hover {
+                    rect.track width="100%" height="100%" {}
+                    rect.new width=(share(value - bar.added)) height="100%" {}
+                    @if bar.added > 0.0 {
+                        rect.added x=(share(value - bar.added)) width=(share(bar.added))
+                            height="100%" {}
+                    }
+                    title {
+                        (words)
+                        @if bar.added > 0.0 { "\n" (format::significant(bar.added)) " " (unit(&bars.unit)) " of it added by use" }
+                    }
+                }
+            }
+            span.value { (bar.text) }
+            span.note { (note) }
+        }
+    }
+}
+
+/// Several measurements of one unit: a group of bars for each row.
+pub(super) fn grouped(chart: &TableChart) -> Markup {
+    let all = chart.measures.iter().flat_map(|measure| &measure.values);
+    let longest = all.flatten().fold(0.0f64, |most, value| most.max(*value));
+    let longest = if longest > 0.0 { longest } else { 1.0 };
+    let names: Vec<&str> = chart.measures.iter().map(|measure| &*measure.name).collect();
+    html! {
+        figure.chart {
+            figcaption { (chart.title) @if !chart.unit.is_empty() { ", " (unit(&chart.unit)) } }
+            (super::lines::legend(&names))
+            div.groups role="list" {
+                @for (index, category) in chart.categories.iter().enumerate() {
+                    div.group role="listitem" aria-label=(category) {
+                        span.name { (category) }
+                        div {
+                            @for (ink, measure) in chart.measures.iter().enumerate() {
+                                (group_bar(ink, measure.values[index], longest, |value| measure.text(value)))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn group_bar(ink: usize, value: Option<f64>, longest: f64, text: impl Fn(f64) -> String) -> Markup {
+    html! {
+        div.one {
+            svg aria-hidden="true" {
+                rect.track width="100%" height="100%" {}
+                rect class={ "ink" (ink % 8) } height="100%"
+                    width=(percent(value.unwrap_or(0.0).max(0.0) / longest * 100.0)) {}
+            }
+            span.value { (value.map_or_else(|| format::NOTHING.to_owned(), text)) }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Which curves share a chart: those of one family and the same units.
+//!
+//! Up to a handful of curves are drawn over each other, with a colour each. More would be a
+//! tangle, so that each gets a small chart of its own, all over the same axes.
+
+use maud::{Markup, html};
+
+use super::lines::{self, Chart, Curve, legend};
+use super::parts::unit;
+use super::scale::Axis;
+use crate::compare::ComparedSeries;
+use crate::output::chart::TableChart;
+use crate::output::format;
+use crate::report::Series;
+
+/// More curves than this are not told apart in one chart.
+const OVERLAID_MAX: usize = 5;
+
+/// The smallest and the greatest of some numbers; (0, 1) of none.
+fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
+    let (least, most) = numbers
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), number| {
+            (least.min(number), most.max(number))
+        });
+    if least > most { (0.0, 1.0) } else { (least, most) }
+}
+
+fn points(x: &[f64], y: &[f64]) -> Vec<(f64, f64)> {
+    x.iter().copied().zip(y.iter().copied()).collect()
+}
+
+/// All series of a report, family by family.
+pub(super) fn section(series: &[Series]) -> Markup {
+    let drawn: Vec<&Series> = series.iter().filter(|series| !series.x.is_empty()).collect();
+    html! {
+        @for family in families(&drawn) { (draw_family(&family)) }
+    }
+}
+
+/// Series that share their units and the first word of their name, in order.
+fn families<'a>(series: &[&'a Series]) -> Vec<Vec<&'a Series>> {
+    let mut families: Vec<Vec<&Series>> = Vec::new();
+    let first_word = |series: &'a Series| series.name.split('_').next();
+    for &one in series {
+        let fits = |other: &Series| other.unit_x == one.unit_x && other.unit_y == one.unit_y;
+        let family = families
+            .iter_mut()
+            .find(|family| fits(family[0]) && first_word(family[0]) == first_word(one));
+        match family {
+            Some(family) => family.push(one),
+            None => families.push(vec![one]),
+        }
+    }
+    families
+}
+
+/// What the names of a family have in common, and what tells each apart.
+fn split_names<'a>(names: &[&'a str]) -> (&'a str, Vec<&'a str>) {
+    let first = names[0];
+    let ends = first.char_indices().filter(|(_, letter)| *letter == '_');
+    let common = ends
+        .map(|(index, _)| &first[..=index])
+        .take_while(|start| {
+            names.iter().all(|name| name.len() > start.len() && name.starts_with(*start))
+        })
+        .last();
+    match common.filter(|_| names.len() > 1) {
+        Some(start) => {
+            (start.trim_end_matches('_'), names.iter().map(|name| &name[start.len()..]).collect())
+        }
+        None => (first, names.to_vec()),
+    }
+}
+
+fn draw_family(family: &[&Series]) -> Markup {
+    let names: Vec<&str> = family.iter().map(|series| &*series.name).collect();
+    let (common, own) = split_names(&names);
+    let (unit_x, unit_y) = (&*family[0].unit_x, &*family[0].unit_y);
+    let title = format::heading(common, unit_y);
+    let labels: Vec<String> = own.iter().map(|name| format::heading(name, unit_y)).collect();
+    let x = range(family.iter().flat_map(|series| &series.x).copied());
+    let y = range(family.iter().flat_map(|series| &series.y).copied());
+    let curve =
+        |index: usize, label| Curve { label, points: points(&family[index].x, &family[index].y) };
+    let chart = |curves, name: &str, is_small| Chart {
+        summary: summary(name, y, unit_y),
+        x: Axis::positions(x.0, x.1, unit_x, if is_small { 3 } else { 6 }),
+        y: Axis::values(y.0, y.1, unit_y, if is_small { 2 } else { 4 }),
+        unit: unit_y,
+        curves,
+        is_small,
+        name_place: &|place| place_words(place, unit_x),
+    };
+    html! {
+        section {
+            h2 { (title) }
+            figure.chart {
+                @if family.len() <= OVERLAID_MAX {
+                    @let is_alone = family.len() == 1;
+                    @if !is_alone {
+                        (legend(&labels.iter().map(String::as_str).collect::<Vec<_>>()))
+                    }
+                    @let curves = (0..family.len())
+                        .map(|index| curve(index, if is_alone { "" } else { &labels[index] }));
+                    (chart(curves.collect(), &title, false).draw())
+                } @else {
+                    div.multiples {
+                        @for (index, label) in labels.iter().enumerate() {
+                            div {
+                                p { (label) }
+                                (chart(vec![curve(index, "")], label, true).draw())
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn summary(name: &str, (least, most): (f64, f64), unit_y: &str) -> String {
+    format!(
+        "{name}: between {} and {} {}",
+        format::significant(least),
+        format::significant(most),
+        unit(unit_y)
+    )
+}
+
+fn place_words(place: f64, unit_x: &str) -> String {
+    match unit_x {
+        "B" => format::bytes(place),
+        "s" => format!("at {}", format::span(place)),
+        other => format!("at {} {}", format::significant(place), unit(other)),
+    }
+}
+
+/// A table whose rows are rising steps, as curves.
+pub(super) fn steps(table: &TableChart) -> Markup {
+    let names: Vec<&str> = table.measures.iter().map(|measure| &*measure.name).collect();
+    let values = table.measures.iter().flat_map(|measure| &measure.values);
+    let y = range(values.flatten().copied());
+    let curve = |index: usize| Curve {
+        label: if names.len() > 1 { names[index] } else { "" },
+        points: table.measures[index]
+            .values
+            .iter()
+            .enumerate()
+            .filter_map(|(place, value)| Some((place as f64, (*value)?)))
+            .collect(),
+    };
+    let chart = Chart {
+        summary: summary(&table.title, y, &table.unit),
+        x: Axis::steps(&table.categories, ""),
+        y: Axis::values(y.0, y.1, &table.unit, 4),
+        unit: &table.unit,
+        curves: (0..names.len()).map(curve).collect(),
+        is_small: false,
+        name_place: &|place| table.categories[place as usize].clone(),
+    };
+    html! {
+        figure.chart {
+            figcaption { (table.title) @if !table.unit.is_empty() { ", " (unit(&table.unit)) } }
+            @if names.len() > 1 { (legend(&names)) }
+            (chart.draw())
+        }
+    }
+}
+
+/// Curves of several runs, a small chart for each name.
+pub(super) fn compared(series: &[ComparedSeries], labels: &[&str]) -> Markup {
+    if series.is_empty() {
+        return html! {};
+    }
+    html! {
+        section {
+            h2 { "Curves" }
+            figure.chart {
+                (legend(labels))
+                div.multiples {
+                    @for one in series {
+                        div {
+                            p { (format::heading(&one.name, &one.unit_y)) }
+                            (overlaid(one, labels))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn overlaid(series: &ComparedSeries, labels: &[&str]) -> Markup {
+    let x = range(series.curves.iter().flat_map(|curve| &curve.x).copied());
+    let y = range(series.curves.iter().flat_map(|curve| &curve.y).copied());
+    // A curve keeps the colour of its run, also where another run has none.
+    let curves = labels.iter().map(|label| {
+        let curve = series.curves.iter().find(|curve| curve.label == **label);
+        lines::Curve {
+            label,
+            points: curve.map_or_else(Vec::new, |curve| points(&curve.x, &curve.y)),
+        }
+    });
+    let chart = Chart {
+        summary: summary(&format::heading(&series.name, ""), y, &series.unit_y),
+        x: Axis::positions(x.0, x.1, &series.unit_x, 3),
+        y: Axis::values(y.0, y.1, &series.unit_y, 2),
+        unit: &series.unit_y,
+        curves: curves.collect(),
+        is_small: true,
+        name_place: &|place| place_words(place, &series.unit_x),
+    };
+    chart.draw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_split_where_they_begin_to_differ() {
+        let names = ["read_throughput_fill_1", "read_throughput_50_mib_1"];
+        let (common, own) = split_names(&names);
+        assert_eq!(common, "read_throughput");
+        assert_eq!(own, ["fill_1", "50_mib_1"]);
+        assert_eq!(split_names(&["alone_here"]).0, "alone_here");
+        assert_eq!(split_names(&["a_b", "a"]).1, ["a_b", "a"]);
+    }
+}

@@ -1,0 +1,171 @@
+//! Latency histograms, one under the other over the same logarithmic axis, so that a shift from
+//! one to the next is a shift on the page.
+//!
+//! The height is the share of requests. A bucket with a single request among millions would be
+//! less than a pixel high, and it is the tail that people look for, so that every bucket with
+//! any request in it has a mark on the base line.
+
+use maud::{Markup, html};
+
+use super::lines::percent;
+use super::scale::Axis;
+use crate::output::format;
+use crate::report::{Cell, Column, LatencyHistogram, Table};
+
+/// Bars per factor of ten; enough to see two humps, few enough to see a bar.
+const BARS_A_DECADE: f64 = 24.0;
+/// Two marks closer than this, in percent, would write over each other.
+const MARKS_APART: f64 = 13.0;
+
+/// All histograms of a report, and their percentiles as a table.
+pub(super) fn section(histograms: &[LatencyHistogram]) -> Markup {
+    let filled: Vec<&LatencyHistogram> =
+        histograms.iter().filter(|histogram| !histogram.bucket_us.is_empty()).collect();
+    if filled.is_empty() {
+        return html! {};
+    }
+    let edges = || filled.iter().flat_map(|histogram| &histogram.bucket_us);
+    let least = edges().fold(f64::INFINITY, |least, edge| least.min(*edge));
+    let most = edges().fold(0.0f64, |most, edge| most.max(*edge));
+    let axis = Axis::latency(least / 1.3, most * 1.2);
+    let last = filled.len() - 1;
+    html! {
+        section {
+            h2 { "Latency" }
+            figure.chart {
+                figcaption { "Share of requests by latency, logarithmic" }
+                @for (index, histogram) in filled.iter().enumerate() {
+                    (draw(histogram, &axis, index == last))
+                }
+            }
+            (super::parts::table(&percentiles(histograms)))
+        }
+    }
+}
+
+/// One bar: from, to (in percent of the axis), requests, and where it ends in microseconds.
+struct Bin {
+    left: f64,
+    right: f64,
+    count: u64,
+    until_us: f64,
+}
+
+fn bins(histogram: &LatencyHistogram, axis: &Axis) -> Vec<Bin> {
+    let index = |us: f64| (us.max(1e-3).log10() * BARS_A_DECADE).floor();
+    let edge = |index: f64| 10f64.powf(index / BARS_A_DECADE);
+    let mut bins: Vec<(f64, u64)> = Vec::new();
+    for (us, count) in histogram.bucket_us.iter().zip(&histogram.bucket_count) {
+        let index = index(*us);
+        match bins.last_mut() {
+            Some((last, sum)) if *last == index => *sum += count,
+            _ => bins.push((index, *count)),
+        }
+    }
+    bins.into_iter()
+        .map(|(index, count)| Bin {
+            left: axis.place(edge(index)),
+            right: axis.place(edge(index + 1.0)),
+            count,
+            until_us: edge(index + 1.0),
+        })
+        .collect()
+}
+
+fn draw(histogram: &LatencyHistogram, axis: &Axis, is_last: bool) -> Markup {
+    let bins = bins(histogram, axis);
+    let tallest = bins.iter().map(|bin| bin.count).max().unwrap_or(1).max(1) as f64;
+    let name = format::heading(&histogram.name, "");
+    let mean = format::span(histogram.mean_us / 1e6).replace("us", "\u{b5}s");
+    let words = format!("{} requests, mean {mean}", format::count(histogram.count));
+    html! {
+        div.histogram {
+            p { b { (name) } " " span.faint { (words) } }
+            svg role="img" aria-label={ "Latency histogram of " (name) ": " (words) } {
+                @for tick in &axis.ticks {
+                    line.rule x1=(percent(tick.at)) x2=(percent(tick.at)) y1="0" y2="100%" {}
+                }
+                @for bin in &bins { (bar(bin, tallest, histogram.count)) }
+                line.base x1="0" x2="100%" y1="100%" y2="100%" {}
+                (marks(histogram, axis))
+                @if is_last {
+                    @for (index, tick) in axis.ticks.iter().enumerate() {
+                        text class={ "tick" @if index % 2 == 1 { " odd" } } x=(percent(tick.at))
+                            y="100%" dy="1.5em" text-anchor="middle" { (tick.label) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn bar(bin: &Bin, tallest: f64, all: u64) -> Markup {
+    let height = bin.count as f64 / tallest * 100.0;
+    let share = bin.count as f64 / all.max(1) as f64 * 100.0;
+    let until = format::span(bin.until_us / 1e6).replace("us", "\u{b5}s");
+    html! {
+        g.hover {
+            rect.reach x=(percent(bin.left)) width=(percent(bin.right - bin.left)) y="0"
+                height="100%" {}
+            rect.ink0 x=(percent(bin.left)) width=(percent(bin.right - bin.left))
+                y=(percent(100.0 - height)) height=(percent(height)) {}
+            line.some x1=(percent(bin.left)) x2=(percent(bin.right)) y1="100%" y2="100%" {}
+            title {
+                "up to " (until) "\n" (format::count(bin.count)) " requests, "
+                (format::significant(share)) " %"
+            }
+        }
+    }
+}
+
+/// The percentiles as lines, with names where there is room for them.
+fn marks(histogram: &LatencyHistogram, axis: &Axis) -> Markup {
+    let mut free = f64::NEG_INFINITY;
+    let marks: Vec<(f64, Option<String>)> = histogram
+        .percentiles
+        .iter()
+        .map(|percentile| {
+            let at = axis.place(percentile.us);
+            let has_room = at >= free;
+            if has_room {
+                free = at + MARKS_APART;
+            }
+            (at, has_room.then(|| format!("p{}", percentile.percent)))
+        })
+        .collect();
+    html! {
+        @for (at, name) in marks {
+            line.percentile x1=(percent(at)) x2=(percent(at)) y1="0" y2="100%" {}
+            @if let Some(name) = name {
+                // Near the right end, the name goes to the left of its line.
+                @let (dx, anchor) = if at > 85.0 { ("-4", "end") } else { ("4", "start") };
+                text.tick x=(percent(at)) dx=(dx) y="0" dy="0.9em" text-anchor=(anchor) { (name) }
+            }
+        }
+    }
+}
+
+/// A row for each histogram, a column for each percentile that any of them has.
+fn percentiles(histograms: &[LatencyHistogram]) -> Table {
+    let all = || histograms.iter().flat_map(|histogram| &histogram.percentiles);
+    let mut percents: Vec<f64> = all().map(|percentile| percentile.percent).collect();
+    percents.sort_by(f64::total_cmp);
+    percents.dedup();
+    let mut columns =
+        vec![Column::new("of", ""), Column::new("requests", ""), Column::new("mean", "us")];
+    let names = percents.iter().map(|percent| format!("p{percent}"));
+    columns.extend(names.map(|name| Column::new(name, "us")));
+    let rows = histograms.iter().map(|histogram| {
+        let mut row = vec![
+            Cell::from(format::label(&histogram.name, "")),
+            Cell::from(histogram.count),
+            Cell::from(histogram.mean_us),
+        ];
+        row.extend(percents.iter().map(|percent| {
+            let found = histogram.percentiles.iter().find(|own| own.percent == *percent);
+            Cell::from(found.map(|percentile| percentile.us))
+        }));
+        row
+    });
+    Table { name: "percentiles".to_owned(), rows: rows.collect(), columns }
+}

@@ -1,0 +1,135 @@
+//! The parts of a page that are words: findings, tables, lists of facts.
+
+use maud::{Markup, html};
+
+use crate::output::format::{self, ColumnFormat, NOTHING};
+use crate::report::{Cell, Finding, Level, Table};
+
+/// More rows than this are hidden behind a line to click.
+const ROWS_OPEN: usize = 60;
+
+/// A unit as print shows it.
+pub(super) fn unit(unit: &str) -> &str {
+    match unit {
+        "us" => "\u{b5}s",
+        "x" => "\u{d7}",
+        other => other,
+    }
+}
+
+/// What a level is called.
+pub(super) fn level(level: Level) -> (&'static str, &'static str) {
+    match level {
+        Level::Info => ("info", "Info"),
+        Level::Notice => ("notice", "Notice"),
+        Level::Warning => ("warning", "Warning"),
+        Level::Problem => ("problem", "Problem"),
+    }
+}
+
+/// The first finding, set large; the others below it.
+pub(super) fn findings(findings: &[Finding]) -> Markup {
+    let Some((first, others)) = findings.split_first() else {
+        return html! {};
+    };
+    html! {
+        section.findings aria-label="Findings" {
+            p class={ "verdict " (level(first.level).0) } {
+                (mark(first.level))
+                (first.text)
+            }
+            @if !others.is_empty() {
+                ul {
+                    @for finding in others {
+                        li class=(level(finding.level).0) { (mark(finding.level)) span { (finding.text) } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn mark(found: Level) -> Markup {
+    html! { span.level { (level(found).1) } }
+}
+
+/// A table with units in its head.
+pub(super) fn table(table: &Table) -> Markup {
+    let caption = format::heading(&table.name, "");
+    if table.rows.is_empty() {
+        return html! { p.faint { (caption) ": nothing was measured." } };
+    }
+    let rows = html! {
+        div.scroll tabindex="0" role="region" aria-label={ "Table: " (caption) } { (grid(table, &caption)) }
+    };
+    if table.rows.len() <= ROWS_OPEN {
+        return rows;
+    }
+    html! {
+        details {
+            summary { (caption) ", " (table.rows.len()) " rows" }
+            (rows)
+        }
+    }
+}
+
+fn grid(table: &Table, caption: &str) -> Markup {
+    let formats = ColumnFormat::of(table);
+    let keys = table.key_columns();
+    html! {
+        table {
+            caption { (caption) }
+            thead { tr {
+                @for format in &formats {
+                    th scope="col" class=[format.is_numeric().then_some("number")] {
+                        (format.label)
+                        @if !format.unit.is_empty() { span.unit { (unit(&format.unit)) } }
+                    }
+                }
+            } }
+            tbody {
+                @for row in &table.rows { tr {
+                    @for (index, (cell, format)) in row.iter().zip(&formats).enumerate() {
+                        @let class = format.is_numeric().then_some("number");
+                        @if index < keys {
+                            th scope="row" class=[class] { (shown(cell, format)) }
+                        } @else {
+                            td class=[class] { (shown(cell, format)) }
+                        }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+fn shown(cell: &Cell, format: &ColumnFormat) -> Markup {
+    let text = format.cell(cell);
+    html! {
+        @if text == NOTHING {
+            span.nothing title="not measured" { "\u{2013}" }
+        } @else {
+            (text)
+        }
+    }
+}
+
+/// A heading and a list of names and values; nothing where the list is empty.
+pub(super) fn facts<'a>(
+    heading: &str,
+    facts: impl IntoIterator<Item = (&'a str, String)>,
+) -> Markup {
+    let facts: Vec<_> = facts.into_iter().collect();
+    html! {
+        @if !facts.is_empty() {
+            section {
+                h3 { (heading) }
+                dl {
+                    @for (name, value) in facts {
+                        div { dt { (name) } dd { (value) } }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The report as JSON: the form that programs read, the store keeps and `compare` takes back.
+//!
+//! What is read back was written by others: another schema, a damaged file or a table that does
+//! not hold together is refused with its place, before anything relies on it.
+
+use serde::Deserialize;
+
+use crate::compare::Comparison;
+use crate::report::{LatencyHistogram, Report, SCHEMA, Series, Table};
+
+/// Why a text is not a report.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// It is no JSON, or not the JSON of a report.
+    #[error("{origin}, line {line}, column {column}: this is not a report")]
+    Malformed {
+        /// The file, or whatever else it came from.
+        origin: String,
+        /// Line of the first thing wrong, from 1.
+        line: usize,
+        /// Column of it, from 1; 0 where the line ends before anything.
+        column: usize,
+        /// What is wrong there.
+        source: serde_json::Error,
+    },
+    /// It is JSON, but says no schema.
+    #[error("{origin}: this is JSON, but no report of ssdlab: it has no \"schema\"")]
+    NoSchema {
+        /// The file, or whatever else it came from.
+        origin: String,
+    },
+    /// It has another schema, of a later version or of another program.
+    #[error("{origin}: its schema is {found:?}, and this version of ssdlab reads {SCHEMA:?}")]
+    OtherSchema {
+        /// The file, or whatever else it came from.
+        origin: String,
+        /// The schema it says it has.
+        found: String,
+    },
+    /// It reads as a report, but its parts do not fit together.
+    #[error("{origin}: {problem}")]
+    Shape {
+        /// The file, or whatever else it came from.
+        origin: String,
+        /// Which part does not fit.
+        problem: ShapeError,
+    },
+}
+
+/// A part of a report that does not fit with the others.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct ShapeError {
+    /// Which table, series or histogram, and where in it.
+    pub place: String,
+    /// What does not fit.
+    pub problem: String,
+}
+
+/// The report as indented JSON, with a newline at its end.
+pub fn to_json(report: &Report) -> String {
+    pretty(report)
+}
+
+/// A comparison as indented JSON, with a newline at its end.
+pub fn comparison_to_json(comparison: &Comparison) -> String {
+    pretty(comparison)
+}
+
+/// The schema of a report, as JSON with a newline at its end.
+pub fn schema() -> String {
+    pretty(&schemars::schema_for!(Report))
+}
+
+fn pretty(value: &impl serde::Serialize) -> String {
+    let mut text =
+        serde_json::to_string_pretty(value).expect("its keys are strings and it has no maps");
+    text.push('\n');
+    text
+}
+
+/// Reads a report back. `origin` names the file (or whatever else the text came from) in errors.
+pub fn from_json(text: &str, origin: &str) -> Result<Report, ReportError> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: Option<String>,
+    }
+    let malformed = |source: serde_json::Error| ReportError::Malformed {
+        origin: origin.to_owned(),
+        line: source.line(),
+        column: source.column(),
+        source,
+    };
+    // The schema first: a report of a later version would fail for a reason that misleads.
+    let head: Head = serde_json::from_str(text).map_err(malformed)?;
+    match head.schema {
+        None => {
+            return Err(ReportError::NoSchema { origin: origin.to_owned() });
+        }
+        Some(found) if found != SCHEMA => {
+            return Err(ReportError::OtherSchema { origin: origin.to_owned(), found });
+        }
+        Some(_) => {}
+    }
+    let report: Report = serde_json::from_str(text).map_err(malformed)?;
+    check(&report).map_err(|problem| ReportError::Shape { origin: origin.to_owned(), problem })?;
+    Ok(report)
+}
+
+/// Whether the parts of a report fit together: a cell for every column, as many `x` as `y`, a
+/// count for every bucket, and only numbers that JSON can say.
+pub fn check(report: &Report) -> Result<(), ShapeError> {
+    report.tables.iter().try_for_each(check_table)?;
+    report.series.iter().try_for_each(check_series)?;
+    report.histograms.iter().try_for_each(check_histogram)
+}
+
+fn misfit(place: String, problem: impl Into<String>) -> Result<(), ShapeError> {
+    Err(ShapeError { place, problem: problem.into() })
+}
+
+fn check_table(table: &Table) -> Result<(), ShapeError> {
+    let columns = table.columns.len();
+    if columns == 0 {
+        return misfit(format!("table {:?}", table.name), "it has no columns");
+    }
+    for (index, row) in table.rows.iter().enumerate() {
+        let place = || format!("table {:?}, row {}", table.name, index + 1);
+        if row.len() != columns {
+            let problem = format!("{} cells for {columns} columns", row.len());
+            return misfit(place(), problem);
+        }
+        if row.iter().any(|cell| cell.number().is_some_and(|number| !number.is_finite())) {
+            return misfit(place(), "a number that is not finite");
+        }
+    }
+    Ok(())
+}
+
+fn check_series(series: &Series) -> Result<(), ShapeError> {
+    let place = || format!("series {:?}", series.name);
+    if series.x.len() != series.y.len() {
+        let problem = format!("{} x for {} y", series.x.len(), series.y.len());
+        return misfit(place(), problem);
+    }
+    if !all_finite(&series.x) || !all_finite(&series.y) {
+        return misfit(place(), "a number that is not finite");
+    }
+    Ok(())
+}
+
+fn check_histogram(histogram: &LatencyHistogram) -> Result<(), ShapeError> {
+    let place = || format!("histogram {:?}", histogram.name);
+    let (edges, counts) = (&histogram.bucket_us, &histogram.bucket_count);
+    if edges.len() != counts.len() {
+        let problem = format!("{} edges for {} counts", edges.len(), counts.len());
+        return misfit(place(), problem);
+    }
+    if !all_finite(edges) || !histogram.mean_us.is_finite() {
+        return misfit(place(), "a number that is not finite");
+    }
+    if edges.windows(2).any(|pair| pair[0] >= pair[1]) {
+        return misfit(place(), "bucket edges that do not rise");
+    }
+    let counted = counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
+    if counted != histogram.count {
+        let problem = format!("{counted} requests in its buckets, {} in all", histogram.count);
+        return misfit(place(), problem);
+    }
+    Ok(())
+}
+
+fn all_finite(numbers: &[f64]) -> bool {
+    numbers.iter().all(|number| number.is_finite())
+}

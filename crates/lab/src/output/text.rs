@@ -1,0 +1,324 @@
+//! A report for a person at a terminal: what was found first, then the figures it rests on,
+//! then how it came about.
+
+mod bars;
+mod paint;
+mod table;
+
+pub use paint::Options;
+
+use paint::{Ink, plain, wrap};
+
+use super::chart::{Bars, TableChart};
+use super::format;
+use crate::compare::Comparison;
+use crate::report::{Finding, Level, Report, ReportCounters, Table};
+
+/// More rows than this scroll the findings off the screen; the rest is in the JSON.
+const ROWS_MAX: usize = 60;
+
+/// The report for a terminal of `width` columns.
+pub fn render(report: &Report, width: usize, color: bool) -> String {
+    render_with(report, &Options::new(width, color))
+}
+
+/// The report, laid out as `options` say.
+pub fn render_with(report: &Report, options: &Options) -> String {
+    let mut page = Page::new(options);
+    page.title(report);
+    page.findings(&report.findings);
+    page.caveats(&report.target.caveats);
+    for (index, table) in report.tables.iter().enumerate() {
+        page.table(table);
+        // One picture: a second would only push the findings away.
+        if index == 0
+            && let Some(chart) = TableChart::of(table)
+        {
+            page.bars(&Bars::of(&chart));
+        }
+    }
+    if let Some(counters) = &report.counters {
+        page.counters(counters);
+    }
+    page.blank();
+    page.cost(report);
+    page.more(report);
+    page.text
+}
+
+/// A comparison for a terminal of `width` columns.
+pub fn render_compare(comparison: &Comparison, width: usize, color: bool) -> String {
+    render_compare_with(comparison, &Options::new(width, color))
+}
+
+/// A comparison, laid out as `options` say.
+pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String {
+    let mut page = Page::new(options);
+    let name = plain(&comparison.experiment);
+    let title = options
+        .paint(Ink::Heading, &format!("{name}: {} runs side by side", comparison.runs.len()));
+    page.line(&title);
+    page.findings(&comparison.findings);
+    for (index, table) in comparison.tables.iter().enumerate() {
+        page.table(table);
+        if index == 0 {
+            match comparison.ageing() {
+                Some(bars) => page.bars(&bars),
+                None => {
+                    if let Some(chart) = TableChart::of(table) {
+                        page.bars(&Bars::of(&chart));
+                    }
+                }
+            }
+        }
+    }
+    if let Some(more) = &options.more {
+        page.blank();
+        page.faint("", more);
+    }
+    page.text
+}
+
+struct Page<'a> {
+    options: &'a Options,
+    text: String,
+}
+
+impl Page<'_> {
+    fn new(options: &Options) -> Page<'_> {
+        Page { options, text: String::new() }
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    fn blank(&mut self) {
+        self.text.push('\n');
+    }
+
+    fn heading(&mut self, words: &str) {
+        self.blank();
+        let heading = self.options.paint(Ink::Heading, words);
+        self.line(&heading);
+    }
+
+    /// Prose of the second rank.
+    fn faint(&mut self, first: &str, words: &str) {
+        for line in wrap(first, &plain(words), self.options.prose_width()) {
+            let line = self.options.paint(Ink::Faint, &line);
+            self.line(&line);
+        }
+    }
+
+    fn title(&mut self, report: &Report) {
+        let target = &report.target;
+        let name = format!("{} on {}", plain(&report.experiment), plain(&target.name));
+        let what = format!(
+            "{}, {}, {}",
+            target.kind.words(),
+            format::bytes(target.capacity_bytes as f64),
+            plain(&target.engine)
+        );
+        let title = self.options.paint(Ink::Heading, &name);
+        if name.chars().count() + what.chars().count() + 3 <= self.options.width {
+            self.line(&format!("{title} ({what})"));
+        } else {
+            self.line(&title);
+            self.faint("", &what);
+        }
+        self.parameters(report);
+        for sentence in doubts(report) {
+            let lines = wrap("", sentence, self.options.prose_width());
+            for line in lines {
+                let line = self.options.paint(Ink::Notice, &line);
+                self.line(&line);
+            }
+        }
+    }
+
+    fn parameters(&mut self, report: &Report) {
+        let is_changed = report.parameters.iter().any(|parameter| parameter.changed);
+        let mut words: Vec<String> = report
+            .parameters
+            .iter()
+            .map(|parameter| {
+                let mark = if parameter.changed { "*" } else { "" };
+                format!("{}={}{mark}", parameter.name, parameter.value)
+            })
+            .collect();
+        words.push(format!("seed={}", report.seed));
+        if is_changed {
+            words.push("(* not as in the full protocol)".to_owned());
+        }
+        self.faint("", &words.join("  "));
+    }
+
+    fn findings(&mut self, findings: &[Finding]) {
+        if findings.is_empty() {
+            return;
+        }
+        self.blank();
+        for finding in findings {
+            let word = format!("{:<9}", level_word(finding.level));
+            let lines = wrap(&word, &plain(&finding.text), self.options.prose_width());
+            for (index, line) in lines.iter().enumerate() {
+                match line.strip_prefix(&word).filter(|_| index == 0) {
+                    Some(rest) => {
+                        let word = self.options.paint(level_ink(finding.level), &word);
+                        self.line(&format!("{word}{rest}"));
+                    }
+                    None => self.line(line),
+                }
+            }
+        }
+    }
+
+    fn caveats(&mut self, caveats: &[String]) {
+        for caveat in caveats {
+            let lines = wrap("but      ", &plain(caveat), self.options.prose_width());
+            for line in lines {
+                let line = self.options.paint(Ink::Faint, &line);
+                self.line(&line);
+            }
+        }
+    }
+
+    fn table(&mut self, table: &Table) {
+        self.heading(&format::heading(&plain(&table.name), ""));
+        if table.rows.is_empty() {
+            self.faint(" ", "nothing was measured");
+            return;
+        }
+        let hidden = table.rows.len().saturating_sub(ROWS_MAX);
+        let lines = if hidden == 0 {
+            table::lines(table, self.options)
+        } else {
+            let mut head = table.clone();
+            head.rows.truncate(ROWS_MAX);
+            table::lines(&head, self.options)
+        };
+        for line in lines {
+            self.line(&line);
+        }
+        if hidden > 0 {
+            self.faint(" ", &format!("... and {hidden} more rows, in the JSON"));
+        }
+    }
+
+    fn bars(&mut self, bars: &Bars) {
+        self.blank();
+        for line in bars::lines(bars, self.options) {
+            self.line(&line);
+        }
+    }
+
+    fn counters(&mut self, counters: &ReportCounters) {
+        self.heading("Inside the drive");
+        let width = self.options.prose_width();
+        let lines = counter_sentences(counters)
+            .into_iter()
+            .flat_map(|sentence| wrap(" ", &sentence, width));
+        for line in lines {
+            self.line(&line);
+        }
+    }
+
+    fn cost(&mut self, report: &Report) {
+        let cost = &report.cost;
+        let took = match cost.simulated_seconds {
+            Some(simulated) => format!(
+                "{} of the drive's time simulated in {}",
+                format::span(simulated),
+                format::span(cost.wall_seconds)
+            ),
+            None => format!("Took {}", format::span(cost.wall_seconds)),
+        };
+        let words = format!(
+            "{took}: {} requests, {} of processor time, {} of memory.",
+            format::count(cost.requests),
+            format::span(cost.cpu_seconds),
+            format::bytes(cost.peak_rss_bytes as f64)
+        );
+        self.faint("", &words);
+    }
+
+    fn more(&mut self, report: &Report) {
+        let more = match &self.options.more {
+            Some(more) => more.clone(),
+            None => {
+                let parts = [
+                    (report.series.len(), "curve", "curves"),
+                    (report.histograms.len(), "latency histogram", "latency histograms"),
+                ];
+                let parts: Vec<String> = parts
+                    .iter()
+                    .filter(|(count, ..)| *count > 0)
+                    .map(|(count, one, many)| {
+                        format!("{count} {}", if *count == 1 { one } else { many })
+                    })
+                    .collect();
+                if parts.is_empty() {
+                    return;
+                }
+                format!("Also measured: {}.", parts.join(" and "))
+            }
+        };
+        self.faint("", &more);
+    }
+}
+
+/// Why the figures are not what the protocol promises.
+fn doubts(report: &Report) -> Vec<&'static str> {
+    let mut doubts = Vec::new();
+    if report.shortened {
+        doubts.push("Shortened: these figures are not comparable with published ones.");
+    }
+    if report.interrupted {
+        doubts.push("Interrupted: what was measured until then is below.");
+    }
+    doubts
+}
+
+fn level_word(level: Level) -> &'static str {
+    match level {
+        Level::Info => "info",
+        Level::Notice => "notice",
+        Level::Warning => "WARNING",
+        Level::Problem => "PROBLEM",
+    }
+}
+
+fn level_ink(level: Level) -> Ink {
+    match level {
+        Level::Info => Ink::Info,
+        Level::Notice => Ink::Notice,
+        Level::Warning => Ink::Warning,
+        Level::Problem => Ink::Problem,
+    }
+}
+
+fn counter_sentences(counters: &ReportCounters) -> Vec<String> {
+    let count = format::count;
+    let amplification = counters.write_amplification.map_or_else(String::new, |ratio| {
+        format!(": write amplification {}", format::fixed(ratio, 2))
+    });
+    vec![
+        format!(
+            "The host wrote {} units, the flash {} ({} moved by collection, {} padding){amplification}.",
+            count(counters.host_writes),
+            count(counters.flash_writes),
+            count(counters.collection_writes),
+            count(counters.padding_writes),
+        ),
+        format!(
+            "{} flash pages read for the host, {} by collection; {} erases, {} to {} a block.",
+            count(counters.flash_page_reads),
+            count(counters.collection_page_reads),
+            count(counters.erases),
+            counters.erases_min,
+            counters.erases_max,
+        ),
+    ]
+}

@@ -1,0 +1,89 @@
+//! Horizontal bars of block characters, to eighths of a column.
+
+use super::paint::{Ink, Options, fit, plain};
+use crate::output::chart::{Bar, Bars};
+
+/// A longer bar says no more.
+const BAR_MAX: usize = 48;
+/// A longer name is cut.
+const LABEL_MAX: usize = 28;
+
+/// The bars as lines, the first one a title.
+pub(super) fn lines(bars: &Bars, options: &Options) -> Vec<String> {
+    let widest = |text: fn(&Bar) -> &str| {
+        let widths = bars.rows.iter().map(|bar| text(bar).chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let label = widest(|bar| &bar.label).min(LABEL_MAX);
+    let value = widest(|bar| &bar.text);
+    let note = widest(|bar| &bar.note);
+    // Two spaces before the label, and two between any two parts.
+    let taken = label + value + note + 8;
+    let length = options.width.saturating_sub(taken).clamp(8, BAR_MAX);
+    let mut lines = vec![title(bars, options)];
+    for bar in &bars.rows {
+        let name = fit(&plain(&bar.label), label, options.ascii);
+        let line = format!(
+            "  {name}  {}  {:>value$}  {:>note$}",
+            draw(bar, bars.longest(), length, options),
+            plain(&bar.text),
+            options.paint(Ink::Faint, &bar.note),
+        );
+        lines.push(line.trim_end().to_owned());
+    }
+    lines
+}
+
+fn title(bars: &Bars, options: &Options) -> String {
+    let mut title = options.paint(Ink::Heading, &plain(&bars.title));
+    if !bars.unit.is_empty() {
+        title.push_str(&format!(", {}", plain(&bars.unit)));
+    }
+    // Only a bar that shows both parts needs to have them explained.
+    if let Some((new, added)) = bars.parts.filter(|_| bars.rows.iter().any(|bar| bar.added > 0.0)) {
+        let [solid, shaded] = glyphs(options);
+        let solid = options.paint(Ink::New, &solid.to_string());
+        let shaded = options.paint(Ink::Added, &shaded.to_string());
+        title.push_str(&format!("   {solid} {new}  {shaded} {added}"));
+    }
+    title
+}
+
+fn glyphs(options: &Options) -> [char; 2] {
+    if options.ascii { ['#', '+'] } else { ['\u{2588}', '\u{2592}'] }
+}
+
+/// One bar, padded to `length`.
+fn draw(bar: &Bar, longest: f64, length: usize, options: &Options) -> String {
+    let [solid, shaded] = glyphs(options);
+    let columns = |value: f64| value / longest * length as f64;
+    let value = bar.value.unwrap_or(0.0).max(0.0);
+    let is_aged = bar.added > 0.0;
+    let (whole, end) = if is_aged || options.ascii {
+        (columns(value - bar.added).round() as usize, String::new())
+    } else {
+        let eighths = (columns(value) * 8.0).round() as usize;
+        (eighths / 8, eighth(eighths % 8))
+    };
+    let added = (columns(value).round() as usize).saturating_sub(whole);
+    let added = if is_aged { added } else { 0 };
+    let mut plain: String = solid.to_string().repeat(whole);
+    plain.push_str(&end);
+    let drawn = plain.chars().count() + added;
+    format!(
+        "{}{}{}",
+        options.paint(Ink::New, &plain),
+        options.paint(Ink::Added, &shaded.to_string().repeat(added)),
+        " ".repeat(length.saturating_sub(drawn))
+    )
+}
+
+/// A block that fills so many eighths of a column from the left.
+fn eighth(eighths: usize) -> String {
+    match eighths {
+        0 => String::new(),
+        _ => char::from_u32(0x2590 - eighths as u32)
+            .expect("U+2589 to U+258F are blocks")
+            .to_string(),
+    }
+}

@@ -1,0 +1,114 @@
+//! Colour, wrapping, and keeping a stranger's text from steering the terminal.
+
+/// How text is to be laid out.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Whether to colour.
+    pub color: bool,
+    /// Whether to draw with ASCII only.
+    pub ascii: bool,
+    /// What to say at the end about how to see more; a sentence.
+    pub more: Option<String>,
+}
+
+/// Narrower than this, nothing can be laid out; such a width is taken as this one.
+const WIDTH_MIN: usize = 40;
+/// Wider than this, lines of prose are hard to read.
+const PROSE_MAX: usize = 100;
+
+impl Options {
+    /// For a terminal of `width` columns that shows Unicode.
+    pub fn new(width: usize, color: bool) -> Self {
+        Options { width: width.max(WIDTH_MIN), color, ascii: false, more: None }
+    }
+
+    pub(super) fn prose_width(&self) -> usize {
+        self.width.clamp(WIDTH_MIN, PROSE_MAX)
+    }
+
+    pub(super) fn paint(&self, ink: Ink, text: &str) -> String {
+        if self.color && !text.is_empty() {
+            format!("\x1b[{}m{text}\x1b[0m", ink.code())
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// The few inks there are, all of them from the terminal's own palette.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ink {
+    Heading,
+    Faint,
+    Info,
+    Notice,
+    Warning,
+    Problem,
+    New,
+    Added,
+}
+
+impl Ink {
+    fn code(self) -> &'static str {
+        match self {
+            Ink::Heading => "1",
+            Ink::Faint => "2",
+            Ink::Info => "32",
+            Ink::Notice => "1;36",
+            Ink::Warning => "1;33",
+            Ink::Problem => "1;31",
+            Ink::New => "36",
+            Ink::Added => "33",
+        }
+    }
+}
+
+/// `text` without characters that a terminal would obey rather than show.
+pub(super) fn plain(text: &str) -> String {
+    // Direction overrides would show a name as another one.
+    let obeyed = |letter: char| {
+        letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars()
+        .map(|letter| match letter {
+            '\n' | '\t' => ' ',
+            _ if obeyed(letter) => '?',
+            _ => letter,
+        })
+        .collect()
+}
+
+/// `text` in lines of at most `width`, the first after `first` and the others after as many
+/// spaces. A word longer than a line is left whole: a path cut in two is no path.
+pub(super) fn wrap(first: &str, text: &str, width: usize) -> Vec<String> {
+    let indent = first.chars().count();
+    let mut lines = Vec::new();
+    let mut line = first.to_owned();
+    let mut is_begun = false;
+    for word in text.split_whitespace() {
+        let needed = line.chars().count() + usize::from(is_begun) + word.chars().count();
+        if is_begun && needed > width {
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+            is_begun = false;
+        }
+        if is_begun {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_begun = true;
+    }
+    lines.push(line.trim_end().to_owned());
+    lines
+}
+
+/// `text` in exactly `width` columns, cut with an ellipsis where it is longer.
+pub(super) fn fit(text: &str, width: usize, ascii: bool) -> String {
+    if text.chars().count() <= width {
+        return format!("{text:width$}");
+    }
+    let mark = if ascii { "~" } else { "\u{2026}" };
+    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{kept}{mark}")
+}

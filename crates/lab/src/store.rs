@@ -1,0 +1,434 @@
+//! The runs that were kept: a SQLite file with a report a row.
+//!
+//! # What it never does
+//! A file that cannot be read, is not ours or was written by a later version is left exactly as
+//! it is: nothing here deletes, truncates or replaces a file, and nothing is written before the
+//! file is known to be ours. Mending is for the person whose runs these are.
+//!
+//! # Layout
+//! One table, `runs`; the columns beside `report` repeat what is in it, to list runs without
+//! reading them all. `application_id` says that the file is ours, `user_version` which layout it
+//! has. The journal is SQLite's default rather than a write-ahead log, which would need two
+//! more files beside a store that is only read.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior};
+use serde::Serialize;
+
+use crate::output::json::{self, ReportError, ShapeError};
+use crate::report::Report;
+
+/// Says in the file's header that it is ours: "ssdl".
+const APPLICATION_ID: i32 = 0x7373_646c;
+/// The layout that this version writes.
+const VERSION: i32 = 1;
+/// How long to wait for another process that is writing.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+const LAYOUT: &str = "
+CREATE TABLE runs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    started TEXT NOT NULL,
+    experiment TEXT NOT NULL,
+    target TEXT NOT NULL,
+    seed INTEGER NOT NULL,
+    shortened INTEGER NOT NULL,
+    interrupted INTEGER NOT NULL,
+    report TEXT NOT NULL
+) STRICT;
+";
+
+/// The number of a run; never given twice, even after its run was removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct RunId(i64);
+
+impl RunId {
+    /// The number itself.
+    pub fn number(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What a list of runs shows of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunSummary {
+    /// Its number.
+    pub id: RunId,
+    /// When it started, RFC 3339, UTC.
+    pub started: String,
+    /// The experiment.
+    pub experiment: String,
+    /// How the user named the drive.
+    pub target: String,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// Whether the protocol was shortened.
+    pub shortened: bool,
+    /// Whether the run was ended before the protocol was through.
+    pub interrupted: bool,
+    /// The report's first finding.
+    pub headline: Option<String>,
+}
+
+/// Why the store did not do what was asked. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Nothing was kept there yet.
+    #[error("no runs are kept in {path} yet")]
+    Missing {
+        /// The store.
+        path: PathBuf,
+    },
+    /// The file is no database, or a damaged one.
+    #[error(
+        "the store {path} is damaged or is no store at all; it was left as it is (move it away to begin a new one)"
+    )]
+    Damaged {
+        /// The store.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The file is a database, but of another program.
+    #[error("{path} is a database of another program, and was left as it is")]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The store was written by a later version of ssdlab.
+    #[error(
+        "the store {path} has layout {found}, and this version of ssdlab knows layouts up to {VERSION}; it was left as it is"
+    )]
+    Newer {
+        /// The store.
+        path: PathBuf,
+        /// The layout it has.
+        found: i32,
+    },
+    /// The store may be read, but not written.
+    #[error("the store {path} cannot be written: the file or its file system is read-only")]
+    ReadOnly {
+        /// The store.
+        path: PathBuf,
+    },
+    /// There cannot be a store in that place.
+    #[error("cannot open or create the store {path}")]
+    Unwritable {
+        /// The store.
+        path: PathBuf,
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Another process was writing for longer than one can wait.
+    #[error("the store {path} is in use by another process; try again when it is done")]
+    Locked {
+        /// The store.
+        path: PathBuf,
+    },
+    /// The disk is full.
+    #[error("there is no space to keep the run in {path}")]
+    Full {
+        /// The store.
+        path: PathBuf,
+    },
+    /// There is no run of that number.
+    #[error("there is no run {wanted} in {path}")]
+    NoSuchRun {
+        /// The run as the user named it.
+        wanted: String,
+        /// The store.
+        path: PathBuf,
+    },
+    /// The name of a run is not understood.
+    #[error(
+        "{text:?} names no run: give its number, such as 12, or last, or last~1 for the one before"
+    )]
+    BadReference {
+        /// What the user wrote.
+        text: String,
+    },
+    /// The report of a run cannot be read.
+    #[error("run {id} in {path} cannot be read")]
+    BadReport {
+        /// The run.
+        id: RunId,
+        /// The store.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: ReportError,
+    },
+    /// The report to be kept does not hold together; keeping it would only hide that.
+    #[error("the report does not hold together")]
+    Misshapen(#[from] ShapeError),
+    /// Anything else that SQLite says.
+    #[error("the store {path} failed")]
+    Other {
+        /// The store.
+        path: PathBuf,
+        /// What it said.
+        source: rusqlite::Error,
+    },
+}
+
+/// The runs that were kept.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    path: PathBuf,
+    is_read_only: bool,
+}
+
+impl Store {
+    /// Opens the store to read and write; creates it, and the directories above it, where there
+    /// is none.
+    pub fn open(path: impl AsRef<Path>) -> Result<Store, StoreError> {
+        let path = path.as_ref();
+        if let Some(parent) = path.parent() {
+            std::fs::create_dir_all(parent).map_err(|source| StoreError::Unwritable {
+                path: path.to_owned(),
+                source: source.into(),
+            })?;
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+        let mut store = Store::connect(path, flags, false)?;
+        // SQLite falls back to reading where it may not write, without a word.
+        if store.run(|connection| connection.is_readonly("main"))? {
+            return Err(StoreError::ReadOnly { path: path.to_owned() });
+        }
+        if !store.is_ours()? {
+            store.lay_out()?;
+        }
+        Ok(store)
+    }
+
+    /// Opens a store that is there already, to read only.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Store, StoreError> {
+        let path = path.as_ref();
+        let missing = || StoreError::Missing { path: path.to_owned() };
+        match std::fs::metadata(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
+            _ => {}
+        }
+        let store = Store::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, true)?;
+        if store.is_ours()? { Ok(store) } else { Err(missing()) }
+    }
+
+    fn connect(path: &Path, flags: OpenFlags, is_read_only: bool) -> Result<Store, StoreError> {
+        let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .map_err(|error| classify(error, path))?;
+        let store = Store { connection, path: path.to_owned(), is_read_only };
+        store.set_busy_timeout(BUSY_TIMEOUT)?;
+        Ok(store)
+    }
+
+    /// How long to wait for another process that is writing; five seconds unless set.
+    pub fn set_busy_timeout(&self, timeout: Duration) -> Result<(), StoreError> {
+        self.run(|connection| connection.busy_timeout(timeout))
+    }
+
+    /// Whether the file holds our layout; `false` where it holds nothing at all yet.
+    fn is_ours(&self) -> Result<bool, StoreError> {
+        self.run(|connection| identify(connection))?.verdict(&self.path)
+    }
+
+    /// Lays out an empty file. Another process may be doing the same: whoever gets the lock
+    /// second finds it done.
+    fn lay_out(&mut self) -> Result<(), StoreError> {
+        let path = &self.path;
+        let fail = |error| classify(error, path);
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(fail)?;
+        if !identify(&transaction).map_err(fail)?.verdict(path)? {
+            transaction.execute_batch(LAYOUT).map_err(fail)?;
+            transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(fail)?;
+            transaction.pragma_update(None, "user_version", VERSION).map_err(fail)?;
+        }
+        transaction.commit().map_err(fail)
+    }
+
+    /// Keeps a report; returns the number it got.
+    pub fn insert(&mut self, report: &Report) -> Result<RunId, StoreError> {
+        json::check(report)?;
+        if self.is_read_only {
+            return Err(StoreError::ReadOnly { path: self.path.clone() });
+        }
+        let text = json::to_json(report);
+        self.run(|connection| {
+            connection.execute(
+                "INSERT INTO runs
+                     (started, experiment, target, seed, shortened, interrupted, report)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                (
+                    &report.started,
+                    &report.experiment,
+                    &report.target.name,
+                    // SQLite's integers have a sign; the bits are what is kept.
+                    report.seed.cast_signed(),
+                    report.shortened,
+                    report.interrupted,
+                    &text,
+                ),
+            )?;
+            Ok(RunId(connection.last_insert_rowid()))
+        })
+    }
+
+    /// All runs, newest first.
+    pub fn list(&self) -> Result<Vec<RunSummary>, StoreError> {
+        self.run(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT id, started, experiment, target, seed, shortened, interrupted,
+                        CASE WHEN json_valid(report)
+                             THEN json_extract(report, '$.findings[0].text') END
+                 FROM runs ORDER BY id DESC",
+            )?;
+            let rows = statement.query_map((), summary)?;
+            rows.collect()
+        })
+    }
+
+    /// The report of a run.
+    pub fn get(&self, id: RunId) -> Result<Report, StoreError> {
+        let text: Option<String> = self.run(|connection| {
+            let query = "SELECT report FROM runs WHERE id = ?1";
+            connection.query_row(query, [id.0], |row| row.get(0)).optional()
+        })?;
+        let text = text.ok_or_else(|| self.no_such_run(&id.to_string()))?;
+        let origin = format!("run {id}");
+        json::from_json(&text, &origin).map_err(|source| StoreError::BadReport {
+            id,
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// The number of the newest run; `None` where none was kept yet.
+    pub fn latest(&self) -> Result<Option<RunId>, StoreError> {
+        self.nth_latest(0)
+    }
+
+    /// The run that a user means by `12`, `last` or `last~1` (the one before the last).
+    pub fn resolve(&self, text: &str) -> Result<RunId, StoreError> {
+        let bad = || StoreError::BadReference { text: text.to_owned() };
+        let found = match text.strip_prefix("last") {
+            Some("") => self.nth_latest(0)?,
+            Some(back) => {
+                let back = back.strip_prefix('~').ok_or_else(bad)?;
+                self.nth_latest(digits(back).ok_or_else(bad)?)?
+            }
+            None => {
+                let id = digits(text).ok_or_else(bad)?;
+                self.run(|connection| {
+                    let query = "SELECT id FROM runs WHERE id = ?1";
+                    connection.query_row(query, [id], |row| row.get(0).map(RunId)).optional()
+                })?
+            }
+        };
+        found.ok_or_else(|| self.no_such_run(text))
+    }
+
+    fn nth_latest(&self, back: i64) -> Result<Option<RunId>, StoreError> {
+        self.run(|connection| {
+            let query = "SELECT id FROM runs ORDER BY id DESC LIMIT 1 OFFSET ?1";
+            connection.query_row(query, [back], |row| row.get(0).map(RunId)).optional()
+        })
+    }
+
+    fn no_such_run(&self, wanted: &str) -> StoreError {
+        StoreError::NoSuchRun { wanted: wanted.to_owned(), path: self.path.clone() }
+    }
+
+    fn run<T>(
+        &self,
+        action: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        action(&self.connection).map_err(|error| classify(error, &self.path))
+    }
+}
+
+/// A number of a run, or of runs to go back: digits and nothing else.
+fn digits(text: &str) -> Option<i64> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_number)
+}
+
+fn summary(row: &Row<'_>) -> rusqlite::Result<RunSummary> {
+    Ok(RunSummary {
+        id: RunId(row.get(0)?),
+        started: row.get(1)?,
+        experiment: row.get(2)?,
+        target: row.get(3)?,
+        seed: row.get::<_, i64>(4)?.cast_unsigned(),
+        shortened: row.get(5)?,
+        interrupted: row.get(6)?,
+        headline: row.get(7)?,
+    })
+}
+
+/// What the header and the catalogue of a file say.
+struct Identity {
+    application_id: i32,
+    version: i32,
+    objects: i64,
+    has_runs: bool,
+}
+
+fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
+    let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get(0));
+    let catalogue = "SELECT count(*), coalesce(max(name = 'runs' AND type = 'table'), 0)
+                     FROM sqlite_schema";
+    let (objects, has_runs) =
+        connection.query_row(catalogue, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(Identity {
+        application_id: pragma("application_id")?,
+        version: pragma("user_version")?,
+        objects,
+        has_runs,
+    })
+}
+
+impl Identity {
+    /// Whether the file is a store (`true`) or holds nothing yet (`false`).
+    fn verdict(&self, path: &Path) -> Result<bool, StoreError> {
+        let path = path.to_owned();
+        match (self.application_id, self.version) {
+            (0, 0) if self.objects == 0 => Ok(false),
+            (APPLICATION_ID, found) if found > VERSION => Err(StoreError::Newer { path, found }),
+            (APPLICATION_ID, VERSION) if self.has_runs => Ok(true),
+            (APPLICATION_ID, _) => {
+                Err(StoreError::Damaged { path, source: "the table of runs is missing".into() })
+            }
+            _ => Err(StoreError::Foreign { path }),
+        }
+    }
+}
+
+/// What an error of SQLite's means for the person whose runs these are.
+fn classify(error: rusqlite::Error, path: &Path) -> StoreError {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            StoreError::Damaged { path, source: error.into() }
+        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked { path },
+        Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { path },
+        Some(ErrorCode::DiskFull) => StoreError::Full { path },
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            StoreError::Unwritable { path, source: error.into() }
+        }
+        _ => StoreError::Other { path, source: error },
+    }
+}

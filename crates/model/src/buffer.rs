@@ -1,0 +1,117 @@
+//! The write buffer: RAM that host data waits in until its program is over.
+
+use std::collections::VecDeque;
+
+use crate::units::{BlockIndex, Instant, PhysicalUnit};
+
+/// A program unit on its way to the flash.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InFlight {
+    pub(crate) first: PhysicalUnit,
+    pub(crate) units: u32,
+    pub(crate) end: Instant,
+    /// The block that is full and programmed when this one is.
+    pub(crate) closes: Option<BlockIndex>,
+}
+
+/// Slots of one mapping unit each.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteBuffer {
+    capacity: u32,
+    occupied: u32,
+    /// By the end of their program.
+    in_flight: VecDeque<InFlight>,
+}
+
+impl WriteBuffer {
+    pub(crate) fn new(capacity: u32) -> Self {
+        WriteBuffer { capacity, occupied: 0, in_flight: VecDeque::new() }
+    }
+
+    /// Takes `units` slots as soon as they are free, not before `at`, and says when that is.
+    /// Blocks whose last program ended meanwhile are handed to `closed`.
+    ///
+    /// # Panics
+    /// When more slots are asked for than programs in flight will ever free: whoever fills a
+    /// program unit sends it off before asking for more.
+    #[inline(always)]
+    pub(crate) fn admit(
+        &mut self,
+        at: Instant,
+        units: u32,
+        mut closed: impl FnMut(BlockIndex),
+    ) -> Instant {
+        let mut admitted = at;
+        while let Some(front) = self.in_flight.front() {
+            let full = self.occupied + units > self.capacity;
+            if !full && front.end > at {
+                break;
+            }
+            if full {
+                admitted = admitted.max(front.end);
+            }
+            self.occupied -= front.units;
+            if let Some(block) = front.closes {
+                closed(block);
+            }
+            self.in_flight.pop_front();
+        }
+        assert!(self.occupied + units <= self.capacity, "the write buffer holds what it admits");
+        self.occupied += units;
+        admitted
+    }
+
+    /// Notes that a program unit is on its way.
+    #[inline(always)]
+    pub(crate) fn send(&mut self, program: InFlight) {
+        let mut place = self.in_flight.len();
+        while place > 0 && self.in_flight[place - 1].end > program.end {
+            place -= 1;
+        }
+        if place == self.in_flight.len() {
+            self.in_flight.push_back(program);
+        } else {
+            self.in_flight.insert(place, program);
+        }
+    }
+
+    /// Whether `unit` is of a program unit whose program is not over at `at`.
+    pub(crate) fn is_in_flight(&self, unit: PhysicalUnit, at: Instant) -> bool {
+        self.in_flight.iter().any(|program| {
+            program.end > at
+                && unit.0 >= program.first.0
+                && unit.0 < program.first.0 + program.units
+        })
+    }
+
+    /// When everything sent off so far is programmed.
+    pub(crate) fn drained_at(&self) -> Option<Instant> {
+        self.in_flight.back().map(|program| program.end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(first: u32, end: u64) -> InFlight {
+        let end = Instant::from_nanos(end);
+        InFlight { first: PhysicalUnit(first), units: 4, end, closes: Some(BlockIndex(first)) }
+    }
+
+    #[test]
+    fn a_full_buffer_waits_for_the_program_that_ends_first() {
+        let mut buffer = WriteBuffer::new(8);
+        let mut closed = Vec::new();
+        let at = Instant::from_nanos(10);
+        assert_eq!(buffer.admit(at, 4, |_| ()), at);
+        buffer.send(program(0, 900));
+        assert_eq!(buffer.admit(at, 4, |_| ()), at);
+        buffer.send(program(4, 600));
+        let admitted = buffer.admit(at, 1, |block| closed.push(block));
+        assert_eq!(admitted, Instant::from_nanos(600));
+        assert_eq!(closed, [BlockIndex(4)]);
+        assert!(buffer.is_in_flight(PhysicalUnit(3), at));
+        assert!(!buffer.is_in_flight(PhysicalUnit(4), at));
+    }
+}

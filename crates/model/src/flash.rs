@@ -1,0 +1,159 @@
+//! What the translation layer knows of the flash: which logical unit each physical one holds,
+//! how many units of a block are valid, and how often it was erased.
+
+use crate::counters::Wear;
+use crate::geometry::Geometry;
+use crate::media::SpareArea;
+use crate::prefetch::prefetch;
+use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
+use crate::victim::VictimQueue;
+
+/// What a block is being used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockState {
+    /// Erased, or its erase is under way.
+    Free,
+    /// A stream writes to it. What the host wrote may still be in the buffer only.
+    OpenForHost,
+    /// Collection writes to it.
+    OpenForCollection,
+    /// Full, but its last program units may still be in the write buffer.
+    Closing,
+    /// Full and programmed.
+    Closed,
+    /// Being collected, or waiting to be erased after that.
+    Victim,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// Valid units. Counted down from a full block when it is opened, so that writing to it
+    /// costs nothing here; only meaningful once it is closed.
+    valid: u32,
+    state: BlockState,
+}
+
+/// The translation layer's view of the flash.
+#[derive(Clone, Debug)]
+pub(crate) struct Flash {
+    /// Per physical unit, the logical unit plus one; zero for none. The same is in the spare
+    /// area of the flash page.
+    reverse: Vec<u32>,
+    blocks: Vec<Block>,
+    erases: Vec<u32>,
+    pub(crate) victims: VictimQueue,
+}
+
+impl Flash {
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        let blocks = geometry.blocks() as usize;
+        Flash {
+            reverse: vec![0; geometry.physical_units() as usize],
+            blocks: vec![Block { valid: 0, state: BlockState::Free }; blocks],
+            erases: vec![0; blocks],
+            victims: VictimQueue::new(geometry.blocks(), geometry.units_per_block()),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn state(&self, block: BlockIndex) -> BlockState {
+        self.blocks[block.0 as usize].state
+    }
+
+    #[inline(always)]
+    pub(crate) fn valid(&self, block: BlockIndex) -> u32 {
+        self.blocks[block.0 as usize].valid
+    }
+
+    pub(crate) fn open(&mut self, block: BlockIndex, state: BlockState, units: u32) {
+        let entry = &mut self.blocks[block.0 as usize];
+        assert!(entry.state == BlockState::Free, "only a free block is opened");
+        *entry = Block { valid: units, state };
+    }
+
+    /// A full block becomes a candidate for collection.
+    pub(crate) fn close(&mut self, block: BlockIndex, state: BlockState) {
+        let entry = &mut self.blocks[block.0 as usize];
+        entry.state = state;
+        self.victims.insert(block, entry.valid);
+    }
+
+    pub(crate) fn set_state(&mut self, block: BlockIndex, state: BlockState) {
+        self.blocks[block.0 as usize].state = state;
+    }
+
+    /// Notes which logical unit was written to `physical`.
+    #[inline(always)]
+    pub(crate) fn note_written(&mut self, physical: PhysicalUnit, logical: LogicalUnit) {
+        self.reverse[physical.0 as usize] = logical.0 + 1;
+    }
+
+    /// Notes that `physical` was left empty.
+    pub(crate) fn note_padding(&mut self, physical: PhysicalUnit, block: BlockIndex) {
+        self.reverse[physical.0 as usize] = 0;
+        self.lose_unit(block);
+    }
+
+    /// The logical unit that was written to `physical`; it may have moved since.
+    #[inline(always)]
+    pub(crate) fn logical_at(&self, physical: PhysicalUnit) -> Option<LogicalUnit> {
+        self.reverse[physical.0 as usize].checked_sub(1).map(LogicalUnit)
+    }
+
+    /// The same for a unit that may lie behind the drive's end; for fetching ahead.
+    #[inline(always)]
+    pub(crate) fn logical_ahead(&self, physical: PhysicalUnit) -> Option<LogicalUnit> {
+        self.reverse.get(physical.0 as usize)?.checked_sub(1).map(LogicalUnit)
+    }
+
+    /// One unit less of `block` is valid.
+    #[inline(always)]
+    pub(crate) fn lose_unit(&mut self, block: BlockIndex) {
+        let entry = &mut self.blocks[block.0 as usize];
+        let valid = entry.valid;
+        entry.valid = valid.checked_sub(1).expect("a block has no fewer than zero valid units");
+        if matches!(entry.state, BlockState::Closed | BlockState::Closing) {
+            self.victims.lose_unit(block, valid);
+        }
+    }
+
+    /// `units` of a victim were copied away.
+    #[inline(always)]
+    pub(crate) fn move_units(&mut self, victim: BlockIndex, units: u32) {
+        let entry = &mut self.blocks[victim.0 as usize];
+        debug_assert!(entry.state == BlockState::Victim);
+        entry.valid = entry.valid.checked_sub(units).expect("only valid units are moved");
+    }
+
+    /// Forgets what `block` held; it is free once its erase is done.
+    pub(crate) fn erase(&mut self, block: BlockIndex, first: PhysicalUnit, units: u32) {
+        let entry = &mut self.blocks[block.0 as usize];
+        assert!(
+            entry.state == BlockState::Victim && entry.valid == 0,
+            "a block is erased only when nothing on it is valid"
+        );
+        entry.state = BlockState::Free;
+        self.erases[block.0 as usize] += 1;
+        self.reverse[first.0 as usize..(first.0 + units) as usize].fill(0);
+    }
+
+    pub(crate) fn spare_area(&self, first: PhysicalUnit, units: u32) -> SpareArea<'_> {
+        SpareArea::from_raw(&self.reverse[first.0 as usize..(first.0 + units) as usize])
+    }
+
+    pub(crate) fn wear(&self) -> Wear {
+        let total: u64 = self.erases.iter().map(|&erases| u64::from(erases)).sum();
+        Wear {
+            erases_min: self.erases.iter().copied().min().unwrap_or(0),
+            erases_mean: total as f64 / self.erases.len() as f64,
+            erases_max: self.erases.iter().copied().max().unwrap_or(0),
+        }
+    }
+
+    /// Asks for what losing a unit of `block` will touch.
+    #[inline(always)]
+    pub(crate) fn prefetch_block(&self, block: BlockIndex) {
+        prefetch(&self.blocks, block.0 as usize);
+        self.victims.prefetch(block);
+    }
+}

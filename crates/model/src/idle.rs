@@ -1,0 +1,69 @@
+//! What is not reading or writing: flush, trim, rest, and making the drive new.
+
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::ssd::Ssd;
+use crate::units::{Instant, LogicalUnit, Nanoseconds};
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Makes all writes that were answered durable; returns when the host is told so.
+    ///
+    /// A drive whose buffer is protected answers at once. Any other pads the open program unit,
+    /// programs it, and waits for every program under way.
+    pub fn flush(&mut self, at: Instant) -> Instant {
+        self.counters.flushes += 1;
+        let start = self.take_up(at);
+        if self.buffer_parameters.protected {
+            return start;
+        }
+        self.pad_host_program(start);
+        self.buffer.drained_at().map_or(start, |drained| drained.max(start))
+    }
+
+    /// Forgets what `units` units from `first` hold; returns when the host is told so. They read
+    /// as zeros from then on. A drive whose trim is off takes the command and does nothing.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    pub fn trim(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        self.check_range(first, units);
+        self.counters.host_trim_units += u64::from(units);
+        let start = self.take_up(at);
+        if self.trim_enabled {
+            self.read_ahead.forget();
+            for unit in first.0..first.0 + units {
+                if let Some(old) = self.map.clear(LogicalUnit(unit)) {
+                    self.flash.lose_unit(self.geometry.block_of(old));
+                }
+            }
+        }
+        start
+    }
+
+    /// Leaves the drive alone from `from` for `duration`: it pays its debt, programs what waits
+    /// in the buffer, and collects ahead. Nothing that is valid is put in a better order: no
+    /// drive that was tested did that.
+    pub fn rest(&mut self, from: Instant, duration: Nanoseconds) {
+        let until = from + duration;
+        if duration >= self.buffer_parameters.idle_before_flush {
+            self.pad_host_program(from + self.buffer_parameters.idle_before_flush);
+        }
+        self.release_buffer(until);
+        self.collect_while_idle(until);
+    }
+
+    fn release_buffer(&mut self, at: Instant) {
+        let flash = &mut self.flash;
+        self.buffer.admit(at, 0, |block| {
+            if flash.state(block) == BlockState::Closing {
+                flash.set_state(block, BlockState::Closed);
+            }
+        });
+    }
+
+    /// The instant by which all that was asked of the drive is done, debt of collection aside.
+    pub fn idle_from(&self) -> Instant {
+        self.resources.idle_from()
+    }
+}

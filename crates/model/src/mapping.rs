@@ -1,0 +1,60 @@
+//! Which physical unit holds a logical one.
+
+use crate::prefetch::prefetch;
+use crate::units::{LogicalUnit, PhysicalUnit};
+
+/// A mapping scheme.
+pub trait Mapping {
+    /// Where `unit` lies, if it was written and not trimmed.
+    fn get(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
+
+    /// Notes that `unit` now lies at `physical`; returns where it lay before.
+    fn set(&mut self, unit: LogicalUnit, physical: PhysicalUnit) -> Option<PhysicalUnit>;
+
+    /// Notes that `unit` lies nowhere; returns where it lay before.
+    fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit>;
+
+    /// Asks for the memory that the other calls will touch for `unit`.
+    fn prefetch(&self, unit: LogicalUnit);
+}
+
+/// The whole map in RAM, one entry of four bytes per unit.
+///
+/// An entry is the physical unit plus one, and zero for none: the map of a new drive is memory
+/// that the operating system has not had to provide yet, so it takes room for what was touched
+/// and not for the drive's size.
+#[derive(Clone, Debug)]
+pub struct PageMap {
+    entries: Vec<u32>,
+}
+
+impl PageMap {
+    /// An empty map of `units` logical units.
+    pub fn new(units: u32) -> Self {
+        PageMap { entries: vec![0; units as usize] }
+    }
+}
+
+impl Mapping for PageMap {
+    #[inline(always)]
+    fn get(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        self.entries[unit.0 as usize].checked_sub(1).map(PhysicalUnit)
+    }
+
+    #[inline(always)]
+    fn set(&mut self, unit: LogicalUnit, physical: PhysicalUnit) -> Option<PhysicalUnit> {
+        let old = std::mem::replace(&mut self.entries[unit.0 as usize], physical.0 + 1);
+        old.checked_sub(1).map(PhysicalUnit)
+    }
+
+    #[inline(always)]
+    fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        let old = std::mem::replace(&mut self.entries[unit.0 as usize], 0);
+        old.checked_sub(1).map(PhysicalUnit)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, unit: LogicalUnit) {
+        prefetch(&self.entries, unit.0 as usize);
+    }
+}

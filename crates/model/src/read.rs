@@ -1,0 +1,268 @@
+//! Host reads: from the buffer, from what was read ahead, or from the flash.
+//!
+//! A request becomes flash page reads: units that lie on one page cost one read of it, pages of
+//! one multi-plane group in one request are sensed together, and each page's units then cross
+//! their channel and the host link. The request is answered when its last unit has arrived, so
+//! it waits for the most loaded die, not for the average one.
+//!
+//! A unit that collection is moving is read from its new place, although the old copy would do
+//! as long as the new one is not programmed: either way it is one page read on some die.
+
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::read_ahead::is_whole;
+use crate::resources::{Class, Resource};
+use crate::ssd::Ssd;
+use crate::timing::Delivery;
+use crate::units::{DieIndex, Instant, LogicalUnit, PhysicalUnit};
+
+/// Pages of a request that are compared with the next unit's. A page's units are neighbours of
+/// each other unless some were overwritten since, and then the strays lie between them.
+const LOOK_BACK: usize = 8;
+
+/// Data of a request that arrives together.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    ready: Instant,
+    units: u32,
+}
+
+/// One flash page that a request needs.
+#[derive(Clone, Copy, Debug)]
+struct PageRead {
+    page: u32,
+    sense: u32,
+    die: DieIndex,
+    units: u32,
+    /// Where in the request it belongs: an index of [`ReadScratch::pieces`].
+    piece: u32,
+    sensed: Instant,
+}
+
+/// Lists that a read needs, kept so that no request allocates.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ReadScratch {
+    pieces: Vec<Piece>,
+    pages: Vec<PageRead>,
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Reads `units` units from `first` at `at`; returns when the last of them has arrived.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    #[inline]
+    pub fn read(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        self.check_range(first, units);
+        self.counters.host_read_units += u64::from(units);
+        let start = self.take_up(at);
+        let stream = if self.read_ahead.is_on() {
+            self.read_ahead.follow(first.0, first.0 + units)
+        } else {
+            None
+        };
+        match stream {
+            None if units == 1 => self.read_one(start, first),
+            None => {
+                self.begin_pieces();
+                self.gather(start, first, units);
+                self.sense_and_transfer(start);
+                self.deliver(start)
+            }
+            Some(stream) => self.read_sequential(stream, start, first, units),
+        }
+    }
+
+    /// A read of a single unit, the most common request of all.
+    #[inline(always)]
+    fn read_one(&mut self, start: Instant, unit: LogicalUnit) -> Instant {
+        let ready = match self.map.get(unit) {
+            None => {
+                self.counters.unmapped_read_units += 1;
+                start
+            }
+            Some(physical) if self.is_buffered(physical, start) => {
+                self.counters.buffer_hit_units += 1;
+                start
+            }
+            Some(physical) => {
+                self.counters.flash_page_reads_host += 1;
+                let die = self.geometry.die_of(physical);
+                let sensed = self.sense(die, start);
+                let channel = Resource::Channel(self.geometry.channel_of(die));
+                self.resources.reserve(channel, Class::Read, sensed, self.unit_over_channel).end
+            }
+        };
+        self.resources.reserve(Resource::LinkToHost, Class::Read, ready, self.unit_to_host).end
+    }
+
+    #[inline(always)]
+    fn sense(&mut self, die: DieIndex, start: Instant) -> Instant {
+        self.settle(die, start);
+        let duration = self.timing.page_read;
+        self.resources.reserve(Resource::Die(die), Class::Read, start, duration).end
+    }
+
+    /// Whether the data of `unit` is in the write buffer at `at`.
+    #[inline(always)]
+    fn is_buffered(&self, unit: PhysicalUnit, at: Instant) -> bool {
+        match self.flash.state(self.geometry.block_of(unit)) {
+            BlockState::OpenForHost | BlockState::Closing => {
+                self.host.holds(unit) || self.buffer.is_in_flight(unit, at)
+            }
+            _ => false,
+        }
+    }
+
+    fn begin_pieces(&mut self) {
+        self.scratch.pieces.clear();
+        self.scratch.pages.clear();
+    }
+
+    /// Collects the pages that `units` units from `first` lie on. What needs no flash is ready
+    /// at `start`.
+    fn gather(&mut self, start: Instant, first: LogicalUnit, units: u32) {
+        for unit in first.0..first.0 + units {
+            match self.map.get(LogicalUnit(unit)) {
+                None => {
+                    self.counters.unmapped_read_units += 1;
+                    self.add_ready(start, 1);
+                }
+                Some(physical) if self.is_buffered(physical, start) => {
+                    self.counters.buffer_hit_units += 1;
+                    self.add_ready(start, 1);
+                }
+                Some(physical) => self.add_page(physical),
+            }
+        }
+    }
+
+    /// `units` units that are ready at `ready` without the flash.
+    fn add_ready(&mut self, ready: Instant, units: u32) {
+        let last_is_page = self
+            .scratch
+            .pages
+            .last()
+            .is_some_and(|page| page.piece as usize + 1 == self.scratch.pieces.len());
+        match self.scratch.pieces.last_mut() {
+            Some(last) if !last_is_page && last.ready == ready => last.units += units,
+            _ => self.scratch.pieces.push(Piece { ready, units }),
+        }
+    }
+
+    #[inline(always)]
+    fn add_page(&mut self, physical: PhysicalUnit) {
+        let page = self.geometry.page_of(physical);
+        let scratch = &mut self.scratch;
+        let recent = scratch.pages.len().saturating_sub(LOOK_BACK);
+        for read in scratch.pages[recent..].iter_mut().rev() {
+            if read.page == page {
+                read.units += 1;
+                scratch.pieces[read.piece as usize].units += 1;
+                return;
+            }
+        }
+        let piece = scratch.pieces.len() as u32;
+        scratch.pieces.push(Piece { ready: Instant::START, units: 1 });
+        scratch.pages.push(PageRead {
+            page,
+            sense: self.geometry.sense_of(physical),
+            die: self.geometry.die_of(physical),
+            units: 1,
+            piece,
+            sensed: Instant::START,
+        });
+    }
+
+    /// Reads the gathered pages, all asked for at `start`; returns when the last is in RAM.
+    fn sense_and_transfer(&mut self, start: Instant) -> Instant {
+        let mut pages = std::mem::take(&mut self.scratch.pages);
+        self.counters.flash_page_reads_host += pages.len() as u64;
+        for index in 0..pages.len() {
+            let recent = index.saturating_sub(LOOK_BACK);
+            let together =
+                pages[recent..index].iter().rev().find(|other| other.sense == pages[index].sense);
+            pages[index].sensed = match together {
+                Some(other) => other.sensed,
+                None => self.sense(pages[index].die, start),
+            };
+        }
+        // Channels serve what is sensed first; that is also the order to reserve them in.
+        pages.sort_by_key(|page| page.sensed);
+        let mut last = start;
+        for page in &pages {
+            let channel = Resource::Channel(self.geometry.channel_of(page.die));
+            let transfer = self.unit_over_channel * u64::from(page.units);
+            let ready = self.resources.reserve(channel, Class::Read, page.sensed, transfer).end;
+            self.scratch.pieces[page.piece as usize].ready = ready;
+            last = last.max(ready);
+        }
+        self.scratch.pages = pages;
+        last
+    }
+
+    /// Sends the gathered pieces to the host; returns when the last has arrived.
+    fn deliver(&mut self, start: Instant) -> Instant {
+        let mut pieces = std::mem::take(&mut self.scratch.pieces);
+        let in_order = self.timing.delivery == Delivery::InOrder;
+        if !in_order {
+            pieces.sort_by_key(|piece| piece.ready);
+        }
+        let mut end = start;
+        for piece in &pieces {
+            let ready = if in_order { piece.ready.max(end) } else { piece.ready };
+            let transfer = self.unit_to_host * u64::from(piece.units);
+            let span = self.resources.reserve(Resource::LinkToHost, Class::Read, ready, transfer);
+            end = end.max(span.end);
+        }
+        self.scratch.pieces = pieces;
+        end
+    }
+
+    /// A read that continues a sequential stream: takes what was read ahead, fetches the rest,
+    /// and reads ahead again.
+    fn read_sequential(
+        &mut self,
+        stream: usize,
+        start: Instant,
+        first: LogicalUnit,
+        units: u32,
+    ) -> Instant {
+        let segment_units = self.read_ahead.parameters().segment;
+        let end = first.0 + units;
+        self.begin_pieces();
+        let mut unit = first.0;
+        while unit < end {
+            let segment_end = (unit - unit % segment_units + segment_units).min(end);
+            match self.read_ahead.segment_at(stream, unit) {
+                Some(segment) => {
+                    let count = segment_end - unit;
+                    self.counters.read_ahead_hit_units += u64::from(count);
+                    self.scratch
+                        .pieces
+                        .push(Piece { ready: segment.ready.max(start), units: count });
+                }
+                None => self.gather(start, LogicalUnit(unit), segment_end - unit),
+            }
+            unit = segment_end;
+        }
+        self.sense_and_transfer(start);
+        let done = self.deliver(start);
+        self.fetch_ahead(stream, start);
+        done
+    }
+
+    fn fetch_ahead(&mut self, stream: usize, start: Instant) {
+        let segment = self.read_ahead.parameters().segment;
+        let logical_units = self.geometry.logical_units();
+        while let Some(first) = self.read_ahead.next_to_fetch(stream, logical_units) {
+            if is_whole(&self.map, &self.geometry, LogicalUnit(first), segment) {
+                self.begin_pieces();
+                self.gather(start, LogicalUnit(first), segment);
+                let ready = self.sense_and_transfer(start);
+                self.read_ahead.note_fetched(stream, first, ready);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Read-ahead: a drive that sees a sequential stream fetches what comes next.
+//!
+//! It works in segments, aligned ranges of logical units. A segment is fetched ahead only while
+//! it is whole inside the flash, that is, while its units still lie one after the other as the
+//! write stream laid them: the controller then streams program unit after program unit without
+//! asking the map for each. A segment with a unit that was overwritten since is left to the
+//! request itself. This is how a file that is sequential for the host stops being sequential for
+//! the drive.
+
+use crate::geometry::Geometry;
+use crate::mapping::Mapping;
+use crate::units::{Instant, LogicalUnit, PhysicalUnit};
+
+/// Sequential streams told apart at a time.
+const STREAMS: usize = 4;
+
+/// How a drive reads ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadAheadParameters {
+    /// How far ahead of the last request it fetches, in units; zero for no read-ahead.
+    pub window: u32,
+    /// Units in a segment.
+    pub segment: u32,
+    /// Requests that must follow one another before a stream counts as sequential.
+    pub trigger: u32,
+}
+
+/// A segment that is in the read-ahead buffer, or on its way there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Segment {
+    pub(crate) first: u32,
+    pub(crate) ready: Instant,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    /// The unit behind the last request; no request begins at `u32::MAX`.
+    next: u32,
+    length: u32,
+    fetched_until: u32,
+    segments: std::collections::VecDeque<Segment>,
+}
+
+/// What is known of the host's read streams.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadAhead {
+    parameters: ReadAheadParameters,
+    streams: [Stream; STREAMS],
+    oldest: usize,
+    fetched: bool,
+}
+
+impl ReadAhead {
+    pub(crate) fn new(parameters: ReadAheadParameters) -> Self {
+        let streams = std::array::from_fn(|_| Stream { next: u32::MAX, ..Stream::default() });
+        ReadAhead { parameters, streams, oldest: 0, fetched: false }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_on(&self) -> bool {
+        self.parameters.window > 0
+    }
+
+    pub(crate) fn parameters(&self) -> ReadAheadParameters {
+        self.parameters
+    }
+
+    /// Forgets what was fetched, because the host changes data.
+    #[inline(always)]
+    pub(crate) fn forget(&mut self) {
+        if self.fetched {
+            self.forget_segments();
+        }
+    }
+
+    #[inline(never)]
+    fn forget_segments(&mut self) {
+        for stream in &mut self.streams {
+            stream.segments.clear();
+            stream.fetched_until = 0;
+        }
+        self.fetched = false;
+    }
+
+    /// Notes a read of `first..end`; says which stream it continues, when that is long enough to
+    /// read ahead of.
+    #[inline(always)]
+    pub(crate) fn follow(&mut self, first: u32, end: u32) -> Option<usize> {
+        for index in 0..STREAMS {
+            let stream = &mut self.streams[index];
+            if stream.next == first {
+                stream.next = end;
+                stream.length += 1;
+                return (stream.length >= self.parameters.trigger).then_some(index);
+            }
+        }
+        let stream = &mut self.streams[self.oldest];
+        stream.next = end;
+        stream.length = 0;
+        if self.fetched {
+            stream.segments.clear();
+            stream.fetched_until = 0;
+        }
+        self.oldest = (self.oldest + 1) % STREAMS;
+        None
+    }
+
+    /// The fetched segment that holds `unit`, if there is one. Segments before it are dropped:
+    /// the stream has passed them.
+    pub(crate) fn segment_at(&mut self, stream: usize, unit: u32) -> Option<Segment> {
+        let segments = &mut self.streams[stream].segments;
+        while let Some(&segment) = segments.front() {
+            if unit < segment.first {
+                return None;
+            }
+            if unit < segment.first + self.parameters.segment {
+                return Some(segment);
+            }
+            segments.pop_front();
+        }
+        None
+    }
+
+    /// The next segment to fetch for `stream`, when its window has room.
+    pub(crate) fn next_to_fetch(&mut self, stream: usize, logical_units: u32) -> Option<u32> {
+        let ReadAheadParameters { window, segment, .. } = self.parameters;
+        let stream = &mut self.streams[stream];
+        let first = stream.fetched_until.max(stream.next.next_multiple_of(segment));
+        let end = u64::from(first) + u64::from(segment);
+        let reach = u64::from(stream.next) + u64::from(window);
+        if end > reach || end > u64::from(logical_units) {
+            return None;
+        }
+        stream.fetched_until = end as u32;
+        Some(first)
+    }
+
+    /// Notes that the segment at `first` will be in the buffer at `ready`.
+    pub(crate) fn note_fetched(&mut self, stream: usize, first: u32, ready: Instant) {
+        self.streams[stream].segments.push_back(Segment { first, ready });
+        self.fetched = true;
+    }
+}
+
+/// Whether `units` units from `first` lie in the flash as one write stream laid them: each right
+/// behind the one before it, or at the start of a program unit where that one ends another.
+pub(crate) fn is_whole(
+    map: &impl Mapping,
+    geometry: &Geometry,
+    first: LogicalUnit,
+    units: u32,
+) -> bool {
+    let Some(mut previous) = map.get(first) else {
+        return false;
+    };
+    for unit in first.0 + 1..first.0 + units {
+        let Some(physical) = map.get(LogicalUnit(unit)) else {
+            return false;
+        };
+        if physical.0 != previous.0 + 1
+            && !(geometry.starts_program(physical)
+                && geometry.starts_program(PhysicalUnit(previous.0 + 1)))
+        {
+            return false;
+        }
+        previous = physical;
+    }
+    true
+}

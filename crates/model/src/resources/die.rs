@@ -1,0 +1,151 @@
+//! One die: what is booked on it, and how a read finds its place.
+//!
+//! Programs and erases are served in the order they are booked. A read goes before all of them
+//! that have not started, waits for the one that has, and pushes the rest back; reads among
+//! themselves keep their order. (A program in progress is not interrupted.)
+//!
+//! The promises given to earlier programs are not changed when a read pushes them back: their
+//! callers have gone. What is booked later sees the die's true backlog, so throughput is right,
+//! and the error in a single write is at most the reads that overtook it.
+
+use super::Span;
+use crate::units::{Instant, Nanoseconds};
+
+/// Booked programs and erases remembered. A die with more than this booked ahead is saturated
+/// with writes; a read then waits as if for the oldest one remembered.
+const BOOKED: usize = 16;
+
+/// One die.
+#[derive(Clone, Debug)]
+pub(crate) struct Die {
+    booked_until: Instant,
+    reads_until: Instant,
+    booked: [Span; BOOKED],
+    newest: usize,
+}
+
+impl Default for Die {
+    fn default() -> Self {
+        let none = Span { start: Instant::START, end: Instant::START };
+        Die {
+            booked_until: Instant::START,
+            reads_until: Instant::START,
+            booked: [none; BOOKED],
+            newest: 0,
+        }
+    }
+}
+
+impl Die {
+    /// The end of all that is booked.
+    #[inline(always)]
+    pub(crate) fn booked_until(&self) -> Instant {
+        self.booked_until
+    }
+
+    /// Books a program or an erase behind all that is booked.
+    #[inline(always)]
+    pub(crate) fn append(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
+        let start = self.booked_until.max(earliest);
+        let span = Span { start, end: start + duration };
+        self.booked_until = span.end;
+        self.newest = (self.newest + 1) % BOOKED;
+        self.booked[self.newest] = span;
+        span
+    }
+
+    /// Books a read as early as can be.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
+        if earliest >= self.booked_until {
+            let span = Span { start: earliest, end: earliest + duration };
+            self.booked_until = span.end;
+            self.reads_until = span.end;
+            return span;
+        }
+        if self.reads_until == self.booked_until {
+            // Nothing but reads ahead.
+            let span = Span { start: self.booked_until, end: self.booked_until + duration };
+            self.booked_until = span.end;
+            self.reads_until = span.end;
+            return span;
+        }
+        self.read_before_booked(earliest, duration)
+    }
+
+    #[inline(never)]
+    fn read_before_booked(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
+        let start = if self.reads_until > earliest {
+            // Behind other waiting reads, the die takes this one before any program.
+            self.reads_until
+        } else {
+            self.in_progress_until(earliest)
+        };
+        let end = start + duration;
+        self.reads_until = end;
+        self.push_back(start, end);
+        Span { start, end }
+    }
+
+    /// The end of the program or erase that is in progress at `at`, or `at` where none is.
+    fn in_progress_until(&self, at: Instant) -> Instant {
+        self.booked.iter().find(|span| span.start < at && at < span.end).map_or(at, |span| span.end)
+    }
+
+    /// Makes room for `start..end`: what was booked to begin at or after `start` begins later.
+    fn push_back(&mut self, start: Instant, end: Instant) {
+        let mut free = end;
+        for age in (0..BOOKED).rev() {
+            let span = &mut self.booked[(self.newest + BOOKED - age) % BOOKED];
+            if span.start >= start && span.end > start {
+                let length = span.end.since(span.start);
+                span.start = span.start.max(free);
+                span.end = span.start + length;
+                free = span.end;
+            }
+        }
+        self.booked_until = self.booked_until.max(free);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Instant {
+        Instant::from_nanos(us * 1000)
+    }
+
+    fn us(us: u64) -> Nanoseconds {
+        Nanoseconds::from_micros(us)
+    }
+
+    #[test]
+    fn a_read_waits_for_the_program_in_progress_and_overtakes_the_rest() {
+        let mut die = Die::default();
+        for _ in 0..3 {
+            die.append(at(0), us(600));
+        }
+        let read = die.read(at(300), us(60));
+        assert_eq!((read.start, read.end), (at(600), at(660)));
+        assert_eq!(die.booked_until(), at(1860));
+        // The second program now runs from 660 to 1260.
+        let read = die.read(at(700), us(60));
+        assert_eq!(read.start, at(1260));
+        let read = die.read(at(700), us(60));
+        assert_eq!(read.start, at(1320), "reads keep their order");
+        assert_eq!(die.booked_until(), at(1980));
+    }
+
+    #[test]
+    fn a_read_uses_the_time_before_a_program_that_has_not_begun() {
+        let mut die = Die::default();
+        die.append(at(1000), us(600));
+        let read = die.read(at(100), us(60));
+        assert_eq!(read.start, at(100));
+        assert_eq!(die.booked_until(), at(1600), "the program is not in its way");
+        let read = die.read(at(960), us(60));
+        assert_eq!(read.start, at(960));
+        assert_eq!(die.booked_until(), at(1620), "this one pushes it back");
+    }
+}

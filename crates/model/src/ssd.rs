@@ -1,0 +1,227 @@
+//! The drive: requests in, the instants they are answered out.
+//!
+//! Requests are handed over in the order of their time. Each is carried through at once: every
+//! resource it needs is reserved, every unit it writes is placed, and collection keeps pace.
+//! The rules of each kind of request are in their own files (`write`, `read`, `trim`, `idle`),
+//! collection in `collection`.
+
+use crate::buffer::WriteBuffer;
+use crate::collection::{CollectionParameters, Collector};
+use crate::counters::{Counters, Wear};
+use crate::flash::Flash;
+use crate::geometry::{Geometry, GeometryError};
+use crate::mapping::{Mapping, PageMap};
+use crate::media::{Media, Null};
+use crate::read::ReadScratch;
+use crate::read_ahead::{ReadAhead, ReadAheadParameters};
+use crate::resources::{Class, Resource, Resources};
+use crate::stream::{FreePool, WriteStream};
+use crate::timing::Timing;
+use crate::units::{Instant, LogicalUnit, Nanoseconds};
+
+/// How the write buffer behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferParameters {
+    /// Units it holds; at least two program units.
+    pub units: u32,
+    /// Whether capacitors protect it, so that a flush has nothing to wait for.
+    pub protected: bool,
+    /// How long the drive must be idle before it programs what the buffer holds.
+    pub idle_before_flush: Nanoseconds,
+}
+
+/// Everything that makes a simulated drive. A profile is where it comes from.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// Its flash.
+    pub geometry: Geometry,
+    /// How long things take.
+    pub timing: Timing,
+    /// Its write buffer.
+    pub buffer: BufferParameters,
+    /// How it reads ahead.
+    pub read_ahead: ReadAheadParameters,
+    /// How it collects.
+    pub collection: CollectionParameters,
+    /// Whether trim does anything.
+    pub trim: bool,
+}
+
+/// A simulated drive, generic over how it maps and what its flash keeps.
+#[derive(Clone, Debug)]
+pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
+    pub(crate) geometry: Geometry,
+    pub(crate) timing: Timing,
+    pub(crate) map: M,
+    pub(crate) media: D,
+    pub(crate) flash: Flash,
+    pub(crate) free: FreePool,
+    pub(crate) host: WriteStream,
+    pub(crate) collector: Collector,
+    pub(crate) resources: Resources,
+    pub(crate) buffer: WriteBuffer,
+    pub(crate) buffer_parameters: BufferParameters,
+    pub(crate) read_ahead: ReadAhead,
+    pub(crate) scratch: ReadScratch,
+    pub(crate) counters: Counters,
+    pub(crate) trim_enabled: bool,
+    /// Program operations decided so far.
+    pub(crate) sequence: u64,
+    pub(crate) unit_to_host: Nanoseconds,
+    pub(crate) unit_over_channel: Nanoseconds,
+}
+
+impl Ssd<PageMap, Null> {
+    /// A new drive, with a page map in RAM and flash that keeps no payload.
+    pub fn new(configuration: &Configuration) -> Result<Self, GeometryError> {
+        let map = PageMap::new(configuration.geometry.logical_units());
+        Ssd::with(configuration, map, Null)
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// A new drive with the given map and media.
+    ///
+    /// # Errors
+    /// When the geometry leaves no spare area to collect with.
+    ///
+    /// # Panics
+    /// When the write buffer holds less than two program units; profiles check that.
+    pub fn with(configuration: &Configuration, map: M, media: D) -> Result<Self, GeometryError> {
+        let Configuration { geometry, timing, buffer, read_ahead, collection, trim } =
+            configuration;
+        let always_kept = collection.blocks_kept(geometry);
+        let usable = u64::from(geometry.blocks().saturating_sub(always_kept + 1))
+            * u64::from(geometry.units_per_block());
+        if u64::from(geometry.logical_units()) > usable {
+            return Err(GeometryError::NoSpare {
+                logical: geometry.logical_units().into(),
+                usable,
+            });
+        }
+        assert!(
+            buffer.units >= 2 * geometry.units_per_program(),
+            "the write buffer holds at least two program units"
+        );
+        Ok(Ssd {
+            map,
+            media,
+            flash: Flash::new(geometry),
+            free: FreePool::new(geometry),
+            host: WriteStream::new(geometry),
+            collector: Collector::new(geometry, *collection),
+            resources: Resources::new(geometry, timing, collection.debt_max),
+            buffer: WriteBuffer::new(buffer.units),
+            buffer_parameters: *buffer,
+            read_ahead: ReadAhead::new(*read_ahead),
+            scratch: ReadScratch::default(),
+            counters: Counters::default(),
+            trim_enabled: *trim,
+            sequence: 0,
+            unit_to_host: timing.link.duration(geometry.unit_size()),
+            unit_over_channel: timing.channel.duration(geometry.unit_size()),
+            geometry: geometry.clone(),
+            timing: timing.clone(),
+        })
+    }
+
+    /// The drive's shape.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// What it has done since it was made.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How worn its flash is.
+    pub fn wear(&self) -> Wear {
+        self.flash.wear()
+    }
+
+    /// What its flash keeps.
+    pub fn media(&self) -> &D {
+        &self.media
+    }
+
+    /// Asks for the map entry of a unit that will be requested some requests from now.
+    ///
+    /// Calling this about 32 requests ahead, and [`Ssd::prefetch_target`] about 16 ahead, hides
+    /// the latency of memory; leaving it out changes nothing but the speed.
+    #[inline(always)]
+    pub fn prefetch_map(&self, unit: LogicalUnit) {
+        self.map.prefetch(unit);
+    }
+
+    /// Asks for what the map entry of a unit that will be written soon points to.
+    #[inline(always)]
+    pub fn prefetch_target(&self, unit: LogicalUnit) {
+        if let Some(old) = self.map.get(unit) {
+            self.flash.prefetch_block(self.geometry.block_of(old));
+        }
+    }
+
+    /// The controller takes up a command that arrives at `at`; the instant it acts on it.
+    #[inline(always)]
+    pub(crate) fn take_up(&mut self, at: Instant) -> Instant {
+        self.counters.requests += 1;
+        let occupancy = self.timing.command_occupancy;
+        let span = self.resources.reserve(Resource::Controller, Class::Write, at, occupancy);
+        span.end + self.timing.command_latency
+    }
+
+    pub(crate) fn check_range(&self, first: LogicalUnit, units: u32) {
+        assert!(
+            units > 0
+                && u64::from(first.0) + u64::from(units)
+                    <= u64::from(self.geometry.logical_units()),
+            "a request lies within the drive"
+        );
+    }
+
+    /// Checks what must hold between requests: every logical unit is mapped to a physical one
+    /// that names it, valid counts are right, and no block is lost. Walks the whole drive.
+    ///
+    /// # Panics
+    /// When anything is wrong, saying what.
+    pub fn check_invariants(&self) {
+        let mut valid = vec![0u32; self.geometry.blocks() as usize];
+        let mut mapped = std::collections::HashSet::new();
+        for unit in 0..self.geometry.logical_units() {
+            let Some(physical) = self.map.get(LogicalUnit(unit)) else {
+                continue;
+            };
+            assert!(mapped.insert(physical), "two logical units share {physical:?}");
+            let named = self.flash.logical_at(physical);
+            assert_eq!(named, Some(LogicalUnit(unit)), "the spare area of {physical:?}");
+            valid[self.geometry.block_of(physical).0 as usize] += 1;
+        }
+        self.check_blocks(&valid);
+    }
+
+    fn check_blocks(&self, valid: &[u32]) {
+        use crate::flash::BlockState::{Closed, Closing, Free, OpenForCollection, Victim};
+        let (mut free, mut closed) = (0, 0);
+        for (index, &valid) in valid.iter().enumerate() {
+            let block = crate::units::BlockIndex(index as u32);
+            match self.flash.state(block) {
+                Free => {
+                    assert_eq!(valid, 0, "{block:?} is free");
+                    free += 1;
+                }
+                Closed | Closing => {
+                    assert_eq!(self.flash.valid(block), valid, "valid units of {block:?}");
+                    closed += 1;
+                }
+                Victim => assert_eq!(self.flash.valid(block), valid, "units left in {block:?}"),
+                OpenForCollection | crate::flash::BlockState::OpenForHost => {
+                    // Counted down from full: what is not yet written counts as valid.
+                    assert!(self.flash.valid(block) >= valid, "valid units of open {block:?}");
+                }
+            }
+        }
+        assert_eq!(free, self.free.len(), "the free pool holds every free block");
+        assert_eq!(closed, self.flash.victims.len(), "every closed block can be collected");
+    }
+}

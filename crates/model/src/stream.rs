@@ -1,0 +1,187 @@
+//! Write streams: where the next unit goes, and the pool of free blocks they draw from.
+//!
+//! A stream fills one program unit after the other. With superblocks it has one open block,
+//! striped over all dies; with single blocks it has one open block per group of dies and visits
+//! the groups in turn, so either way consecutive program units go to different dies.
+
+use std::collections::VecDeque;
+
+use crate::geometry::Geometry;
+use crate::units::{BlockIndex, PhysicalUnit};
+
+/// Erased blocks, oldest first, per group of dies.
+///
+/// Taking the one that was erased longest ago spreads wear over the free blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct FreePool {
+    groups: Vec<FreeGroup>,
+    len: u32,
+}
+
+#[derive(Clone, Debug)]
+struct FreeGroup {
+    /// Blocks never used yet, as a range: a new drive keeps no list of them.
+    unused: std::ops::Range<u32>,
+    recycled: VecDeque<u32>,
+}
+
+impl FreePool {
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        let size = geometry.blocks_per_group();
+        let groups = (0..geometry.groups())
+            .map(|group| FreeGroup {
+                unused: group * size..(group + 1) * size,
+                recycled: VecDeque::new(),
+            })
+            .collect();
+        FreePool { groups, len: geometry.blocks() }
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub(crate) fn take(&mut self, group: u32) -> Option<BlockIndex> {
+        let group = &mut self.groups[group as usize];
+        let block = group.unused.next().or_else(|| group.recycled.pop_front())?;
+        self.len -= 1;
+        Some(BlockIndex(block))
+    }
+
+    pub(crate) fn put(&mut self, group: u32, block: BlockIndex) {
+        self.groups[group as usize].recycled.push_back(block.0);
+        self.len += 1;
+    }
+}
+
+/// A program unit that a stream has filled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilledProgram {
+    pub(crate) block: BlockIndex,
+    pub(crate) first: PhysicalUnit,
+    /// Its place in the block's write order, in program units.
+    pub(crate) index: u32,
+    /// Whether the block is full with it.
+    pub(crate) closes: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OpenBlock {
+    block: BlockIndex,
+    /// Program units of it that were filled.
+    programs: u32,
+}
+
+/// One write stream.
+#[derive(Clone, Debug)]
+pub(crate) struct WriteStream {
+    open: Vec<Option<OpenBlock>>,
+    group: u32,
+    cursor: u32,
+    program_end: u32,
+    programs_per_block: u32,
+    units_per_program: u32,
+}
+
+impl WriteStream {
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        WriteStream {
+            open: vec![None; geometry.groups() as usize],
+            group: geometry.groups() - 1,
+            cursor: 0,
+            program_end: 0,
+            programs_per_block: geometry.units_per_block() / geometry.units_per_program(),
+            units_per_program: geometry.units_per_program(),
+        }
+    }
+
+    /// Units until the program unit being filled is full; zero when none has been begun.
+    #[inline(always)]
+    pub(crate) fn room(&self) -> u32 {
+        self.program_end - self.cursor
+    }
+
+    /// Whether units were appended to a program unit that is not full.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.room() > 0 && self.room() < self.units_per_program
+    }
+
+    /// Units appended to the program unit being filled.
+    pub(crate) fn filled(&self) -> u32 {
+        if self.room() == 0 { 0 } else { self.units_per_program - self.room() }
+    }
+
+    /// The place for the next unit.
+    ///
+    /// # Panics
+    /// When no program unit has been begun; see [`WriteStream::begin_program`].
+    #[inline(always)]
+    pub(crate) fn append(&mut self) -> PhysicalUnit {
+        debug_assert!(self.room() > 0, "a program unit is begun before it is filled");
+        let unit = PhysicalUnit(self.cursor);
+        self.cursor += 1;
+        unit
+    }
+
+    /// Whether `unit` lies in the program unit being filled and was appended already.
+    #[inline(always)]
+    pub(crate) fn holds(&self, unit: PhysicalUnit) -> bool {
+        self.room() > 0
+            && unit.0 < self.cursor
+            && unit.0 >= self.program_end - self.units_per_program
+    }
+
+    /// The program unit that was just filled, in the block it belongs to.
+    pub(crate) fn finish_program(&mut self, geometry: &Geometry) -> FilledProgram {
+        assert!(self.room() == 0, "a program unit is filled before it is programmed");
+        let slot = &mut self.open[self.group as usize];
+        let open = slot.as_mut().expect("the filled program unit belongs to an open block");
+        let index = open.programs;
+        let block = open.block;
+        open.programs += 1;
+        let closes = open.programs == self.programs_per_block;
+        if closes {
+            *slot = None;
+        }
+        let first = geometry.first_unit(block).0 + index * self.units_per_program;
+        assert!(first + self.units_per_program == self.cursor, "streams write in order");
+        FilledProgram { block, first: PhysicalUnit(first), index, closes }
+    }
+
+    /// Whether the next program unit needs a block from the pool.
+    pub(crate) fn needs_block(&self) -> bool {
+        let groups = self.open.len() as u32;
+        let next = if self.group + 1 == groups { 0 } else { self.group + 1 };
+        self.open[next as usize].is_none()
+    }
+
+    /// Begins the next program unit, on the next group of dies that has room. Returns the block
+    /// that was taken from the pool for it, if one was.
+    ///
+    /// # Panics
+    /// When neither an open block has room nor the pool a block: collection has failed its duty.
+    pub(crate) fn begin_program(
+        &mut self,
+        geometry: &Geometry,
+        free: &mut FreePool,
+    ) -> Option<BlockIndex> {
+        assert!(self.room() == 0, "one program unit is filled at a time");
+        let groups = self.open.len() as u32;
+        for _ in 0..groups {
+            self.group = if self.group + 1 == groups { 0 } else { self.group + 1 };
+            let slot = &mut self.open[self.group as usize];
+            let mut opened = None;
+            if slot.is_none() {
+                opened = free.take(self.group);
+                *slot = opened.map(|block| OpenBlock { block, programs: 0 });
+            }
+            if let Some(open) = slot {
+                let first = geometry.first_unit(open.block).0;
+                self.cursor = first + open.programs * self.units_per_program;
+                self.program_end = self.cursor + self.units_per_program;
+                return opened;
+            }
+        }
+        panic!("no free block is left to write to");
+    }
+}

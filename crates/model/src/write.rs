@@ -1,0 +1,132 @@
+//! Host writes: into the buffer, into the open program unit, and on to a die when that is full.
+
+use crate::buffer::InFlight;
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::resources::{Class, Resource, Span};
+use crate::ssd::Ssd;
+use crate::stream::FilledProgram;
+use crate::units::{DieIndex, Instant, LogicalUnit};
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Writes `units` units from `first` at `at`; returns when the host is told it is done.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    #[inline]
+    pub fn write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        self.check_range(first, units);
+        self.read_ahead.forget();
+        self.counters.host_write_units += u64::from(units);
+        let mut ready = self.take_up(at);
+        let mut next = first.0;
+        let end = first.0 + units;
+        while next < end {
+            if self.host.room() == 0 {
+                self.begin_host_program();
+            }
+            let count = self.host.room().min(end - next);
+            ready = self.receive(ready, count);
+            for unit in next..next + count {
+                self.place(LogicalUnit(unit));
+            }
+            next += count;
+            if self.host.room() == 0 {
+                self.program_host(ready, 0);
+            }
+        }
+        ready
+    }
+
+    /// Moves `units` units from the host into the buffer, once it has room.
+    #[inline(always)]
+    fn receive(&mut self, ready: Instant, units: u32) -> Instant {
+        let flash = &mut self.flash;
+        let admitted = self.buffer.admit(ready, units, |block| {
+            if flash.state(block) == BlockState::Closing {
+                flash.set_state(block, BlockState::Closed);
+            }
+        });
+        let duration = self.unit_to_host * u64::from(units);
+        self.resources.reserve(Resource::LinkToDrive, Class::Write, admitted, duration).end
+    }
+
+    /// Puts one unit at the host stream's next place.
+    #[inline(always)]
+    fn place(&mut self, unit: LogicalUnit) {
+        let physical = self.host.append();
+        self.flash.note_written(physical, unit);
+        if let Some(old) = self.map.set(unit, physical) {
+            self.flash.lose_unit(self.geometry.block_of(old));
+        }
+    }
+
+    fn begin_host_program(&mut self) {
+        if self.host.needs_block() {
+            self.ensure_free_block();
+        }
+        if let Some(block) = self.host.begin_program(&self.geometry, &mut self.free) {
+            self.flash.open(block, BlockState::OpenForHost, self.geometry.units_per_block());
+        }
+    }
+
+    /// Sends the host stream's full program unit to its die; its data was there at `ready`, and
+    /// its last `padding` units are empty.
+    pub(crate) fn program_host(&mut self, ready: Instant, padding: u32) {
+        let filled = self.host.finish_program(&self.geometry);
+        let units = self.geometry.units_per_program();
+        let die = self.geometry.die_of_program(filled.block, filled.index);
+        self.settle(die, ready);
+        if filled.index < self.geometry.stripe() {
+            self.finish_erase(die, filled.block);
+        }
+        let span = self.program_now(die, &filled, ready);
+        self.counters.program_units_host += u64::from(units - padding);
+        self.counters.program_units_padding += u64::from(padding);
+        self.buffer.send(InFlight {
+            first: filled.first,
+            units: units - padding,
+            end: span.end,
+            closes: filled.closes.then_some(filled.block),
+        });
+        if filled.closes {
+            self.flash.close(filled.block, BlockState::Closing);
+        }
+        self.collect_for(units, ready);
+    }
+
+    /// Transfers a program unit to its die and programs it there.
+    fn program_now(&mut self, die: DieIndex, filled: &FilledProgram, ready: Instant) -> Span {
+        let units = self.geometry.units_per_program();
+        let channel = Resource::Channel(self.geometry.channel_of(die));
+        let transfer = self.unit_over_channel * u64::from(units);
+        let arrived = self.resources.reserve(channel, Class::Write, ready, transfer).end;
+        let program = self.timing.program;
+        let span = self.resources.reserve(Resource::Die(die), Class::Write, arrived, program);
+        self.note_programmed(filled.first, span);
+        span
+    }
+
+    /// Counts a program operation and tells the media.
+    #[inline(always)]
+    pub(crate) fn note_programmed(&mut self, first: crate::units::PhysicalUnit, span: Span) {
+        self.counters.programs += 1;
+        self.sequence += 1;
+        let spare = self.flash.spare_area(first, self.geometry.units_per_program());
+        self.media.program(first, spare, self.sequence, span);
+    }
+
+    /// Fills what is left of the host's program unit with nothing and sends it off.
+    pub(crate) fn pad_host_program(&mut self, ready: Instant) {
+        if !self.host.is_partial() {
+            return;
+        }
+        let padding = self.host.room();
+        for _ in 0..padding {
+            let physical = self.host.append();
+            self.flash.note_padding(physical, self.geometry.block_of(physical));
+        }
+        self.program_host(ready, padding);
+    }
+}
