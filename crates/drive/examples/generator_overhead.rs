@@ -28,11 +28,7 @@ fn phase(pattern: Pattern, mix: Mix, depth: u32, amount: Amount) -> Phase {
 
 fn on_nothing() -> Result<(), DriveError> {
     println!("pattern     reads  ns per request");
-    for pattern in [
-        Pattern::Sequential,
-        Pattern::Random,
-        Pattern::RandomOnce,
-    ] {
+    for pattern in [Pattern::Sequential, Pattern::Random, Pattern::RandomOnce] {
         for read_percent in [100, 50, 0] {
             let amount = Amount::Bytes(KIB * 4 * 10_000_000);
             let result = run_on_nothing(&phase(pattern, Mix { read_percent }, 1, amount))?;
@@ -60,10 +56,7 @@ fn data() {
 
 fn on_drive(path: &Path) -> Result<(), DriveError> {
     for io_uring in [true, false] {
-        let options = RealOptions {
-            io_uring,
-            ..RealOptions::default()
-        };
+        let options = RealOptions { io_uring, ..RealOptions::default() };
         let mut drive = RealDrive::open(path, options)?;
         drive.prepare(GIB)?;
         println!("{:#?}", drive.description());

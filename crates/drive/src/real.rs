@@ -8,6 +8,8 @@ mod buffers;
 mod course;
 mod device;
 mod file;
+mod probe;
+mod space;
 mod surroundings;
 mod synchronous;
 mod target;
@@ -15,23 +17,25 @@ mod threads;
 #[cfg(target_os = "linux")]
 mod uring;
 
+pub use self::probe::run_on_nothing;
+
 use std::io;
 use std::path::Path;
 
-use ssdlab_model::units::{ByteLength, GIB, Instant, MIB, Nanoseconds};
+use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
 
 use self::buffers::Buffers;
-use self::course::{Clock, Course, Request, Watch};
+use self::course::{Clock, Course, Watch};
 use self::device::System;
 use self::file::{Access, OwnFile, io_error};
+use self::space::Room;
 use self::surroundings::Surroundings;
-use self::synchronous::{Nothing, Transfer};
 use self::target::Target;
 use crate::data::BlockData;
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::PhaseResult;
-use crate::phase::{Amount, Mix, Pattern, Phase, Region};
-use crate::{Description, Drive, Inside, Observer, Progress, Unobserved};
+use crate::phase::{Mix, Phase, Region};
+use crate::{Description, Drive, Inside, Observer, Progress};
 
 /// How a real drive is used.
 #[derive(Clone, Debug)]
@@ -51,11 +55,6 @@ impl Default for RealOptions {
         RealOptions { require_direct: true, reserve: None, io_uring: true }
     }
 }
-
-/// The most that [`RealDrive::probe_throughput`] moves in each direction.
-const PROBE_LENGTH: ByteLength = ByteLength::new(MIB.bytes() * 128);
-/// The longest that it takes for each direction, but for the last request.
-const PROBE_TIME: Nanoseconds = Nanoseconds::from_millis(500);
 
 /// A drive behind a file system.
 ///
@@ -111,63 +110,6 @@ impl RealDrive {
         })
     }
 
-    /// Estimates how fast the drive moves data, in bytes a second: sequential writes, then
-    /// sequential reads of the same, 1 MiB each, one at a time.
-    ///
-    /// Takes about a second at most, and writes at most 128 MiB to the beginning of the prepared
-    /// region, which is to be filled afterwards. The figure is the bytes moved by both over the
-    /// time of both; a drive with a write cache shows that cache.
-    pub fn probe_throughput(&mut self) -> Result<f64, DriveError> {
-        let length = self.length.min(PROBE_LENGTH);
-        let block_size = length.min(MIB);
-        if length == ByteLength::ZERO {
-            return Err(not_prepared());
-        }
-        let mut phase = Phase {
-            name: "probe".into(),
-            pattern: Pattern::Sequential,
-            block_size,
-            depth: 1,
-            mix: Mix::WRITE,
-            region: Region::first(length),
-            amount: Amount::Bytes(block_size * length.whole(block_size)),
-            rate: None,
-            seed: 0,
-            flush_at_end: false,
-            interval: Nanoseconds::ZERO,
-        };
-        let written = self.carry_out(&phase, Some(PROBE_TIME), &mut Unobserved)?;
-        phase.mix = Mix::READ;
-        phase.amount = Amount::Bytes(written.bytes_written);
-        phase.region = Region::first(written.bytes_written);
-        let read = self.carry_out(&phase, Some(PROBE_TIME), &mut Unobserved)?;
-        let bytes = written.bytes() + read.bytes();
-        Ok(bytes.bytes() as f64 / (written.elapsed + read.elapsed).seconds())
-    }
-
-    /// Reads a region back and checks that every sector of it holds what phases with this seed
-    /// wrote there; the error names the first one that does not.
-    pub fn verify(&mut self, region: Region, seed: u64) -> Result<(), DriveError> {
-        self.check_region(region)?;
-        self.forget_cache(region)?;
-        let data = BlockData::new(seed);
-        let mut buffers = Buffers::new(1, MIB)?;
-        let mut file = self.file()?;
-        let mut offset = region.offset;
-        while offset < region.end() {
-            let length = (region.end() - offset).min(MIB);
-            let buffer = &mut buffers.get(0)[..length.bytes() as usize];
-            let request = Request { offset, read: true, sequence: 0, intended: None };
-            file.transfer(&request, buffer)?;
-            data.verify(buffer, offset).map_err(|mismatch| {
-                let what = format!("check of the file in {}", self.target.named.display());
-                DriveError::with_source(ErrorKind::Io, what, mismatch)
-            })?;
-            offset += length;
-        }
-        Ok(())
-    }
-
     fn file(&self) -> Result<&OwnFile, DriveError> {
         self.file.as_ref().ok_or_else(not_prepared)
     }
@@ -211,38 +153,51 @@ impl RealDrive {
         if phase.mix != Mix::WRITE {
             self.forget_cache(phase.region)?;
         }
-        let mut course = Course::new(phase, self.now(), self.sequence);
+        let mut course = Course::new(phase, self.sequence);
         if let Some(time) = at_most {
             course.end_by(time);
         }
         let outcome = self.run_course(&mut course, phase, observer);
         self.sequence = course.sequence();
-        Ok(course.finish(outcome?))
+        let (started, elapsed) = outcome?;
+        Ok(course.finish(started, elapsed))
     }
 
-    /// Runs the course with the engine for its depth; returns how long it took.
+    /// Runs the course with the engine for its depth; returns when it began and how long it
+    /// took. Setting an engine up and taking it apart is not part of that.
     fn run_course(
         &mut self,
         course: &mut Course,
         phase: &Phase,
         observer: &mut dyn Observer,
-    ) -> Result<Nanoseconds, DriveError> {
+    ) -> Result<(Instant, Nanoseconds), DriveError> {
         let mut caveat = None;
         let file = self.file()?;
         let data = BlockData::new(phase.seed);
         let mut watch = Watch::new(observer);
-        let clock;
+        let end = |clock: &Clock| {
+            if phase.flush_at_end {
+                file.sync_data()?;
+            }
+            Ok(clock.now())
+        };
+        let started;
+        let elapsed;
         if phase.depth == 1 {
             let mut buffers = Buffers::new(1, phase.block_size)?;
-            let mut transfer = file;
-            clock = Clock::start();
             let buffer = buffers.get(0);
+            let mut transfer = file;
+            started = self.now();
+            let clock = Clock::start();
             synchronous::run(course, &mut watch, &clock, &data, &mut transfer, buffer)?;
+            elapsed = end(&clock)?;
         } else if let Some(why) = &self.no_uring {
             caveat = Some(threads_caveat(why, phase.depth));
             let buffers = threads::buffers(phase.depth, phase.block_size)?;
-            clock = Clock::start();
+            started = self.now();
+            let clock = Clock::start();
             threads::run(course, &mut watch, &clock, &data, file, buffers)?;
+            elapsed = end(&clock)?;
         } else {
             #[cfg(target_os = "linux")]
             {
@@ -250,20 +205,18 @@ impl RealDrive {
                 if !ring.is_registered() {
                     caveat = Some(UNREGISTERED.to_owned());
                 }
-                clock = Clock::start();
+                started = self.now();
+                let clock = Clock::start();
                 ring.run(course, &mut watch, &clock, &data)?;
+                elapsed = end(&clock)?;
             }
             #[cfg(not(target_os = "linux"))]
             unreachable!("there is always a reason for the lack of io_uring here");
         }
-        if phase.flush_at_end {
-            file.sync_data()?;
-        }
-        let elapsed = clock.now();
         if let Some(caveat) = caveat {
             self.add_caveat(caveat);
         }
-        Ok(elapsed)
+        Ok((started, elapsed))
     }
 
     fn add_caveat(&mut self, caveat: String) {
@@ -295,28 +248,6 @@ impl RealDrive {
         let _ = region;
         Ok(())
     }
-
-    /// Space for the file, and what has to stay free beside it.
-    fn room(&self, file: &OwnFile) -> Result<Room, DriveError> {
-        let numbers = rustix::fs::fstatvfs(&file.file).map_err(|error| {
-            let what = format!("cannot see the free space at {}", file.shown.display());
-            io_error(what, error.into())
-        })?;
-        let free = ByteLength::new(numbers.f_bavail * numbers.f_frsize) + file.occupied()?;
-        let twentieth = ByteLength::new(numbers.f_blocks / 20 * numbers.f_frsize);
-        Ok(Room { free, reserve: self.options.reserve.unwrap_or(twentieth.max(GIB)) })
-    }
-}
-
-struct Room {
-    free: ByteLength,
-    reserve: ByteLength,
-}
-
-impl Room {
-    fn usable(&self) -> ByteLength {
-        ByteLength::new(self.free.bytes().saturating_sub(self.reserve.bytes()))
-    }
 }
 
 impl Drive for RealDrive {
@@ -333,7 +264,7 @@ impl Drive for RealDrive {
         let capacity = if self.length > ByteLength::ZERO {
             self.length
         } else {
-            let room = self.file().and_then(|file| self.room(file));
+            let room = self.file().and_then(|file| Room::of(file, self.options.reserve));
             room.map_or(ByteLength::ZERO, |room| {
                 self.alignment() * room.usable().whole(self.alignment())
             })
@@ -368,7 +299,7 @@ impl Drive for RealDrive {
             self.file = Some(file);
         }
         let file = self.file()?;
-        let room = self.room(file)?;
+        let room = Room::of(file, self.options.reserve)?;
         if length > room.usable() {
             return Err(DriveError::new(
                 ErrorKind::NoSpace,
@@ -406,7 +337,7 @@ impl Drive for RealDrive {
         self.check_region(region)?;
         let file = self.file()?;
         let clock = Clock::start();
-        punch_hole(file, region)?;
+        file.punch_hole(region)?;
         let elapsed = clock.now();
         if self.surroundings.discards == Some(false) {
             self.add_caveat(NO_DISCARD.to_owned());
@@ -463,21 +394,6 @@ impl Drive for RealDrive {
     }
 }
 
-/// Runs a phase against nothing at all, one request at a time: what it takes is what the
-/// generator costs by itself, and so the least that can be measured with it.
-pub fn run_on_nothing(phase: &Phase) -> Result<PhaseResult, DriveError> {
-    phase.validate(phase.region.end(), crate::data::SECTOR)?;
-    let mut buffers = Buffers::new(1, phase.block_size)?;
-    let data = BlockData::new(phase.seed);
-    let mut course = Course::new(phase, Instant::START, 0);
-    let mut observer = Unobserved;
-    let mut watch = Watch::new(&mut observer);
-    let clock = Clock::start();
-    let buffer = buffers.get(0);
-    synchronous::run(&mut course, &mut watch, &clock, &data, &mut Nothing, buffer)?;
-    Ok(course.finish(clock.now()))
-}
-
 const BUFFERED: &str = "the file system does not support direct I/O: figures are those of the page cache, which is \
      written out and dropped before each phase that reads";
 
@@ -530,38 +446,4 @@ fn why_no_uring(options: &RealOptions) -> Option<String> {
     let available: io::Result<()> = Err(io::ErrorKind::Unsupported.into());
     let error: io::Error = available.err()?;
     Some(format!("io_uring is not available ({error})"))
-}
-
-#[cfg(target_os = "linux")]
-fn punch_hole(file: &OwnFile, region: Region) -> Result<(), DriveError> {
-    use rustix::fs::{FallocateFlags, fallocate};
-    use rustix::io::Errno;
-
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    let (offset, length) = (region.offset.bytes(), region.length.bytes());
-    fallocate(&file.file, flags, offset, length).map_err(|error| match error {
-        Errno::OPNOTSUPP | Errno::NOSYS => cannot_trim(file),
-        error => {
-            let what = format!("trim of {} in {}", region.length, file.shown.display());
-            io_error(what, error.into())
-        }
-    })?;
-    // The space is free for good, and told to the drive, only when the file system committed it.
-    let synced = file.file.sync_all();
-    synced.map_err(|error| io_error(format!("flush of {}", file.shown.display()), error))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn punch_hole(file: &OwnFile, _: Region) -> Result<(), DriveError> {
-    Err(cannot_trim(file))
-}
-
-fn cannot_trim(file: &OwnFile) -> DriveError {
-    DriveError::new(
-        ErrorKind::Unsupported,
-        format!(
-            "the file system at {} cannot take a part of a file out of use",
-            file.shown.display()
-        ),
-    )
 }

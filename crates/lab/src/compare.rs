@@ -2,7 +2,8 @@
 //!
 //! For `fragmentation` that is the table its source published: a drive a row, its best read
 //! after each step a column. For any other experiment, tables of one name are joined on the
-//! columns that say what a row is about, and every measurement gets a column per run.
+//! columns that say what a row is about, and every measurement gets a table of its own with a
+//! column per run.
 
 use serde::Serialize;
 
@@ -134,7 +135,10 @@ impl Comparison {
         let drives = fragmentation::drives(&runs);
         findings.extend(drives.as_ref().and_then(fragmentation::finding));
         let mut tables: Vec<Table> = drives.into_iter().collect();
-        tables.extend(join::tables(&runs));
+        let is_shown = |table: &Table| !tables.is_empty() && fragmentation::shows(table);
+        let joined: Vec<Table> =
+            join::tables(&runs).into_iter().filter(|table| !is_shown(table)).collect();
+        tables.extend(joined);
         tables.extend(join::latencies(&runs));
         Ok(Comparison {
             schema: SCHEMA.to_owned(),

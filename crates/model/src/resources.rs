@@ -67,7 +67,9 @@ pub(crate) struct Resources {
     to_host: Lane,
     to_drive: Lane,
     full_duplex: bool,
-    controller: Lane,
+    controller: Instant,
+    /// The arrival of the latest request: nothing will be asked for before it.
+    now: Instant,
 }
 
 impl Resources {
@@ -80,7 +82,8 @@ impl Resources {
             to_host: Lane::default(),
             to_drive: Lane::default(),
             full_duplex: timing.link_full_duplex,
-            controller: Lane::default(),
+            controller: Instant::START,
+            now: Instant::START,
         }
     }
 
@@ -93,6 +96,7 @@ impl Resources {
         earliest: Instant,
         duration: Nanoseconds,
     ) -> Span {
+        let now = self.now;
         match resource {
             Resource::Die(die) => {
                 let die = &mut self.dies[die.0 as usize];
@@ -101,11 +105,17 @@ impl Resources {
                     Class::Write | Class::Background => die.append(earliest, duration),
                 }
             }
-            Resource::Channel(channel) => self.channels[channel].reserve(earliest, duration),
-            Resource::LinkToHost => self.to_host.reserve(earliest, duration),
-            Resource::LinkToDrive if self.full_duplex => self.to_drive.reserve(earliest, duration),
-            Resource::LinkToDrive => self.to_host.reserve(earliest, duration),
-            Resource::Controller => self.controller.reserve(earliest, duration),
+            Resource::Channel(channel) => self.channels[channel].reserve(now, earliest, duration),
+            Resource::LinkToHost => self.to_host.reserve(now, earliest, duration),
+            Resource::LinkToDrive if self.full_duplex => self.to_drive.reserve(now, earliest, duration),
+            Resource::LinkToDrive => self.to_host.reserve(now, earliest, duration),
+            Resource::Controller => {
+                // Commands are taken up in the order they arrive.
+                self.now = earliest.max(now);
+                let start = self.controller.max(earliest);
+                self.controller = start + duration;
+                Span { start, end: self.controller }
+            }
         }
     }
 

@@ -52,12 +52,7 @@ impl Buffers {
         // SAFETY: just allocated, of this size. Not zeros: those the allocator would leave to
         // the first use of each page.
         unsafe { memory.write_bytes(0xff, layout.size()) };
-        Ok(Buffers {
-            memory,
-            layout,
-            length: length.bytes() as usize,
-            stride: stride as usize,
-        })
+        Ok(Buffers { memory, layout, length: length.bytes() as usize, stride: stride as usize })
     }
 
     /// The buffer number `index`.

@@ -123,7 +123,7 @@ pub(super) struct Course {
 
 impl Course {
     /// The course of `phase`, which was validated. Its writes are numbered from `sequence` on.
-    pub(super) fn new(phase: &Phase, started: Instant, sequence: u64) -> Self {
+    pub(super) fn new(phase: &Phase, sequence: u64) -> Self {
         let (requests_left, time_total) = match phase.amount {
             Amount::Bytes(bytes) => (bytes.whole(phase.block_size), None),
             Amount::Time(time) => (u64::MAX, Some(time)),
@@ -142,7 +142,7 @@ impl Course {
             sent: 0,
             sequence,
             result: PhaseResult {
-                started,
+                started: Instant::START,
                 elapsed: Nanoseconds::ZERO,
                 requests: 0,
                 bytes_read: ByteLength::ZERO,
@@ -230,8 +230,9 @@ impl Course {
         self.sequence
     }
 
-    /// The result of a phase that took `elapsed`.
-    pub(super) fn finish(mut self, elapsed: Nanoseconds) -> PhaseResult {
+    /// The result of a phase that began at `started` and took `elapsed`.
+    pub(super) fn finish(mut self, started: Instant, elapsed: Nanoseconds) -> PhaseResult {
+        self.result.started = started;
         self.result.elapsed = elapsed;
         self.result.throughput = self.meter.finish(elapsed);
         self.result
@@ -263,7 +264,7 @@ mod tests {
 
     #[test]
     fn blocks_lie_in_the_region_and_writes_are_numbered_on() {
-        let mut course = Course::new(&phase(Amount::Bytes(KIB * 24), None), Instant::START, 100);
+        let mut course = Course::new(&phase(Amount::Bytes(KIB * 24), None), 100);
         let mut sent = Vec::new();
         while let Step::Send(request) = course.next(Nanoseconds::ZERO) {
             sent.push((request.offset.bytes() / 1024, request.sequence));
@@ -276,7 +277,7 @@ mod tests {
     #[test]
     fn a_rate_sets_the_intended_starts_and_latency_counts_from_them() {
         let rate = Some(Rate::RequestsPerSecond(1000.0));
-        let mut course = Course::new(&phase(Amount::Bytes(KIB * 12), rate), Instant::START, 0);
+        let mut course = Course::new(&phase(Amount::Bytes(KIB * 12), rate), 0);
         let Step::Send(_) = course.next(Nanoseconds::ZERO) else {
             panic!("the first request is due at once");
         };
@@ -300,12 +301,12 @@ mod tests {
     #[test]
     fn nothing_is_sent_after_the_time_is_up() {
         let time = Amount::Time(Nanoseconds::from_millis(3));
-        let mut course = Course::new(&phase(time, None), Instant::START, 0);
+        let mut course = Course::new(&phase(time, None), 0);
         assert!(matches!(course.next(Nanoseconds::new(2_999_999)), Step::Send(_)));
         assert!(matches!(course.next(Nanoseconds::from_millis(3)), Step::Done));
         // Nor is a start waited for that lies behind the end.
         let slow = Some(Rate::RequestsPerSecond(100.0));
-        let mut course = Course::new(&phase(time, slow), Instant::START, 0);
+        let mut course = Course::new(&phase(time, slow), 0);
         assert!(matches!(course.next(Nanoseconds::ZERO), Step::Send(_)));
         assert!(matches!(course.next(Nanoseconds::ZERO), Step::Done));
     }

@@ -240,6 +240,9 @@ mod tests {
         assert_eq!(user(other, ""), None);
         let own = "36 35 8:0 / /mnt\\040one rw,noatime master:1 - ext4 /dev/sda rw\n";
         assert_eq!(user(own, "").unwrap(), "mounted at /mnt one");
+        // A source that leads nowhere, as the kernel calls its first root, is no excuse.
+        let root = "36 35 8:0 / / rw - ext4 /dev/root rw\n";
+        assert_eq!(user(root, "").unwrap(), "mounted at /");
         let part = "36 35 8:2 / /home rw - ext4 /dev/sda2 rw\n";
         let message = "its partition sda2 is mounted at /home";
         assert_eq!(user(part, "").unwrap(), message);

@@ -14,6 +14,7 @@ use super::course::Request;
 use super::synchronous::Transfer;
 use super::target::Target;
 use crate::error::{DriveError, ErrorKind};
+use crate::phase::Region;
 
 /// A file that this process created, and that goes when this value does.
 pub(super) struct OwnFile {
@@ -172,6 +173,45 @@ impl OwnFile {
             }
             Err(error) => io_error(what, error),
         }
+    }
+}
+
+impl OwnFile {
+    /// Gives a region's space back to the file system, durably.
+    #[cfg(target_os = "linux")]
+    pub(super) fn punch_hole(&self, region: Region) -> Result<(), DriveError> {
+        use rustix::fs::{FallocateFlags, fallocate};
+        use rustix::io::Errno;
+
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let (offset, length) = (region.offset.bytes(), region.length.bytes());
+        fallocate(&self.file, flags, offset, length).map_err(|error| match error {
+            Errno::OPNOTSUPP | Errno::NOSYS => self.cannot_trim(),
+            error => {
+                let what = format!("trim of {} in {}", region.length, self.shown.display());
+                io_error(what, error.into())
+            }
+        })?;
+        // The space is free for good, and told to the drive, only when the file system has
+        // committed it.
+        let synced = self.file.sync_all();
+        synced.map_err(|error| io_error(format!("flush of {}", self.shown.display()), error))
+    }
+
+    /// Gives a region's space back to the file system; only Linux can.
+    #[cfg(not(target_os = "linux"))]
+    pub(super) fn punch_hole(&self, _: Region) -> Result<(), DriveError> {
+        Err(self.cannot_trim())
+    }
+
+    fn cannot_trim(&self) -> DriveError {
+        DriveError::new(
+            ErrorKind::Unsupported,
+            format!(
+                "the file system at {} cannot take a part of a file out of use",
+                self.shown.display()
+            ),
+        )
     }
 }
 

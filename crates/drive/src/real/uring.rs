@@ -180,11 +180,12 @@ impl<'a> Ring<'a> {
     fn reap(&mut self, course: &mut Course, now: Nanoseconds) -> Result<(), DriveError> {
         let mut outcome = Ok(());
         for answer in self.ring.completion() {
+            // First of all, or a panic below would leave `drop` waiting for this one.
+            self.in_flight -= 1;
             let slot = answer.user_data() as u32;
             let (request, sent) =
                 self.slots[slot as usize].take().expect("an answer belongs to what is in flight");
             self.free.push(slot);
-            self.in_flight -= 1;
             let length = self.block_size.bytes() as usize;
             let done = match answer.result() {
                 code @ ..0 => Err(io::Error::from_raw_os_error(-code)),
@@ -205,6 +206,9 @@ impl<'a> Ring<'a> {
 impl Drop for Ring<'_> {
     /// Waits for what is in flight, because the drive still writes to its buffers. After a phase
     /// there is nothing; after a panic or a failure of the ring itself there may be.
+    ///
+    /// Then gives up the file. The kernel takes a ring apart after the call that closes it, and
+    /// would hold the file, with all its space, a while longer than this process does.
     fn drop(&mut self) {
         while self.in_flight > 0 {
             match self.ring.submitter().submit_and_wait(1) {
@@ -216,6 +220,7 @@ impl Drop for Ring<'_> {
                 _ => self.in_flight -= self.ring.completion().count() as u32,
             }
         }
+        let _ = self.ring.submitter().unregister_files();
     }
 }
 

@@ -39,6 +39,11 @@ pub(super) fn drives(runs: &[Labelled]) -> Option<Table> {
     Some(table)
 }
 
+/// Whether a joined table repeats what the drives' table says.
+pub(super) fn shows(joined: &Table) -> bool {
+    ["best", "slowdown"].iter().any(|column| joined.name == format!("{READS}: {column}"))
+}
+
 fn steps_of(run: &Labelled) -> Option<Vec<Step<'_>>> {
     let table = run.report.table(READS)?;
     let step = table.column("step")?;

@@ -1,6 +1,7 @@
 //! Joins tables, curves and latencies by name.
 
 use super::{Cell, Column, ComparedSeries, Curve, Labelled, Table};
+use crate::output::format::label;
 use crate::report::Series;
 
 /// Every table that at least two runs have, joined; what only one has cannot be compared.
@@ -11,9 +12,11 @@ pub(super) fn tables(runs: &[Labelled]) -> Vec<Table> {
             let parts: Vec<(&str, &Table)> = runs
                 .iter()
                 .filter_map(|run| Some((run.label.as_str(), run.report.table(name)?)))
+                .filter(|(_, table)| !table.rows.is_empty())
                 .collect();
             (parts.len() > 1).then(|| join(name, &parts))
         })
+        .flatten()
         .collect()
 }
 
@@ -45,16 +48,14 @@ fn keyed(table: &Table, keys: usize) -> Vec<(Key<'_>, &Vec<Cell>)> {
         .collect()
 }
 
-fn join(name: &str, parts: &[(&str, &Table)]) -> Table {
+/// One table for each measurement: a row for whatever any run has measured, a column for each
+/// run. What all runs agree on stands with what the rows are about, in every table.
+fn join(name: &str, parts: &[(&str, &Table)]) -> Vec<Table> {
     // Columns are matched by name, but keys by place: a table of another layout under the same
     // name (of another version) contributes what can be matched.
     let first = parts[0].1;
-    let keys = parts
-        .iter()
-        .map(|(_, table)| table.key_columns())
-        .max()
-        .unwrap_or(1)
-        .min(first.columns.len());
+    let keys = parts.iter().map(|(_, table)| table.key_columns()).max();
+    let keys = keys.unwrap_or(1).min(first.columns.len());
     let parts: Vec<&(&str, &Table)> = parts
         .iter()
         .filter(|(_, table)| table.columns.get(..keys) == first.columns.get(..keys))
@@ -67,20 +68,41 @@ fn join(name: &str, parts: &[(&str, &Table)]) -> Table {
             order.push(*key);
         }
     }
-    let mut joined = Table {
+    let mut shared = Table {
         name: name.to_owned(),
         columns: first.columns[..keys].to_vec(),
         rows: order.iter().map(|(cells, _)| cells.to_vec()).collect(),
     };
+    let mut differing = Vec::new();
     for column in value_columns(&parts, keys) {
-        let cells: Vec<Vec<Cell>> = parts
-            .iter()
-            .zip(&rows)
-            .map(|((_, table), rows)| cells_of(table, rows, column, &order))
-            .collect();
-        append(&mut joined, column, &parts, cells);
+        let tables = parts.iter().zip(&rows);
+        let mut cells: Vec<Vec<Cell>> =
+            tables.map(|((_, table), rows)| cells_of(table, rows, column, &order)).collect();
+        if cells.windows(2).all(|pair| pair[0] == pair[1]) {
+            append(&mut shared, column.clone(), cells.remove(0));
+        } else {
+            differing.push((column, cells));
+        }
     }
-    joined
+    if differing.is_empty() {
+        return vec![shared];
+    }
+    let measured = differing.into_iter().map(|(column, cells)| {
+        let mut table = shared.clone();
+        table.name = format!("{name}: {}", label(&column.name, &column.unit));
+        for ((label, _), cells) in parts.iter().zip(cells) {
+            append(&mut table, Column::new(*label, &*column.unit), cells);
+        }
+        table
+    });
+    measured.collect()
+}
+
+fn append(table: &mut Table, column: Column, cells: Vec<Cell>) {
+    table.columns.push(column);
+    for (row, cell) in table.rows.iter_mut().zip(cells) {
+        row.push(cell);
+    }
 }
 
 fn value_columns<'a>(parts: &[&(&'a str, &'a Table)], keys: usize) -> Vec<&'a Column> {
@@ -113,29 +135,11 @@ fn cells_of(
         .collect()
 }
 
-/// Adds a column for each run, or one for all where they agree in every row.
-fn append(joined: &mut Table, column: &Column, parts: &[&(&str, &Table)], cells: Vec<Vec<Cell>>) {
-    let agree = cells.windows(2).all(|pair| pair[0] == pair[1]);
-    let shown = if agree { 1 } else { cells.len() };
-    for ((label, _), cells) in parts.iter().zip(cells).take(shown) {
-        let name = match agree {
-            true => column.name.clone(),
-            false => {
-                format!("{}, {label}", crate::output::format::label(&column.name, &column.unit))
-            }
-        };
-        joined.columns.push(Column::new(name, &*column.unit));
-        for (row, cell) in joined.rows.iter_mut().zip(cells) {
-            row.push(cell);
-        }
-    }
-}
-
 /// Percentiles of every histogram that at least two runs have.
 pub(super) fn latencies(runs: &[Labelled]) -> Option<Table> {
     let mut table = Table {
         name: "latencies".to_owned(),
-        columns: vec![Column::new("of", ""), Column::new("percentile", "%")],
+        columns: vec![Column::new("of", ""), Column::new("percentile", "")],
         rows: Vec::new(),
     };
     let columns = runs.iter().map(|run| Column::new(run.label.as_str(), "us"));
@@ -158,8 +162,7 @@ pub(super) fn latencies(runs: &[Labelled]) -> Option<Table> {
         percents.sort_by(f64::total_cmp);
         percents.dedup();
         for percent in percents {
-            let mut row =
-                vec![Cell::from(crate::output::format::label(name, "")), Cell::from(percent)];
+            let mut row = vec![Cell::from(label(name, "")), Cell::from(format!("p{percent}"))];
             row.extend(
                 found
                     .iter()

@@ -4,13 +4,14 @@
 //! worth a picture: bars, one a row, or curves where the rows are steps of a size. Bytes are
 //! taken as a place on the way (how much was written before), not as a measurement.
 
-use super::format::{ColumnFormat, heading, label};
+use super::format::{ColumnFormat, heading, label, unit_words};
 use crate::report::Table;
 
 /// More rows than this are a listing, not a comparison.
 const ROWS_MAX: usize = 40;
-/// More columns of one unit than this are not told apart in one picture.
-const MEASURES_MAX: usize = 4;
+/// More columns of one unit than this are not told apart in one picture, and to leave some out
+/// would mislead.
+const MEASURES_MAX: usize = 8;
 
 /// What a table's picture shows.
 #[derive(Clone, Debug)]
@@ -62,26 +63,36 @@ impl TableChart {
             .filter(is_measure)
             .filter(|&index| index == first || !unit.is_empty())
             .filter(|&index| table.columns[index].unit == *unit)
-            .take(MEASURES_MAX)
             .map(|index| Measure {
                 name: formats[index].label.clone(),
                 values: values(table, index),
                 format: formats[index].clone(),
             })
             .collect();
+        if measures.len() > MEASURES_MAX {
+            return None;
+        }
         let key = &table.columns[keys - 1];
         let what = match &measures[..] {
-            [only] => heading(&only.name, ""),
+            [only] => format!("{}: {}", heading(&table.name, ""), only.name),
             _ => heading(&table.name, ""),
         };
         Some(TableChart {
-            title: format!("{what} by {}", label(&key.name, &key.unit)),
+            title: format!("{what} by {}{}", label(&key.name, &key.unit), in_unit(unit)),
             unit: unit.clone(),
             categories: categories(table, &formats, keys),
             is_ordered: keys == 1 && is_rising(&values(table, 0)),
             measures,
             slowdown: table.column("slowdown").map_or_else(Vec::new, |index| values(table, index)),
         })
+    }
+}
+
+/// ", in seconds" to end a title with; nothing without a unit.
+fn in_unit(unit: &str) -> String {
+    match unit {
+        "" => String::new(),
+        unit => format!(", in {}", unit_words(unit)),
     }
 }
 
@@ -190,7 +201,7 @@ impl Bars {
             note: times((new > 0.0).then(|| aged / new)),
         });
         Bars {
-            title: title.to_owned(),
+            title: format!("{title}{}", in_unit(unit)),
             unit: unit.to_owned(),
             parts: Some(PARTS),
             rows: rows.collect(),

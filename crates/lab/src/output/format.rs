@@ -111,7 +111,43 @@ pub(crate) fn label(name: &str, unit: &str) -> String {
         _ => &[],
     };
     let short = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
-    short.replace('_', " ")
+    let words = short.split(['_', ' ']).map(|word| match word {
+        "kib" => "KiB",
+        "mib" => "MiB",
+        "gib" => "GiB",
+        "tib" => "TiB",
+        other => other,
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// A unit as a sentence says it.
+pub(crate) fn unit_words(unit: &str) -> &str {
+    match unit {
+        "s" => "seconds",
+        "ms" => "milliseconds",
+        "us" => "microseconds",
+        "min" => "minutes",
+        "B" => "bytes",
+        "x" => "times",
+        other => other,
+    }
+}
+
+/// The table without the columns in which nothing at all was measured: a real drive cannot show
+/// its inside, and a column of dashes says no more than that. The JSON keeps them.
+pub(crate) fn without_empty_columns(table: &Table) -> Table {
+    let keeps: Vec<bool> = (0..table.columns.len())
+        .map(|index| table.rows.iter().any(|row| row.get(index) != Some(&Cell::Null)))
+        .collect();
+    let mut shown = table.clone();
+    let mut keep = keeps.iter();
+    shown.columns.retain(|_| *keep.next().unwrap_or(&true));
+    for row in &mut shown.rows {
+        let mut keep = keeps.iter();
+        row.retain(|_| *keep.next().unwrap_or(&true));
+    }
+    shown
 }
 
 /// The same, to begin a line with.

@@ -62,13 +62,9 @@ pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String
     for (index, table) in comparison.tables.iter().enumerate() {
         page.table(table);
         if index == 0 {
-            match comparison.ageing() {
-                Some(bars) => page.bars(&bars),
-                None => {
-                    if let Some(chart) = TableChart::of(table) {
-                        page.bars(&Bars::of(&chart));
-                    }
-                }
+            // Bars of several runs interleaved would say less than the table does.
+            if let Some(bars) = comparison.ageing() {
+                page.bars(&bars);
             }
         }
     }
@@ -177,7 +173,7 @@ impl Page<'_> {
 
     fn caveats(&mut self, caveats: &[String]) {
         for caveat in caveats {
-            let lines = wrap("but      ", &plain(caveat), self.options.prose_width());
+            let lines = wrap("caveat   ", &plain(caveat), self.options.prose_width());
             for line in lines {
                 let line = self.options.paint(Ink::Faint, &line);
                 self.line(&line);

@@ -12,10 +12,7 @@ pub(super) fn draw(bars: &Bars) -> Markup {
     let is_aged = bars.rows.iter().any(|bar| bar.added > 0.0);
     html! {
         figure.chart {
-            figcaption {
-                (bars.title)
-                @if !bars.unit.is_empty() { ", " (unit(&bars.unit)) }
-            }
+            figcaption { (bars.title) }
             @if let Some((new, added)) = bars.parts.filter(|_| is_aged) {
                 ul.legend {
                     li { span.swatch.new {} (new) }
@@ -65,7 +62,7 @@ pub(super) fn grouped(chart: &TableChart) -> Markup {
     let names: Vec<&str> = chart.measures.iter().map(|measure| &*measure.name).collect();
     html! {
         figure.chart {
-            figcaption { (chart.title) @if !chart.unit.is_empty() { ", " (unit(&chart.unit)) } }
+            figcaption { (chart.title) }
             (super::lines::legend(&names))
             div.groups role="list" {
                 @for (index, category) in chart.categories.iter().enumerate() {

@@ -82,14 +82,15 @@ fn draw_family(family: &[&Series]) -> Markup {
     let y = range(family.iter().flat_map(|series| &series.y).copied());
     let curve =
         |index: usize, label| Curve { label, points: points(&family[index].x, &family[index].y) };
+    let name_place = |place| place_words(place, unit_x);
     let chart = |curves, name: &str, is_small| Chart {
         summary: summary(name, y, unit_y),
-        x: Axis::positions(x.0, x.1, unit_x, if is_small { 3 } else { 6 }),
-        y: Axis::values(y.0, y.1, unit_y, if is_small { 2 } else { 4 }),
+        x: Axis::positions(x.0, x.1, unit_x, if is_small { 4 } else { 6 }),
+        y: Axis::values(y.0, y.1, unit_y, if is_small { 3 } else { 4 }),
         unit: unit_y,
         curves,
         is_small,
-        name_place: &|place| place_words(place, unit_x),
+        name_place: &name_place,
     };
     html! {
         section {
@@ -104,6 +105,10 @@ fn draw_family(family: &[&Series]) -> Markup {
                         .map(|index| curve(index, if is_alone { "" } else { &labels[index] }));
                     (chart(curves.collect(), &title, false).draw())
                 } @else {
+                    figcaption {
+                        (format::unit_words(unit_y)) " over " (format::unit_words(unit_x))
+                        ", all over the same axes"
+                    }
                     div.multiples {
                         @for (index, label) in labels.iter().enumerate() {
                             div {
@@ -160,7 +165,7 @@ pub(super) fn steps(table: &TableChart) -> Markup {
     };
     html! {
         figure.chart {
-            figcaption { (table.title) @if !table.unit.is_empty() { ", " (unit(&table.unit)) } }
+            figcaption { (table.title) }
             @if names.len() > 1 { (legend(&names)) }
             (chart.draw())
         }
@@ -180,7 +185,10 @@ pub(super) fn compared(series: &[ComparedSeries], labels: &[&str]) -> Markup {
                 div.multiples {
                     @for one in series {
                         div {
-                            p { (format::heading(&one.name, &one.unit_y)) }
+                            p {
+                                (format::heading(&one.name, &one.unit_y))
+                                span.faint { ", " (one.unit_y) }
+                            }
                             (overlaid(one, labels))
                         }
                     }
@@ -203,8 +211,8 @@ fn overlaid(series: &ComparedSeries, labels: &[&str]) -> Markup {
     });
     let chart = Chart {
         summary: summary(&format::heading(&series.name, ""), y, &series.unit_y),
-        x: Axis::positions(x.0, x.1, &series.unit_x, 3),
-        y: Axis::values(y.0, y.1, &series.unit_y, 2),
+        x: Axis::positions(x.0, x.1, &series.unit_x, 4),
+        y: Axis::values(y.0, y.1, &series.unit_y, 3),
         unit: &series.unit_y,
         curves: curves.collect(),
         is_small: true,

@@ -12,10 +12,12 @@ use super::scale::Axis;
 use crate::output::format;
 use crate::report::{Cell, Column, LatencyHistogram, Table};
 
-/// Bars per factor of ten; enough to see two humps, few enough to see a bar.
-const BARS_A_DECADE: f64 = 24.0;
+/// Bars over the whole axis; enough to see two humps, few enough to see a bar.
+const BARS: f64 = 72.0;
 /// Two marks closer than this, in percent, would write over each other.
-const MARKS_APART: f64 = 13.0;
+const MARKS_APART: f64 = 5.0;
+/// The same on a narrow page.
+const MARKS_APART_NARROW: f64 = 14.0;
 
 /// All histograms of a report, and their percentiles as a table.
 pub(super) fn section(histograms: &[LatencyHistogram]) -> Markup {
@@ -38,7 +40,7 @@ pub(super) fn section(histograms: &[LatencyHistogram]) -> Markup {
                     (draw(histogram, &axis, index == last))
                 }
             }
-            (super::parts::table(&percentiles(histograms)))
+            (super::parts::captioned(&percentiles(histograms), true))
         }
     }
 }
@@ -52,8 +54,9 @@ struct Bin {
 }
 
 fn bins(histogram: &LatencyHistogram, axis: &Axis) -> Vec<Bin> {
-    let index = |us: f64| (us.max(1e-3).log10() * BARS_A_DECADE).floor();
-    let edge = |index: f64| 10f64.powf(index / BARS_A_DECADE);
+    let per_decade = BARS / axis.decades();
+    let index = |us: f64| (us.max(1e-3).log10() * per_decade).floor();
+    let edge = |index: f64| 10f64.powf(index / per_decade);
     let mut bins: Vec<(f64, u64)> = Vec::new();
     for (us, count) in histogram.bucket_us.iter().zip(&histogram.bucket_count) {
         let index = index(*us);
@@ -120,26 +123,30 @@ fn bar(bin: &Bin, tallest: f64, all: u64) -> Markup {
 
 /// The percentiles as lines, with names where there is room for them.
 fn marks(histogram: &LatencyHistogram, axis: &Axis) -> Markup {
-    let mut free = f64::NEG_INFINITY;
-    let marks: Vec<(f64, Option<String>)> = histogram
+    let [mut free, mut free_narrow] = [f64::NEG_INFINITY; 2];
+    let marks: Vec<(f64, Option<(String, &str)>)> = histogram
         .percentiles
         .iter()
         .map(|percentile| {
             let at = axis.place(percentile.us);
-            let has_room = at >= free;
-            if has_room {
-                free = at + MARKS_APART;
+            if at < free {
+                return (at, None);
             }
-            (at, has_room.then(|| format!("p{}", percentile.percent)))
+            free = at + MARKS_APART;
+            let class = if at < free_narrow { "tick odd" } else { "tick" };
+            if at >= free_narrow {
+                free_narrow = at + MARKS_APART_NARROW;
+            }
+            (at, Some((format!("p{}", percentile.percent), class)))
         })
         .collect();
     html! {
         @for (at, name) in marks {
             line.percentile x1=(percent(at)) x2=(percent(at)) y1="0" y2="100%" {}
-            @if let Some(name) = name {
-                // Near the right end, the name goes to the left of its line.
-                @let (dx, anchor) = if at > 85.0 { ("-4", "end") } else { ("4", "start") };
-                text.tick x=(percent(at)) dx=(dx) y="0" dy="0.9em" text-anchor=(anchor) { (name) }
+            @if let Some((name, class)) = name {
+                text class=(class) x=(percent(at)) y="0" dy="-0.35em" text-anchor="middle" {
+                    (name)
+                }
             }
         }
     }

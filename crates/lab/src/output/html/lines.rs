@@ -52,7 +52,7 @@ impl Chart<'_> {
         let style = format!("--gutter:{}ch", widest.unwrap_or(1) + 1);
         html! {
             div class={ "plot" @if self.is_small { " small" } } style=(style) {
-                div.unit { (self.y.caption) }
+                @if !self.is_small { div.unit { (self.y.caption) } }
                 svg role="img" aria-label=(self.summary) {
                     (self.grid())
                     @for (index, curve) in self.curves.iter().enumerate() {
@@ -60,7 +60,7 @@ impl Chart<'_> {
                     }
                     (self.strips())
                 }
-                div.place { (self.x.caption) }
+                div.place { @if !self.is_small { (self.x.caption) } }
             }
         }
     }

@@ -53,14 +53,21 @@ fn mark(found: Level) -> Markup {
     html! { span.level { (level(found).1) } }
 }
 
-/// A table with units in its head.
+/// A table with units in its head, below a heading that names it already; its caption is for
+/// those who cannot see that.
 pub(super) fn table(table: &Table) -> Markup {
+    captioned(table, false)
+}
+
+/// A table with units in its head and its name above it.
+pub(super) fn captioned(table: &Table, shows_caption: bool) -> Markup {
     let caption = format::heading(&table.name, "");
     if table.rows.is_empty() {
         return html! { p.faint { (caption) ": nothing was measured." } };
     }
+    let table = &format::without_empty_columns(table);
     let rows = html! {
-        div.scroll tabindex="0" role="region" aria-label={ "Table: " (caption) } { (grid(table, &caption)) }
+        div.scroll tabindex="0" role="region" aria-label={ "Table: " (caption) } { (grid(table, &caption, shows_caption)) }
     };
     if table.rows.len() <= ROWS_OPEN {
         return rows;
@@ -73,12 +80,12 @@ pub(super) fn table(table: &Table) -> Markup {
     }
 }
 
-fn grid(table: &Table, caption: &str) -> Markup {
+fn grid(table: &Table, caption: &str, shows_caption: bool) -> Markup {
     let formats = ColumnFormat::of(table);
     let keys = table.key_columns();
     html! {
         table {
-            caption { (caption) }
+            caption class=[(!shows_caption).then_some("hidden")] { (caption) }
             thead { tr {
                 @for format in &formats {
                     th scope="col" class=[format.is_numeric().then_some("number")] {

@@ -24,8 +24,8 @@ pub(super) struct Tick {
 }
 
 impl Axis {
-    /// From zero (or from the least value below it) to a round value above the greatest, in
-    /// about `count` steps.
+    /// From zero (or from the least value below it) to a little above the greatest, in about
+    /// `count` steps.
     pub(super) fn values(least: f64, greatest: f64, unit: &str, count: usize) -> Axis {
         Axis::linear(least.min(0.0), greatest, unit, count, true)
     }
@@ -38,12 +38,13 @@ impl Axis {
         Axis::linear(low, greatest, unit, count, false)
     }
 
-    fn linear(low: f64, high: f64, unit: &str, count: usize, is_rounded: bool) -> Axis {
+    fn linear(low: f64, high: f64, unit: &str, count: usize, has_headroom: bool) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
         let (factor, caption) = shown_unit(unit, high.abs().max(low.abs()));
         let step = round_step((high - low) / factor / count as f64) * factor;
-        let low = if is_rounded { (low / step).floor() * step } else { low };
-        let high = if is_rounded { (high / step - 1e-9).ceil() * step } else { high };
+        // A curve should not touch the edge, but rounding up to the next mark may waste half
+        // the height.
+        let high = if has_headroom { high + 0.06 * (high - low) } else { high };
         let decimals = (-(step / factor).log10().floor()).clamp(0.0, 6.0) as usize;
         let mut axis = Axis { low, high, is_log: false, ticks: Vec::new(), caption };
         let first = (low / step - 1e-9).ceil();
@@ -87,6 +88,11 @@ impl Axis {
             .enumerate()
             .map(|(index, name)| Tick { at: 100.0 * index as f64 / high, label: name.clone() });
         Axis { low: 0.0, high, is_log: false, ticks: ticks.collect(), caption: caption.to_owned() }
+    }
+
+    /// How many powers of ten a logarithmic axis spans.
+    pub(super) fn decades(&self) -> f64 {
+        (self.high / self.low).log10()
     }
 
     /// Where a value lies, in percent from the low end.
@@ -151,9 +157,9 @@ mod tests {
     #[test]
     fn ticks_are_round_and_cover_the_values() {
         let axis = Axis::values(3.0, 2263.0, "MB/s", 4);
-        assert_eq!(labels(&axis), ["0", "1000", "2000", "3000"]);
+        assert_eq!(labels(&axis), ["0", "1000", "2000"]);
         let axis = Axis::values(0.0, 0.42, "x", 4);
-        assert_eq!(labels(&axis), ["0.0", "0.2", "0.4", "0.6"]);
+        assert_eq!(labels(&axis), ["0.0", "0.2", "0.4"]);
     }
 
     #[test]

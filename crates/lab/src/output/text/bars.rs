@@ -20,7 +20,7 @@ pub(super) fn lines(bars: &Bars, options: &Options) -> Vec<String> {
     // Two spaces before the label, and two between any two parts.
     let taken = label + value + note + 8;
     let length = options.width.saturating_sub(taken).clamp(8, BAR_MAX);
-    let mut lines = vec![title(bars, options)];
+    let mut lines = title(bars, options);
     for bar in &bars.rows {
         let name = fit(&plain(&bar.label), label, options.ascii);
         let line = format!(
@@ -34,19 +34,26 @@ pub(super) fn lines(bars: &Bars, options: &Options) -> Vec<String> {
     lines
 }
 
-fn title(bars: &Bars, options: &Options) -> String {
-    let mut title = options.paint(Ink::Heading, &plain(&bars.title));
-    if !bars.unit.is_empty() {
-        title.push_str(&format!(", {}", plain(&bars.unit)));
-    }
+/// The title and, on a line of its own where it needs one, what the parts of a bar are.
+fn title(bars: &Bars, options: &Options) -> Vec<String> {
+    let title = plain(&bars.title);
+    let painted = options.paint(Ink::Heading, &title);
     // Only a bar that shows both parts needs to have them explained.
-    if let Some((new, added)) = bars.parts.filter(|_| bars.rows.iter().any(|bar| bar.added > 0.0)) {
-        let [solid, shaded] = glyphs(options);
-        let solid = options.paint(Ink::New, &solid.to_string());
-        let shaded = options.paint(Ink::Added, &shaded.to_string());
-        title.push_str(&format!("   {solid} {new}  {shaded} {added}"));
+    let is_aged = bars.rows.iter().any(|bar| bar.added > 0.0);
+    let Some((new, added)) = bars.parts.filter(|_| is_aged) else {
+        return vec![painted];
+    };
+    let [solid, shaded] = glyphs(options);
+    let solid = options.paint(Ink::New, &solid.to_string());
+    let shaded = options.paint(Ink::Added, &shaded.to_string());
+    let legend = format!("{solid} {new}  {shaded} {added}");
+    // Two glyphs, and the spaces between them and the words.
+    let width = title.chars().count() + new.len() + added.len() + 9;
+    if width <= options.width {
+        vec![format!("{painted}   {legend}")]
+    } else {
+        vec![painted, format!("  {legend}")]
     }
-    title
 }
 
 fn glyphs(options: &Options) -> [char; 2] {

@@ -3,11 +3,12 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table as Drawn, TableStyle};
 
 use super::paint::{Options, plain};
-use crate::output::format::ColumnFormat;
+use crate::output::format::{ColumnFormat, without_empty_columns};
 use crate::report::Table;
 
 /// The table as lines, without its name.
 pub(super) fn lines(table: &Table, options: &Options) -> Vec<String> {
+    let table = &without_empty_columns(table);
     let formats = ColumnFormat::of(table);
     let mut drawn = Drawn::new();
     let rule = if options.ascii { '-' } else { '\u{2500}' };

@@ -1,0 +1,135 @@
+//! Runs side by side.
+
+use ssdlab_lab::compare::{CompareError, Comparison};
+use ssdlab_lab::output::json::comparison_to_json;
+use ssdlab_lab::output::text::render_compare;
+use ssdlab_lab::report::{Cell, Report, TargetKind};
+
+use crate::fixture::{PM983, XG5, fragmentation, unknown_experiment};
+
+fn compare(reports: Vec<(&str, Report)>) -> Result<Comparison, CompareError> {
+    let reports = reports.into_iter().map(|(label, report)| (label.to_owned(), report));
+    Comparison::new(reports.collect())
+}
+
+fn two_drives() -> Comparison {
+    compare(vec![
+        ("Toshiba XG5", fragmentation("sim:xg5", &XG5)),
+        ("Samsung PM983", fragmentation("sim:pm983", &PM983)),
+    ])
+    .expect("two runs of one experiment")
+}
+
+#[test]
+fn drives_stand_side_by_side_as_published() {
+    let comparison = two_drives();
+    let drives = &comparison.tables[0];
+    let names: Vec<&str> = drives.columns.iter().map(|column| &*column.name).collect();
+    assert_eq!(
+        names,
+        [
+            "drive",
+            "fill",
+            "50 MiB",
+            "250 MiB",
+            "1050 MiB",
+            "5050 MiB",
+            "after the long rest",
+            "slowdown"
+        ]
+    );
+    assert_eq!(drives.rows[0][5], Cell::Number(6.8));
+    assert_eq!(drives.rows[0][7], Cell::Number(6.8 / 1.9));
+    insta::assert_snapshot!(render_compare(&comparison, 100, false));
+}
+
+#[test]
+fn other_experiments_are_joined_on_what_their_rows_are_about() {
+    let mut shorter = unknown_experiment(0.8);
+    shorter.tables[0].rows.remove(0);
+    let comparison = compare(vec![("new", unknown_experiment(1.0)), ("used", shorter)]).unwrap();
+    let names: Vec<&str> = comparison.tables.iter().map(|table| &*table.name).collect();
+    assert_eq!(names, ["throughput: sequential", "throughput: random", "throughput: aligned"]);
+    let table = &comparison.tables[0];
+    let columns: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
+    assert_eq!(columns, ["request_bytes", "new", "used"]);
+    assert_eq!(table.rows.len(), 12);
+    assert_eq!(table.rows[0][2], Cell::Null, "the second run has no such row");
+    insta::assert_snapshot!(render_compare(&comparison, 80, false));
+}
+
+#[test]
+fn what_all_runs_agree_on_stands_once_in_each_table() {
+    let runs = vec![("a", unknown_experiment(1.0)), ("b", unknown_experiment(0.5))];
+    let comparison = compare(runs).unwrap();
+    let columns: Vec<&str> =
+        comparison.tables[0].columns.iter().map(|column| &*column.name).collect();
+    assert_eq!(columns, ["request_bytes", "aligned", "a", "b"]);
+    assert_eq!(comparison.tables[1].name, "throughput: random");
+}
+
+#[test]
+fn what_stands_against_a_comparison_is_said_first() {
+    let mut shortened = fragmentation("/srv", &PM983);
+    shortened.target.kind = TargetKind::Directory;
+    shortened.shortened = true;
+    shortened.interrupted = true;
+    shortened.parameters[0].value = "1GiB".to_owned();
+    let full = || fragmentation("sim:xg5", &XG5);
+    let comparison = compare(vec![("xg5", full()), ("srv", shortened), ("xg5", full())]).unwrap();
+    let codes: Vec<&str> = comparison.findings.iter().map(|finding| &*finding.code).collect();
+    assert_eq!(
+        codes,
+        [
+            "interrupted",
+            "shortened-against-full",
+            "parameters-differ",
+            "simulated-against-real",
+            "slowdown-range"
+        ]
+    );
+    assert!(comparison.findings[2].text.contains("file (4GiB for xg5, xg5 (2), 1GiB for srv)"));
+}
+
+#[test]
+fn labels_given_twice_get_a_number() {
+    let run = || fragmentation("sim:xg5", &XG5);
+    let comparison = compare(vec![("a", run()), ("a (2)", run()), ("a", run())]).unwrap();
+    let labels: Vec<&str> = comparison.runs.iter().map(|run| &*run.label).collect();
+    assert_eq!(labels, ["a", "a (2)", "a (3)"]);
+}
+
+#[test]
+fn another_experiment_is_an_error() {
+    let error =
+        compare(vec![("a", fragmentation("sim:xg5", &XG5)), ("b", unknown_experiment(1.0))])
+            .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "b is a run of blocksize, a one of fragmentation: only runs of one experiment can be \
+         compared"
+    );
+    let alone = compare(vec![("a", unknown_experiment(1.0))]).unwrap_err();
+    assert_eq!(alone, CompareError::TooFew { given: 1 });
+}
+
+#[test]
+fn a_step_that_only_one_run_has_takes_its_place() {
+    let mut half = fragmentation("sim:half", &PM983[..3]);
+    half.tables[0].rows[1][0] = "25 MiB".into();
+    half.tables[0].rows[1][1] = (25u64 << 20).into();
+    let comparison =
+        compare(vec![("full", fragmentation("sim:xg5", &XG5)), ("half", half)]).unwrap();
+    let names = comparison.tables[0].columns.iter().map(|column| &*column.name);
+    let names: Vec<&str> = names.take(5).collect();
+    assert_eq!(names, ["drive", "fill", "25 MiB", "50 MiB", "250 MiB"]);
+    assert_eq!(comparison.tables[0].rows[0][2], Cell::Null);
+}
+
+#[test]
+fn a_comparison_is_json_too() {
+    let json: serde_json::Value = serde_json::from_str(&comparison_to_json(&two_drives())).unwrap();
+    assert_eq!(json["schema"], "ssdlab.comparison/1");
+    assert_eq!(json["tables"][0]["rows"][0][1], 1.9);
+    assert_eq!(json["runs"][1]["target"], "sim:pm983");
+}
