@@ -239,7 +239,7 @@ impl Store {
 
     /// Whether the file holds our layout; `false` where it holds nothing at all yet.
     fn is_ours(&self) -> Result<bool, StoreError> {
-        self.run(|connection| identify(connection))?.verdict(&self.path)
+        self.run(identify)?.verdict(&self.path)
     }
 
     /// Lays out an empty file. Another process may be doing the same: whoever gets the lock
@@ -302,17 +302,22 @@ impl Store {
 
     /// The report of a run.
     pub fn get(&self, id: RunId) -> Result<Report, StoreError> {
-        let text: Option<String> = self.run(|connection| {
-            let query = "SELECT report FROM runs WHERE id = ?1";
-            connection.query_row(query, [id.0], |row| row.get(0)).optional()
-        })?;
-        let text = text.ok_or_else(|| self.no_such_run(&id.to_string()))?;
+        let text = self.get_json(id)?;
         let origin = format!("run {id}");
         json::from_json(&text, &origin).map_err(|source| StoreError::BadReport {
             id,
             path: self.path.clone(),
             source,
         })
+    }
+
+    /// The JSON of a run's report, exactly as it was kept.
+    pub fn get_json(&self, id: RunId) -> Result<String, StoreError> {
+        let text = self.run(|connection| {
+            let query = "SELECT report FROM runs WHERE id = ?1";
+            connection.query_row(query, [id.0], |row| row.get(0)).optional()
+        })?;
+        text.ok_or_else(|| self.no_such_run(&id.to_string()))
     }
 
     /// The number of the newest run; `None` where none was kept yet.

@@ -54,6 +54,8 @@ fn runs_come_back_newest_first() {
     assert!(list[0].headline.as_deref().unwrap().starts_with("After 5050 MiB"));
     assert_eq!(store.latest().unwrap(), Some(second));
     assert_eq!(store.get(first).unwrap().seed, u64::MAX);
+    let kept = ssdlab_lab::output::json::to_json(&report(7));
+    assert!(store.get_json(second).unwrap() == kept);
 }
 
 #[test]

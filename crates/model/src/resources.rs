@@ -107,7 +107,9 @@ impl Resources {
             }
             Resource::Channel(channel) => self.channels[channel].reserve(now, earliest, duration),
             Resource::LinkToHost => self.to_host.reserve(now, earliest, duration),
-            Resource::LinkToDrive if self.full_duplex => self.to_drive.reserve(now, earliest, duration),
+            Resource::LinkToDrive if self.full_duplex => {
+                self.to_drive.reserve(now, earliest, duration)
+            }
             Resource::LinkToDrive => self.to_host.reserve(now, earliest, duration),
             Resource::Controller => {
                 // Commands are taken up in the order they arrive.

@@ -47,6 +47,21 @@ pub struct Configuration {
     pub trim: bool,
 }
 
+impl Configuration {
+    /// Checks that there is spare area to collect with, beyond the blocks that are always kept
+    /// open or free.
+    pub fn check_spare(&self) -> Result<(), GeometryError> {
+        let geometry = &self.geometry;
+        let kept = self.collection.blocks_kept(geometry);
+        let usable = u64::from(geometry.blocks().saturating_sub(kept + 1))
+            * u64::from(geometry.units_per_block());
+        if u64::from(geometry.logical_units()) <= usable {
+            return Ok(());
+        }
+        Err(GeometryError::NoSpare { logical: geometry.logical_units().into(), usable })
+    }
+}
+
 /// A simulated drive, generic over how it maps and what its flash keeps.
 #[derive(Clone, Debug)]
 pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
@@ -90,15 +105,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub fn with(configuration: &Configuration, map: M, media: D) -> Result<Self, GeometryError> {
         let Configuration { geometry, timing, buffer, read_ahead, collection, trim } =
             configuration;
-        let always_kept = collection.blocks_kept(geometry);
-        let usable = u64::from(geometry.blocks().saturating_sub(always_kept + 1))
-            * u64::from(geometry.units_per_block());
-        if u64::from(geometry.logical_units()) > usable {
-            return Err(GeometryError::NoSpare {
-                logical: geometry.logical_units().into(),
-                usable,
-            });
-        }
+        configuration.check_spare()?;
         assert!(
             buffer.units >= 2 * geometry.units_per_program(),
             "the write buffer holds at least two program units"

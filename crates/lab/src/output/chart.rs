@@ -7,7 +7,7 @@
 use super::format::{ColumnFormat, heading, label, unit_words};
 use crate::report::Table;
 
-/// More rows than this are a listing, not a comparison.
+/// More rows (or bars, where a row has several) than this are a listing, not a comparison.
 const ROWS_MAX: usize = 40;
 /// More columns of one unit than this are not told apart in one picture, and to leave some out
 /// would mislead.
@@ -49,29 +49,50 @@ impl Measure {
 }
 
 impl TableChart {
-    /// The picture of a table that has one.
+    /// The picture of a table that has one: of its first measurement, and of the others in the
+    /// same unit.
     pub(crate) fn of(table: &Table) -> Option<TableChart> {
-        if !(2..=ROWS_MAX).contains(&table.rows.len()) {
-            return None;
-        }
         let formats = ColumnFormat::of(table);
-        let keys = table.key_columns();
         let is_measure = |index: &usize| formats[*index].is_numeric() && !is_place(table, *index);
-        let first = (keys..table.columns.len()).find(is_measure)?;
+        let first = (table.key_columns()..table.columns.len()).find(is_measure)?;
         let unit = &table.columns[first].unit;
-        let measures: Vec<Measure> = (first..table.columns.len())
+        let measures = (first..table.columns.len())
             .filter(is_measure)
             .filter(|&index| index == first || !unit.is_empty())
-            .filter(|&index| table.columns[index].unit == *unit)
+            .filter(|&index| table.columns[index].unit == *unit);
+        TableChart::of_columns(table, &formats, measures.collect())
+    }
+
+    /// The picture of a joined table, whose columns called after the runs are the measurements.
+    pub(crate) fn of_runs(table: &Table, runs: &[&str]) -> Option<TableChart> {
+        let formats = ColumnFormat::of(table);
+        let measures = (table.key_columns()..table.columns.len())
+            .filter(|&index| formats[index].is_numeric())
+            .filter(|&index| runs.contains(&&*table.columns[index].name));
+        TableChart::of_columns(table, &formats, measures.collect())
+    }
+
+    fn of_columns(
+        table: &Table,
+        formats: &[ColumnFormat],
+        columns: Vec<usize>,
+    ) -> Option<TableChart> {
+        let keys = table.key_columns();
+        let unit = &table.columns[*columns.first()?].unit;
+        let is_ordered = keys == 1 && is_rising(&values(table, 0));
+        let bars = table.rows.len() * columns.len();
+        let is_crowded = columns.len() > MEASURES_MAX || (bars > ROWS_MAX && !is_ordered);
+        if table.rows.len() < 2 || table.rows.len() > ROWS_MAX || is_crowded {
+            return None;
+        }
+        let measures: Vec<Measure> = columns
+            .into_iter()
             .map(|index| Measure {
                 name: formats[index].label.clone(),
                 values: values(table, index),
                 format: formats[index].clone(),
             })
             .collect();
-        if measures.len() > MEASURES_MAX {
-            return None;
-        }
         let key = &table.columns[keys - 1];
         let what = match &measures[..] {
             [only] => format!("{}: {}", heading(&table.name, ""), only.name),
@@ -80,8 +101,8 @@ impl TableChart {
         Some(TableChart {
             title: format!("{what} by {}{}", label(&key.name, &key.unit), in_unit(unit)),
             unit: unit.clone(),
-            categories: categories(table, &formats, keys),
-            is_ordered: keys == 1 && is_rising(&values(table, 0)),
+            categories: categories(table, formats, keys),
+            is_ordered,
             measures,
             slowdown: table.column("slowdown").map_or_else(Vec::new, |index| values(table, index)),
         })

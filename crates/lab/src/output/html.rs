@@ -71,7 +71,7 @@ pub fn render_compare(comparison: &Comparison) -> String {
                         (parts::table(table))
                     }
                 } @else {
-                    (table_section(table))
+                    (section_with(table, TableChart::of_runs(table, &labels)))
                 }
             }
             (curves::compared(&comparison.series, &labels))
@@ -191,7 +191,10 @@ fn caveats(caveats: &[String]) -> Markup {
 }
 
 fn table_section(table: &Table) -> Markup {
-    let chart = TableChart::of(table);
+    section_with(table, TableChart::of(table))
+}
+
+fn section_with(table: &Table, chart: Option<TableChart>) -> Markup {
     html! {
         section {
             h2 { (format::heading(&table.name, "")) }

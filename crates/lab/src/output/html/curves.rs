@@ -187,7 +187,7 @@ pub(super) fn compared(series: &[ComparedSeries], labels: &[&str]) -> Markup {
                         div {
                             p {
                                 (format::heading(&one.name, &one.unit_y))
-                                span.faint { ", " (one.unit_y) }
+                                span.faint { ", " (one.unit_y) " over " (format::unit_words(&one.unit_x)) }
                             }
                             (overlaid(one, labels))
                         }

@@ -1,0 +1,294 @@
+//! Profiles: named sets of model parameters, as TOML, each number with where it comes from.
+//!
+//! A profile never goes on with defaults: every key must be there, none may be there twice or be
+//! unknown, and a number outside its plausible range is refused with the line it stands in.
+
+mod build;
+mod embedded;
+mod parameters;
+
+pub use embedded::{DEFAULT, embedded};
+pub use parameters::{Parameter, parameter_keys};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::geometry::GeometryError;
+use crate::text::{QuantityError, parse_duration, parse_length};
+use crate::units::{ByteLength, Nanoseconds};
+
+/// Where a number comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Basis {
+    /// From a data sheet, a paper or a review that the source names.
+    Published,
+    /// Chosen so that the model meets a published measurement; effective, not a data sheet's.
+    Fitted,
+    /// Plausible for drives of its kind; the source says why.
+    Assumed,
+    /// Given by the user for this run.
+    Given,
+}
+
+impl Basis {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Basis::Published => "published",
+            Basis::Fitted => "fitted",
+            Basis::Assumed => "assumed",
+            Basis::Given => "given",
+        }
+    }
+}
+
+/// A value, where it comes from, and where it stands in the file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Sourced<T> {
+    pub(crate) value: Spanned<T>,
+    pub(crate) basis: Basis,
+    pub(crate) source: String,
+}
+
+/// A length in the file: text such as `16 KiB`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Length(pub(crate) ByteLength);
+
+/// A duration in the file: text such as `60us`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Span(pub(crate) Nanoseconds);
+
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_length(&text).map(Length).map_err(serde::de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_duration(&text).map(Span).map_err(serde::de::Error::custom)
+    }
+}
+
+/// What a collection unit spans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum CollectionUnit {
+    /// One block of every die.
+    Superblock,
+    /// One block of one die (of all its planes).
+    Block,
+}
+
+/// In which order data reaches the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DeliveryOrder {
+    InOrder,
+    AnyOrder,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Document {
+    pub(crate) summary: String,
+    pub(crate) capacity: Capacity,
+    pub(crate) flash: FlashSection,
+    pub(crate) controller: Controller,
+    pub(crate) read_ahead: ReadAheadSection,
+    pub(crate) collection: CollectionSection,
+    pub(crate) link: Link,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Capacity {
+    pub(crate) logical: Sourced<Length>,
+    pub(crate) physical: Sourced<Length>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FlashSection {
+    pub(crate) channels: Sourced<u32>,
+    pub(crate) dies: Sourced<u32>,
+    pub(crate) planes_per_die: Sourced<u32>,
+    pub(crate) page_size: Sourced<Length>,
+    pub(crate) pages_per_block: Sourced<u32>,
+    pub(crate) pages_per_shot: Sourced<u32>,
+    pub(crate) page_read: Sourced<Span>,
+    pub(crate) program: Sourced<Span>,
+    pub(crate) erase: Sourced<Span>,
+    pub(crate) channel_mb_per_second: Sourced<f64>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Controller {
+    pub(crate) unit_size: Sourced<Length>,
+    pub(crate) command_latency: Sourced<Span>,
+    pub(crate) command_occupancy: Sourced<Span>,
+    pub(crate) write_buffer: Sourced<Length>,
+    pub(crate) power_loss_protection: Sourced<bool>,
+    pub(crate) idle_before_flush: Sourced<Span>,
+    pub(crate) trim: Sourced<bool>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReadAheadSection {
+    pub(crate) window: Sourced<Length>,
+    pub(crate) segment: Sourced<Length>,
+    pub(crate) trigger: Sourced<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CollectionSection {
+    pub(crate) unit: Sourced<CollectionUnit>,
+    pub(crate) low_water: Sourced<u32>,
+    pub(crate) idle_high_water: Sourced<u32>,
+    pub(crate) debt_max: Sourced<u32>,
+    pub(crate) metadata_units: Sourced<u32>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Link {
+    pub(crate) mb_per_second: Sourced<f64>,
+    pub(crate) full_duplex: Sourced<bool>,
+    pub(crate) delivery: Sourced<DeliveryOrder>,
+}
+
+/// What is wrong with a profile, or with a change to one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// Not the TOML of a profile: the message names line and column.
+    #[error("{origin}: {message}")]
+    Syntax {
+        /// The file, or the embedded profile's name.
+        origin: String,
+        /// What is wrong, with the line.
+        message: String,
+    },
+    /// A value outside its range.
+    #[error("{origin}, {place}: {key} is {value}, not within {least} to {most}")]
+    Range {
+        /// The file, or the embedded profile's name.
+        origin: String,
+        /// The line, or that it was given with the target.
+        place: String,
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// The least allowed.
+        least: String,
+        /// The most allowed.
+        most: String,
+    },
+    /// Values that do not go together.
+    #[error("{origin}: {source}")]
+    Geometry {
+        /// The file, or the embedded profile's name.
+        origin: String,
+        /// What does not go together.
+        source: GeometryError,
+    },
+    /// Values that do not go together, other than geometry.
+    #[error("{origin}: {message}")]
+    Inconsistent {
+        /// The file, or the embedded profile's name.
+        origin: String,
+        /// What does not go together.
+        message: String,
+    },
+    /// A key that no profile has.
+    #[error("'{key}' is not a parameter of a drive; {hint}")]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// What was perhaps meant, and where all keys are listed.
+        hint: String,
+    },
+    /// A value that cannot be read.
+    #[error("{key}: {source}")]
+    Value {
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        source: QuantityError,
+    },
+    /// A name that no embedded profile has.
+    #[error("there is no profile '{name}'; there are: {known}")]
+    UnknownProfile {
+        /// The name.
+        name: String,
+        /// All names.
+        known: String,
+    },
+}
+
+/// A set of model parameters.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    pub(crate) name: String,
+    pub(crate) origin: String,
+    pub(crate) text: String,
+    pub(crate) document: Document,
+}
+
+impl Profile {
+    /// Reads a profile. `origin` is what errors call it: a path, or an embedded profile's name.
+    pub fn parse(name: &str, origin: &str, text: &str) -> Result<Profile, ProfileError> {
+        let document: Document = toml::from_str(text).map_err(|error| ProfileError::Syntax {
+            origin: origin.to_owned(),
+            message: error.to_string().trim_end().to_owned(),
+        })?;
+        let profile = Profile {
+            name: name.to_owned(),
+            origin: origin.to_owned(),
+            text: text.to_owned(),
+            document,
+        };
+        profile.check_ranges()?;
+        profile.configuration()?;
+        Ok(profile)
+    }
+
+    /// The embedded profile called `name`.
+    pub fn named(name: &str) -> Result<Profile, ProfileError> {
+        let text =
+            embedded().iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(
+                || ProfileError::UnknownProfile {
+                    name: name.to_owned(),
+                    known: embedded().iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+                },
+            )?;
+        Profile::parse(name, &format!("profile {name}"), text)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What kind of drive it describes, in one line.
+    pub fn summary(&self) -> &str {
+        &self.document.summary
+    }
+
+    /// The line in the file where `at` (a byte offset) lies, or that it was given for this run.
+    pub(crate) fn place(&self, at: std::ops::Range<usize>, basis: Basis) -> String {
+        if basis == Basis::Given {
+            return "given with the target".to_owned();
+        }
+        let line = self.text[..at.start.min(self.text.len())].matches('\n').count() + 1;
+        format!("line {line}")
+    }
+}

@@ -1,0 +1,121 @@
+//! From a profile to the configuration of a drive.
+
+use super::{CollectionUnit, DeliveryOrder, Profile, ProfileError};
+use crate::collection::CollectionParameters;
+use crate::geometry::{Geometry, GeometryParameters};
+use crate::read_ahead::ReadAheadParameters;
+use crate::ssd::{BufferParameters, Configuration};
+use crate::timing::{Delivery, Timing, TransferRate};
+
+impl Profile {
+    /// The configuration that the profile describes.
+    pub fn configuration(&self) -> Result<Configuration, ProfileError> {
+        let geometry = self.geometry()?;
+        let d = &self.document;
+        let unit = geometry.unit_size();
+        let buffer_units = d.controller.write_buffer.value.get_ref().0.whole(unit);
+        let program_units = u64::from(geometry.units_per_program());
+        if buffer_units < 2 * program_units || buffer_units > u64::from(u32::MAX) {
+            return Err(self.inconsistent(format!(
+                "controller.write_buffer holds {buffer_units} units, less than the two program \
+                 units of {program_units} that writing needs"
+            )));
+        }
+        let segment = d.read_ahead.segment.value.get_ref().0;
+        if !segment.is_multiple_of(unit) {
+            return Err(self.inconsistent(format!(
+                "read_ahead.segment ({segment}) is not a whole number of units of {unit}"
+            )));
+        }
+        let configuration = Configuration {
+            timing: self.timing(),
+            buffer: BufferParameters {
+                units: buffer_units as u32,
+                protected: *d.controller.power_loss_protection.value.get_ref(),
+                idle_before_flush: d.controller.idle_before_flush.value.get_ref().0,
+            },
+            read_ahead: ReadAheadParameters {
+                window: d.read_ahead.window.value.get_ref().0.whole(unit) as u32,
+                segment: segment.whole(unit) as u32,
+                trigger: *d.read_ahead.trigger.value.get_ref(),
+            },
+            collection: CollectionParameters {
+                low_water: *d.collection.low_water.value.get_ref(),
+                idle_high_water: *d.collection.idle_high_water.value.get_ref(),
+                debt_max: *d.collection.debt_max.value.get_ref(),
+            },
+            trim: *d.controller.trim.value.get_ref(),
+            geometry,
+        };
+        configuration.check_spare().map_err(|source| self.geometry_error(source))?;
+        Ok(configuration)
+    }
+
+    fn geometry(&self) -> Result<Geometry, ProfileError> {
+        let d = &self.document;
+        let dies = *d.flash.dies.value.get_ref();
+        let pages = u64::from(*d.flash.pages_per_block.value.get_ref());
+        let planes = u64::from(*d.flash.planes_per_die.value.get_ref());
+        let page_size = d.flash.page_size.value.get_ref().0;
+        let unit_size = d.controller.unit_size.value.get_ref().0;
+        let stripe = match d.collection.unit.value.get_ref() {
+            CollectionUnit::Superblock => dies,
+            CollectionUnit::Block => 1,
+        };
+        let physical = d.capacity.physical.value.get_ref().0;
+        let collection_unit = page_size * planes * pages * u64::from(stripe);
+        let groups = u64::from(dies / stripe);
+        let metadata = u64::from(*d.collection.metadata_units.value.get_ref());
+        // Flash comes in whole blocks, and each group of dies has the same number of them.
+        let units = (physical.whole(collection_unit).saturating_sub(metadata)) / groups * groups;
+        let logical = d.capacity.logical.value.get_ref().0.whole(unit_size);
+        let counted = |what: &str, count: u64| {
+            u32::try_from(count).map_err(|_| {
+                self.inconsistent(format!(
+                    "{count} {what} are more than 32 bits count; choose a larger unit_size"
+                ))
+            })
+        };
+        Geometry::new(GeometryParameters {
+            channels: *d.flash.channels.value.get_ref(),
+            dies,
+            planes_per_die: *d.flash.planes_per_die.value.get_ref(),
+            pages_per_shot: *d.flash.pages_per_shot.value.get_ref(),
+            pages_per_block: *d.flash.pages_per_block.value.get_ref(),
+            page_size,
+            unit_size,
+            dies_per_collection_unit: stripe,
+            collection_units: counted("collection units", units)?,
+            metadata_collection_units: metadata as u32,
+            logical_units: counted("logical units", logical)?,
+        })
+        .map_err(|source| self.geometry_error(source))
+    }
+
+    fn timing(&self) -> Timing {
+        let d = &self.document;
+        let rate = |mb_per_second| TransferRate::from_mb_per_second(mb_per_second);
+        Timing {
+            page_read: d.flash.page_read.value.get_ref().0,
+            program: d.flash.program.value.get_ref().0,
+            erase: d.flash.erase.value.get_ref().0,
+            channel: rate(*d.flash.channel_mb_per_second.value.get_ref()),
+            link: rate(*d.link.mb_per_second.value.get_ref()),
+            link_full_duplex: *d.link.full_duplex.value.get_ref(),
+            delivery: match d.link.delivery.value.get_ref() {
+                DeliveryOrder::InOrder => Delivery::InOrder,
+                DeliveryOrder::AnyOrder => Delivery::AnyOrder,
+            },
+            command_latency: d.controller.command_latency.value.get_ref().0,
+            command_occupancy: d.controller.command_occupancy.value.get_ref().0,
+        }
+    }
+
+    fn inconsistent(&self, message: String) -> ProfileError {
+        ProfileError::Inconsistent { origin: self.origin.clone(), message }
+    }
+
+    fn geometry_error(&self, source: crate::geometry::GeometryError) -> ProfileError {
+        ProfileError::Geometry { origin: self.origin.clone(), source }
+    }
+}

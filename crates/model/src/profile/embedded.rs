@@ -1,0 +1,46 @@
+//! The profiles that come with the program.
+
+macro_rules! profiles {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../profiles/", $name, ".toml")))),*]
+    };
+}
+
+/// The profile that `sim:` means.
+pub const DEFAULT: &str = "generic-tlc";
+
+/// Every embedded profile: its name and its text.
+pub fn embedded() -> &'static [(&'static str, &'static str)] {
+    profiles![
+        "generic-tlc",
+        "intel-s3510",
+        "toshiba-xg5",
+        "samsung-pm963",
+        "samsung-pm983",
+        "samsung-pm981",
+        "samsung-pm1725b",
+        "micron-5200",
+        "samsung-pm883",
+        "intel-p3520",
+        "intel-p4500",
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+    use crate::ssd::Ssd;
+
+    #[test]
+    fn every_embedded_profile_makes_a_drive_and_every_number_has_a_source() {
+        assert!(embedded().iter().any(|(name, _)| *name == DEFAULT));
+        for (name, _) in embedded() {
+            let profile = Profile::named(name).unwrap_or_else(|error| panic!("{error}"));
+            for parameter in profile.parameters() {
+                assert!(parameter.source.len() > 8, "{name}: {} has no source", parameter.key);
+            }
+            Ssd::new(&profile.configuration().unwrap()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The parameters of a profile one by one: their ranges, how they are shown, how they are changed.
+
+use toml::Spanned;
+
+use super::{Basis, CollectionUnit, DeliveryOrder, Length, Profile, ProfileError, Sourced, Span};
+use crate::text::{QuantityError, parse_duration, parse_length, parse_percent, parse_switch};
+use crate::units::{ByteLength, KIB, MIB, Nanoseconds};
+
+/// One parameter, to show.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// Its key, such as `flash.page_read`.
+    pub key: &'static str,
+    /// Its value, with its unit.
+    pub value: String,
+    /// Where it comes from.
+    pub basis: Basis,
+    /// What exactly it comes from, or why it is plausible.
+    pub source: String,
+}
+
+/// A type that parameters have.
+trait Quantity: Sized {
+    fn read(text: &str) -> Result<Self, QuantityError>;
+    fn show(&self) -> String;
+}
+
+fn read_with<T: std::str::FromStr>(text: &str, expected: &'static str) -> Result<T, QuantityError> {
+    text.trim().parse().map_err(|_| QuantityError { text: text.to_owned(), expected })
+}
+
+impl Quantity for u32 {
+    fn read(text: &str) -> Result<Self, QuantityError> {
+        read_with(text, "a whole number")
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Quantity for f64 {
+    fn read(text: &str) -> Result<Self, QuantityError> {
+        read_with(text, "a number")
+    }
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Quantity for bool {
+    fn read(text: &str) -> Result<Self, QuantityError> {
+        parse_switch(text)
+    }
+    fn show(&self) -> String {
+        if *self { "on" } else { "off" }.to_owned()
+    }
+}
+
+impl Quantity for Length {
+    fn read(text: &str) -> Result<Self, QuantityError> {
+        parse_length(text).map(Length)
+    }
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+impl Quantity for Span {
+    fn read(text: &str) -> Result<Self, QuantityError> {
+        parse_duration(text).map(Span)
+    }
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+impl Quantity for CollectionUnit {
+    fn read(text: &str) -> Result<Self, QuantityError> {
+        match text.trim() {
+            "superblock" => Ok(CollectionUnit::Superblock),
+            "block" => Ok(CollectionUnit::Block),
+            _ => Err(QuantityError { text: text.to_owned(), expected: "superblock or block" }),
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            CollectionUnit::Superblock => "superblock",
+            CollectionUnit::Block => "block",
+        }
+        .to_owned()
+    }
+}
+
+impl Quantity for DeliveryOrder {
+    fn read(text: &str) -> Result<Self, QuantityError> {
+        match text.trim() {
+            "in-order" => Ok(DeliveryOrder::InOrder),
+            "any-order" => Ok(DeliveryOrder::AnyOrder),
+            _ => Err(QuantityError { text: text.to_owned(), expected: "in-order or any-order" }),
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            DeliveryOrder::InOrder => "in-order",
+            DeliveryOrder::AnyOrder => "any-order",
+        }
+        .to_owned()
+    }
+}
+
+impl<T: Quantity> Sourced<T> {
+    fn change(&mut self, text: &str) -> Result<(), QuantityError> {
+        let value = T::read(text)?;
+        self.value = Spanned::new(0..0, value);
+        self.basis = Basis::Given;
+        self.source = "given with the target".to_owned();
+        Ok(())
+    }
+
+    fn parameter(&self, key: &'static str) -> Parameter {
+        Parameter {
+            key,
+            value: self.value.get_ref().show(),
+            basis: self.basis,
+            source: self.source.clone(),
+        }
+    }
+}
+
+/// Every key with its place in the document: the one list that showing and changing share.
+macro_rules! keys {
+    ($($key:literal => $($field:ident).+,)*) => {
+        /// The keys of all parameters, in the order to show them.
+        pub fn parameter_keys() -> &'static [&'static str] {
+            &[$($key),*]
+        }
+
+        impl Profile {
+            /// All parameters, in the order to show them.
+            pub fn parameters(&self) -> Vec<Parameter> {
+                vec![$(self.document.$($field).+.parameter($key)),*]
+            }
+
+            fn change(&mut self, key: &str, text: &str) -> Option<Result<(), QuantityError>> {
+                match key {
+                    $($key => Some(self.document.$($field).+.change(text)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+keys! {
+    "capacity.logical" => capacity.logical,
+    "capacity.physical" => capacity.physical,
+    "flash.channels" => flash.channels,
+    "flash.dies" => flash.dies,
+    "flash.planes_per_die" => flash.planes_per_die,
+    "flash.page_size" => flash.page_size,
+    "flash.pages_per_block" => flash.pages_per_block,
+    "flash.pages_per_shot" => flash.pages_per_shot,
+    "flash.page_read" => flash.page_read,
+    "flash.program" => flash.program,
+    "flash.erase" => flash.erase,
+    "flash.channel_mb_per_second" => flash.channel_mb_per_second,
+    "controller.unit_size" => controller.unit_size,
+    "controller.command_latency" => controller.command_latency,
+    "controller.command_occupancy" => controller.command_occupancy,
+    "controller.write_buffer" => controller.write_buffer,
+    "controller.power_loss_protection" => controller.power_loss_protection,
+    "controller.idle_before_flush" => controller.idle_before_flush,
+    "controller.trim" => controller.trim,
+    "read_ahead.window" => read_ahead.window,
+    "read_ahead.segment" => read_ahead.segment,
+    "read_ahead.trigger" => read_ahead.trigger,
+    "collection.unit" => collection.unit,
+    "collection.low_water" => collection.low_water,
+    "collection.idle_high_water" => collection.idle_high_water,
+    "collection.debt_max" => collection.debt_max,
+    "collection.metadata_units" => collection.metadata_units,
+    "link.mb_per_second" => link.mb_per_second,
+    "link.full_duplex" => link.full_duplex,
+    "link.delivery" => link.delivery,
+}
+
+impl Profile {
+    /// Changes one parameter. Besides the keys of the file there are `trim=off`, `spare=7%` (of
+    /// the physical capacity) and `spare_of_logical=7%`: the flash stays as it is, and what the
+    /// host can address follows.
+    pub fn set(&mut self, key: &str, text: &str) -> Result<(), ProfileError> {
+        let value_error = |source| ProfileError::Value { key: key.to_owned(), source };
+        let physical = self.document.capacity.physical.value.get_ref().0.bytes() as f64;
+        match key {
+            "trim" => self.document.controller.trim.change(text).map_err(value_error),
+            "spare" => {
+                let share = self.spare_share(key, text, 0.9)?;
+                self.set_logical(physical * (1.0 - share), text);
+                Ok(())
+            }
+            "spare_of_logical" => {
+                let share = self.spare_share(key, text, 9.0)?;
+                self.set_logical(physical / (1.0 + share), text);
+                Ok(())
+            }
+            _ => match self.change(key, text) {
+                Some(outcome) => outcome.map_err(value_error),
+                None => Err(unknown_key(key)),
+            },
+        }
+    }
+
+    /// Checks what several [`Profile::set`] calls left behind.
+    pub fn check(&self) -> Result<(), ProfileError> {
+        self.check_ranges()?;
+        self.configuration().map(|_| ())
+    }
+
+    fn spare_share(&self, key: &str, text: &str, most: f64) -> Result<f64, ProfileError> {
+        let share = parse_percent(text)
+            .map_err(|source| ProfileError::Value { key: key.to_owned(), source })?;
+        if share > 0.0 && share <= most {
+            return Ok(share);
+        }
+        Err(ProfileError::Range {
+            origin: self.origin.clone(),
+            place: "given with the target".to_owned(),
+            key: key.to_owned(),
+            value: text.to_owned(),
+            least: "above 0%".to_owned(),
+            most: format!("{}%", most * 100.0),
+        })
+    }
+
+    fn set_logical(&mut self, bytes: f64, text: &str) {
+        let unit = self.document.controller.unit_size.value.get_ref().0;
+        let whole = ByteLength::new(bytes as u64).whole(unit);
+        let logical = &mut self.document.capacity.logical;
+        logical.value = Spanned::new(0..0, Length(unit * whole));
+        logical.basis = Basis::Given;
+        logical.source = format!("follows from the spare area of {text}");
+    }
+
+    /// Refuses values that no drive has.
+    pub(super) fn check_ranges(&self) -> Result<(), ProfileError> {
+        let d = &self.document;
+        let length = |bytes| Length(ByteLength::new(bytes));
+        let us = |us| Span(Nanoseconds::from_micros(us));
+        let tib = 1u64 << 40;
+        self.within("capacity.logical", &d.capacity.logical, length(1 << 20), length(64 * tib))?;
+        self.within("capacity.physical", &d.capacity.physical, length(1 << 20), length(64 * tib))?;
+        self.within("flash.channels", &d.flash.channels, 1, 64)?;
+        self.within("flash.dies", &d.flash.dies, 1, 4096)?;
+        self.within("flash.planes_per_die", &d.flash.planes_per_die, 1, 8)?;
+        self.within("flash.page_size", &d.flash.page_size, length(512), Length(MIB))?;
+        self.within("flash.pages_per_block", &d.flash.pages_per_block, 1, 1 << 16)?;
+        self.within("flash.pages_per_shot", &d.flash.pages_per_shot, 1, 4)?;
+        self.within("flash.page_read", &d.flash.page_read, us(1), us(10_000))?;
+        self.within("flash.program", &d.flash.program, us(1), us(100_000))?;
+        self.within("flash.erase", &d.flash.erase, us(1), us(1_000_000))?;
+        let channel = &d.flash.channel_mb_per_second;
+        self.within("flash.channel_mb_per_second", channel, 1.0, 100_000.0)?;
+        self.within("controller.unit_size", &d.controller.unit_size, length(512), Length(MIB))?;
+        let latency = &d.controller.command_latency;
+        self.within("controller.command_latency", latency, us(0), us(100_000))?;
+        let occupancy = &d.controller.command_occupancy;
+        self.within("controller.command_occupancy", occupancy, us(0), us(100_000))?;
+        let buffer = &d.controller.write_buffer;
+        self.within("controller.write_buffer", buffer, Length(KIB * 4), length(64 << 30))?;
+        let idle = &d.controller.idle_before_flush;
+        self.within("controller.idle_before_flush", idle, us(1), us(3_600_000_000))?;
+        self.within("read_ahead.window", &d.read_ahead.window, length(0), length(1 << 30))?;
+        self.within("read_ahead.segment", &d.read_ahead.segment, length(512), length(1 << 30))?;
+        self.within("read_ahead.trigger", &d.read_ahead.trigger, 1, 1024)?;
+        self.within("collection.low_water", &d.collection.low_water, 2, 1024)?;
+        self.within("collection.idle_high_water", &d.collection.idle_high_water, 2, 1 << 20)?;
+        self.within("collection.debt_max", &d.collection.debt_max, 0, 31)?;
+        self.within("collection.metadata_units", &d.collection.metadata_units, 0, 1 << 20)?;
+        self.within("link.mb_per_second", &d.link.mb_per_second, 1.0, 100_000.0)
+    }
+
+    fn within<T>(
+        &self,
+        key: &str,
+        sourced: &Sourced<T>,
+        least: T,
+        most: T,
+    ) -> Result<(), ProfileError>
+    where
+        T: Quantity + Bounded,
+    {
+        let value = sourced.value.get_ref();
+        if value.is_within(&least, &most) {
+            return Ok(());
+        }
+        Err(ProfileError::Range {
+            origin: self.origin.clone(),
+            place: self.place(sourced.value.span(), sourced.basis),
+            key: key.to_owned(),
+            value: value.show(),
+            least: least.show(),
+            most: most.show(),
+        })
+    }
+}
+
+trait Bounded {
+    fn is_within(&self, least: &Self, most: &Self) -> bool;
+}
+
+macro_rules! bounded {
+    ($($type:ty, $view:expr;)*) => {$(
+        impl Bounded for $type {
+            fn is_within(&self, least: &Self, most: &Self) -> bool {
+                let view = $view;
+                view(least) <= view(self) && view(self) <= view(most)
+            }
+        }
+    )*};
+}
+
+bounded! {
+    u32, |value: &u32| *value;
+    f64, |value: &f64| *value;
+    Length, |value: &Length| value.0;
+    Span, |value: &Span| value.0;
+}
+
+fn unknown_key(key: &str) -> ProfileError {
+    let wanted = key.rsplit('.').next().unwrap_or(key);
+    let likely: Vec<&str> = parameter_keys()
+        .iter()
+        .copied()
+        .filter(|known| {
+            let name = known.rsplit('.').next().unwrap_or(known);
+            name.contains(wanted) || wanted.contains(name)
+        })
+        .collect();
+    let hint = if likely.is_empty() {
+        "there are trim, spare, spare_of_logical and the keys that 'ssdlab list profiles --keys' \
+         shows"
+            .to_owned()
+    } else {
+        format!("perhaps {}", likely.join(" or "))
+    };
+    ProfileError::UnknownKey { key: key.to_owned(), hint }
+}

@@ -1,0 +1,412 @@
+//! Where data goes: a plain page map, two write streams, greedy collection.
+//!
+//! This part knows no time. It decides in the order in which the controller takes requests up,
+//! and hands out what the flash has to do; the rest of the reference finds out when that is done.
+
+use std::collections::VecDeque;
+
+use super::shape::{Place, Shape};
+
+/// Collection's work for the flash.
+#[derive(Clone, Debug)]
+pub enum Background {
+    /// Sense some pages of one multi-plane group and transfer `units` units of them.
+    Read { read: u64, die: usize, units: usize },
+    /// Program a full unit, once `reads` have delivered what goes into it.
+    Program { copy: u64, die: usize, reads: Vec<u64> },
+    /// Erase a block as soon as the copy program `after`, and all before it, are over.
+    Erase { block: usize, after: u64 },
+}
+
+/// A full program unit of the host's, and the collection it gave rise to.
+#[derive(Clone, Debug)]
+pub struct HostProgram {
+    pub block: usize,
+    pub die: usize,
+    /// Whether it is the first on its die in this block, so that the erase there comes before.
+    pub first_on_die: bool,
+    pub data_units: u32,
+    /// What had to be done so that there was a block to write to.
+    pub before: Vec<Background>,
+    /// What collection does to keep pace.
+    pub after: Vec<Background>,
+}
+
+/// Units of one request that go into one program unit.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    pub program: u64,
+    pub units: u32,
+    /// Set when the program unit is full with them.
+    pub fills: Option<HostProgram>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    Open,
+    Closed,
+    Victim,
+}
+
+#[derive(Clone, Debug)]
+struct Block {
+    state: State,
+    holds: Vec<Option<u32>>,
+    valid: usize,
+    /// When its valid count last changed. Among equals the model takes the latest; with the same
+    /// rule both make the same choices, and any difference left is one of time.
+    touched: u64,
+}
+
+/// A stream and the program unit that it is filling.
+#[derive(Clone, Debug)]
+struct Stream {
+    /// The open block of each group and how many of its units are written.
+    open: Vec<Option<Place>>,
+    group: usize,
+    /// Units in the program unit being filled; zero when none has been begun.
+    filled: usize,
+    /// Program units begun so far.
+    programs: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Victim {
+    block: usize,
+    copies_per_unit: f64,
+    next_offset: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct Placement {
+    shape: Shape,
+    map: Vec<Option<Place>>,
+    blocks: Vec<Block>,
+    free: Vec<VecDeque<usize>>,
+    host: Stream,
+    copies: Stream,
+    victim: Option<Victim>,
+    emptied: VecDeque<(usize, u64)>,
+    credit: f64,
+    changes: u64,
+    /// Reads that feed the copy program being filled.
+    feeding: Vec<u64>,
+    reads: u64,
+    /// The program unit of the host's that a physical place belongs to, while it may be buffered.
+    before: Vec<Background>,
+    pub host_units: u64,
+    pub flash_units: u64,
+}
+
+impl Stream {
+    fn new(groups: usize) -> Stream {
+        Stream { open: vec![None; groups], group: groups - 1, filled: 0, programs: 0 }
+    }
+
+    fn next_group(&self) -> usize {
+        (self.group + 1) % self.open.len()
+    }
+
+    /// Begins a program unit on the next group that has an open or a free block.
+    fn begin(&mut self, free: &mut [VecDeque<usize>], blocks: &mut [Block]) {
+        for _ in 0..self.open.len() {
+            self.group = self.next_group();
+            let slot = &mut self.open[self.group];
+            if slot.is_none()
+                && let Some(block) = free[self.group].pop_front()
+            {
+                blocks[block].state = State::Open;
+                *slot = Some(Place { block, offset: 0 });
+            }
+            if slot.is_some() {
+                self.programs += 1;
+                return;
+            }
+        }
+        panic!("no block is left to write to");
+    }
+
+    /// The next place, and whether the program unit is full with it.
+    fn append(&mut self, shape: &Shape) -> (Place, bool) {
+        let slot = self.open[self.group].as_mut().expect("a block was opened");
+        let place = *slot;
+        slot.offset += 1;
+        self.filled = (self.filled + 1) % shape.units_per_program;
+        (place, self.filled == 0)
+    }
+}
+
+impl Placement {
+    pub fn new(shape: &Shape) -> Placement {
+        let block = Block {
+            state: State::Free,
+            holds: vec![None; shape.units_per_block],
+            valid: 0,
+            touched: 0,
+        };
+        let per_group = shape.blocks / shape.groups;
+        Placement {
+            map: vec![None; shape.logical_units as usize],
+            blocks: vec![block; shape.blocks],
+            free: (0..shape.groups)
+                .map(|group| (group * per_group..(group + 1) * per_group).collect())
+                .collect(),
+            host: Stream::new(shape.groups),
+            copies: Stream::new(shape.groups),
+            victim: None,
+            emptied: VecDeque::new(),
+            credit: 0.0,
+            changes: 0,
+            feeding: Vec::new(),
+            reads: 0,
+            before: Vec::new(),
+            host_units: 0,
+            flash_units: 0,
+            shape: shape.clone(),
+        }
+    }
+
+    pub fn place_of(&self, unit: u32) -> Option<Place> {
+        self.map[unit as usize]
+    }
+
+    /// Places `units` units from `first`.
+    pub fn write(&mut self, first: u32, units: u32) -> Vec<Chunk> {
+        let mut chunks: Vec<Chunk> = Vec::new();
+        for unit in first..first + units {
+            self.host_units += 1;
+            if self.host.filled == 0 {
+                self.begin_host_program();
+            }
+            let (place, full) = self.host.append(&self.shape);
+            self.set(unit, place);
+            let program = self.host.programs;
+            match chunks.last_mut() {
+                Some(chunk) if chunk.program == program => chunk.units += 1,
+                _ => chunks.push(Chunk { program, units: 1, fills: None }),
+            }
+            if full {
+                let filled = self.host_program_filled(place, 0);
+                chunks.last_mut().expect("a unit was placed").fills = Some(filled);
+            }
+        }
+        chunks
+    }
+
+    /// Completes the host's program unit with padding, if it holds anything.
+    pub fn pad(&mut self) -> Option<Chunk> {
+        if self.host.filled == 0 {
+            return None;
+        }
+        let padding = self.shape.units_per_program - self.host.filled;
+        let mut last = None;
+        for _ in 0..padding {
+            last = Some(self.host.append(&self.shape).0);
+        }
+        let fills = Some(self.host_program_filled(last.expect("some padding"), padding));
+        Some(Chunk { program: self.host.programs, units: 0, fills })
+    }
+
+    fn begin_host_program(&mut self) {
+        if self.host.open[self.host.next_group()].is_none() {
+            self.before = self.ensure_free_block();
+        }
+        self.host.begin(&mut self.free, &mut self.blocks);
+    }
+
+    fn host_program_filled(&mut self, last: Place, padding: usize) -> HostProgram {
+        let units = self.shape.units_per_program;
+        self.flash_units += units as u64;
+        self.close_if_full(last, true);
+        HostProgram {
+            block: last.block,
+            die: self.shape.die_of(last),
+            first_on_die: last.offset / units < self.shape.stripe,
+            data_units: (units - padding) as u32,
+            before: std::mem::take(&mut self.before),
+            after: self.keep_pace(),
+        }
+    }
+
+    fn close_if_full(&mut self, last: Place, host: bool) {
+        if last.offset + 1 == self.shape.units_per_block {
+            let stream = if host { &mut self.host } else { &mut self.copies };
+            stream.open[stream.group] = None;
+            self.blocks[last.block].state = State::Closed;
+            self.touch(last.block);
+        }
+    }
+
+    fn touch(&mut self, block: usize) {
+        self.changes += 1;
+        self.blocks[block].touched = self.changes;
+    }
+
+    fn set(&mut self, unit: u32, place: Place) {
+        if let Some(old) = self.map[unit as usize].replace(place) {
+            self.blocks[old.block].valid -= 1;
+            self.blocks[old.block].holds[old.offset] = None;
+            self.touch(old.block);
+        }
+        self.blocks[place.block].holds[place.offset] = Some(unit);
+        self.blocks[place.block].valid += 1;
+    }
+
+    fn free_blocks(&self) -> usize {
+        self.free.iter().map(VecDeque::len).sum()
+    }
+
+    /// Blocks that are free or will be once their copies are durable.
+    fn blocks_coming(&self) -> usize {
+        self.free_blocks() + self.emptied.len()
+    }
+
+    /// Collection's share for a program unit of the host's: in proportion to what the victim
+    /// yields, and up to four times faster the further behind it is.
+    fn keep_pace(&mut self) -> Vec<Background> {
+        let mut work = Vec::new();
+        if self.victim.is_none() && self.blocks_coming() >= self.shape.low_water {
+            return work;
+        }
+        let mut units = self.shape.units_per_program as f64;
+        while let Some(victim) = self.choose_victim() {
+            let behind = self.shape.low_water.saturating_sub(1 + self.blocks_coming());
+            self.credit += units * victim.copies_per_unit * (4 + behind.min(12)) as f64 / 4.0;
+            units = 0.0;
+            while self.blocks[victim.block].valid > 0 {
+                if self.credit <= 0.0 {
+                    return work;
+                }
+                self.credit -= self.collect_program_unit(&mut work) as f64;
+            }
+            self.finish_victim(&mut work);
+            if self.blocks_coming() >= self.shape.low_water {
+                self.credit = self.credit.min(0.0);
+                return work;
+            }
+        }
+        work
+    }
+
+    /// The victim in progress, or the closed block with the fewest valid units.
+    fn choose_victim(&mut self) -> Option<Victim> {
+        if self.victim.is_none() {
+            let closed = (0..self.blocks.len()).filter(|&at| self.blocks[at].state == State::Closed);
+            let block = closed
+                .min_by_key(|&at| (self.blocks[at].valid, u64::MAX - self.blocks[at].touched))?;
+            self.blocks[block].state = State::Victim;
+            let valid = self.blocks[block].valid;
+            let copies_per_unit = valid as f64 / (self.shape.units_per_block - valid) as f64;
+            self.victim = Some(Victim { block, copies_per_unit, next_offset: 0 });
+        }
+        self.victim
+    }
+
+    /// Moves what is valid in the victim's next program unit; returns how many units that was.
+    fn collect_program_unit(&mut self, work: &mut Vec<Background>) -> usize {
+        let victim = self.victim.as_mut().expect("there is a victim");
+        let first = victim.next_offset;
+        let block = victim.block;
+        victim.next_offset += self.shape.units_per_program;
+        let mut programs = Vec::new();
+        let mut moved = 0;
+        for sense in (first..first + self.shape.units_per_program)
+            .step_by(self.shape.units_per_sense)
+        {
+            let die = self.shape.die_of(Place { block, offset: sense });
+            let units: Vec<u32> = self.blocks[block].holds
+                [sense..sense + self.shape.units_per_sense]
+                .iter()
+                .flatten()
+                .copied()
+                .collect();
+            if units.is_empty() {
+                continue;
+            }
+            moved += units.len();
+            self.reads += 1;
+            work.push(Background::Read { read: self.reads, die, units: units.len() });
+            for unit in units {
+                self.copy(unit, &mut programs);
+            }
+        }
+        work.extend(programs);
+        moved
+    }
+
+    fn copy(&mut self, unit: u32, programs: &mut Vec<Background>) {
+        if self.copies.filled == 0 {
+            self.copies.begin(&mut self.free, &mut self.blocks);
+        }
+        if self.feeding.last() != Some(&self.reads) {
+            self.feeding.push(self.reads);
+        }
+        let (place, full) = self.copies.append(&self.shape);
+        self.set(unit, place);
+        if full {
+            self.copy_program_filled(place, programs);
+        }
+    }
+
+    fn copy_program_filled(&mut self, last: Place, work: &mut Vec<Background>) {
+        self.flash_units += self.shape.units_per_program as u64;
+        self.close_if_full(last, false);
+        work.push(Background::Program {
+            copy: self.copies.programs,
+            die: self.shape.die_of(last),
+            reads: std::mem::take(&mut self.feeding),
+        });
+        self.release_emptied(work);
+    }
+
+    fn finish_victim(&mut self, work: &mut Vec<Background>) {
+        let victim = self.victim.take().expect("there is a victim");
+        self.emptied.push_back((victim.block, self.copies.programs));
+        self.release_emptied(work);
+    }
+
+    /// Blocks whose last copy is in a full program unit can be erased when that is programmed.
+    fn release_emptied(&mut self, work: &mut Vec<Background>) {
+        let full = self.copies.programs - u64::from(self.copies.filled > 0);
+        while let Some(&(block, after)) = self.emptied.front() {
+            if after > full {
+                return;
+            }
+            self.emptied.pop_front();
+            work.push(Background::Erase { block, after });
+            self.blocks[block].state = State::Free;
+            self.blocks[block].holds.fill(None);
+            self.free[self.shape.group_of(block)].push_back(block);
+        }
+    }
+
+    /// Collects at once where pacing was not enough to keep a block for collection itself.
+    fn ensure_free_block(&mut self) -> Vec<Background> {
+        let mut work = Vec::new();
+        while self.free_blocks() <= self.shape.groups {
+            if self.emptied.is_empty() {
+                let Some(victim) = self.choose_victim() else {
+                    return work;
+                };
+                while self.blocks[victim.block].valid > 0 {
+                    self.collect_program_unit(&mut work);
+                }
+                self.finish_victim(&mut work);
+            }
+            if !self.emptied.is_empty() {
+                self.pad_copies(&mut work);
+            }
+        }
+        work
+    }
+
+    fn pad_copies(&mut self, work: &mut Vec<Background>) {
+        loop {
+            let (place, full) = self.copies.append(&self.shape);
+            if full {
+                return self.copy_program_filled(place, work);
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Where things lie, worked out with plain divisions from the same parameters that the model has.
+
+use ssdlab_model::Configuration;
+use ssdlab_model::timing::Delivery;
+
+/// A physical unit: its collection unit, and its place in that one's write order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    pub block: usize,
+    pub offset: usize,
+}
+
+/// All the numbers a simulated drive is made of. Times are nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    pub channels: usize,
+    pub dies: usize,
+    pub blocks: usize,
+    pub logical_units: u32,
+    /// Dies that a collection unit is striped over, and how many such sets of dies there are.
+    pub stripe: usize,
+    pub groups: usize,
+    pub units_per_page: usize,
+    pub units_per_sense: usize,
+    pub units_per_program: usize,
+    pub units_per_block: usize,
+    pub sense: u64,
+    pub program: u64,
+    pub erase: u64,
+    pub unit_over_channel: u64,
+    pub unit_over_link: u64,
+    pub full_duplex: bool,
+    pub in_order: bool,
+    pub command_occupancy: u64,
+    pub command_latency: u64,
+    pub buffer_units: u32,
+    pub buffer_protected: bool,
+    pub read_ahead_window: u32,
+    pub read_ahead_segment: u32,
+    pub read_ahead_trigger: u32,
+    pub low_water: usize,
+    pub debt_max: usize,
+}
+
+impl Shape {
+    pub fn of(configuration: &Configuration) -> Shape {
+        let geometry = configuration.geometry.parameters();
+        let timing = &configuration.timing;
+        let stripe = geometry.dies_per_collection_unit as usize;
+        let groups = geometry.dies as usize / stripe;
+        let units_per_page = (geometry.page_size.bytes() / geometry.unit_size.bytes()) as usize;
+        let units_per_sense = units_per_page * geometry.planes_per_die as usize;
+        Shape {
+            channels: geometry.channels as usize,
+            dies: geometry.dies as usize,
+            blocks: geometry.collection_units as usize,
+            logical_units: geometry.logical_units,
+            stripe,
+            groups,
+            units_per_page,
+            units_per_sense,
+            units_per_program: units_per_sense * geometry.pages_per_shot as usize,
+            units_per_block: units_per_sense * geometry.pages_per_block as usize * stripe,
+            sense: timing.page_read.nanos(),
+            program: timing.program.nanos(),
+            erase: timing.erase.nanos(),
+            unit_over_channel: timing.channel.duration(geometry.unit_size).nanos(),
+            unit_over_link: timing.link.duration(geometry.unit_size).nanos(),
+            full_duplex: timing.link_full_duplex,
+            in_order: timing.delivery == Delivery::InOrder,
+            command_occupancy: timing.command_occupancy.nanos(),
+            command_latency: timing.command_latency.nanos(),
+            buffer_units: configuration.buffer.units,
+            buffer_protected: configuration.buffer.protected,
+            read_ahead_window: configuration.read_ahead.window,
+            read_ahead_segment: configuration.read_ahead.segment,
+            read_ahead_trigger: configuration.read_ahead.trigger,
+            low_water: configuration.collection.low_water as usize * groups,
+            debt_max: configuration.collection.debt_max as usize,
+        }
+    }
+
+    pub fn group_of(&self, block: usize) -> usize {
+        block / (self.blocks / self.groups)
+    }
+
+    /// Consecutive program units of a block go to its dies in turn.
+    pub fn die_of(&self, place: Place) -> usize {
+        let program = place.offset / self.units_per_program;
+        self.group_of(place.block) * self.stripe + program % self.stripe
+    }
+
+    /// The flash page of a unit, as a number within its block.
+    pub fn page_of(&self, place: Place) -> (usize, usize) {
+        (place.block, place.offset / self.units_per_page)
+    }
+
+    /// The pages that are sensed together with a unit's.
+    pub fn sense_of(&self, place: Place) -> (usize, usize) {
+        (place.block, place.offset / self.units_per_sense)
+    }
+}
