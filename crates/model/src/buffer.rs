@@ -21,11 +21,22 @@ pub(crate) struct WriteBuffer {
     occupied: u32,
     /// By the end of their program.
     in_flight: VecDeque<InFlight>,
+    /// Until when data had to wait for slots. What comes later is not let in before: the slots
+    /// that a program leaves beyond those it was waited for are not free any earlier.
+    waited_until: Instant,
+    /// When the latest data is there that was let in.
+    received_until: Instant,
 }
 
 impl WriteBuffer {
     pub(crate) fn new(capacity: u32) -> Self {
-        WriteBuffer { capacity, occupied: 0, in_flight: VecDeque::new() }
+        WriteBuffer {
+            capacity,
+            occupied: 0,
+            in_flight: VecDeque::new(),
+            waited_until: Instant::START,
+            received_until: Instant::START,
+        }
     }
 
     /// Takes `units` slots as soon as they are free, not before `at`, and says when that is.
@@ -41,7 +52,7 @@ impl WriteBuffer {
         units: u32,
         mut closed: impl FnMut(BlockIndex),
     ) -> Instant {
-        let mut admitted = at;
+        let mut admitted = at.max(self.waited_until);
         while let Some(front) = self.in_flight.front() {
             let full = self.occupied + units > self.capacity;
             if !full && front.end > at {
@@ -58,7 +69,21 @@ impl WriteBuffer {
         }
         assert!(self.occupied + units <= self.capacity, "the write buffer holds what it admits");
         self.occupied += units;
+        if admitted > at {
+            self.waited_until = admitted;
+        }
         admitted
+    }
+
+    /// Notes that data that was let in will be there at `at`.
+    #[inline(always)]
+    pub(crate) fn note_received(&mut self, at: Instant) {
+        self.received_until = self.received_until.max(at);
+    }
+
+    /// When all data that was let in is there.
+    pub(crate) fn received_until(&self) -> Instant {
+        self.received_until
     }
 
     /// Notes that a program unit is on its way.
@@ -85,8 +110,8 @@ impl WriteBuffer {
     }
 
     /// When everything sent off so far is programmed.
-    pub(crate) fn drained_at(&self) -> Option<Instant> {
-        self.in_flight.back().map(|program| program.end)
+    pub(crate) fn drained_at(&self) -> Instant {
+        self.in_flight.back().map_or(self.waited_until, |last| last.end.max(self.waited_until))
     }
 }
 
@@ -111,6 +136,7 @@ mod tests {
         let admitted = buffer.admit(at, 1, |block| closed.push(block));
         assert_eq!(admitted, Instant::from_nanos(600));
         assert_eq!(closed, [BlockIndex(4)]);
+        assert_eq!(buffer.admit(at, 3, |_| ()), admitted, "no slot was free any earlier");
         assert!(buffer.is_in_flight(PhysicalUnit(3), at));
         assert!(!buffer.is_in_flight(PhysicalUnit(4), at));
     }

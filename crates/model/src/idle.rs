@@ -18,7 +18,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             return start;
         }
         self.pad_host_program(start);
-        self.buffer.drained_at().map_or(start, |drained| drained.max(start))
+        self.buffer.drained_at().max(start)
     }
 
     /// Forgets what `units` units from `first` hold; returns when the host is told so. They read

@@ -90,6 +90,7 @@ pub(crate) enum CollectionUnit {
 pub(crate) enum DeliveryOrder {
     InOrder,
     AnyOrder,
+    WhenComplete,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -205,13 +205,19 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Sends the gathered pieces to the host; returns when the last has arrived.
     fn deliver(&mut self, start: Instant) -> Instant {
         let mut pieces = std::mem::take(&mut self.scratch.pieces);
-        let in_order = self.timing.delivery == Delivery::InOrder;
-        if !in_order {
-            pieces.sort_by_key(|piece| piece.ready);
+        let delivery = self.timing.delivery;
+        let mut not_before = start;
+        match delivery {
+            Delivery::InOrder => {}
+            Delivery::AnyOrder => pieces.sort_by_key(|piece| piece.ready),
+            Delivery::WhenComplete => {
+                not_before = pieces.iter().map(|piece| piece.ready).fold(start, Instant::max);
+            }
         }
         let mut end = start;
         for piece in &pieces {
-            let ready = if in_order { piece.ready.max(end) } else { piece.ready };
+            let after = if delivery == Delivery::AnyOrder { start } else { end };
+            let ready = piece.ready.max(after).max(not_before);
             let transfer = self.unit_to_host * u64::from(piece.units);
             let span = self.resources.reserve(Resource::LinkToHost, Class::Read, ready, transfer);
             end = end.max(span.end);

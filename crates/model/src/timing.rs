@@ -39,6 +39,9 @@ pub enum Delivery {
     InOrder,
     /// Whatever is there first (NVMe writes host memory by address).
     AnyOrder,
+    /// All at once, when the last of it is in RAM: the controller gathers a command's data before
+    /// it starts the transfer.
+    WhenComplete,
 }
 
 /// The durations of a drive.

@@ -49,7 +49,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
         });
         let duration = self.unit_to_host * u64::from(units);
-        self.resources.reserve(Resource::LinkToDrive, Class::Write, admitted, duration).end
+        let span = self.resources.reserve(Resource::LinkToDrive, Class::Write, admitted, duration);
+        self.buffer.note_received(span.end);
+        span.end
     }
 
     /// Puts one unit at the host stream's next place.
@@ -117,11 +119,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.media.program(first, spare, self.sequence, span);
     }
 
-    /// Fills what is left of the host's program unit with nothing and sends it off.
-    pub(crate) fn pad_host_program(&mut self, ready: Instant) {
+    /// Fills what is left of the host's program unit with nothing and sends it off, once the data
+    /// in it has arrived.
+    pub(crate) fn pad_host_program(&mut self, at: Instant) {
         if !self.host.is_partial() {
             return;
         }
+        let ready = at.max(self.buffer.received_until());
         let padding = self.host.room();
         for _ in 0..padding {
             let physical = self.host.append();

@@ -105,6 +105,7 @@ impl Profile {
             delivery: match d.link.delivery.value.get_ref() {
                 DeliveryOrder::InOrder => Delivery::InOrder,
                 DeliveryOrder::AnyOrder => Delivery::AnyOrder,
+                DeliveryOrder::WhenComplete => Delivery::WhenComplete,
             },
             command_latency: d.controller.command_latency.value.get_ref().0,
             command_occupancy: d.controller.command_occupancy.value.get_ref().0,

@@ -96,13 +96,18 @@ impl Quantity for DeliveryOrder {
         match text.trim() {
             "in-order" => Ok(DeliveryOrder::InOrder),
             "any-order" => Ok(DeliveryOrder::AnyOrder),
-            _ => Err(QuantityError { text: text.to_owned(), expected: "in-order or any-order" }),
+            "when-complete" => Ok(DeliveryOrder::WhenComplete),
+            _ => Err(QuantityError {
+                text: text.to_owned(),
+                expected: "in-order, any-order or when-complete",
+            }),
         }
     }
     fn show(&self) -> String {
         match self {
             DeliveryOrder::InOrder => "in-order",
             DeliveryOrder::AnyOrder => "any-order",
+            DeliveryOrder::WhenComplete => "when-complete",
         }
         .to_owned()
     }

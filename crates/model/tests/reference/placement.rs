@@ -7,13 +7,16 @@ use std::collections::VecDeque;
 
 use super::shape::{Place, Shape};
 
+/// A program unit by its place: its block, and its number in there.
+pub type Row = (usize, usize);
+
 /// Collection's work for the flash.
 #[derive(Clone, Debug)]
 pub enum Background {
     /// Sense some pages of one multi-plane group and transfer `units` units of them.
     Read { read: u64, die: usize, units: usize },
     /// Program a full unit, once `reads` have delivered what goes into it.
-    Program { copy: u64, die: usize, reads: Vec<u64> },
+    Program { copy: u64, die: usize, block: usize, reads: Vec<u64> },
     /// Erase a block as soon as the copy program `after`, and all before it, are over.
     Erase { block: usize, after: u64 },
 }
@@ -21,7 +24,7 @@ pub enum Background {
 /// A full program unit of the host's, and the collection it gave rise to.
 #[derive(Clone, Debug)]
 pub struct HostProgram {
-    pub block: usize,
+    pub row: Row,
     pub die: usize,
     /// Whether it is the first on its die in this block, so that the erase there comes before.
     pub first_on_die: bool,
@@ -36,6 +39,7 @@ pub struct HostProgram {
 #[derive(Clone, Debug)]
 pub struct Chunk {
     pub program: u64,
+    pub row: Row,
     pub units: u32,
     /// Set when the program unit is full with them.
     pub fills: Option<HostProgram>,
@@ -93,7 +97,6 @@ pub struct Placement {
     /// Reads that feed the copy program being filled.
     feeding: Vec<u64>,
     reads: u64,
-    /// The program unit of the host's that a physical place belongs to, while it may be buffered.
     before: Vec<Background>,
     pub host_units: u64,
     pub flash_units: u64,
@@ -184,7 +187,7 @@ impl Placement {
             let program = self.host.programs;
             match chunks.last_mut() {
                 Some(chunk) if chunk.program == program => chunk.units += 1,
-                _ => chunks.push(Chunk { program, units: 1, fills: None }),
+                _ => chunks.push(Chunk { program, row: self.row(place), units: 1, fills: None }),
             }
             if full {
                 let filled = self.host_program_filled(place, 0);
@@ -204,8 +207,13 @@ impl Placement {
         for _ in 0..padding {
             last = Some(self.host.append(&self.shape).0);
         }
-        let fills = Some(self.host_program_filled(last.expect("some padding"), padding));
-        Some(Chunk { program: self.host.programs, units: 0, fills })
+        let last = last.expect("some padding");
+        let fills = Some(self.host_program_filled(last, padding));
+        Some(Chunk { program: self.host.programs, row: self.row(last), units: 0, fills })
+    }
+
+    fn row(&self, place: Place) -> Row {
+        (place.block, place.offset / self.shape.units_per_program)
     }
 
     fn begin_host_program(&mut self) {
@@ -220,7 +228,7 @@ impl Placement {
         self.flash_units += units as u64;
         self.close_if_full(last, true);
         HostProgram {
-            block: last.block,
+            row: self.row(last),
             die: self.shape.die_of(last),
             first_on_die: last.offset / units < self.shape.stripe,
             data_units: (units - padding) as u32,
@@ -355,6 +363,7 @@ impl Placement {
         work.push(Background::Program {
             copy: self.copies.programs,
             die: self.shape.die_of(last),
+            block: last.block,
             reads: std::mem::take(&mut self.feeding),
         });
         self.release_emptied(work);

@@ -1,0 +1,355 @@
+//! The model against the reference: the same drive, the same requests, how far apart the
+//! latencies are.
+//!
+//! `cargo test --release -p ssdlab-model --test against_reference -- --nocapture` prints the table.
+
+mod reference;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use reference::{Measured, Operation, Reference};
+use ssdlab_model::collection::CollectionParameters;
+use ssdlab_model::geometry::{Geometry, GeometryParameters};
+use ssdlab_model::read_ahead::ReadAheadParameters;
+use ssdlab_model::ssd::BufferParameters;
+use ssdlab_model::timing::{Delivery, Timing, TransferRate};
+use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds};
+use ssdlab_model::{Configuration, Ssd};
+
+/// Requests that are measured per case: enough for a p99 that does not depend on single ones.
+const REQUESTS: usize = 20_000;
+
+/// Quiet time between preparing a drive and measuring: all that preparing left is done by then.
+const PAUSE: u64 = 10_000_000_000;
+
+#[derive(Clone, Copy)]
+enum Host {
+    /// Half duplex, in order, 550 MB/s, 10 us a command.
+    Sata,
+    /// Full duplex, any order, 3300 MB/s, 1 us a command.
+    Nvme,
+}
+
+#[derive(Clone, Copy)]
+struct Drive {
+    name: &'static str,
+    host: Host,
+    channels: u32,
+    dies: u32,
+    planes: u32,
+    pages_per_shot: u32,
+    /// Dies a collection unit is striped over.
+    stripe: u32,
+}
+
+const DRIVES: [Drive; 5] = [
+    Drive { name: "sata 4x1 block", host: Host::Sata, channels: 2, dies: 4, planes: 1, pages_per_shot: 1, stripe: 1 },
+    Drive { name: "sata 8x2 super", host: Host::Sata, channels: 4, dies: 8, planes: 2, pages_per_shot: 1, stripe: 8 },
+    Drive { name: "nvme 16x2 super", host: Host::Nvme, channels: 8, dies: 16, planes: 2, pages_per_shot: 1, stripe: 16 },
+    Drive { name: "nvme 8x1 block", host: Host::Nvme, channels: 4, dies: 8, planes: 1, pages_per_shot: 1, stripe: 1 },
+    Drive { name: "nvme 4x2 tlc", host: Host::Nvme, channels: 4, dies: 4, planes: 2, pages_per_shot: 3, stripe: 4 },
+];
+
+const FLASH_PAGES_PER_BLOCK: u32 = 48;
+
+impl Drive {
+    fn configuration(&self, collection_units_per_group: u32, logical_share: f64) -> Configuration {
+        let units_per_block = 4 * self.planes * FLASH_PAGES_PER_BLOCK * self.stripe;
+        let groups = self.dies / self.stripe;
+        let collection = CollectionParameters { low_water: 4, idle_high_water: 4, debt_max: 16 };
+        let kept = collection.low_water + 2;
+        let usable = units_per_block * groups * (collection_units_per_group - kept);
+        let geometry = Geometry::new(GeometryParameters {
+            channels: self.channels,
+            dies: self.dies,
+            planes_per_die: self.planes,
+            pages_per_shot: self.pages_per_shot,
+            pages_per_block: FLASH_PAGES_PER_BLOCK,
+            page_size: KIB * 16,
+            unit_size: KIB * 4,
+            dies_per_collection_unit: self.stripe,
+            collection_units: collection_units_per_group * groups,
+            metadata_collection_units: 0,
+            logical_units: (f64::from(usable) * logical_share) as u32 / 64 * 64,
+        })
+        .expect("a sound geometry");
+        Configuration {
+            geometry,
+            timing: self.timing(),
+            buffer: BufferParameters {
+                units: 32 * self.dies * self.planes * self.pages_per_shot / 4,
+                protected: false,
+                idle_before_flush: Nanoseconds::from_millis(100),
+            },
+            read_ahead: ReadAheadParameters { window: 128, segment: 32, trigger: 2 },
+            collection,
+            trim: true,
+        }
+    }
+
+    fn timing(&self) -> Timing {
+        let sata = matches!(self.host, Host::Sata);
+        Timing {
+            page_read: Nanoseconds::from_micros(60),
+            program: Nanoseconds::from_micros(600),
+            erase: Nanoseconds::from_millis(3),
+            channel: TransferRate::from_mb_per_second(400.0),
+            link: TransferRate::from_mb_per_second(if sata { 550.0 } else { 3300.0 }),
+            link_full_duplex: !sata,
+            delivery: if sata { Delivery::InOrder } else { Delivery::AnyOrder },
+            command_latency: Nanoseconds::from_micros(if sata { 40 } else { 10 }),
+            command_occupancy: Nanoseconds::from_micros(if sata { 10 } else { 1 }),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Workload {
+    RandomRead,
+    RandomWrite,
+    Mixed,
+    SequentialRead,
+    LargeRead,
+    SequentialWrite,
+    FlushedWrite,
+}
+
+use Workload::*;
+
+impl Workload {
+    /// `REQUESTS` operations on the first `units` units.
+    fn operations(self, units: u32, seed: u64) -> Vec<Operation> {
+        let mut generator = Pcg64Mcg::seed_from_u64(seed);
+        let mut next = 0;
+        (0..REQUESTS)
+            .map(|index| {
+                let random = generator.random_range(0..units);
+                let large = generator.random_range(0..units - 16);
+                let reads = generator.random_range(0..10) < 7;
+                if matches!(self, SequentialRead | SequentialWrite) {
+                    next = (next + 16) % units;
+                }
+                match self {
+                    RandomRead => Operation::Read { first: random, units: 1 },
+                    FlushedWrite if index % 16 == 15 => Operation::Flush,
+                    RandomWrite | FlushedWrite => Operation::Write { first: random, units: 1 },
+                    Mixed if reads => Operation::Read { first: random, units: 1 },
+                    Mixed => Operation::Write { first: random, units: 1 },
+                    SequentialRead => Operation::Read { first: next, units: 16 },
+                    LargeRead => Operation::Read { first: large, units: 16 },
+                    SequentialWrite => Operation::Write { first: next, units: 16 },
+                }
+            })
+            .collect()
+    }
+}
+
+/// The model with a host that keeps some operations in flight.
+#[derive(Clone)]
+struct Model {
+    ssd: Ssd,
+    now: u64,
+}
+
+impl Model {
+    fn run(&mut self, depth: usize, operations: &[Operation]) -> Measured {
+        let mut measured = Measured::default();
+        let mut free: BinaryHeap<Reverse<u64>> = (0..depth).map(|_| Reverse(self.now)).collect();
+        let mut last = self.now;
+        for operation in operations {
+            let Reverse(sent) = free.pop().expect("some place is free");
+            let at = Instant::from_nanos(sent);
+            let end = match *operation {
+                Operation::Read { first, units } => self.ssd.read(at, LogicalUnit(first), units),
+                Operation::Write { first, units } => self.ssd.write(at, LogicalUnit(first), units),
+                Operation::Flush => self.ssd.flush(at),
+            };
+            match operation {
+                Operation::Read { .. } => measured.reads.push(end.since(at).nanos()),
+                Operation::Write { .. } => measured.writes.push(end.since(at).nanos()),
+                Operation::Flush => {}
+            }
+            free.push(Reverse(end.nanos()));
+            last = last.max(end.nanos());
+        }
+        measured.elapsed = last - self.now;
+        self.now = last;
+        measured
+    }
+
+    fn written(&self) -> (u64, u64) {
+        let counters = self.ssd.counters();
+        (counters.host_write_units, counters.flash_write_units())
+    }
+}
+
+/// Both simulators of one drive in the same state.
+#[derive(Clone)]
+struct Pair {
+    model: Model,
+    reference: Reference,
+    logical_units: u32,
+}
+
+impl Pair {
+    fn new(configuration: &Configuration) -> Pair {
+        Pair {
+            model: Model { ssd: Ssd::new(configuration).expect("a sound drive"), now: 0 },
+            reference: Reference::new(configuration),
+            logical_units: configuration.geometry.logical_units(),
+        }
+    }
+
+    fn run(&mut self, depth: usize, operations: &[Operation]) -> (Measured, Measured) {
+        let results = (self.model.run(depth, operations), self.reference.run(depth, operations));
+        let quiet = self.model.now.max(self.reference.now()) + PAUSE;
+        self.model.now = quiet;
+        self.reference.wait_until(quiet);
+        results
+    }
+
+    /// Writes `units` units in order.
+    fn fill(&mut self, units: u32) {
+        let fill: Vec<Operation> =
+            (0..units / 16).map(|at| Operation::Write { first: at * 16, units: 16 }).collect();
+        self.run(8, &fill);
+    }
+
+    /// Writes single units at random, `times` as many as the drive has.
+    fn scatter(&mut self, times: u32) {
+        let mut generator = Pcg64Mcg::seed_from_u64(99);
+        let units = self.logical_units;
+        let scatter: Vec<Operation> = (0..units * times)
+            .map(|_| Operation::Write { first: generator.random_range(0..units), units: 1 })
+            .collect();
+        self.run(32, &scatter);
+    }
+}
+
+fn mean(values: &[u64]) -> f64 {
+    values.iter().sum::<u64>() as f64 / values.len() as f64
+}
+
+fn p99(values: &[u64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted[(sorted.len() - 1) * 99 / 100] as f64
+}
+
+/// A figure of one case, and how far the model may be off.
+struct Row {
+    case: String,
+    figure: &'static str,
+    model: f64,
+    reference: f64,
+    limit: f64,
+}
+
+impl Row {
+    fn deviation(&self) -> f64 {
+        self.model / self.reference - 1.0
+    }
+
+    fn print(&self) {
+        let verdict = if self.deviation().abs() > self.limit { "  BEYOND THE LIMIT" } else { "" };
+        println!(
+            "{:44} {:12} {:12.1} {:12.1} {:+7.2} %{verdict}",
+            self.case,
+            self.figure,
+            self.model / 1000.0,
+            self.reference / 1000.0,
+            self.deviation() * 100.0,
+        );
+    }
+}
+
+fn compare(case: String, results: &(Measured, Measured), limits: (f64, f64)) -> Vec<Row> {
+    let (model, reference) = results;
+    let mut rows = Vec::new();
+    for (values, other, mean_name, p99_name) in [
+        (&model.reads, &reference.reads, "read mean", "read p99"),
+        (&model.writes, &reference.writes, "write mean", "write p99"),
+    ] {
+        assert_eq!(values.len(), other.len());
+        if values.is_empty() {
+            continue;
+        }
+        for (figure, statistic, limit) in [
+            (mean_name, mean as fn(&[u64]) -> f64, limits.0),
+            (p99_name, p99 as fn(&[u64]) -> f64, limits.1),
+        ] {
+            let (model, reference) = (statistic(values), statistic(other));
+            rows.push(Row { case: case.clone(), figure, model, reference, limit });
+        }
+    }
+    rows
+}
+
+fn check(rows: &[Row]) {
+    println!("{:44} {:12} {:>12} {:>12}", "case", "figure", "model us", "reference us");
+    rows.iter().for_each(Row::print);
+    let beyond = rows.iter().filter(|row| row.deviation().abs() > row.limit).count();
+    assert_eq!(beyond, 0, "of {} figures, so many are beyond their limit", rows.len());
+}
+
+#[test]
+fn without_collection_latencies_agree() {
+    let mut rows = Vec::new();
+    for drive in DRIVES {
+        // Half of the drive is filled, so that 20,000 large writes fit without collection.
+        let units_per_row = 4 * drive.planes * FLASH_PAGES_PER_BLOCK * drive.dies;
+        let blocks = (REQUESTS as u32 * 16 / units_per_row + 8) * 2;
+        let configuration = drive.configuration(blocks, 0.6);
+        let mut filled = Pair::new(&configuration);
+        let units = filled.logical_units / 2 / 64 * 64;
+        filled.fill(units);
+        for workload in
+            [RandomRead, RandomWrite, Mixed, SequentialRead, LargeRead, SequentialWrite, FlushedWrite]
+        {
+            for depth in [1, 2, 8, 32] {
+                let mut pair = filled.clone();
+                let results = pair.run(depth, &workload.operations(units, depth as u64));
+                let case = format!("{} {workload:?} depth {depth}", drive.name);
+                rows.extend(compare(case, &results, (0.02, 0.05)));
+            }
+        }
+    }
+    check(&rows);
+}
+
+#[test]
+fn with_collection_latencies_agree() {
+    let mut rows = Vec::new();
+    for drive in DRIVES {
+        let configuration = drive.configuration(60, 0.8);
+        let mut steady = Pair::new(&configuration);
+        steady.fill(steady.logical_units);
+        steady.scatter(1);
+        for workload in [RandomRead, RandomWrite, Mixed] {
+            for depth in [1, 2, 8, 32] {
+                let mut pair = steady.clone();
+                let before = (pair.model.written(), pair.reference.written());
+                let operations = workload.operations(pair.logical_units, depth as u64);
+                let results = pair.run(depth, &operations);
+                let case = format!("{} steady {workload:?} depth {depth}", drive.name);
+                if workload != RandomRead {
+                    let of = |(host, flash): (u64, u64), (host_before, flash_before)| {
+                        (flash - flash_before) as f64 / (host - host_before) as f64
+                    };
+                    rows.push(Row {
+                        case: case.clone(),
+                        figure: "A x 1000",
+                        model: of(pair.model.written(), before.0) * 1000.0,
+                        reference: of(pair.reference.written(), before.1) * 1000.0,
+                        limit: 0.01,
+                    });
+                }
+                rows.extend(compare(case, &results, (0.05, 0.10)));
+            }
+        }
+    }
+    check(&rows);
+}

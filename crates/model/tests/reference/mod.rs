@@ -1,0 +1,309 @@
+//! The reference: a slow, plain simulator of the same drive, with an event queue.
+//!
+//! The model answers every request at once, from the times its resources are taken until. This
+//! one lets everything happen in the order in which it happens: reads overtake programs and delay
+//! them, the delayed programs hold their buffer slots for longer, transfers start in the order in
+//! which data is ready, a copy is programmed only when it has been read. It has the policies of
+//! the model and nothing else in common with it, and it is written to be believed, not to be fast.
+
+mod die;
+mod events;
+mod placement;
+mod read_ahead;
+mod reads;
+mod shape;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+
+use ssdlab_model::Configuration;
+
+use die::{Die, Job};
+use events::{Event, Events, Lane};
+use placement::{Placement, Row};
+use read_ahead::ReadAhead;
+use reads::{Pieces, Segment, Sense};
+use shape::Shape;
+use writes::{CopyProgram, HostWrite, WaitingChunk, WaitingErase};
+
+/// What the host asks for, in units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Read { first: u32, units: u32 },
+    Write { first: u32, units: u32 },
+    Flush,
+}
+
+/// What was measured. Latencies are nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    pub reads: Vec<u64>,
+    pub writes: Vec<u64>,
+    pub elapsed: u64,
+}
+
+/// What a transfer is for.
+#[derive(Clone, Copy, Debug)]
+enum Transfer {
+    /// A page (or part of one) of a host read has reached the controller.
+    Page { owner: Owner },
+    /// Data of a copy has reached the controller.
+    Copy { read: u64 },
+    /// A program unit has reached its die.
+    ToDie { die: usize, job: Job },
+    /// Data of a read has reached the host.
+    Piece { request: usize },
+    /// Data of a write has reached the buffer.
+    Data { request: usize, program: u64, units: u32 },
+}
+
+/// Who waits for a page: a piece of a request, or a segment read ahead.
+#[derive(Clone, Copy, Debug)]
+enum Owner {
+    Request { request: usize, piece: usize },
+    Segment { segment: usize },
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    operation: Operation,
+    sent: u64,
+    /// Parts of a write that are not in the buffer yet.
+    parts_left: usize,
+    pieces: Pieces,
+}
+
+/// The drive and its host.
+#[derive(Clone, Debug)]
+pub struct Reference {
+    shape: Shape,
+    events: Events,
+    placement: Placement,
+    read_ahead: ReadAhead,
+    dies: Vec<Die>,
+    /// The channels, then the link to the host, then the link to the drive.
+    lanes: Vec<Lane<Transfer>>,
+    controller: VecDeque<usize>,
+    requests: Vec<Request>,
+    senses: Vec<Sense>,
+    segments: Vec<Segment>,
+    /// The host's program units that are in the buffer, by number; gone when programmed.
+    host_writes: BTreeMap<u64, HostWrite>,
+    /// The places of those.
+    buffered: HashSet<Row>,
+    buffer_used: u32,
+    waiting_chunks: VecDeque<WaitingChunk>,
+    /// Flush commands and the last program unit that each waits for.
+    flushes: Vec<(usize, u64)>,
+    /// Units that each of collection's reads transfers.
+    copy_reads: HashMap<u64, usize>,
+    copies_read: HashSet<u64>,
+    copies: HashMap<u64, CopyProgram>,
+    /// Copies that wait to be read, in the order in which they will be programmed.
+    copies_to_read: VecDeque<u64>,
+    copies_under_way: BTreeSet<u64>,
+    waiting_erases: Vec<WaitingErase>,
+    /// Parts of blocks whose erase has to be over before they can be programmed.
+    erasing: BTreeSet<(usize, usize)>,
+    to_send: VecDeque<Operation>,
+    measured: Measured,
+}
+
+impl Reference {
+    pub fn new(configuration: &Configuration) -> Reference {
+        let shape = Shape::of(configuration);
+        Reference {
+            events: Events::default(),
+            placement: Placement::new(&shape),
+            read_ahead: ReadAhead::default(),
+            dies: vec![Die::default(); shape.dies],
+            lanes: vec![Lane::default(); shape.channels + 2],
+            controller: VecDeque::new(),
+            requests: Vec::new(),
+            senses: Vec::new(),
+            segments: Vec::new(),
+            host_writes: BTreeMap::new(),
+            buffered: HashSet::new(),
+            buffer_used: 0,
+            waiting_chunks: VecDeque::new(),
+            flushes: Vec::new(),
+            copy_reads: HashMap::new(),
+            copies_read: HashSet::new(),
+            copies: HashMap::new(),
+            copies_to_read: VecDeque::new(),
+            copies_under_way: BTreeSet::new(),
+            waiting_erases: Vec::new(),
+            erasing: BTreeSet::new(),
+            to_send: VecDeque::new(),
+            measured: Measured::default(),
+            shape,
+        }
+    }
+
+    /// Units the host has written and units programmed, so far.
+    pub fn written(&self) -> (u64, u64) {
+        (self.placement.host_units, self.placement.flash_units)
+    }
+
+    /// The present; the start of the next run.
+    pub fn now(&self) -> u64 {
+        self.events.now()
+    }
+
+    /// Leaves the drive alone until `at`.
+    pub fn wait_until(&mut self, at: u64) {
+        self.events.wait_until(at);
+    }
+
+    /// Keeps `depth` operations in flight until all were answered, then lets the drive finish
+    /// what it still has to do.
+    pub fn run(&mut self, depth: usize, operations: &[Operation]) -> Measured {
+        let start = self.now();
+        self.requests.clear();
+        self.senses.clear();
+        self.segments.clear();
+        self.read_ahead = ReadAhead::default();
+        self.measured = Measured::default();
+        self.to_send = operations.iter().copied().collect();
+        for _ in 0..depth {
+            self.send();
+        }
+        while let Some(event) = self.events.next() {
+            self.happen(event);
+        }
+        let answered = self.measured.reads.len() + self.measured.writes.len();
+        let flushes = operations.iter().filter(|&&it| it == Operation::Flush).count();
+        assert_eq!(answered + flushes, operations.len(), "every request is answered");
+        self.measured.elapsed -= start;
+        std::mem::take(&mut self.measured)
+    }
+
+    /// The host sends its next operation.
+    fn send(&mut self) {
+        let Some(operation) = self.to_send.pop_front() else {
+            return;
+        };
+        let sent = self.now();
+        let pieces = Pieces::default();
+        self.requests.push(Request { operation, sent, parts_left: 0, pieces });
+        self.controller.push_back(self.requests.len() - 1);
+        if self.controller.len() == 1 {
+            self.events.after(self.shape.command_occupancy, Event::ControllerFree);
+        }
+    }
+
+    /// A request is answered; the host sends another.
+    fn answer(&mut self, request: usize) {
+        let now = self.now();
+        let Request { operation, sent, .. } = self.requests[request];
+        self.measured.elapsed = now;
+        match operation {
+            Operation::Read { .. } => self.measured.reads.push(now - sent),
+            Operation::Write { .. } => self.measured.writes.push(now - sent),
+            Operation::Flush => {}
+        }
+        self.send();
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::ControllerFree => {
+                let request = self.controller.pop_front().expect("a command was taken up");
+                self.events.after(self.shape.command_latency, Event::Act { request });
+                if !self.controller.is_empty() {
+                    self.events.after(self.shape.command_occupancy, Event::ControllerFree);
+                }
+            }
+            Event::Act { request } => match self.requests[request].operation {
+                Operation::Read { first, units } => self.read(request, first, units),
+                Operation::Write { first, units } => self.write(request, first, units),
+                Operation::Flush => self.flush(request),
+            },
+            Event::LaneDone { lane } => {
+                let transfer = self.lanes[lane].done(lane, &mut self.events);
+                self.transferred(transfer);
+            }
+            Event::DieDone { die } => self.die_done(die),
+        }
+    }
+
+    fn transferred(&mut self, transfer: Transfer) {
+        match transfer {
+            Transfer::Page { owner } => self.page_arrived(owner),
+            Transfer::Copy { read } => self.copy_arrived(read),
+            Transfer::ToDie { die, job } => self.program_arrived(die, job),
+            Transfer::Piece { request } => self.piece_delivered(request),
+            Transfer::Data { request, program, units } => {
+                self.data_received(request, program, units);
+            }
+        }
+    }
+
+    fn over_channel(&mut self, die: usize, units: usize, transfer: Transfer) {
+        let lane = die % self.shape.channels;
+        let duration = self.shape.unit_over_channel * units as u64;
+        self.lanes[lane].ask(lane, duration, transfer, &mut self.events);
+    }
+
+    fn over_link(&mut self, to_host: bool, units: u32, transfer: Transfer) {
+        let both = !self.shape.full_duplex || to_host;
+        let lane = self.shape.channels + usize::from(!both);
+        let duration = self.shape.unit_over_link * u64::from(units);
+        self.lanes[lane].ask(lane, duration, transfer, &mut self.events);
+    }
+
+    /// Gives an idle die its next work: a read, else what is booked, else collection.
+    fn wake(&mut self, die: usize) {
+        if self.dies[die].running.is_some() {
+            return;
+        }
+        if let Some(job) = self.dies[die].reads.pop_front() {
+            self.begin(die, job);
+            return;
+        }
+        // What waits for the erase of its block lets the rest go ahead.
+        let ready = |queue: &VecDeque<Job>| queue.iter().position(|&it| self.is_erased(die, it));
+        let mut place = ready(&self.dies[die].booked);
+        if place.is_none() {
+            let Some(oldest) = ready(&self.dies[die].background) else {
+                return;
+            };
+            let job = self.dies[die].background.remove(oldest).expect("it waits there");
+            self.dies[die].booked.push_back(job);
+            place = Some(self.dies[die].booked.len() - 1);
+        }
+        let place = place.expect("something is booked");
+        let next = self.dies[die].booked[place];
+        if self.can_begin(die, next) {
+            self.dies[die].booked.remove(place);
+            self.begin(die, next);
+        }
+    }
+
+    fn begin(&mut self, die: usize, job: Job) {
+        let duration = match job {
+            Job::Sense { .. } | Job::CopyRead { .. } => self.shape.sense,
+            Job::HostProgram { .. } | Job::CopyProgram { .. } => self.shape.program,
+            Job::Erase { .. } => self.shape.erase,
+        };
+        self.dies[die].running = Some(job);
+        self.events.after(duration, Event::DieDone { die });
+    }
+
+    fn die_done(&mut self, die: usize) {
+        let job = self.dies[die].running.take().expect("a die ends what it began");
+        match job {
+            Job::Sense { sense } => self.sensed(die, sense),
+            Job::CopyRead { read } => {
+                let units = self.copy_reads.remove(&read).expect("it was asked for");
+                self.over_channel(die, units, Transfer::Copy { read });
+            }
+            Job::HostProgram { program } => self.host_programmed(program),
+            Job::CopyProgram { copy } => self.copy_programmed(copy),
+            Job::Erase { block } => {
+                self.erasing.remove(&(block, die));
+            }
+        }
+        self.wake(die);
+    }
+}

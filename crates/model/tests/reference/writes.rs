@@ -1,0 +1,284 @@
+//! Host writes, from the link to the flash, and collection's work with its order: a copy is
+//! programmed after it was read, and a block is erased after its copies were programmed.
+
+use super::die::Job;
+use super::placement::{Background, Chunk, HostProgram};
+use super::{Reference, Transfer};
+
+/// A program unit of the host's that is in the buffer, at least in part.
+#[derive(Clone, Debug, Default)]
+pub struct HostWrite {
+    received: u32,
+    filled: Option<HostProgram>,
+    sent_to_die: bool,
+    on_die: bool,
+}
+
+/// Data that waits for room in the buffer.
+#[derive(Clone, Debug)]
+pub struct WaitingChunk {
+    request: usize,
+    program: u64,
+    units: u32,
+}
+
+/// A program unit of collection's.
+#[derive(Clone, Debug)]
+pub struct CopyProgram {
+    die: usize,
+    block: usize,
+    reads: Vec<u64>,
+    transferring: bool,
+    on_die: bool,
+}
+
+/// An erase that waits for copies to be durable.
+#[derive(Clone, Debug)]
+pub struct WaitingErase {
+    block: usize,
+    after: u64,
+}
+
+impl Reference {
+    pub(super) fn write(&mut self, request: usize, first: u32, units: u32) {
+        self.read_ahead.forget();
+        let chunks = self.placement.write(first, units);
+        self.requests[request].parts_left = chunks.len();
+        for Chunk { program, row, units, fills } in chunks {
+            // Until it is programmed, what was just placed is read from the buffer.
+            self.buffered.insert(row);
+            self.host_writes.entry(program).or_default().filled = fills;
+            self.waiting_chunks.push_back(WaitingChunk { request, program, units });
+        }
+        self.admit();
+    }
+
+    /// Lets data into the buffer, in the order in which it was given its place.
+    fn admit(&mut self) {
+        while let Some(chunk) = self.waiting_chunks.front() {
+            if self.buffer_used + chunk.units > self.shape.buffer_units {
+                return;
+            }
+            let WaitingChunk { request, program, units } =
+                self.waiting_chunks.pop_front().expect("there is a front");
+            self.buffer_used += units;
+            self.over_link(false, units, Transfer::Data { request, program, units });
+        }
+    }
+
+    pub(super) fn data_received(&mut self, request: usize, program: u64, units: u32) {
+        self.host_writes.get_mut(&program).expect("it has its place").received += units;
+        self.send_if_complete(program);
+        self.requests[request].parts_left -= 1;
+        if self.requests[request].parts_left == 0 {
+            self.answer(request);
+        }
+    }
+
+    /// Sends a program unit to its die once all its data is there, and collection's share with it.
+    fn send_if_complete(&mut self, program: u64) {
+        let write = self.host_writes.get_mut(&program).expect("it is in the buffer");
+        let Some(filled) = &write.filled else {
+            return;
+        };
+        if write.received < filled.data_units || write.sent_to_die {
+            return;
+        }
+        write.sent_to_die = true;
+        let HostProgram { row, die, first_on_die, before, after, .. } = filled.clone();
+        self.collect(before);
+        if first_on_die {
+            self.finish_erase(die, row.0);
+        }
+        let job = Job::HostProgram { program };
+        self.dies[die].booked.push_back(job);
+        self.over_channel(die, self.shape.units_per_program, Transfer::ToDie { die, job });
+        self.collect(after);
+    }
+
+    pub(super) fn program_arrived(&mut self, die: usize, job: Job) {
+        match job {
+            Job::HostProgram { program } => {
+                self.host_writes.get_mut(&program).expect("it is buffered").on_die = true;
+            }
+            Job::CopyProgram { copy } => {
+                self.copies.get_mut(&copy).expect("it is under way").on_die = true;
+            }
+            _ => unreachable!("only programs carry data to a die"),
+        }
+        self.wake(die);
+    }
+
+    pub(super) fn host_programmed(&mut self, program: u64) {
+        let write = self.host_writes.remove(&program).expect("it was buffered");
+        let filled = write.filled.expect("it was full");
+        self.buffer_used -= filled.data_units;
+        self.buffered.remove(&filled.row);
+        self.admit();
+        let oldest = self.host_writes.keys().next().copied().unwrap_or(u64::MAX);
+        let (done, waiting) = std::mem::take(&mut self.flushes)
+            .into_iter()
+            .partition::<Vec<_>, _>(|&(_, last)| last < oldest);
+        self.flushes = waiting;
+        for (request, _) in done {
+            self.answer(request);
+        }
+    }
+
+    pub(super) fn flush(&mut self, request: usize) {
+        if self.shape.buffer_protected {
+            return self.answer(request);
+        }
+        if let Some(Chunk { program, fills, .. }) = self.placement.pad() {
+            self.host_writes.get_mut(&program).expect("it is being filled").filled = fills;
+            self.send_if_complete(program);
+        }
+        match self.host_writes.keys().next_back() {
+            Some(&last) => self.flushes.push((request, last)),
+            None => self.answer(request),
+        }
+    }
+
+    /// Gives collection's work to the dies as debt; where there is too much, the oldest is booked.
+    fn collect(&mut self, work: Vec<Background>) {
+        for operation in work {
+            match operation {
+                Background::Read { read, die, units } => {
+                    self.copy_reads.insert(read, units);
+                    self.owe(die, Job::CopyRead { read });
+                }
+                Background::Program { copy, die, block, reads } => {
+                    let program =
+                        CopyProgram { die, block, reads, transferring: false, on_die: false };
+                    self.copies_under_way.insert(copy);
+                    self.copies.insert(copy, program);
+                    self.copies_to_read.push_back(copy);
+                    self.owe_copies_read();
+                }
+                Background::Erase { block, after } => {
+                    for die in self.dies_of(block) {
+                        self.erasing.insert((block, die));
+                    }
+                    self.waiting_erases.push(WaitingErase { block, after });
+                    self.begin_durable_erases();
+                }
+            }
+        }
+    }
+
+    fn owe(&mut self, die: usize, job: Job) {
+        self.dies[die].background.push_back(job);
+        if self.dies[die].background.len() > self.shape.debt_max {
+            self.dies[die].book_oldest();
+        }
+        self.wake(die);
+    }
+
+    fn dies_of(&self, block: usize) -> std::ops::Range<usize> {
+        let first = self.shape.group_of(block) * self.shape.stripe;
+        first..first + self.shape.stripe
+    }
+
+    /// Erases wait here, not on the dies, until every copy they depend on is programmed.
+    fn begin_durable_erases(&mut self) {
+        let oldest = self.copies_under_way.first().copied().unwrap_or(u64::MAX);
+        let (durable, waiting) = std::mem::take(&mut self.waiting_erases)
+            .into_iter()
+            .partition::<Vec<_>, _>(|erase| erase.after < oldest);
+        self.waiting_erases = waiting;
+        for WaitingErase { block, .. } in durable {
+            for die in self.dies_of(block) {
+                let job = Job::Erase { block };
+                // What is to be programmed into the block cannot let its erase wait behind it.
+                let jobs = self.dies[die].booked.iter().chain(&self.dies[die].background);
+                if jobs.into_iter().any(|&job| self.block_of(job) == Some(block)) {
+                    self.dies[die].booked.push_front(job);
+                    self.wake(die);
+                } else {
+                    self.owe(die, job);
+                }
+            }
+        }
+    }
+
+    /// The block that a job programs.
+    fn block_of(&self, job: Job) -> Option<usize> {
+        match job {
+            Job::HostProgram { program } => {
+                Some(self.host_writes[&program].filled.as_ref().expect("it is full").row.0)
+            }
+            Job::CopyProgram { copy } => Some(self.copies[&copy].block),
+            _ => None,
+        }
+    }
+
+    /// Before the first program into a block on a die: has it erased there, and for that the
+    /// copies programmed that its erase waits for.
+    fn finish_erase(&mut self, die: usize, block: usize) {
+        self.dies[die].book_through(Job::Erase { block });
+        let after = self.waiting_erases.iter().find(|it| it.block == block).map(|it| it.after);
+        if let Some(after) = after {
+            let copies: Vec<u64> = self.copies_under_way.range(..=after).copied().collect();
+            for on in 0..self.shape.dies {
+                for &copy in &copies {
+                    for &read in &self.copies[&copy].reads.clone() {
+                        self.dies[on].book_through(Job::CopyRead { read });
+                    }
+                    self.dies[on].book_through(Job::CopyProgram { copy });
+                }
+                self.wake(on);
+            }
+        }
+        self.wake(die);
+    }
+
+    /// Whether the block that a job programs is erased on its die.
+    pub(super) fn is_erased(&self, die: usize, job: Job) -> bool {
+        self.block_of(job).is_none_or(|block| !self.erasing.contains(&(block, die)))
+    }
+
+    /// Whether the oldest booked job can begin on an idle die; for a copy, sees to its transfer.
+    pub(super) fn can_begin(&mut self, die: usize, job: Job) -> bool {
+        let on_die = match job {
+            Job::HostProgram { program } => self.host_writes[&program].on_die,
+            Job::CopyProgram { copy } => {
+                self.transfer_copy(die, copy);
+                self.copies[&copy].on_die
+            }
+            _ => true,
+        };
+        on_die && self.is_erased(die, job)
+    }
+
+    /// Begins to move a copy to its die.
+    fn transfer_copy(&mut self, die: usize, copy: u64) {
+        let program = self.copies.get_mut(&copy).expect("it is under way");
+        if !std::mem::replace(&mut program.transferring, true) {
+            let job = Job::CopyProgram { copy };
+            self.over_channel(die, self.shape.units_per_program, Transfer::ToDie { die, job });
+        }
+    }
+
+    pub(super) fn copy_arrived(&mut self, read: u64) {
+        self.copies_read.insert(read);
+        self.owe_copies_read();
+    }
+
+    /// Copies whose data was read become debt on their dies, in the order of their places.
+    fn owe_copies_read(&mut self) {
+        while let Some(&copy) = self.copies_to_read.front() {
+            let CopyProgram { die, reads, .. } = &self.copies[&copy];
+            if !reads.iter().all(|read| self.copies_read.contains(read)) {
+                return;
+            }
+            self.copies_to_read.pop_front();
+            self.owe(*die, Job::CopyProgram { copy });
+        }
+    }
+
+    pub(super) fn copy_programmed(&mut self, copy: u64) {
+        self.copies_under_way.remove(&copy);
+        self.copies.remove(&copy);
+        self.begin_durable_erases();
+    }
+}
