@@ -61,7 +61,14 @@ const PUBLISHED: [(&str, [f64; 3]); 10] = [
 ];
 
 fn errors(columns: &[f64; 5], published: &[f64; 3]) -> [f64; 3] {
-    [0, 2, 4].map(|step| columns[step]).iter().zip(published).map(|(c, p)| c / p - 1.0).collect::<Vec<_>>().try_into().unwrap()
+    [0, 2, 4]
+        .map(|step| columns[step])
+        .iter()
+        .zip(published)
+        .map(|(c, p)| c / p - 1.0)
+        .collect::<Vec<_>>()
+        .try_into()
+        .unwrap()
 }
 
 fn main() {
@@ -69,13 +76,19 @@ fn main() {
     let only = arguments.first().filter(|a| !a.contains('='));
     let sets: Vec<(&str, &str)> = arguments.iter().filter_map(|a| a.split_once('=')).collect();
     for (name, published) in PUBLISHED {
-        if only.is_some_and(|only| only != name) { continue; }
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
         let make = |x: &[f64; 3]| {
             let mut profile = Profile::named(name).unwrap();
             profile.set("flash.page_read", &format!("{}ns", (x[0] * 1000.0) as u64)).unwrap();
-            profile.set("controller.command_latency", &format!("{}ns", (x[1] * 1000.0) as u64)).unwrap();
+            profile
+                .set("controller.command_latency", &format!("{}ns", (x[1] * 1000.0) as u64))
+                .unwrap();
             profile.set("link.mb_per_second", &format!("{}", x[2])).unwrap();
-            for (k, v) in &sets { profile.set(k, v).unwrap(); }
+            for (k, v) in &sets {
+                profile.set(k, v).unwrap();
+            }
             profile
         };
         let low = [40.0, 5.0, published[0]];
@@ -84,7 +97,11 @@ fn main() {
         let cost = |x: &[f64; 3]| {
             let c = columns(&make(x));
             let e = errors(&c, &published);
-            (e.iter().map(|e| e.abs()).fold(0.0, f64::max) + e.iter().map(|e| e.abs()).sum::<f64>() / 10.0, c)
+            (
+                e.iter().map(|e| e.abs()).fold(0.0, f64::max)
+                    + e.iter().map(|e| e.abs()).sum::<f64>() / 10.0,
+                c,
+            )
         };
         let mut x = [70.0, 60.0, 4295.0 / published[0] * 1.1];
         let (mut best, mut at) = cost(&x);
@@ -93,10 +110,16 @@ fn main() {
             for dimension in 0..3 {
                 for sign in [1.0, -1.0] {
                     let mut y = x;
-                    y[dimension] = (x[dimension] + sign * step[dimension]).clamp(low[dimension], high[dimension]);
+                    y[dimension] = (x[dimension] + sign * step[dimension])
+                        .clamp(low[dimension], high[dimension]);
                     // link and latency trade against each other at the fill
                     let (c, columns) = cost(&y);
-                    if c < best { best = c; at = columns; x = y; break; }
+                    if c < best {
+                        best = c;
+                        at = columns;
+                        x = y;
+                        break;
+                    }
                 }
             }
             for (first, second) in [(1, 2), (0, 1), (0, 2)] {
@@ -105,12 +128,32 @@ fn main() {
                     y[first] = (x[first] + s1 * step[first]).clamp(low[first], high[first]);
                     y[second] = (x[second] + s2 * step[second]).clamp(low[second], high[second]);
                     let (c, columns) = cost(&y);
-                    if c < best { best = c; at = columns; x = y; break; }
+                    if c < best {
+                        best = c;
+                        at = columns;
+                        x = y;
+                        break;
+                    }
                 }
             }
-            for s in &mut step { *s *= 0.7; }
+            for s in &mut step {
+                *s *= 0.7;
+            }
         }
         let e = errors(&at, &published);
-        println!("{name:16} page_read {:.1}us latency {:.1}us link {:.0} | {:.2} {:.2} {:.2} {:.2} {:.2} | {:+.1}% {:+.1}% {:+.1}%", x[0], x[1], x[2], at[0], at[1], at[2], at[3], at[4], e[0] * 100., e[1] * 100., e[2] * 100.);
+        println!(
+            "{name:16} page_read {:.1}us latency {:.1}us link {:.0} | {:.2} {:.2} {:.2} {:.2} {:.2} | {:+.1}% {:+.1}% {:+.1}%",
+            x[0],
+            x[1],
+            x[2],
+            at[0],
+            at[1],
+            at[2],
+            at[3],
+            at[4],
+            e[0] * 100.,
+            e[1] * 100.,
+            e[2] * 100.
+        );
     }
 }

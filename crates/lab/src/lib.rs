@@ -4,6 +4,15 @@
 //! [`report::Report`], which every output (terminal, JSON, HTML, store) reads.
 
 pub mod compare;
+pub mod error;
+pub mod experiment;
+mod machine;
 pub mod output;
 pub mod report;
+pub mod run;
 pub mod store;
+pub mod target;
+
+pub use error::LabError;
+pub use run::{Outcome, run};
+pub use target::Target;

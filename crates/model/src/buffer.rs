@@ -2,14 +2,18 @@
 
 use std::collections::VecDeque;
 
-use crate::units::{BlockIndex, Instant, PhysicalUnit};
+use crate::units::{BlockIndex, DieIndex, Instant, PhysicalUnit};
 
 /// A program unit on its way to the flash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InFlight {
     pub(crate) first: PhysicalUnit,
     pub(crate) units: u32,
+    /// When its program is over, as far as is known.
     pub(crate) end: Instant,
+    /// Where and as what it was booked.
+    pub(crate) die: DieIndex,
+    pub(crate) booking: u32,
     /// The block that is full and programmed when this one is.
     pub(crate) closes: Option<BlockIndex>,
 }
@@ -40,7 +44,8 @@ impl WriteBuffer {
     }
 
     /// Takes `units` slots as soon as they are free, not before `at`, and says when that is.
-    /// Blocks whose last program ended meanwhile are handed to `closed`.
+    /// Blocks whose last program ended meanwhile are handed to `closed`. Before a program's end
+    /// is counted on, `end_of` is asked for it again: reads may have delayed it.
     ///
     /// # Panics
     /// When more slots are asked for than programs in flight will ever free: whoever fills a
@@ -50,13 +55,20 @@ impl WriteBuffer {
         &mut self,
         at: Instant,
         units: u32,
+        end_of: impl Fn(&InFlight) -> Instant,
         mut closed: impl FnMut(BlockIndex),
     ) -> Instant {
         let mut admitted = at.max(self.waited_until);
-        while let Some(front) = self.in_flight.front() {
+        while let Some(&front) = self.in_flight.front() {
             let full = self.occupied + units > self.capacity;
             if !full && front.end > at {
                 break;
+            }
+            let end = end_of(&front);
+            if end > front.end {
+                self.in_flight.pop_front();
+                self.send(InFlight { end, ..front });
+                continue;
             }
             if full {
                 admitted = admitted.max(front.end);
@@ -110,8 +122,8 @@ impl WriteBuffer {
     }
 
     /// When everything sent off so far is programmed.
-    pub(crate) fn drained_at(&self) -> Instant {
-        self.in_flight.back().map_or(self.waited_until, |last| last.end.max(self.waited_until))
+    pub(crate) fn drained_at(&self, end_of: impl Fn(&InFlight) -> Instant) -> Instant {
+        self.in_flight.iter().map(end_of).max().unwrap_or(self.waited_until).max(self.waited_until)
     }
 }
 
@@ -121,7 +133,14 @@ mod tests {
 
     fn program(first: u32, end: u64) -> InFlight {
         let end = Instant::from_nanos(end);
-        InFlight { first: PhysicalUnit(first), units: 4, end, closes: Some(BlockIndex(first)) }
+        InFlight {
+            first: PhysicalUnit(first),
+            units: 4,
+            end,
+            die: DieIndex(0),
+            booking: first,
+            closes: Some(BlockIndex(first)),
+        }
     }
 
     #[test]
@@ -129,14 +148,14 @@ mod tests {
         let mut buffer = WriteBuffer::new(8);
         let mut closed = Vec::new();
         let at = Instant::from_nanos(10);
-        assert_eq!(buffer.admit(at, 4, |_| ()), at);
+        assert_eq!(buffer.admit(at, 4, |it| it.end, |_| ()), at);
         buffer.send(program(0, 900));
-        assert_eq!(buffer.admit(at, 4, |_| ()), at);
+        assert_eq!(buffer.admit(at, 4, |it| it.end, |_| ()), at);
         buffer.send(program(4, 600));
-        let admitted = buffer.admit(at, 1, |block| closed.push(block));
+        let admitted = buffer.admit(at, 1, |it| it.end, |block| closed.push(block));
         assert_eq!(admitted, Instant::from_nanos(600));
         assert_eq!(closed, [BlockIndex(4)]);
-        assert_eq!(buffer.admit(at, 3, |_| ()), admitted, "no slot was free any earlier");
+        assert_eq!(buffer.admit(at, 3, |it| it.end, |_| ()), admitted, "no slot was free any earlier");
         assert!(buffer.is_in_flight(PhysicalUnit(3), at));
         assert!(!buffer.is_in_flight(PhysicalUnit(4), at));
     }

@@ -58,6 +58,8 @@ struct Emptied {
     block: BlockIndex,
     /// The collection program that holds the last copy.
     sequence: u32,
+    /// When the last copy is programmed, once that is known.
+    durable_at: Option<Instant>,
 }
 
 /// The state of collection.
@@ -75,6 +77,8 @@ pub(crate) struct Collector {
     until_check: u32,
     /// The latest end of a collection program that was carried out.
     durable_from: Instant,
+    /// The same for those programs that the erases begun so far depend on.
+    erase_from: Instant,
     low_water: u32,
     high_water: u32,
     /// Blocks kept back for collection itself.
@@ -92,6 +96,7 @@ impl Collector {
             sequence: 0,
             until_check: geometry.dies(),
             durable_from: Instant::START,
+            erase_from: Instant::START,
             low_water: parameters.low_water * geometry.groups(),
             high_water: parameters.idle_high_water.max(parameters.low_water) * geometry.groups(),
             reserve: geometry.groups(),
@@ -163,7 +168,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         // Copies may sit in the program unit being filled, which has the next number.
         let pending = self.collector.stream.is_partial();
         let sequence = self.collector.sequence.wrapping_add(u32::from(pending));
-        self.collector.emptied.push_back(Emptied { block: victim.block, sequence });
+        let emptied = Emptied { block: victim.block, sequence, durable_at: None };
+        self.collector.emptied.push_back(emptied);
         self.collector.victim = None;
         true
     }
@@ -252,12 +258,26 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
-    /// Erases every emptied block whose copies are durable.
+    /// Erases every emptied block whose copies are durable by `now`. Until then an erase is not
+    /// on its dies' lists, where it would keep other work waiting.
     fn erase_emptied(&mut self, now: Instant) {
-        while let Some(&Emptied { block, sequence }) = self.collector.emptied.front() {
-            if !self.is_durable(sequence) {
+        if self.collector.emptied.is_empty() {
+            return;
+        }
+        // A die that nothing is asked of has done its debt nevertheless.
+        for die in 0..self.geometry.dies() {
+            self.settle(DieIndex(die), now);
+        }
+        while let Some(&Emptied { block, sequence, durable_at }) = self.collector.emptied.front() {
+            if durable_at.is_none() && !self.is_durable(sequence) {
                 return;
             }
+            let durable_at = durable_at.unwrap_or(self.collector.durable_from);
+            if durable_at > now {
+                self.collector.emptied[0].durable_at = Some(durable_at);
+                return;
+            }
+            self.collector.erase_from = self.collector.erase_from.max(durable_at);
             self.collector.emptied.pop_front();
             self.erase(block, now);
         }
@@ -305,7 +325,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 }
             }
             self.make_copies_durable(now);
-            self.erase_emptied(now);
+            self.erase_emptied(self.resources.idle_from());
         }
     }
 
@@ -365,7 +385,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             let free = self.resources.dies[die.0 as usize].booked_until();
             let mut start = free.max(queue.not_before());
             if matches!(operation, Operation::Erase { .. }) {
-                start = start.max(self.collector.durable_from);
+                start = start.max(self.collector.erase_from);
             }
             if start >= now {
                 return;
@@ -412,7 +432,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 self.note_programmed(PhysicalUnit(program * units), span);
             }
             Operation::Erase { block } => {
-                let start = earliest.max(self.collector.durable_from);
+                let start = earliest.max(self.collector.erase_from);
                 let erase = self.timing.erase;
                 let span = self.resources.reserve(on_die, Class::Background, start, erase);
                 self.media.erase(block, die, span);

@@ -1,5 +1,6 @@
 //! What is not reading or writing: flush, trim, rest, and making the drive new.
 
+use crate::buffer::InFlight;
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -18,7 +19,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             return start;
         }
         self.pad_host_program(start);
-        self.buffer.drained_at().max(start)
+        let dies = &self.resources.dies;
+        let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
+        self.buffer.drained_at(end_of).max(start)
     }
 
     /// Forgets what `units` units from `first` hold; returns when the host is told so. They read
@@ -55,7 +58,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     fn release_buffer(&mut self, at: Instant) {
         let flash = &mut self.flash;
-        self.buffer.admit(at, 0, |block| {
+        let dies = &self.resources.dies;
+        let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
+        self.buffer.admit(at, 0, end_of, |block| {
             if flash.state(block) == BlockState::Closing {
                 flash.set_state(block, BlockState::Closed);
             }

@@ -106,11 +106,6 @@ impl WriteStream {
         self.room() > 0 && self.room() < self.units_per_program
     }
 
-    /// Units appended to the program unit being filled.
-    pub(crate) fn filled(&self) -> u32 {
-        if self.room() == 0 { 0 } else { self.units_per_program - self.room() }
-    }
-
     /// The place for the next unit.
     ///
     /// # Panics

@@ -43,7 +43,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     fn receive(&mut self, ready: Instant, units: u32) -> Instant {
         let flash = &mut self.flash;
-        let admitted = self.buffer.admit(ready, units, |block| {
+        let dies = &self.resources.dies;
+        let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
+        let admitted = self.buffer.admit(ready, units, end_of, |block| {
             if flash.state(block) == BlockState::Closing {
                 flash.set_state(block, BlockState::Closed);
             }
@@ -90,6 +92,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             first: filled.first,
             units: units - padding,
             end: span.end,
+            die,
+            booking: self.resources.dies[die.0 as usize].latest_booking(),
             closes: filled.closes.then_some(filled.block),
         });
         if filled.closes {

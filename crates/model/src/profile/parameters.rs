@@ -20,7 +20,7 @@ pub struct Parameter {
 }
 
 /// A type that parameters have.
-trait Quantity: Sized {
+pub(crate) trait Quantity: Sized {
     fn read(text: &str) -> Result<Self, QuantityError>;
     fn show(&self) -> String;
 }

@@ -5,8 +5,9 @@
 //! themselves keep their order. (A program in progress is not interrupted.)
 //!
 //! The promises given to earlier programs are not changed when a read pushes them back: their
-//! callers have gone. What is booked later sees the die's true backlog, so throughput is right,
-//! and the error in a single write is at most the reads that overtook it.
+//! callers have gone. What is booked later sees the die's true backlog, and the write buffer asks
+//! again before it counts on a program's end ([`Die::end_of`]), so throughput is right, and the
+//! error in a single write is at most the reads that overtook it while it waited for room.
 
 use super::Span;
 use crate::units::{Instant, Nanoseconds};
@@ -21,7 +22,8 @@ pub(crate) struct Die {
     booked_until: Instant,
     reads_until: Instant,
     booked: [Span; BOOKED],
-    newest: usize,
+    /// Programs and erases booked so far; wraps.
+    bookings: u32,
 }
 
 impl Default for Die {
@@ -31,7 +33,7 @@ impl Default for Die {
             booked_until: Instant::START,
             reads_until: Instant::START,
             booked: [none; BOOKED],
-            newest: 0,
+            bookings: 0,
         }
     }
 }
@@ -49,9 +51,26 @@ impl Die {
         let start = self.booked_until.max(earliest);
         let span = Span { start, end: start + duration };
         self.booked_until = span.end;
-        self.newest = (self.newest + 1) % BOOKED;
-        self.booked[self.newest] = span;
+        self.bookings = self.bookings.wrapping_add(1);
+        self.booked[self.bookings as usize % BOOKED] = span;
         span
+    }
+
+    /// The number of the latest booking.
+    #[inline(always)]
+    pub(crate) fn latest_booking(&self) -> u32 {
+        self.bookings
+    }
+
+    /// When booking number `booking` is over, reads that have pushed it back so far included;
+    /// what it was promised then, if it is no longer remembered.
+    #[inline(always)]
+    pub(crate) fn end_of(&self, booking: u32, promised: Instant) -> Instant {
+        if self.bookings.wrapping_sub(booking) < BOOKED as u32 {
+            self.booked[booking as usize % BOOKED].end
+        } else {
+            promised
+        }
     }
 
     /// Books a read as early as can be.
@@ -95,8 +114,8 @@ impl Die {
     /// Makes room for `start..end`: what was booked to begin at or after `start` begins later.
     fn push_back(&mut self, start: Instant, end: Instant) {
         let mut free = end;
-        for age in (0..BOOKED).rev() {
-            let span = &mut self.booked[(self.newest + BOOKED - age) % BOOKED];
+        for age in (0..BOOKED as u32).rev() {
+            let span = &mut self.booked[self.bookings.wrapping_sub(age) as usize % BOOKED];
             if span.start >= start && span.end > start {
                 let length = span.end.since(span.start);
                 span.start = span.start.max(free);

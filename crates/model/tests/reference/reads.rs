@@ -144,6 +144,7 @@ impl Reference {
     /// Has pages sensed; those of one multi-plane group together.
     fn sense(&mut self, pages: Vec<Page>) {
         let mut groups: Vec<((usize, usize), usize)> = Vec::new();
+        let mut dies = Vec::new();
         for page in pages {
             let group = self.shape.sense_of(page.place);
             if let Some(&(_, sense)) = groups.iter().find(|known| known.0 == group) {
@@ -153,9 +154,10 @@ impl Reference {
             let sense = self.senses.len();
             self.senses.push(Sense { pages: vec![(page.units, page.owner)] });
             groups.push((group, sense));
+            dies.push(self.shape.die_of(page.place));
             self.dies[self.shape.die_of(page.place)].reads.push_back(Job::Sense { sense });
         }
-        for die in 0..self.shape.dies {
+        for die in dies {
             self.wake(die);
         }
     }

@@ -1,0 +1,91 @@
+//! One error for the lab: what kind it is decides the exit code.
+
+use std::path::PathBuf;
+
+use ssdlab_drive::{DriveError, ErrorKind};
+use ssdlab_model::profile::ProfileError;
+use ssdlab_model::text::QuantityError;
+
+/// Why a run could not be made or did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// The drive failed, refused or could not.
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    /// The profile of a simulated drive is wrong.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// A file that names a drive could not be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A target that cannot be understood.
+    #[error("target '{text}': {why}")]
+    Target {
+        /// What was written.
+        text: String,
+        /// What is wrong with it, and what is right.
+        why: String,
+    },
+    /// Something that is not built yet.
+    #[error("{0}")]
+    Unsupported(String),
+    /// An experiment that does not exist.
+    #[error("there is no experiment '{name}'; there are: {known}")]
+    UnknownExperiment {
+        /// What was asked for.
+        name: String,
+        /// All experiments.
+        known: String,
+    },
+    /// A parameter that the experiment does not have.
+    #[error("{experiment} has no parameter '{name}'; it has: {known}")]
+    UnknownParameter {
+        /// The experiment.
+        experiment: &'static str,
+        /// What was asked for.
+        name: String,
+        /// All its parameters.
+        known: String,
+    },
+    /// A parameter's value that cannot be read.
+    #[error("parameter {name}: {source}")]
+    Value {
+        /// The parameter.
+        name: String,
+        /// What is wrong.
+        source: QuantityError,
+    },
+    /// A parameter's value that makes no sense.
+    #[error("parameter {name} is {value}: {why}")]
+    Range {
+        /// The parameter.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What would be right.
+        why: String,
+    },
+}
+
+impl LabError {
+    /// What kind of failure it is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            LabError::Drive(error) => error.kind(),
+            LabError::Unsupported(_) => ErrorKind::Unsupported,
+            LabError::Read { .. }
+            | LabError::Profile(_)
+            | LabError::Target { .. }
+            | LabError::UnknownExperiment { .. }
+            | LabError::UnknownParameter { .. }
+            | LabError::Value { .. }
+            | LabError::Range { .. } => ErrorKind::Usage,
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! How much slower is a sequential read of a file that is whole on the logical level, after
+//! random overwrites have scattered it inside the flash?
+//!
+//! A file is filled sequentially and read; then parts of it are overwritten in blocks of 4 KiB in
+//! random order, in steps of 50, 200, 800 and 4000 MiB of a file of 4096, and it is read after
+//! each, three times with rests before; at last it is read once more after an hour of rest. The
+//! best read of a step counts. The protocol is that of an article on Habr ("does an SSD need
+//! defragmentation?") that did it with dd and fio on ten drives.
+
+mod findings;
+
+use ssdlab_drive::{Amount, Drive, Latencies, Mix, Pattern, Phase, Region};
+use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watched, Watcher};
+use crate::error::LabError;
+use crate::report::{Cell, Column, Series, Table};
+
+/// The experiment.
+pub struct Fragmentation;
+
+const PARAMETERS: [ParameterSpec; 4] = [
+    ParameterSpec {
+        name: "file_size",
+        kind: Kind::Length,
+        full: "4G",
+        quick: "256M",
+        help: "size of the file; the amounts written at random shrink with it",
+    },
+    ParameterSpec {
+        name: "reads",
+        kind: Kind::Count,
+        full: "3",
+        quick: "3",
+        help: "reads after each step, of which the best counts",
+    },
+    ParameterSpec {
+        name: "rest",
+        kind: Kind::Duration,
+        full: "10s",
+        quick: "1s",
+        help: "rest before the first read of a step; the second waits twice, the third three \
+               times as long; 0 silences every rest",
+    },
+    ParameterSpec {
+        name: "long_rest",
+        kind: Kind::Duration,
+        full: "1h",
+        quick: "10s",
+        help: "rest before the last read; when only rest is set, it changes in proportion",
+    },
+];
+
+/// The file of the published protocol, and what is written to it at random step by step.
+const PUBLISHED_FILE: ByteLength = ByteLength::new(4096 << 20);
+const PUBLISHED_STEPS_MIB: [u64; 4] = [50, 200, 800, 4000];
+
+/// Blocks of the random writes, and requests of the reads.
+const WRITE_BLOCK: ByteLength = ByteLength::new(4 << 10);
+const READ_REQUEST: ByteLength = ByteLength::new(1 << 20);
+
+/// Points in the throughput curve of one read, about.
+const CURVE_POINTS: u64 = 64;
+
+/// What a run does, worked out from its settings.
+#[derive(Clone, Debug)]
+struct Protocol {
+    file: ByteLength,
+    /// Bytes of each step's random writes.
+    steps: Vec<ByteLength>,
+    reads: u32,
+    rest: Nanoseconds,
+    long_rest: Nanoseconds,
+}
+
+impl Protocol {
+    fn new(settings: &Settings) -> Protocol {
+        let file = settings.length("file_size");
+        let rest = settings.duration("rest");
+        let mut long_rest = settings.duration("long_rest");
+        if settings.is_given("rest") && !settings.is_given("long_rest") {
+            // An hour to ten seconds, as published.
+            long_rest = long_rest.min(rest * 360);
+        }
+        let steps = PUBLISHED_STEPS_MIB
+            .iter()
+            .map(|&mib| {
+                let share = (MIB * mib).bytes() as f64 / PUBLISHED_FILE.bytes() as f64;
+                let blocks = (file.whole(WRITE_BLOCK) as f64 * share).round().max(1.0) as u64;
+                WRITE_BLOCK * blocks
+            })
+            .collect();
+        Protocol { file, steps, reads: settings.count("reads"), rest, long_rest }
+    }
+
+    /// Rest before read number `index` of a step: the fill rests alike, later steps longer and
+    /// longer, as published.
+    fn rest_before(&self, step: usize, index: u32) -> Nanoseconds {
+        if step == 0 { self.rest } else { self.rest * u64::from(index + 1) }
+    }
+
+    fn all_rests(&self) -> Nanoseconds {
+        let per_step = |step| (0..self.reads).map(|index| self.rest_before(step, index)).sum();
+        let steps: Nanoseconds = (0..=self.steps.len()).map(per_step).sum();
+        steps + self.long_rest
+    }
+
+    fn plan(&self) -> Plan {
+        let passes = u64::from(self.reads) * (self.steps.len() as u64 + 1) + 1;
+        Plan {
+            sequential_writes: self.file,
+            random_writes: self.steps.iter().copied().sum(),
+            sequential_reads: self.file * passes,
+            rests: self.all_rests(),
+            space: self.file,
+        }
+    }
+
+    fn phase(&self, name: &str, pattern: Pattern, mix: Mix, amount: ByteLength) -> Phase {
+        Phase {
+            name: name.to_owned(),
+            pattern,
+            block_size: if pattern == Pattern::Sequential { READ_REQUEST } else { WRITE_BLOCK },
+            depth: 1,
+            mix,
+            region: Region::first(self.file),
+            amount: Amount::Bytes(amount),
+            rate: None,
+            seed: 0,
+            flush_at_end: mix == Mix::WRITE,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+}
+
+/// The reads after one step.
+#[derive(Clone, Debug)]
+struct Reads {
+    name: String,
+    /// Bytes written at random so far.
+    written: ByteLength,
+    /// Seconds of each read.
+    seconds: Vec<f64>,
+    /// Flash pages read per request, where the inside can be seen.
+    pages_per_request: Option<f64>,
+    latencies: Latencies,
+    /// Throughput within the best read: seconds since its start, MB/s.
+    curve: Vec<(f64, f64)>,
+}
+
+impl Reads {
+    fn best(&self) -> f64 {
+        self.seconds.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    fn mean(&self) -> f64 {
+        self.seconds.iter().sum::<f64>() / self.seconds.len() as f64
+    }
+}
+
+impl Experiment for Fragmentation {
+    fn name(&self) -> &'static str {
+        "fragmentation"
+    }
+
+    fn question(&self) -> &'static str {
+        "How much slower is a sequential read after random overwrites have scattered the file \
+         inside the flash?"
+    }
+
+    fn source(&self) -> &'static str {
+        "Habr, an article on whether an SSD needs defragmentation (dd and fio on ten drives)"
+    }
+
+    fn parameters(&self) -> &'static [ParameterSpec] {
+        &PARAMETERS
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), LabError> {
+        let file = settings.length("file_size");
+        if file < MIB * 16 || !file.is_multiple_of(READ_REQUEST) {
+            return Err(LabError::Range {
+                name: "file_size",
+                value: file.to_string(),
+                why: "it must be a whole number of MiB, and at least 16".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
+    fn plan(&self, settings: &Settings) -> Plan {
+        Protocol::new(settings).plan()
+    }
+
+    fn run(
+        &self,
+        settings: &Settings,
+        seed: u64,
+        drive: &mut dyn Drive,
+        record: &mut Record,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), LabError> {
+        let protocol = Protocol::new(settings);
+        let mut run = Run::new(&protocol, seed, drive, watcher);
+        let outcome = run.carry_out();
+        let Run { reads, requests, bytes, writes_curve, .. } = run;
+        record.requests += requests;
+        record.bytes += bytes;
+        let simulated = drive.inside().is_some();
+        tabulate(&protocol, &reads, simulated, record);
+        draw(&reads, writes_curve, record);
+        findings::conclude(&protocol, &reads, settings, record);
+        outcome
+    }
+}
+
+/// A run under way.
+struct Run<'a> {
+    protocol: &'a Protocol,
+    seed: u64,
+    drive: &'a mut dyn Drive,
+    watcher: &'a mut dyn Watcher,
+    /// Weights of the watcher's steps are per second, simulated or estimated.
+    total_weight: f64,
+    reads: Vec<Reads>,
+    requests: u64,
+    bytes: ByteLength,
+    writes_curve: Vec<(f64, f64)>,
+}
+
+/// Work of one rest, write or read, in a common measure for the progress: a real drive's time
+/// is what its bytes take at some hundred MB/s, a simulated one's is what its requests take.
+const REST_WEIGHT_PER_SECOND: f64 = 500e6;
+
+impl<'a> Run<'a> {
+    fn new(
+        protocol: &'a Protocol,
+        seed: u64,
+        drive: &'a mut dyn Drive,
+        watcher: &'a mut dyn Watcher,
+    ) -> Self {
+        let plan = protocol.plan();
+        let mut total_weight = (plan.sequential_reads + plan.sequential_writes).bytes() as f64
+            + plan.random_writes.bytes() as f64 / super::RANDOM_WRITE_SHARE;
+        if drive.inside().is_none() {
+            total_weight += plan.rests.seconds() * REST_WEIGHT_PER_SECOND;
+        }
+        Run {
+            protocol,
+            seed,
+            drive,
+            watcher,
+            total_weight,
+            reads: Vec::new(),
+            requests: 0,
+            bytes: ByteLength::ZERO,
+            writes_curve: Vec::new(),
+        }
+    }
+
+    fn carry_out(&mut self) -> Result<(), LabError> {
+        self.drive.prepare(self.protocol.file)?;
+        let fill = self.protocol.phase("fill", Pattern::Sequential, Mix::WRITE, self.protocol.file);
+        self.write(fill)?;
+        self.read_step("fill".to_owned(), ByteLength::ZERO)?;
+        let mut written = ByteLength::ZERO;
+        for (index, &amount) in self.protocol.steps.iter().enumerate() {
+            let name = format!("random writes, {amount}");
+            let mut phase = self.protocol.phase(
+                &name,
+                Pattern::RandomOnce,
+                Mix::WRITE,
+                amount.min(self.protocol.file),
+            );
+            phase.seed = self.seed.wrapping_mul(1_000).wrapping_add(index as u64 + 1);
+            self.write(phase)?;
+            written += amount;
+            self.read_step(format!("after {written}"), written)?;
+        }
+        if self.protocol.long_rest > Nanoseconds::ZERO {
+            self.rest(self.protocol.long_rest)?;
+        }
+        let name = match self.protocol.long_rest {
+            Nanoseconds::ZERO => "once more".to_owned(),
+            rest => format!("after {} of rest", rest_words(rest)),
+        };
+        self.begin_reads(name, written);
+        self.read_once()
+    }
+
+    fn begin(&mut self, name: &str, weight: f64) {
+        self.watcher.step(name, weight / self.total_weight);
+    }
+
+    fn write(&mut self, mut phase: Phase) -> Result<(), LabError> {
+        let share =
+            if phase.pattern == Pattern::Sequential { 1.0 } else { super::RANDOM_WRITE_SHARE };
+        let bytes = phase.bytes_total().expect("amounts are in bytes");
+        phase.seed = phase.seed.wrapping_add(self.seed << 20);
+        phase.interval = Nanoseconds::from_millis(100);
+        self.begin(&phase.name.clone(), bytes.bytes() as f64 / share);
+        let result = self.drive.run_phase(&phase, &mut Watched(self.watcher))?;
+        self.requests += result.requests;
+        self.bytes += result.bytes();
+        if phase.pattern != Pattern::Sequential {
+            self.writes_curve = thin(&result);
+        }
+        Ok(())
+    }
+
+    fn rest(&mut self, duration: Nanoseconds) -> Result<(), LabError> {
+        if duration > Nanoseconds::ZERO {
+            let weight = match self.drive.inside() {
+                Some(_) => 0.0,
+                None => duration.seconds() * REST_WEIGHT_PER_SECOND,
+            };
+            self.begin(&format!("rest of {}", rest_words(duration)), weight);
+            self.drive.rest(duration, &mut Watched(self.watcher))?;
+        }
+        Ok(())
+    }
+
+    fn read_step(&mut self, name: String, written: ByteLength) -> Result<(), LabError> {
+        let step = self.reads.len();
+        self.begin_reads(name, written);
+        for index in 0..self.protocol.reads {
+            self.rest(self.protocol.rest_before(step, index))?;
+            self.read_once()?;
+        }
+        Ok(())
+    }
+
+    fn begin_reads(&mut self, name: String, written: ByteLength) {
+        self.reads.push(Reads {
+            name,
+            written,
+            seconds: Vec::new(),
+            pages_per_request: None,
+            latencies: Latencies::default(),
+            curve: Vec::new(),
+        });
+    }
+
+    fn read_once(&mut self) -> Result<(), LabError> {
+        let file = self.protocol.file;
+        let mut phase = self.protocol.phase("read", Pattern::Sequential, Mix::READ, file);
+        phase.interval = Nanoseconds::from_millis(20);
+        self.begin("read", file.bytes() as f64);
+        let before = self.drive.inside();
+        let result = self.drive.run_phase(&phase, &mut Watched(self.watcher))?;
+        self.requests += result.requests;
+        self.bytes += result.bytes();
+        let reads = self.reads.last_mut().expect("reads were begun");
+        if let (Some(before), Some(after)) = (before, self.drive.inside()) {
+            let pages = after.counters.since(&before.counters).flash_page_reads_host;
+            reads.pages_per_request = Some(pages as f64 / result.requests as f64);
+        }
+        reads.latencies.merge(&result.read_latencies);
+        let seconds = result.elapsed.seconds();
+        if seconds < reads.best() {
+            reads.curve = thin(&result);
+        }
+        reads.seconds.push(seconds);
+        Ok(())
+    }
+}
+
+/// A phase's throughput curve with about [`CURVE_POINTS`] points: seconds, MB/s.
+fn thin(result: &ssdlab_drive::PhaseResult) -> Vec<(f64, f64)> {
+    let per_point = (result.throughput.len() as u64).div_ceil(CURVE_POINTS).max(1) as usize;
+    result
+        .throughput
+        .chunks(per_point)
+        .filter(|points| points.len() == per_point)
+        .map(|points| {
+            let bytes: ByteLength = points.iter().map(|point| point.bytes).sum();
+            let length: Nanoseconds = points.iter().map(|point| point.length).sum();
+            let until = points.last().expect("chunks are not empty").until;
+            (until.seconds(), bytes.bytes() as f64 / 1e6 / length.seconds())
+        })
+        .collect()
+}
+
+fn rest_words(duration: Nanoseconds) -> String {
+    humantime::format_duration(duration.into()).to_string()
+}
+
+fn tabulate(protocol: &Protocol, reads: &[Reads], simulated: bool, record: &mut Record) {
+    let megabytes = protocol.file.bytes() as f64 / 1e6;
+    let fill = reads.first().filter(|fill| !fill.seconds.is_empty()).map(Reads::best);
+    let mut columns = vec![
+        Column::new("step", ""),
+        Column::new("written_bytes", "B"),
+        Column::new("best_seconds", "s"),
+        Column::new("mean_mb_per_s", "MB/s"),
+        Column::new("slowdown", "x"),
+    ];
+    if simulated {
+        columns.push(Column::new("flash_page_reads_per_request", ""));
+    }
+    let measured = reads.iter().filter(|step| !step.seconds.is_empty());
+    let rows = measured
+        .map(|step| {
+            let mut row = vec![
+                Cell::from(step.name.as_str()),
+                Cell::from(step.written.bytes()),
+                Cell::from(step.best()),
+                Cell::from(megabytes / step.mean()),
+                Cell::from(fill.map(|fill| step.best() / fill)),
+            ];
+            if simulated {
+                row.push(Cell::from(step.pages_per_request));
+            }
+            row
+        })
+        .collect();
+    record.tables.push(Table { name: "reads".to_owned(), columns, rows });
+}
+
+fn draw(reads: &[Reads], writes_curve: Vec<(f64, f64)>, record: &mut Record) {
+    let mut add = |name: String, points: &[(f64, f64)]| {
+        if points.len() > 1 {
+            let (x, y) = points.iter().copied().unzip();
+            let (unit_x, unit_y) = ("s".to_owned(), "MB/s".to_owned());
+            record.series.push(Series { name, unit_x, unit_y, x, y });
+        }
+    };
+    let code = |name: &str| name.to_lowercase().replace([' ', '.'], "_");
+    for step in reads {
+        add(format!("read_{}", code(&step.name)), &step.curve);
+    }
+    add("write_last_step".to_owned(), &writes_curve);
+    for step in reads {
+        record.add_latencies(&format!("read_{}", code(&step.name)), &step.latencies);
+    }
+}

@@ -1,0 +1,115 @@
+//! One run: an experiment on a target, made into a report whatever happens.
+
+use std::time::Instant;
+
+use ssdlab_drive::{Drive, DriveKind, Inside};
+use ssdlab_model::units::KIB;
+
+use crate::error::LabError;
+use crate::experiment::{Experiment, Record, Settings, Watcher};
+use crate::machine;
+use crate::report::{
+    Cost, Fact, Finding, Level, Report, ReportCounters, SCHEMA, Target, TargetKind,
+};
+
+/// What a run came to: always a report, with the error that ended it, if one did.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was measured.
+    pub report: Report,
+    /// Why the run did not come to its end.
+    pub error: Option<LabError>,
+}
+
+/// Runs `experiment` on `drive` and cleans up after it.
+pub fn run(
+    experiment: &dyn Experiment,
+    settings: &Settings,
+    seed: u64,
+    drive: &mut dyn Drive,
+    watcher: &mut dyn Watcher,
+) -> Outcome {
+    let started = jiff::Timestamp::now();
+    let wall = Instant::now();
+    let cpu = machine::cpu_seconds();
+    let drive_time = drive.now();
+    let mut record = Record::default();
+    let mut error = experiment.run(settings, seed, drive, &mut record, watcher).err();
+    let description = drive.description();
+    let simulated = description.kind == DriveKind::Simulated;
+    let simulated_seconds = simulated.then(|| drive.now().since(drive_time).seconds());
+    let inside = drive.inside();
+    if let Err(failure) = drive.clean_up()
+        && error.is_none()
+    {
+        error = Some(failure.into());
+    }
+    if let Some(error) = &error {
+        record.findings.push(Finding {
+            level: Level::Problem,
+            code: "not-finished".to_owned(),
+            text: format!("The run ended before its protocol was through: {error}."),
+        });
+    }
+    let report = Report {
+        schema: SCHEMA.to_owned(),
+        experiment: experiment.name().to_owned(),
+        target: target_of(description),
+        seed,
+        parameters: settings.parameters(),
+        shortened: settings.shortened(),
+        interrupted: error.is_some(),
+        host: machine::host(),
+        started: format!("{:.0}", started),
+        tables: record.tables,
+        series: record.series,
+        histograms: record.histograms,
+        findings: record.findings,
+        counters: inside.map(|inside| counters_of(&inside)),
+        cost: Cost {
+            wall_seconds: wall.elapsed().as_secs_f64(),
+            cpu_seconds: machine::cpu_seconds() - cpu,
+            simulated_seconds,
+            requests: record.requests,
+            units: record.bytes.covering(KIB * 4),
+            peak_rss_bytes: machine::peak_memory().bytes(),
+        },
+    };
+    Outcome { report, error }
+}
+
+fn target_of(description: ssdlab_drive::Description) -> Target {
+    Target {
+        kind: match description.kind {
+            DriveKind::Simulated => TargetKind::Simulated,
+            DriveKind::File => TargetKind::File,
+            DriveKind::Directory => TargetKind::Directory,
+            DriveKind::Device => TargetKind::Device,
+        },
+        name: description.name,
+        capacity_bytes: description.capacity.bytes(),
+        engine: description.engine,
+        caveats: description.caveats,
+        facts: description.facts.into_iter().map(|(name, value)| Fact { name, value }).collect(),
+    }
+}
+
+fn counters_of(inside: &Inside) -> ReportCounters {
+    let Inside { counters, wear } = inside;
+    ReportCounters {
+        host_writes: counters.host_write_units,
+        host_reads: counters.host_read_units,
+        flash_writes: counters.flash_write_units(),
+        write_amplification: counters.write_amplification(),
+        collection_writes: counters.program_units_collection,
+        padding_writes: counters.program_units_padding,
+        flash_page_reads: counters.flash_page_reads_host,
+        collection_page_reads: counters.flash_page_reads_collection,
+        erases: counters.erases,
+        erases_min: wear.erases_min,
+        erases_mean: wear.erases_mean,
+        erases_max: wear.erases_max,
+        trims: counters.host_trim_units,
+        flushes: counters.flushes,
+    }
+}
