@@ -1,3 +1,37 @@
 //! The command line: arguments to library calls, reports to the terminal, errors to exit codes.
+//!
+//! [`cli`] declares what can be typed, and is where help, man pages and completions come from.
+//! Each subcommand turns its part into calls of `ssdlab_lab`; nothing below sees clap.
 
-fn main() {}
+mod cli;
+mod command;
+mod estimate;
+mod failure;
+mod interrupt;
+mod keep;
+mod page;
+mod progress;
+mod table;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use ssdlab_drive::memory::LargePages;
+
+use crate::cli::Cli;
+use crate::terminal::Terminal;
+
+// The maps of a simulated drive are large and touched at random.
+#[global_allocator]
+static ALLOCATOR: LargePages = LargePages;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let terminal = Terminal::new(&cli.common);
+    let exit = command::carry_out(&cli.command, &terminal).unwrap_or_else(|failure| {
+        terminal.error(&failure);
+        failure.exit()
+    });
+    exit.into()
+}

@@ -22,7 +22,7 @@ static ALLOCATOR: LargePages = LargePages;
 /// 32 dies on 8 channels, two planes, 16 KiB pages, superblocks of 4,096 units; spare area as a
 /// share of the logical capacity, blocks that are always free or open not counted.
 fn configuration(capacity: ByteLength, spare_of_logical: f64) -> Configuration {
-    let collection = CollectionParameters { low_water: 4, idle_high_water: 4, debt_max: 16 };
+    let collection = CollectionParameters { low_water: 6, idle_high_water: 6, debt_max: 8 };
     let units_per_block = 4096;
     let logical_units = capacity.whole(KIB * 4) as u32;
     let usable = (f64::from(logical_units) * (1.0 + spare_of_logical)) as u32;

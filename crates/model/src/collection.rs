@@ -219,7 +219,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     fn copy_unit(&mut self, logical: crate::units::LogicalUnit, now: Instant) {
         if self.collector.stream.room() == 0 {
-            self.begin_collection_program();
+            self.begin_collection_program(now);
         }
         let physical = self.collector.stream.append();
         self.flash.note_written(physical, logical);
@@ -229,7 +229,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
-    fn begin_collection_program(&mut self) {
+    fn begin_collection_program(&mut self, now: Instant) {
+        if self.free.is_empty() {
+            // The blocks that were emptied last wait only for their copies to be durable.
+            self.make_copies_durable(now);
+            self.erase_emptied(self.resources.idle_from());
+        }
         let stream = &mut self.collector.stream;
         if let Some(block) = stream.begin_program(&self.geometry, &mut self.free) {
             let units = self.geometry.units_per_block();

@@ -97,9 +97,10 @@ impl ReadAhead {
         let stream = &mut self.streams[self.oldest];
         stream.next = end;
         stream.length = 0;
+        // How far the stream before it got says nothing of this one, fetched or passed over.
+        stream.fetched_until = 0;
         if self.fetched {
             stream.segments.clear();
-            stream.fetched_until = 0;
         }
         self.oldest = (self.oldest + 1) % STREAMS;
         None

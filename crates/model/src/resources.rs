@@ -75,12 +75,14 @@ pub(crate) struct Resources {
 impl Resources {
     pub(crate) fn new(geometry: &Geometry, timing: &Timing, debt_max: u32) -> Self {
         let dies = geometry.dies() as usize;
+        let over_channel = timing.channel.duration(geometry.unit_size());
+        let over_link = timing.link.duration(geometry.unit_size());
         Resources {
             dies: vec![Die::default(); dies],
             background: vec![BackgroundQueue::new(debt_max); dies],
-            channels: vec![Lane::default(); geometry.channels() as usize],
-            to_host: Lane::default(),
-            to_drive: Lane::default(),
+            channels: vec![Lane::new(over_channel); geometry.channels() as usize],
+            to_host: Lane::new(over_link),
+            to_drive: Lane::new(over_link),
             full_duplex: timing.link_full_duplex,
             controller: Instant::START,
             now: Instant::START,

@@ -41,6 +41,10 @@ impl FreePool {
         self.len
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     pub(crate) fn take(&mut self, group: u32) -> Option<BlockIndex> {
         let group = &mut self.groups[group as usize];
         let block = group.unused.next().or_else(|| group.recycled.pop_front())?;

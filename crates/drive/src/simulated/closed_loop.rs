@@ -54,12 +54,13 @@ impl LookAhead {
     /// The next request; draws another and asks for the memory of those ahead.
     #[inline(always)]
     fn next(&mut self, ssd: &Ssd) -> BlockRequest {
-        let request = self.ring[self.next];
+        let next = self.next % AHEAD;
+        self.next = next + 1;
+        let request = self.ring[next];
         let drawn = self.addresses.next_request();
-        self.ring[self.next] = drawn;
+        self.ring[next] = drawn;
         ssd.prefetch_map(self.unit_of(drawn));
-        self.next = (self.next + 1) % AHEAD;
-        let halfway = self.ring[(self.next + AHEAD / 2) % AHEAD];
+        let halfway = self.ring[(next + AHEAD / 2) % AHEAD];
         if !halfway.read {
             ssd.prefetch_target(self.unit_of(halfway));
         }
@@ -69,53 +70,66 @@ impl LookAhead {
 
 /// When the requests in flight are answered; the earliest of them makes room for the next.
 ///
-/// A tournament over a power of two of places: replacing the earliest plays again only the
-/// matches on its way up, without a branch that the processor could guess wrong.
+/// A tournament over a power of two of places. An entry is an instant with its place in the low
+/// bits, so the winner says where it came from, and replacing it plays again only the matches on
+/// its way up: loads that do not wait for each other, and no branch to guess wrong.
 struct InFlight {
-    /// `matches[1]` is the winner; leaves start at `places`. Each holds an instant's nanoseconds.
+    /// `matches[1]` is the winner; leaves start at `places`.
     matches: Vec<u64>,
     places: usize,
 }
+
+/// Bits of an entry that hold the place: depths up to 4096. The rest holds nanoseconds up to 52
+/// days of simulated time.
+const PLACE_BITS: u32 = 12;
+const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
 
 impl InFlight {
     /// `depth` places, all free at `start`.
     fn new(depth: usize, start: Instant) -> Self {
         let places = depth.next_power_of_two();
-        let mut matches = vec![u64::MAX; 2 * places];
-        matches[places..places + depth].fill(start.nanos());
-        let mut this = InFlight { matches, places };
+        assert!(places as u64 <= PLACE_MASK + 1, "phases are checked for their depth");
+        let mut this = InFlight { matches: vec![u64::MAX; 2 * places], places };
+        for place in 0..depth {
+            this.matches[places + place] = Self::entry(place as u64, start);
+        }
         for node in (1..places).rev() {
             this.matches[node] = this.matches[2 * node].min(this.matches[2 * node + 1]);
         }
         this
     }
 
+    #[inline(always)]
+    fn entry(place: u64, end: Instant) -> u64 {
+        assert!(end.nanos() < u64::MAX >> PLACE_BITS, "simulated time is below 52 days");
+        end.nanos() << PLACE_BITS | place
+    }
+
     /// The earliest instant at which a place is free.
     #[inline(always)]
     fn earliest(&self) -> Instant {
-        Instant::from_nanos(self.matches[1])
+        Instant::from_nanos(self.matches[1] >> PLACE_BITS)
     }
 
     /// The place that is free first is taken until `end`.
     #[inline(always)]
     fn replace_earliest(&mut self, end: Instant) {
-        let winner = self.matches[1];
-        let mut node = 1;
-        while node < self.places {
-            node = 2 * node + usize::from(self.matches[2 * node] != winner);
-        }
-        self.matches[node] = end.nanos();
+        let place = self.matches[1] & PLACE_MASK;
+        let mut node = self.places + place as usize;
+        let mut winner = Self::entry(place, end);
+        let matches = &mut self.matches[..2 * self.places];
+        matches[node] = winner;
         while node > 1 {
-            let value = self.matches[node].min(self.matches[node ^ 1]);
+            winner = winner.min(matches[node ^ 1]);
             node /= 2;
-            self.matches[node] = value;
+            matches[node] = winner;
         }
     }
 
     /// The instant at which all places are free.
     fn latest(&self) -> Instant {
         let busy = self.matches[self.places..].iter().copied().filter(|&end| end != u64::MAX);
-        Instant::from_nanos(busy.max().unwrap_or(0))
+        Instant::from_nanos(busy.max().unwrap_or(0) >> PLACE_BITS)
     }
 }
 

@@ -12,9 +12,9 @@
 use super::Span;
 use crate::units::{Instant, Nanoseconds};
 
-/// Booked programs and erases remembered. A die with more than this booked ahead is saturated
-/// with writes; a read then waits as if for the oldest one remembered.
-const BOOKED: usize = 16;
+/// Booked programs and erases remembered; more than a saturated die has waiting. Reads look only
+/// at those that are not over.
+const BOOKED: usize = 64;
 
 /// One die.
 #[derive(Clone, Debug)]
@@ -76,15 +76,10 @@ impl Die {
     /// Books a read as early as can be.
     #[inline(always)]
     pub(crate) fn read(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
-        if earliest >= self.booked_until {
-            let span = Span { start: earliest, end: earliest + duration };
-            self.booked_until = span.end;
-            self.reads_until = span.end;
-            return span;
-        }
-        if self.reads_until == self.booked_until {
-            // Nothing but reads ahead.
-            let span = Span { start: self.booked_until, end: self.booked_until + duration };
+        // Idle, or nothing but reads ahead: one test, because which of the two is a coin toss.
+        if (earliest >= self.booked_until) | (self.reads_until == self.booked_until) {
+            let start = self.booked_until.max(earliest);
+            let span = Span { start, end: start + duration };
             self.booked_until = span.end;
             self.reads_until = span.end;
             return span;
@@ -106,22 +101,34 @@ impl Die {
         Span { start, end }
     }
 
+    fn booking(&self, age: u32) -> Span {
+        self.booked[self.bookings.wrapping_sub(age) as usize % BOOKED]
+    }
+
     /// The end of the program or erase that is in progress at `at`, or `at` where none is.
     fn in_progress_until(&self, at: Instant) -> Instant {
-        self.booked.iter().find(|span| span.start < at && at < span.end).map_or(at, |span| span.end)
+        (0..BOOKED as u32)
+            .map(|age| self.booking(age))
+            .take_while(|span| span.end > at)
+            .find(|span| span.start < at)
+            .map_or(at, |span| span.end)
     }
 
     /// Makes room for `start..end`: what was booked to begin at or after `start` begins later.
     fn push_back(&mut self, start: Instant, end: Instant) {
+        let waiting = (0..BOOKED as u32)
+            .map(|age| self.booking(age))
+            .take_while(|span| span.start >= start && span.end > start)
+            .count() as u32;
         let mut free = end;
-        for age in (0..BOOKED as u32).rev() {
+        for age in (0..waiting).rev() {
             let span = &mut self.booked[self.bookings.wrapping_sub(age) as usize % BOOKED];
-            if span.start >= start && span.end > start {
-                let length = span.end.since(span.start);
-                span.start = span.start.max(free);
-                span.end = span.start + length;
-                free = span.end;
+            if span.start >= free {
+                break;
             }
+            let length = span.end.since(span.start);
+            *span = Span { start: free, end: free + length };
+            free = span.end;
         }
         self.booked_until = self.booked_until.max(free);
     }

@@ -1,38 +1,59 @@
 //! A resource that serves one transfer after the other: a channel, a direction of the host link.
 //!
 //! Transfers are reserved as soon as they are known, not when they begin, and dies finish out of
-//! order, so a later call often asks for an earlier time. A lane therefore keeps its busy times
-//! from now on as a sorted list, and a transfer takes the first stretch that is long enough. The
-//! list is short: neighbours are merged, and what lies before the present is dropped.
+//! order, so a later call often asks for an earlier time. A lane therefore keeps a timetable: a
+//! ring of bits, each a short slot of time, set where the lane is taken. A transfer takes the
+//! first stretch that is long enough; finding it is a few operations on words, whatever the order
+//! in which transfers are asked for.
+//!
+//! Slots are half of a unit's transfer or less. A transfer starts at the instant it asked
+//! for or at the start of a slot, and takes whole slots; what that rounds is carried over to the
+//! next one, so a lane that is always busy moves exactly what its rate says.
 
 use super::Span;
 use crate::units::{Instant, Nanoseconds};
 
-/// Busy stretches that are told apart. There are about as many as transfers in flight; when
-/// there are more, the oldest two are taken for one.
-const STRETCHES: usize = 64;
+/// Words of the timetable: 262,144 slots, some 130 ms to 1 s. Only those ahead of the present are
+/// touched.
+const WORDS: usize = 4096;
 
-/// Room in which the list moves along before it is brought back to the front.
-const ROOM: usize = 4 * STRETCHES;
+/// Most slots that are looked for at a time.
+const PIECE: u32 = 64;
+
+/// Longer transfers are taken in pieces of this, so that they flow around what is taken.
+const SMALL_PIECE: u64 = 16;
 
 /// One lane.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
-    /// The busy stretches are `busy[first..behind]`, sorted, apart from each other.
-    busy: Box<[Span; ROOM]>,
-    first: usize,
-    behind: usize,
+    /// Taken slots; word `w` of time is kept at `w % WORDS`.
+    taken: Box<[u64; WORDS]>,
+    /// Binary logarithm of a slot's nanoseconds.
+    slot_shift: u32,
+    /// The first word of time that the ring holds; the present lies in it.
+    first_word: u64,
+    /// Nanoseconds of earlier transfers that fit no whole slot.
+    carry: u64,
+    /// The first slot behind all that is taken.
+    behind: u64,
+    /// The end of all that is booked.
     free_from: Instant,
 }
 
-impl Default for Lane {
-    fn default() -> Self {
-        let none = Span { start: Instant::START, end: Instant::START };
-        Lane { busy: Box::new([none; ROOM]), first: 0, behind: 0, free_from: Instant::START }
-    }
-}
-
 impl Lane {
+    /// A lane on which one mapping unit takes `unit_transfer`.
+    pub(crate) fn new(unit_transfer: Nanoseconds) -> Self {
+        let slot = (unit_transfer.nanos() / 2).clamp(1 << 3, 1 << 14);
+        Lane {
+            taken: Box::new([0; WORDS]),
+            slot_shift: slot.ilog2(),
+            first_word: 0,
+            carry: 0,
+            behind: 0,
+            free_from: Instant::START,
+        }
+    }
+
     /// The end of all that is booked.
     pub(crate) fn free_from(&self) -> Instant {
         self.free_from
@@ -47,143 +68,195 @@ impl Lane {
         earliest: Instant,
         duration: Nanoseconds,
     ) -> Span {
-        if earliest > self.free_from || self.first == self.behind {
-            let start = earliest.max(self.free_from);
-            self.free_from = start + duration;
-            let span = Span { start, end: self.free_from };
-            if self.behind == ROOM {
-                self.make_room();
-            }
-            self.busy[self.behind] = span;
-            self.behind += 1;
-            self.forget_before(now);
-            span
-        } else if earliest == self.free_from {
-            self.extend_last(duration)
+        self.advance(now);
+        let slot = earliest.nanos() >> self.slot_shift;
+        let owed = self.carry + duration.nanos();
+        let slots = owed >> self.slot_shift;
+        self.carry = owed - (slots << self.slot_shift);
+        let (first, last) = if slots <= u64::from(PIECE) {
+            let first = self.take(slot, slots as u32);
+            (first, first)
         } else {
-            self.reserve_early(earliest, duration)
+            self.take_long(slot, slots)
+        };
+        let start = earliest.max(Instant::from_nanos(first << self.slot_shift));
+        // What came behind the first piece was pushed back by what lay between.
+        let end = start + duration + Nanoseconds::new((last - first) << self.slot_shift);
+        self.free_from = self.free_from.max(end);
+        Span { start, end }
+    }
+
+    /// Forgets what lies before `now`.
+    #[inline(always)]
+    fn advance(&mut self, now: Instant) {
+        let word = now.nanos() >> (self.slot_shift + 6);
+        if word > self.first_word {
+            self.clear_until(word);
         }
     }
 
     #[inline(always)]
-    fn extend_last(&mut self, duration: Nanoseconds) -> Span {
-        let start = self.free_from;
-        self.free_from += duration;
-        self.busy[self.behind - 1].end = self.free_from;
-        Span { start, end: self.free_from }
+    fn clear_until(&mut self, word: u64) {
+        if word - self.first_word >= WORDS as u64 {
+            self.taken.fill(0);
+            self.first_word = word;
+            return;
+        }
+        while self.first_word < word {
+            self.taken[self.first_word as usize % WORDS] = 0;
+            self.first_word += 1;
+        }
     }
 
+    /// Takes the first `slots` free slots in a row from `slot` on; returns the first of them.
+    /// `slots` is at most [`PIECE`].
     #[inline(always)]
-    fn forget_before(&mut self, now: Instant) {
-        while self.busy[self.first].end <= now && self.first + 1 < self.behind {
-            self.first += 1;
-        }
-    }
-
-    /// Brings the list back to the front of its room.
-    #[inline(never)]
-    fn make_room(&mut self) {
-        if self.behind - self.first > STRETCHES {
-            self.first = self.behind - STRETCHES;
-        }
-        self.busy.copy_within(self.first..self.behind, 0);
-        self.behind -= self.first;
-        self.first = 0;
-    }
-
-    /// A transfer that may go before others that are booked.
-    #[inline(always)]
-    fn reserve_early(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
-        // The last stretch that begins no later than `earliest`, searched from the end.
-        let mut place = self.behind;
-        while place > self.first && self.busy[place - 1].start > earliest {
-            place -= 1;
-        }
-        let mut start = earliest;
-        if place > self.first {
-            start = start.max(self.busy[place - 1].end);
-        }
-        while place < self.behind && start + duration > self.busy[place].start {
-            start = self.busy[place].end;
-            place += 1;
-        }
-        let span = Span { start, end: start + duration };
-        self.insert(place, span);
-        span
-    }
-
-    /// Inserts a stretch before `busy[place]`, merging it with neighbours that it touches.
-    #[inline(always)]
-    fn insert(&mut self, place: usize, span: Span) {
-        let joins_previous = place > self.first && self.busy[place - 1].end == span.start;
-        let joins_next = place < self.behind && self.busy[place].start == span.end;
-        match (joins_previous, joins_next) {
-            (true, true) => {
-                self.busy[place - 1].end = self.busy[place].end;
-                self.busy.copy_within(place + 1..self.behind, place);
-                self.behind -= 1;
+    fn take(&mut self, slot: u64, slots: u32) -> u64 {
+        let mut slot = slot;
+        loop {
+            let word = slot >> 6;
+            if word + 2 > self.first_word + WORDS as u64 {
+                return self.take_far(slot, slots.into());
             }
-            (true, false) => self.busy[place - 1].end = span.end,
-            (false, true) => self.busy[place].start = span.start,
-            (false, false) => {
-                let mut place = place;
-                if self.behind == ROOM {
-                    let before = self.behind - place;
-                    self.make_room();
-                    place = self.behind - before.min(self.behind);
-                }
-                self.busy.copy_within(place..self.behind, place + 1);
-                self.busy[place] = span;
-                self.behind += 1;
+            let (here, next) = (word as usize % WORDS, (word + 1) as usize % WORDS);
+            let bit = (slot & 63) as u32;
+            // The 64 slots from `slot` on. Shifting by 64 is not defined, by 63 and 1 it is.
+            let taken = self.taken[here] >> bit | self.taken[next] << (63 - bit) << 1;
+            let starts = runs_of(!taken, slots);
+            if starts != 0 {
+                let place = starts.trailing_zeros();
+                let mask = ((1u128 << slots) - 1) as u64;
+                let set = mask << place;
+                self.taken[here] |= set << bit;
+                self.taken[next] |= set >> 1 >> (63 - bit);
+                let first = slot + u64::from(place);
+                self.behind = self.behind.max(first + u64::from(slots));
+                return first;
             }
+            // A run may begin in the last slots looked at and end behind them.
+            slot += u64::from(65 - slots.max(1));
         }
-        self.free_from = self.busy[self.behind - 1].end;
     }
+
+    /// Takes more slots than fit into one piece. Returns the first slot, and where it would have
+    /// been had the last piece followed the first without a break.
+    fn take_long(&mut self, slot: u64, slots: u64) -> (u64, u64) {
+        let mut left = slots;
+        let first = self.take(slot, SMALL_PIECE as u32);
+        left -= SMALL_PIECE;
+        let mut next = first + SMALL_PIECE;
+        while left > 0 {
+            let piece = left.min(SMALL_PIECE);
+            next = self.take(next, piece as u32) + piece;
+            left -= piece;
+        }
+        (first, next - slots)
+    }
+
+    /// Beyond the timetable transfers queue behind each other. Only a drive with tens of
+    /// milliseconds of work booked on one die gets there.
+    #[cold]
+    fn take_far(&mut self, slot: u64, slots: u64) -> u64 {
+        let first = slot.max(self.behind);
+        self.behind = first + slots;
+        first
+    }
+}
+
+/// The places from which `run` bits of `free` in a row are set.
+#[inline(always)]
+fn runs_of(free: u64, run: u32) -> u64 {
+    let mut runs = free;
+    // After each step a bit says that `length` bits from there on are set.
+    let mut length = 1;
+    while length < run {
+        let step = length.min(run - length);
+        runs &= runs >> step;
+        length += step;
+    }
+    runs
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
 
     fn at(ns: u64) -> Instant {
         Instant::from_nanos(ns)
     }
 
-    #[test]
-    fn transfers_queue_and_a_gap_is_used() {
-        let mut lane = Lane::default();
-        let mut reserve = |earliest, duration| {
-            lane.reserve(at(0), at(earliest), Nanoseconds::new(duration)).start
-        };
-        assert_eq!(reserve(100, 10), at(100));
-        assert_eq!(reserve(100, 10), at(110));
-        assert_eq!(reserve(50, 10), at(50));
-        assert_eq!(reserve(55, 10), at(60));
-        assert_eq!(reserve(95, 10), at(120));
-        assert_eq!(reserve(0, 50), at(0));
-        assert_eq!(reserve(0, 30), at(70), "the gap from 70 to 100 fits exactly");
-        assert_eq!(reserve(0, 1), at(130), "all gaps are used up");
+    /// A lane with slots of 8 ns.
+    fn lane() -> Lane {
+        Lane::new(Nanoseconds::new(16))
     }
 
     #[test]
-    fn it_agrees_with_a_plain_search_and_nothing_overlaps() {
-        use rand::{RngExt, SeedableRng};
-        let mut generator = rand_pcg::Pcg64Mcg::seed_from_u64(3);
-        let mut lane = Lane::default();
-        let mut taken: Vec<Span> = Vec::new();
-        for step in 0..3_000u64 {
-            let now = step * 20;
-            let earliest = at(now + generator.random_range(0..400));
-            let duration = Nanoseconds::new(generator.random_range(1..30));
-            let span = lane.reserve(at(now), earliest, duration);
-            let mut start = earliest;
-            while let Some(other) =
-                taken.iter().find(|other| other.start < start + duration && other.end > start)
-            {
-                start = other.end;
+    fn transfers_queue_and_a_gap_is_used() {
+        let mut lane = lane();
+        let mut reserve = |earliest, duration| {
+            lane.reserve(at(0), at(earliest), Nanoseconds::new(duration)).start.nanos()
+        };
+        assert_eq!(reserve(800, 80), 800);
+        assert_eq!(reserve(800, 80), 880);
+        assert_eq!(reserve(400, 80), 400);
+        assert_eq!(reserve(403, 80), 480);
+        assert_eq!(reserve(760, 80), 960, "the gap before 800 is too short");
+        assert_eq!(reserve(0, 400), 0);
+        assert_eq!(reserve(0, 240), 560, "the gap from 560 to 800 fits exactly");
+        assert_eq!(reserve(0, 8), 1040, "all gaps are used up");
+    }
+
+    #[test]
+    fn it_agrees_with_a_plain_search() {
+        let mut generator = Pcg64Mcg::seed_from_u64(3);
+        let mut lane = lane();
+        let mut taken: Vec<(u64, u64)> = Vec::new();
+        for step in 0..4_000u64 {
+            let now = step * 150;
+            let slot = now / 8 + generator.random_range(0..300u64);
+            let slots = generator.random_range(1..=32u64);
+            let span = lane.reserve(at(now), at(slot * 8), Nanoseconds::new(slots * 8));
+            let mut first = slot;
+            while let Some(other) = taken.iter().find(|t| t.0 < first + slots && t.1 > first) {
+                first = other.1;
             }
-            assert_eq!(span, Span { start, end: start + duration }, "step {step}");
-            taken.push(span);
+            assert_eq!(span.start, at(first * 8), "step {step}");
+            assert_eq!(span.end, at((first + slots) * 8), "step {step}");
+            taken.push((first, first + slots));
+            taken.retain(|t| t.1 * 8 > now);
         }
+    }
+
+    #[test]
+    fn a_lane_that_is_always_busy_moves_what_its_rate_says() {
+        // 1241 ns are no whole number of slots of 128 ns.
+        let mut lane = Lane::new(Nanoseconds::new(1_241));
+        let mut end = at(0);
+        for _ in 0..10_000 {
+            let now = at(end.nanos().saturating_sub(50_000));
+            end = lane.reserve(now, now, Nanoseconds::new(1_241)).end;
+        }
+        let exact = 1_241.0 * 10_000.0;
+        assert!((end.nanos() as f64 / exact - 1.0).abs() < 1e-3, "{end:?}");
+    }
+
+    #[test]
+    fn long_transfers_flow_around_what_is_taken() {
+        let mut lane = lane();
+        assert_eq!(lane.reserve(at(0), at(768), Nanoseconds::new(80)).start, at(768));
+        let long = lane.reserve(at(0), at(0), Nanoseconds::new(8 * 1000));
+        assert_eq!((long.start, long.end), (at(0), at(8 * 1000 + 80)));
+    }
+
+    #[test]
+    fn far_beyond_the_timetable_transfers_queue() {
+        let mut lane = lane();
+        let far = 8 * 64 * WORDS as u64 * 3;
+        assert_eq!(lane.reserve(at(0), at(far), Nanoseconds::new(80)).start, at(far));
+        assert_eq!(lane.reserve(at(0), at(far), Nanoseconds::new(80)).start, at(far + 80));
+        // When time gets there, the lane works as before.
+        assert_eq!(lane.reserve(at(far * 2), at(far * 2), Nanoseconds::new(80)).start, at(far * 2));
     }
 }

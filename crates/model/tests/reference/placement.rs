@@ -91,7 +91,10 @@ pub struct Placement {
     host: Stream,
     copies: Stream,
     victim: Option<Victim>,
+    /// Blocks that were emptied, with the copy program that holds the last copy.
     emptied: VecDeque<(usize, u64)>,
+    /// Those of which that program is full, until it is over.
+    not_durable: VecDeque<usize>,
     credit: f64,
     changes: u64,
     /// Reads that feed the copy program being filled.
@@ -159,6 +162,7 @@ impl Placement {
             copies: Stream::new(shape.groups),
             victim: None,
             emptied: VecDeque::new(),
+            not_durable: VecDeque::new(),
             credit: 0.0,
             changes: 0,
             feeding: Vec::new(),
@@ -267,7 +271,7 @@ impl Placement {
 
     /// Blocks that are free or will be once their copies are durable.
     fn blocks_coming(&self) -> usize {
-        self.free_blocks() + self.emptied.len()
+        self.free_blocks() + self.emptied.len() + self.not_durable.len()
     }
 
     /// Collection's share for a program unit of the host's: in proportion to what the victim
@@ -300,7 +304,8 @@ impl Placement {
     /// The victim in progress, or the closed block with the fewest valid units.
     fn choose_victim(&mut self) -> Option<Victim> {
         if self.victim.is_none() {
-            let closed = (0..self.blocks.len()).filter(|&at| self.blocks[at].state == State::Closed);
+            let closed =
+                (0..self.blocks.len()).filter(|&at| self.blocks[at].state == State::Closed);
             let block = closed
                 .min_by_key(|&at| (self.blocks[at].valid, u64::MAX - self.blocks[at].touched))?;
             self.blocks[block].state = State::Victim;
@@ -319,8 +324,8 @@ impl Placement {
         victim.next_offset += self.shape.units_per_program;
         let mut programs = Vec::new();
         let mut moved = 0;
-        for sense in (first..first + self.shape.units_per_program)
-            .step_by(self.shape.units_per_sense)
+        for sense in
+            (first..first + self.shape.units_per_program).step_by(self.shape.units_per_sense)
         {
             let die = self.shape.die_of(Place { block, offset: sense });
             let units: Vec<u32> = self.blocks[block].holds
@@ -384,8 +389,15 @@ impl Placement {
             }
             self.emptied.pop_front();
             work.push(Background::Erase { block, after });
+            self.not_durable.push_back(block);
+        }
+    }
+
+    /// The copies of what `block` held are durable: it is as good as erased.
+    pub fn durable(&mut self, block: usize) {
+        if let Some(place) = self.not_durable.iter().position(|&waiting| waiting == block) {
+            self.not_durable.remove(place);
             self.blocks[block].state = State::Free;
-            self.blocks[block].holds.fill(None);
             self.free[self.shape.group_of(block)].push_back(block);
         }
     }
@@ -394,6 +406,11 @@ impl Placement {
     fn ensure_free_block(&mut self) -> Vec<Background> {
         let mut work = Vec::new();
         while self.free_blocks() <= self.shape.groups {
+            // What is written to the block will wait until it is durable and erased.
+            if let Some(&block) = self.not_durable.front() {
+                self.durable(block);
+                continue;
+            }
             if self.emptied.is_empty() {
                 let Some(victim) = self.choose_victim() else {
                     return work;

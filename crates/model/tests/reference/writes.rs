@@ -187,6 +187,7 @@ impl Reference {
             .partition::<Vec<_>, _>(|erase| erase.after < oldest);
         self.waiting_erases = waiting;
         for WaitingErase { block, .. } in durable {
+            self.placement.durable(block);
             for die in self.dies_of(block) {
                 let job = Job::Erase { block };
                 // What is to be programmed into the block cannot let its erase wait behind it.

@@ -1,0 +1,296 @@
+//! What can be typed. Help, man pages and completions come from these definitions, and nowhere
+//! else is it said what an option is called.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// The seed of runs that were not given one. A fixed one: two people who type the same get the
+/// same tables.
+pub const SEED_DEFAULT: u64 = 1;
+
+const EXAMPLES: &str = "\
+Examples:
+  ssdlab run fragmentation
+          the whole protocol on a simulated drive, in seconds
+  ssdlab run fragmentation sim:toshiba-xg5 --html report.html
+          on a model of a certain drive, with a page to look at
+  ssdlab run fragmentation /mnt/ssd --quick
+          on a real drive, with a file that is removed at the end
+  ssdlab list profiles
+          the simulated drives there are
+
+Exit codes: 0 done, 1 failed, 2 wrong use or bad configuration, 3 refused so that
+no data is harmed, 4 this drive or system cannot, 130 interrupted.";
+
+const RUN_EXAMPLES: &str = "\
+Targets:
+  sim:                       a simulated client drive (the default)
+  sim:toshiba-xg5            another profile; see ssdlab list profiles
+  sim:toshiba-xg5,spare=28%  with changes, as key=value
+  sim:./my.toml              a profile of your own
+  /mnt/ssd                   the drive behind a directory
+  /mnt/ssd/new.dat           the same, with a file of that name
+
+On a real drive only a new file is written, never one that exists, and it is
+removed at the end, after an error, and after Ctrl-C. Pressed twice, Ctrl-C
+ends at once, and a file that was named stays behind.
+
+Examples:
+  ssdlab run fragmentation
+  ssdlab run fragmentation sim:samsung-pm981 --html report.html
+  ssdlab run fragmentation /mnt/ssd --set file_size=1G --set rest=0s
+  ssdlab run fragmentation --json > report.json";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  ssdlab show last
+  ssdlab show last~1 --html report.html
+  ssdlab show 12 --json > report.json";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  ssdlab compare last~1 last
+  ssdlab compare 3 5 8 --html comparison.html
+  ssdlab compare before.json after.json";
+
+const LIST_EXAMPLES: &str = "\
+Examples:
+  ssdlab list experiments
+  ssdlab list experiments fragmentation
+  ssdlab list profiles toshiba-xg5
+  ssdlab list profiles toshiba-xg5 --toml > my.toml
+  ssdlab list runs";
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  ssdlab completions bash > ~/.local/share/bash-completion/completions/ssdlab
+  ssdlab completions fish > ~/.config/fish/completions/ssdlab.fish";
+
+/// Measure and explain what use does to an SSD
+///
+/// ssdlab puts a drive, real or simulated, through published test protocols and reports what
+/// was found. A simulated drive costs neither time nor wear: begin there.
+#[derive(Debug, Parser)]
+#[command(
+    name = "ssdlab",
+    version,
+    after_help = EXAMPLES,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+pub struct Cli {
+    /// What every subcommand takes.
+    #[command(flatten)]
+    pub common: Common,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every subcommand takes.
+#[derive(Args, Debug)]
+pub struct Common {
+    /// Say nothing on stderr but warnings and errors
+    #[arg(long, global = true, display_order = 900)]
+    pub quiet: bool,
+    /// Whether to use colour; auto does on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        global = true,
+        display_order = 901,
+        value_enum,
+        default_value_t = Color::Auto,
+        value_name = "WHEN"
+    )]
+    pub color: Color,
+}
+
+/// Whether to use colour; with `auto` on a terminal, unless NO_COLOR is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+/// The subcommands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Put a drive through an experiment and report what was found
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(RunArguments),
+    /// List the experiments, the simulated drives, or the runs that were kept
+    #[command(after_help = LIST_EXAMPLES)]
+    List {
+        /// What to list.
+        #[command(subcommand)]
+        what: List,
+    },
+    /// Show the report of an earlier run
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show(ShowArguments),
+    /// Put several runs of one experiment side by side
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(CompareArguments),
+    /// Print the completions for a shell
+    #[command(after_help = COMPLETIONS_EXAMPLES)]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, or write all of them to a directory
+    Man {
+        /// Directory for ssdlab.1, ssdlab-run.1 and so on; it is created where there is none
+        directory: Option<PathBuf>,
+    },
+}
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+pub struct RunArguments {
+    /// The experiment; see 'ssdlab list experiments'
+    pub experiment: String,
+    /// The drive: a simulated one (sim:PROFILE) or a path on a real one
+    #[arg(default_value = "sim:")]
+    pub target: String,
+    /// Run a shortened protocol, to try things out
+    #[arg(long)]
+    pub quick: bool,
+    /// Change a parameter of the protocol; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    pub set: Vec<(String, String)>,
+    /// Seed of every random choice: the same seed gives the same figures on a simulated drive
+    #[arg(long, value_name = "N", default_value_t = SEED_DEFAULT)]
+    pub seed: u64,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Also write the report as a page, with curves and latencies
+    #[arg(long, value_name = "PATH")]
+    pub html: Option<PathBuf>,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+    /// Do not keep this run
+    #[arg(long, conflicts_with = "store")]
+    pub no_store: bool,
+    /// Go on where the file system has no direct I/O; the page cache is then measured as well
+    #[arg(long)]
+    pub allow_buffered: bool,
+}
+
+/// Where runs are kept.
+#[derive(Args, Debug)]
+pub struct StoreArguments {
+    /// File that runs are kept in [default: $SSDLAB_STORE, or ssdlab/runs.sqlite in the user's
+    /// data directory]
+    #[arg(long, value_name = "PATH")]
+    pub store: Option<PathBuf>,
+}
+
+/// What can be listed.
+#[derive(Debug, Subcommand)]
+pub enum List {
+    /// The experiments, or the parameters of one
+    Experiments {
+        /// Show the parameters of this one
+        name: Option<String>,
+        /// Show the parameters of all
+        #[arg(long)]
+        keys: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The simulated drives, or every parameter of one with where it comes from
+    Profiles {
+        /// Show the parameters of this one, or of a file such as ./my.toml
+        name: Option<String>,
+        /// Show the parameters, of the default profile where none is named
+        #[arg(long)]
+        keys: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Print the profile as a file, to begin your own with
+        #[arg(long, conflicts_with_all = ["json", "keys"], requires = "name")]
+        toml: bool,
+    },
+    /// The runs that were kept, newest first
+    Runs {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Where runs are kept.
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+}
+
+/// Arguments of `show`.
+#[derive(Args, Debug)]
+pub struct ShowArguments {
+    /// The run: its number, 'last', or 'last~1' for the one before
+    pub run: String,
+    /// How to show it.
+    #[command(flatten)]
+    pub form: Form,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+/// Arguments of `compare`.
+#[derive(Args, Debug)]
+pub struct CompareArguments {
+    /// Runs (12, last, last~1) and report files (report.json), two or more
+    #[arg(required = true, num_args = 2.., value_name = "RUN|FILE")]
+    pub runs: Vec<String>,
+    /// How to show them.
+    #[command(flatten)]
+    pub form: Form,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+/// How to show what is there already.
+#[derive(Args, Debug)]
+pub struct Form {
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page, with curves and latencies, instead of printing text
+    #[arg(long, value_name = "PATH", conflicts_with = "json")]
+    pub html: Option<PathBuf>,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), value.to_owned()))
+        }
+        _ => Err("write it as NAME=VALUE, such as file_size=1G".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn an_assignment_has_a_name() {
+        assert_eq!(assignment("rest=0s"), Ok(("rest".to_owned(), "0s".to_owned())));
+        assert_eq!(assignment("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert!(assignment("rest").is_err());
+        assert!(assignment("=1").is_err());
+    }
+}

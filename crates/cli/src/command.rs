@@ -1,0 +1,37 @@
+//! The subcommands, a file each.
+
+mod compare;
+mod generate;
+mod list;
+mod run;
+mod show;
+
+use serde::Serialize;
+
+use crate::cli::Command;
+use crate::failure::{Exit, Failure};
+use crate::terminal::Terminal;
+
+/// Does what was asked.
+pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(arguments) => run::run(arguments, terminal)?,
+        Command::List { what } => list::list(what, terminal)?,
+        Command::Show(arguments) => show::show(arguments, terminal)?,
+        Command::Compare(arguments) => compare::compare(arguments, terminal)?,
+        Command::Completions { shell } => generate::completions(*shell, terminal)?,
+        Command::Man { directory: Some(directory) } => {
+            generate::man_pages(directory, terminal)?;
+        }
+        Command::Man { directory: None } => generate::man_page(terminal)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// JSON as the reports are written: indented, with a newline at its end.
+fn json(value: &impl Serialize) -> String {
+    let mut text =
+        serde_json::to_string_pretty(value).expect("lists have strings as keys and no maps");
+    text.push('\n');
+    text
+}

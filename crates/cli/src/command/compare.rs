@@ -1,0 +1,58 @@
+//! `compare`: several runs of one experiment side by side.
+
+use std::fs;
+use std::path::Path;
+
+use ssdlab_lab::compare::Comparison;
+use ssdlab_lab::output::{html, json, text};
+use ssdlab_lab::report::Report;
+use ssdlab_lab::store::Store;
+
+use crate::cli::CompareArguments;
+use crate::failure::{Exit, Failure};
+use crate::keep;
+use crate::page::Page;
+use crate::terminal::Terminal;
+
+/// Compares runs from the store and from files.
+pub fn compare(arguments: &CompareArguments, terminal: &Terminal) -> Result<(), Failure> {
+    let mut store = None;
+    let mut reports = Vec::new();
+    for name in &arguments.runs {
+        let report = if is_file(name) {
+            from_file(name)?
+        } else {
+            // Opened for the first run that needs it: files alone do without a store.
+            if store.is_none() {
+                let path = keep::path(arguments.store.store.as_deref())?;
+                store = Some(Store::open_read_only(path)?);
+            }
+            let store = store.as_ref().expect("it was opened just now");
+            store.get(store.resolve(name)?)?
+        };
+        reports.push((report.target.name.clone(), report));
+    }
+    let comparison = Comparison::new(reports)?;
+    if arguments.form.json {
+        return terminal.print(&json::comparison_to_json(&comparison));
+    }
+    match &arguments.form.html {
+        Some(path) => {
+            Page::reserve(path)?.write(&html::render_compare(&comparison))?;
+            terminal.note(&format!("Wrote {}", path.display()));
+            Ok(())
+        }
+        None => terminal.print(&text::render_compare_with(&comparison, &terminal.text_options())),
+    }
+}
+
+fn is_file(name: &str) -> bool {
+    name.ends_with(".json") || Path::new(name).exists()
+}
+
+fn from_file(name: &str) -> Result<Report, Failure> {
+    let text = fs::read_to_string(name).map_err(|source| {
+        Failure::system(Exit::Usage, format!("cannot read the report {name}"), source)
+    })?;
+    json::from_json(&text, name).map_err(|error| Failure::new(Exit::Usage, error))
+}

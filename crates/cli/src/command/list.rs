@@ -1,0 +1,271 @@
+//! `list`: what there is to choose from, and what was kept.
+
+use serde::Serialize;
+use ssdlab_lab::Target;
+use ssdlab_lab::experiment::{self, Experiment};
+use ssdlab_lab::store::{Store, StoreError};
+use ssdlab_model::profile::{self, Basis, Profile};
+
+use super::json;
+use crate::cli::List;
+use crate::failure::Failure;
+use crate::keep;
+use crate::table::{Head, lay_out};
+use crate::terminal::Terminal;
+
+/// Changes that are no parameters of a profile, and what they mean.
+const CHANGES: [(&str, &str); 3] = [
+    ("trim=off", "a drive that ignores TRIM"),
+    ("spare=28%", "spare area as a share of the physical capacity; what can be written follows"),
+    ("spare_of_logical=7%", "the same, as a share of the logical capacity"),
+];
+
+/// Lists what was asked for.
+pub fn list(what: &List, terminal: &Terminal) -> Result<(), Failure> {
+    match what {
+        List::Experiments { name, keys, json } => {
+            experiments(name.as_deref(), *keys, *json, terminal)
+        }
+        List::Profiles { name: Some(name), toml: true, .. } => as_file(name, terminal),
+        List::Profiles { name, keys, json, .. } => match (name, keys) {
+            (Some(name), _) => parameters(name, *json, terminal),
+            (None, true) => parameters(profile::DEFAULT, *json, terminal),
+            (None, false) => profiles(*json, terminal),
+        },
+        List::Runs { json, store } => runs(&keep::path(store.store.as_deref())?, *json, terminal),
+    }
+}
+
+#[derive(Serialize)]
+struct ExperimentEntry {
+    name: &'static str,
+    question: &'static str,
+    source: &'static str,
+    parameters: Vec<ExperimentParameter>,
+}
+
+#[derive(Serialize)]
+struct ExperimentParameter {
+    name: &'static str,
+    full: &'static str,
+    quick: &'static str,
+    help: &'static str,
+}
+
+fn entry(experiment: &dyn Experiment) -> ExperimentEntry {
+    let parameters = experiment.parameters().iter().map(|spec| ExperimentParameter {
+        name: spec.name,
+        full: spec.full,
+        quick: spec.quick,
+        help: spec.help,
+    });
+    ExperimentEntry {
+        name: experiment.name(),
+        question: experiment.question(),
+        source: experiment.source(),
+        parameters: parameters.collect(),
+    }
+}
+
+fn experiments(
+    name: Option<&str>,
+    keys: bool,
+    as_json: bool,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let entries: Vec<ExperimentEntry> = match name {
+        Some(name) => vec![entry(experiment::named(name)?)],
+        None => experiment::all().iter().map(|experiment| entry(*experiment)).collect(),
+    };
+    if as_json {
+        return terminal.print(&json(&entries));
+    }
+    if name.is_none() && !keys {
+        let heads = [Head::Name("experiment"), Head::Words("question it answers")];
+        let rows: Vec<Vec<String>> =
+            entries.iter().map(|entry| vec![entry.name.into(), entry.question.into()]).collect();
+        terminal.print(&lay_out(&heads, &rows, terminal))?;
+        terminal.note("\n'ssdlab list experiments NAME' shows the parameters of one.");
+        return Ok(());
+    }
+    let heads = [
+        Head::Name("parameter"),
+        Head::Name("full"),
+        Head::Name("quick"),
+        Head::Words("what it is"),
+    ];
+    let mut text = String::new();
+    for entry in &entries {
+        let rows: Vec<Vec<String>> = entry
+            .parameters
+            .iter()
+            .map(|p| vec![p.name.into(), p.full.into(), p.quick.into(), p.help.into()])
+            .collect();
+        let (name, question, source) = (entry.name, entry.question, entry.source);
+        text.push_str(&format!("{name}: {question}\nSource: {source}\n\n"));
+        text.push_str(&lay_out(&heads, &rows, terminal));
+    }
+    terminal.print(&text)?;
+    terminal.note("\nChange one with --set NAME=VALUE.");
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct ProfileEntry {
+    name: String,
+    summary: String,
+    default: bool,
+    published: usize,
+    fitted: usize,
+    assumed: usize,
+}
+
+fn profiles(as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
+    let mut entries = Vec::new();
+    for (name, _) in profile::embedded() {
+        let profile = Profile::named(name).map_err(ssdlab_lab::LabError::from)?;
+        let parameters = profile.parameters();
+        let count = |basis| parameters.iter().filter(|one| one.basis == basis).count();
+        entries.push(ProfileEntry {
+            name: (*name).to_owned(),
+            summary: profile.summary().to_owned(),
+            default: *name == profile::DEFAULT,
+            published: count(Basis::Published),
+            fitted: count(Basis::Fitted),
+            assumed: count(Basis::Assumed),
+        });
+    }
+    if as_json {
+        return terminal.print(&json(&entries));
+    }
+    let heads = [
+        Head::Name("profile"),
+        Head::Words("drive"),
+        Head::Numbers("published"),
+        Head::Numbers("fitted"),
+        Head::Numbers("assumed"),
+    ];
+    let rows: Vec<Vec<String>> = entries
+        .iter()
+        .map(|entry| {
+            let counts = [entry.published, entry.fitted, entry.assumed].map(|n| n.to_string());
+            [vec![entry.name.clone(), entry.summary.clone()], counts.to_vec()].concat()
+        })
+        .collect();
+    terminal.print(&lay_out(&heads, &rows, terminal))?;
+    terminal.note(
+        "\nThe numbers count parameters by where they come from: published by somebody, fitted\n\
+         to published measurements, or assumed. 'ssdlab list profiles NAME' shows them all.",
+    );
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct ParameterEntry {
+    key: &'static str,
+    value: String,
+    basis: &'static str,
+    source: String,
+}
+
+fn parameters(name: &str, as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
+    // The same words as in a target, so that a file and changes can be looked at too.
+    let Target::Simulated { profile, .. } = Target::parse(&format!("sim:{name}"))? else {
+        unreachable!("what begins with sim: is simulated")
+    };
+    let entries: Vec<ParameterEntry> = profile
+        .parameters()
+        .into_iter()
+        .map(|parameter| ParameterEntry {
+            key: parameter.key,
+            value: parameter.value,
+            basis: parameter.basis.name(),
+            source: parameter.source,
+        })
+        .collect();
+    if as_json {
+        return terminal.print(&json(&entries));
+    }
+    let heads =
+        [Head::Name("parameter"), Head::Name("value"), Head::Name("basis"), Head::Words("source")];
+    let rows: Vec<Vec<String>> = entries
+        .into_iter()
+        .map(|entry| vec![entry.key.into(), entry.value, entry.basis.into(), entry.source])
+        .collect();
+    let table = lay_out(&heads, &rows, terminal);
+    terminal.print(&format!("{}: {}\n\n{table}", profile.name(), profile.summary()))?;
+    terminal
+        .note(&format!("\nChange one in the target: sim:{name},flash.page_read=60us. Besides:"));
+    for (change, meaning) in CHANGES {
+        terminal.note(&format!("  {change:<20} {meaning}"));
+    }
+    Ok(())
+}
+
+/// Prints the text of an embedded profile.
+fn as_file(name: &str, terminal: &Terminal) -> Result<(), Failure> {
+    Profile::named(name).map_err(ssdlab_lab::LabError::from)?;
+    let known = profile::embedded().iter().find(|(known, _)| *known == name);
+    let (_, text) = known.expect("a profile with a name is embedded");
+    terminal.print(text)
+}
+
+fn runs(path: &std::path::Path, as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
+    let runs = match Store::open_read_only(path) {
+        // Nothing kept yet is an empty list, not a mistake.
+        Err(StoreError::Missing { .. }) => Vec::new(),
+        store => store?.list()?,
+    };
+    if as_json {
+        return terminal.print(&json(&runs));
+    }
+    if runs.is_empty() {
+        terminal.note(&format!(
+            "No runs are kept in {} yet. 'ssdlab run fragmentation' makes the first.",
+            path.display()
+        ));
+        return Ok(());
+    }
+    let heads = [
+        Head::Numbers("run"),
+        Head::Name("started (UTC)"),
+        Head::Words("experiment"),
+        Head::Words("target"),
+        Head::Words("finding"),
+    ];
+    let rows: Vec<Vec<String>> = runs
+        .into_iter()
+        .map(|run| {
+            let mut marks = String::new();
+            if run.shortened {
+                marks.push_str(" (shortened)");
+            }
+            if run.interrupted {
+                marks.push_str(" (interrupted)");
+            }
+            let headline = beginning(&run.headline.unwrap_or_default()).to_owned();
+            let started = run.started.replace('T', " ").replace('Z', "");
+            let experiment = format!("{}{marks}", run.experiment);
+            vec![run.id.to_string(), started, experiment, run.target, headline]
+        })
+        .collect();
+    terminal.print(&lay_out(&heads, &rows, terminal))
+}
+
+/// What a finding says before it goes into figures.
+fn beginning(finding: &str) -> &str {
+    let end = [": ", ". "].iter().filter_map(|mark| finding.find(mark)).min();
+    finding[..end.unwrap_or(finding.len())].trim_end_matches('.')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_begins_before_its_figures() {
+        assert_eq!(beginning("Slower after 4.93 GiB: 9 MB/s. More."), "Slower after 4.93 GiB");
+        assert_eq!(beginning("As fast as before."), "As fast as before");
+        assert_eq!(beginning(""), "");
+    }
+}

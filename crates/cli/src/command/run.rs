@@ -1,0 +1,166 @@
+//! `run`: an experiment on a drive, from the arguments to the report.
+
+use std::path::{Path, PathBuf};
+
+use ssdlab_drive::Drive;
+use ssdlab_drive::ErrorKind;
+use ssdlab_drive::real::{RealDrive, RealOptions};
+use ssdlab_lab::experiment::{self, Experiment, Settings};
+use ssdlab_lab::output::{html, json, text};
+use ssdlab_lab::store::RunId;
+use ssdlab_lab::{LabError, Outcome, Target};
+
+use crate::cli::RunArguments;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::page::Page;
+use crate::progress::Progress;
+use crate::terminal::Terminal;
+use crate::{estimate, keep};
+
+/// What was asked for, understood and checked; no drive was touched yet.
+struct Request {
+    experiment: &'static dyn Experiment,
+    settings: Settings,
+    target: Target,
+    seed: u64,
+    as_json: bool,
+    /// Where to keep the run.
+    store: Option<PathBuf>,
+    options: RealOptions,
+}
+
+impl Request {
+    fn new(arguments: &RunArguments) -> Result<Request, Failure> {
+        let experiment = experiment::named(&arguments.experiment)
+            .map_err(|error| unknown_experiment(error, &arguments.experiment))?;
+        let settings = Settings::new(experiment, arguments.quick, &arguments.set)?;
+        let target = Target::parse(&arguments.target)?;
+        let store = match arguments.no_store {
+            true => None,
+            false => Some(keep::path(arguments.store.store.as_deref())?),
+        };
+        let options =
+            RealOptions { require_direct: !arguments.allow_buffered, ..RealOptions::default() };
+        let (seed, as_json) = (arguments.seed, arguments.json);
+        Ok(Request { experiment, settings, target, seed, as_json, store, options })
+    }
+}
+
+/// A target in the experiment's place is the slip to expect.
+fn unknown_experiment(error: LabError, text: &str) -> Failure {
+    if text.starts_with("sim:") || Path::new(text).exists() {
+        return Failure::usage(format!(
+            "{error}; '{text}' looks like a target, which comes second: \
+             ssdlab run fragmentation {text}"
+        ));
+    }
+    error.into()
+}
+
+/// Runs an experiment.
+pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure> {
+    let request = Request::new(arguments)?;
+    let page = arguments.html.as_deref().map(Page::reserve).transpose()?;
+    let interrupt = Interrupt::listen().map_err(|source| {
+        Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
+    })?;
+    let mut drive = open(&request, terminal)?;
+    let mut progress = Progress::new(terminal, interrupt, !request.target.is_simulated());
+    let outcome = ssdlab_lab::run(
+        request.experiment,
+        &request.settings,
+        request.seed,
+        &mut *drive,
+        &mut progress,
+    );
+    progress.finish();
+    deliver(&request, outcome, page, terminal)
+}
+
+/// Opens the drive and makes room on it. What fails here has not begun, and leaves no report;
+/// what has begun always leaves one.
+fn open(request: &Request, terminal: &Terminal) -> Result<Box<dyn Drive>, Failure> {
+    let plan = request.experiment.plan(&request.settings);
+    let Target::Path(path) = &request.target else {
+        let mut drive = request.target.open(&request.options)?;
+        drive.prepare(plan.space).map_err(LabError::from)?;
+        return Ok(drive);
+    };
+    let mut drive = RealDrive::open(path, request.options.clone()).map_err(LabError::from)?;
+    drive.prepare(plan.space).map_err(LabError::from)?;
+    if let Some(store) = &request.store {
+        keep::try_out(store, terminal);
+    }
+    estimate::announce(&plan, &mut drive, &path.display().to_string(), terminal);
+    Ok(Box::new(drive))
+}
+
+/// Hands the report to everyone who wants it: the store, stdout, the page. What goes wrong with
+/// one does not keep it from the others.
+fn deliver(
+    request: &Request,
+    outcome: Outcome,
+    page: Option<Page>,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let Outcome { report, error } = outcome;
+    let kept = request.store.as_deref().and_then(|path| {
+        let id = keep::keep(path, &report, terminal)?;
+        Some((id, keep::earlier(path, id, &report)))
+    });
+    let printed = if request.as_json {
+        terminal.print(&json::to_json(&report))
+    } else {
+        let mut words = text::render_with(&report, &terminal.text_options());
+        words.push_str(&next_steps(request, kept, page.is_some()));
+        terminal.print(&words)
+    };
+    let written = page.map_or(Ok(()), |page| page.write(&html::render(&report)));
+    let ended = error.map_or(Ok(()), |error| {
+        Err(match error.kind() {
+            ErrorKind::Cancelled => interrupted(),
+            _ => error.into(),
+        })
+    });
+    // The last is the one that the exit code is about.
+    let mut failures: Vec<Failure> =
+        [printed, written, ended].into_iter().filter_map(Result::err).collect();
+    let last = failures.pop();
+    for failure in &failures {
+        terminal.error(failure);
+    }
+    last.map_or(Ok(()), Err)
+}
+
+fn interrupted() -> Failure {
+    let words = "interrupted; the report holds what was measured until then";
+    Failure::new(Exit::Interrupted, anyhow::Error::msg(words))
+}
+
+/// What one may want to do after this run, as commands to copy.
+fn next_steps(request: &Request, kept: Option<(RunId, Option<RunId>)>, has_page: bool) -> String {
+    let Some((id, earlier)) = kept else { return String::new() };
+    let mut steps = Vec::new();
+    if !has_page {
+        steps.push("ssdlab show last --html report.html".to_owned());
+    }
+    match earlier {
+        Some(earlier) => steps.push(format!("ssdlab compare {earlier} {id}")),
+        None => {
+            let name = request.experiment.name();
+            let quick = if request.settings.shortened() { " --quick" } else { "" };
+            let other = match is_on(request, "toshiba-xg5") {
+                true => "sim:samsung-pm983",
+                false => "sim:toshiba-xg5",
+            };
+            steps.push(format!("ssdlab run {name} {other}{quick}"));
+            steps.push("ssdlab compare last~1 last".to_owned());
+        }
+    }
+    format!("\nKept as run {id}. Next, perhaps:\n  {}\n", steps.join("\n  "))
+}
+
+fn is_on(request: &Request, profile: &str) -> bool {
+    matches!(&request.target, Target::Simulated { profile: used, .. } if used.name() == profile)
+}

@@ -1,0 +1,62 @@
+//! What a run will do to a real drive, said before it does it.
+
+use std::time::Duration;
+
+use ssdlab_drive::real::RealDrive;
+use ssdlab_lab::experiment::Plan;
+
+use crate::progress::about;
+use crate::terminal::Terminal;
+
+/// Taken where the drive does not let itself be tried: what most SATA drives reach.
+const ASSUMED_BYTES_PER_SECOND: f64 = 400e6;
+
+/// Tries how fast the prepared drive is, and says what the run will write, how much space it
+/// needs and how long it takes.
+pub fn announce(plan: &Plan, drive: &mut RealDrive, place: &str, terminal: &Terminal) {
+    if terminal.quiet {
+        return;
+    }
+    terminal.note(&format!(
+        "This run writes {} in all, to a file of {} at {place} that is removed at the end.",
+        plan.writes(),
+        plan.space
+    ));
+    terminal.note(&duration_words(plan, drive.probe_throughput().ok()));
+    terminal.note("Ctrl-C ends it early and keeps what was measured until then.");
+}
+
+fn duration_words(plan: &Plan, probed: Option<f64>) -> String {
+    let bytes_per_second = probed.unwrap_or(ASSUMED_BYTES_PER_SECOND);
+    let whole = Duration::from(plan.estimate(bytes_per_second));
+    let rests = Duration::from(plan.rests);
+    let speed = format!("{:.0} MB/s", bytes_per_second / 1e6);
+    let basis = match probed {
+        Some(_) => format!("at the {speed} that a short try has shown"),
+        None => format!("assuming {speed}, for a short try has failed"),
+    };
+    let resting =
+        if rests.is_zero() { String::new() } else { format!(", {} of it rests", about(rests)) };
+    format!("It takes about {} {basis}{resting}.", about(whole))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ssdlab_model::units::{MIB, Nanoseconds};
+
+    #[test]
+    fn the_words_say_how_long_and_why() {
+        let plan = Plan {
+            sequential_writes: MIB * 400,
+            rests: Nanoseconds::from_secs(30),
+            ..Plan::default()
+        };
+        let words = duration_words(&plan, Some(100e6));
+        assert_eq!(
+            words,
+            "It takes about 35s at the 100 MB/s that a short try has shown, 30s of it rests."
+        );
+        assert!(duration_words(&plan, None).contains("assuming 400 MB/s"));
+    }
+}

@@ -1,0 +1,143 @@
+//! What a failure means for whoever called: an exit code, and an error with its causes.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use ssdlab_drive::ErrorKind;
+use ssdlab_lab::LabError;
+use ssdlab_lab::compare::CompareError;
+use ssdlab_lab::store::StoreError;
+
+/// How the program ends. The numbers are a contract with scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// Something failed that should have worked.
+    Failed = 1,
+    /// Wrong use or bad configuration. clap ends with the same number.
+    Usage = 2,
+    /// Refused, so that no data is harmed.
+    Refused = 3,
+    /// This drive or system cannot do it.
+    Unsupported = 4,
+    /// Interrupted: 128 and the number of SIGINT, as shells have it.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> ExitCode {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// An error that ends the program.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    /// `error` with what was being done when it came up.
+    pub fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Failure {
+        Failure { exit, error: error.into() }
+    }
+
+    /// Wrong use; `message` says what is right.
+    pub fn usage(message: String) -> Failure {
+        Failure::new(Exit::Usage, anyhow::Error::msg(message))
+    }
+
+    /// An operation that the system failed, under the exit code that fits.
+    pub fn system(exit: Exit, what: String, source: std::io::Error) -> Failure {
+        Failure::new(exit, anyhow::Error::new(source).context(what))
+    }
+
+    /// The exit code.
+    pub fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    /// The error and its causes, each once: some messages quote their cause already.
+    pub fn chain(&self) -> Vec<String> {
+        chain(self.error.as_ref())
+    }
+}
+
+/// An error and its causes as sentences, without those that an earlier one quotes.
+pub fn chain(error: &(dyn Error + 'static)) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let text = error.to_string();
+        if !said.iter().any(|earlier| earlier.contains(&text)) {
+            said.push(text);
+        }
+        next = error.source();
+    }
+    said
+}
+
+impl From<LabError> for Failure {
+    fn from(error: LabError) -> Failure {
+        let exit = match error.kind() {
+            ErrorKind::Usage => Exit::Usage,
+            ErrorKind::Refused => Exit::Refused,
+            ErrorKind::Unsupported | ErrorKind::NoSpace => Exit::Unsupported,
+            ErrorKind::Cancelled => Exit::Interrupted,
+            // The enumeration may grow; what is not known has simply failed.
+            _ => Exit::Failed,
+        };
+        Failure::new(exit, error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        let exit = match error {
+            StoreError::Missing { .. }
+            | StoreError::NoSuchRun { .. }
+            | StoreError::BadReference { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        Failure::new(exit, error)
+    }
+}
+
+impl From<CompareError> for Failure {
+    fn from(error: CompareError) -> Failure {
+        Failure::new(Exit::Usage, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ssdlab_drive::DriveError;
+
+    fn exit_of(kind: ErrorKind) -> Exit {
+        Failure::from(LabError::from(DriveError::new(kind, "words"))).exit()
+    }
+
+    #[test]
+    fn every_kind_of_failure_has_its_exit_code() {
+        assert_eq!(exit_of(ErrorKind::Usage), Exit::Usage);
+        assert_eq!(exit_of(ErrorKind::Refused), Exit::Refused);
+        assert_eq!(exit_of(ErrorKind::Unsupported), Exit::Unsupported);
+        assert_eq!(exit_of(ErrorKind::NoSpace), Exit::Unsupported);
+        assert_eq!(exit_of(ErrorKind::Io), Exit::Failed);
+        assert_eq!(exit_of(ErrorKind::Cancelled), Exit::Interrupted);
+    }
+
+    #[test]
+    fn a_cause_that_its_message_quotes_is_said_once() {
+        let source = std::io::Error::other("the cable is out");
+        let error = DriveError::with_source(ErrorKind::Io, "cannot write", source);
+        let failure = Failure::from(LabError::from(error));
+        assert_eq!(failure.chain(), ["cannot write", "the cable is out"]);
+
+        let quoting = anyhow::Error::msg("deep").context("not that: deep");
+        assert_eq!(Failure::new(Exit::Failed, quoting).chain(), ["not that: deep"]);
+    }
+}

@@ -1,0 +1,85 @@
+//! Where runs are kept, and what to say when they cannot be.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy;
+use ssdlab_lab::report::Report;
+use ssdlab_lab::store::{RunId, Store, StoreError};
+
+use crate::failure::{Failure, chain};
+use crate::terminal::Terminal;
+
+/// The variable that names the store.
+pub const VARIABLE: &str = "SSDLAB_STORE";
+
+/// The store: what the option says, or the environment, or the user's data directory.
+pub fn path(option: Option<&Path>) -> Result<PathBuf, Failure> {
+    let told = option.map(Path::to_owned).or_else(|| named(std::env::var_os(VARIABLE)));
+    if let Some(path) = told {
+        return Ok(path);
+    }
+    let strategy = etcetera::choose_base_strategy().map_err(|_| {
+        Failure::usage(format!(
+            "there is no home directory to keep runs in; name a file with --store or {VARIABLE}"
+        ))
+    })?;
+    Ok(strategy.data_dir().join("ssdlab").join("runs.sqlite"))
+}
+
+/// An empty variable says nothing.
+fn named(value: Option<OsString>) -> Option<PathBuf> {
+    value.filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Warns before a run that takes long, if it could not be kept as things are now.
+pub fn try_out(path: &Path, terminal: &Terminal) {
+    if let Err(error) = Store::open(path) {
+        warn("as things are, this run will not be kept", &error, terminal);
+    }
+}
+
+/// Keeps a report; what stands in the way is a warning, for the report reaches stdout all the
+/// same.
+pub fn keep(path: &Path, report: &Report, terminal: &Terminal) -> Option<RunId> {
+    match Store::open(path).and_then(|mut store| store.insert(report)) {
+        Ok(id) => Some(id),
+        Err(error) => {
+            warn("the run was not kept", &error, terminal);
+            None
+        }
+    }
+}
+
+/// The newest earlier run that `report`, kept as `id`, can be compared with.
+pub fn earlier(path: &Path, id: RunId, report: &Report) -> Option<RunId> {
+    let runs = Store::open_read_only(path).and_then(|store| store.list()).ok()?;
+    runs.iter()
+        .find(|run| {
+            run.id < id
+                && run.experiment == report.experiment
+                && run.shortened == report.shortened
+                && !run.interrupted
+        })
+        .map(|run| run.id)
+}
+
+fn warn(what: &str, error: &StoreError, terminal: &Terminal) {
+    let mut sentences = vec![what.to_owned()];
+    sentences.extend(chain(error));
+    let way_out = "--store PATH keeps runs in another file, --no-store keeps none; \
+                   --json > FILE saves a report by itself";
+    terminal.warn(&sentences, way_out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_option_goes_before_everything() {
+        assert_eq!(path(Some(Path::new("here"))).unwrap(), Path::new("here"));
+        assert_eq!(named(Some(OsString::new())), None);
+        assert_eq!(named(Some("there".into())), Some("there".into()));
+    }
+}

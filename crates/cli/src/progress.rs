@@ -1,0 +1,149 @@
+//! Shows on stderr how far a run has come, and passes a Ctrl-C on to it.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ssdlab_drive::Control;
+use ssdlab_lab::experiment::Watcher;
+
+use crate::interrupt::Interrupt;
+use crate::terminal::Terminal;
+
+/// Where there is no terminal, lines come no closer than this: logs are read afterwards.
+const LINES_APART: Duration = Duration::from_secs(10);
+/// Sooner than this nothing can be said about the time left.
+const FIRST_GUESS: Duration = Duration::from_secs(2);
+/// Positions of the bar.
+const LENGTH: u64 = 10_000;
+
+/// How progress is shown.
+#[derive(Debug)]
+enum Look {
+    Hidden,
+    Bar(ProgressBar),
+    Lines { last: Option<Instant> },
+}
+
+/// Watches a run.
+#[derive(Debug)]
+pub struct Progress<'a> {
+    look: Look,
+    terminal: &'a Terminal,
+    interrupt: Interrupt,
+    started: Instant,
+    step: String,
+    /// Share of the run before this step, and of this step.
+    before: f64,
+    weight: f64,
+}
+
+impl<'a> Progress<'a> {
+    /// A bar on a terminal; elsewhere a line now and then for runs that take long.
+    pub fn new(terminal: &'a Terminal, interrupt: Interrupt, takes_long: bool) -> Self {
+        let look = if terminal.quiet {
+            Look::Hidden
+        } else if std::io::stderr().is_terminal() {
+            Look::Bar(bar(terminal.ascii))
+        } else if takes_long {
+            Look::Lines { last: None }
+        } else {
+            Look::Hidden
+        };
+        Progress {
+            look,
+            terminal,
+            interrupt,
+            started: Instant::now(),
+            step: String::new(),
+            before: 0.0,
+            weight: 0.0,
+        }
+    }
+
+    /// Takes the bar away, to make room for the report.
+    pub fn finish(self) {
+        if let Look::Bar(bar) = &self.look {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn show(&mut self, done: f64) {
+        let share = (self.before + self.weight * done).clamp(0.0, 1.0);
+        let left = time_left(self.started.elapsed(), share);
+        match &mut self.look {
+            Look::Hidden => {}
+            Look::Bar(bar) => {
+                bar.set_position((share * LENGTH as f64) as u64);
+                bar.set_message(self.step.clone());
+                bar.set_prefix(left);
+            }
+            Look::Lines { last } => {
+                if last.is_none_or(|last| last.elapsed() >= LINES_APART) {
+                    *last = Some(Instant::now());
+                    let percent = share * 100.0;
+                    self.terminal.note(&format!("{percent:3.0} %  {}  {left}", self.step));
+                }
+            }
+        }
+    }
+}
+
+impl Watcher for Progress<'_> {
+    fn step(&mut self, name: &str, weight: f64) {
+        self.before += self.weight;
+        self.weight = weight;
+        self.step = name.to_owned();
+        self.show(0.0);
+    }
+
+    fn progress(&mut self, done: f64) -> Control {
+        self.show(done);
+        if self.interrupt.is_wanted() { Control::Cancel } else { Control::Continue }
+    }
+}
+
+fn bar(ascii: bool) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg:28!} {wide_bar} {percent:>3} %  {prefix:14!}")
+        .expect("the template is right")
+        .progress_chars(if ascii { "=> " } else { "\u{2588}\u{2592}\u{2591}" });
+    ProgressBar::new(LENGTH).with_style(style)
+}
+
+/// The time left, taken from the whole way so far: weights are estimates, and a figure that
+/// follows every step would jump.
+fn time_left(elapsed: Duration, share: f64) -> String {
+    if elapsed < FIRST_GUESS || share < 0.005 {
+        return String::new();
+    }
+    format!("{} left", about(elapsed.mul_f64((1.0 - share) / share)))
+}
+
+/// A duration as precisely as an estimate allows: `40s`, `12m`, `1h 10m`.
+pub fn about(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    let steps = [(120.0, 1.0), (6_000.0, 60.0), (f64::INFINITY, 600.0)];
+    let (_, step) = steps.into_iter().find(|(below, _)| seconds < *below).expect("one is endless");
+    let rounded = Duration::from_secs(((seconds / step).ceil() * step) as u64);
+    humantime::format_duration(rounded).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn estimates_are_as_precise_as_they_can_be() {
+        assert_eq!(about(Duration::from_millis(1_400)), "2s");
+        assert_eq!(about(Duration::from_secs(200)), "4m");
+        assert_eq!(about(Duration::from_secs(4_150)), "1h 10m");
+        assert_eq!(about(Duration::from_secs(7_201)), "2h 10m");
+        assert_eq!(about(Duration::ZERO), "0s");
+    }
+
+    #[test]
+    fn nothing_is_guessed_from_nothing() {
+        assert_eq!(time_left(Duration::from_millis(10), 0.5), "");
+        assert_eq!(time_left(Duration::from_secs(30), 0.25), "90s left".replace("90s", "1m 30s"));
+    }
+}

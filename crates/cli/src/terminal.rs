@@ -1,0 +1,143 @@
+//! The two streams: stdout carries data, stderr everything that is said about it.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use ssdlab_lab::output::text;
+
+use crate::cli::{Color, Common};
+use crate::failure::{Exit, Failure};
+
+/// Columns where nothing says how many there are.
+const WIDTH_DEFAULT: usize = 80;
+
+/// What the streams can show, and how much of it is wanted.
+#[derive(Clone, Debug)]
+pub struct Terminal {
+    /// Columns of stdout.
+    pub width: usize,
+    /// Whether stdout takes colour.
+    pub color: bool,
+    /// Whether only ASCII is shown.
+    pub ascii: bool,
+    /// Whether notes and progress are left out.
+    pub quiet: bool,
+}
+
+impl Terminal {
+    /// Looks at the streams, the environment and the options.
+    pub fn new(common: &Common) -> Terminal {
+        let choice = match common.color {
+            Color::Auto => anstream::ColorChoice::Auto,
+            Color::Always => anstream::ColorChoice::AlwaysAnsi,
+            Color::Never => anstream::ColorChoice::Never,
+        };
+        choice.write_global();
+        let stdout = io::stdout();
+        Terminal {
+            width: width(std::env::var("COLUMNS").ok().as_deref()),
+            color: anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+            ascii: !is_unicode(|name| std::env::var(name).ok()),
+            quiet: common.quiet,
+        }
+    }
+
+    /// How reports are laid out here.
+    pub fn text_options(&self) -> text::Options {
+        let mut options = text::Options::new(self.width, self.color);
+        options.ascii = self.ascii;
+        options
+    }
+
+    /// Writes data to stdout. A reader that has seen enough and left is no failure.
+    pub fn print(&self, data: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        match stdout.write_all(data.as_bytes()).and_then(|()| stdout.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                Err(Failure::system(Exit::Failed, "cannot write to stdout".to_owned(), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says something on stderr that is good to know.
+    pub fn note(&self, words: &str) {
+        if !self.quiet {
+            say(&format!("{words}\n"));
+        }
+    }
+
+    /// Says what went wrong without ending the program, and the way out; also when quiet.
+    pub fn warn(&self, sentences: &[String], way_out: &str) {
+        self.chain("warning", AnsiColor::Yellow, sentences);
+        say(&format!("  way out: {way_out}\n"));
+    }
+
+    /// Says what ended the program.
+    pub fn error(&self, failure: &Failure) {
+        self.chain("error", AnsiColor::Red, &failure.chain());
+    }
+
+    fn chain(&self, word: &str, color: AnsiColor, sentences: &[String]) {
+        let style = Style::new().bold().fg_color(Some(color.into()));
+        let Some((first, causes)) = sentences.split_first() else { return };
+        let mut words = format!("{style}{word}:{style:#} {first}\n");
+        for cause in causes {
+            words.push_str(&format!("  cause: {cause}\n"));
+        }
+        say(&words);
+    }
+}
+
+/// Writes to stderr. There is no one to tell when that fails, and `eprintln!` would panic.
+fn say(words: &str) {
+    let _ = anstream::stderr().lock().write_all(words.as_bytes());
+}
+
+/// What COLUMNS says, or the terminal, or 80.
+fn width(columns: Option<&str>) -> usize {
+    let told = columns.and_then(|text| text.trim().parse().ok()).filter(|&width| width > 0);
+    let stdout = io::stdout();
+    let asked = || {
+        let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|_| stdout.is_terminal())?;
+        Some(usize::from(size.ws_col)).filter(|&width| width > 0)
+    };
+    told.or_else(asked).unwrap_or(WIDTH_DEFAULT)
+}
+
+/// Whether the locale is one of UTF-8: the first of the three variables that says anything.
+fn is_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
+    ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .filter_map(variable)
+        .find(|value| !value.is_empty())
+        .is_some_and(|value| {
+            let value = value.to_ascii_lowercase();
+            value.contains("utf-8") || value.contains("utf8")
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_before_the_terminal_and_nonsense_does_not_count() {
+        assert_eq!(width(Some("60")), 60);
+        assert_eq!(width(Some("0")), width(None));
+        assert_eq!(width(Some("wide")), width(None));
+    }
+
+    #[test]
+    fn the_first_variable_that_says_anything_names_the_locale() {
+        let of = |set: &'static [(&str, &str)]| {
+            is_unicode(|name| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(of(&[("LANG", "de_DE.UTF-8")]));
+        assert!(of(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8")]));
+        assert!(!of(&[("LC_ALL", "C"), ("LANG", "de_DE.UTF-8")]));
+        assert!(!of(&[]));
+    }
+}

@@ -1,0 +1,217 @@
+//! Flash that refuses what flash cannot do, remembers what it was told, and sees to it that no
+//! block is erased while it holds the only durable copy of anything.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+
+use ssdlab_model::Span;
+use ssdlab_model::geometry::Geometry;
+use ssdlab_model::mapping::{Mapping, PageMap};
+use ssdlab_model::media::{Media, SpareArea};
+use ssdlab_model::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
+
+/// A page map that knows which write of the host's each place holds. The medium and the test look
+/// into it while the drive uses it.
+#[derive(Clone, Debug)]
+pub struct Versions(Rc<RefCell<State>>);
+
+#[derive(Debug)]
+struct State {
+    map: PageMap,
+    /// What was last placed where.
+    placed: HashMap<PhysicalUnit, (LogicalUnit, u64)>,
+    /// Units that the host is just writing, in order; what is placed otherwise is a copy.
+    writing: VecDeque<LogicalUnit>,
+    writes: u64,
+}
+
+impl Versions {
+    pub fn new(units: u32) -> Versions {
+        Versions(Rc::new(RefCell::new(State {
+            map: PageMap::new(units),
+            placed: HashMap::new(),
+            writing: VecDeque::new(),
+            writes: 0,
+        })))
+    }
+
+    /// The host is about to write `unit`.
+    pub fn announce(&self, unit: LogicalUnit) {
+        self.0.borrow_mut().writing.push_back(unit);
+    }
+
+    /// The version of `unit` that reads see.
+    pub fn current(&self, unit: LogicalUnit) -> Option<u64> {
+        self.get(unit).map(|physical| self.at(physical).1)
+    }
+
+    fn at(&self, physical: PhysicalUnit) -> (LogicalUnit, u64) {
+        self.0.borrow().placed[&physical]
+    }
+}
+
+impl Mapping for Versions {
+    fn get(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        self.0.borrow().map.get(unit)
+    }
+
+    fn set(&mut self, unit: LogicalUnit, physical: PhysicalUnit) -> Option<PhysicalUnit> {
+        let mut state = self.0.borrow_mut();
+        let old = state.map.set(unit, physical);
+        let version = if state.writing.front() == Some(&unit) {
+            state.writing.pop_front();
+            state.writes += 1;
+            state.writes
+        } else {
+            let old = old.expect("only what is mapped is copied");
+            state.placed[&old].1
+        };
+        state.placed.insert(physical, (unit, version));
+        old
+    }
+
+    fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        self.0.borrow_mut().map.clear(unit)
+    }
+
+    fn prefetch(&self, _: LogicalUnit) {}
+}
+
+/// One copy of a logical unit in the flash.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    physical: PhysicalUnit,
+    version: u64,
+    programmed: Instant,
+    /// When its erase begins, if that is decided.
+    erased: Option<Instant>,
+}
+
+impl Kept {
+    fn is_there(&self, at: Instant) -> bool {
+        self.programmed <= at && self.erased.is_none_or(|erased| erased > at)
+    }
+}
+
+/// Checked flash.
+#[derive(Clone, Debug)]
+pub struct CheckedMedia {
+    geometry: Geometry,
+    versions: Versions,
+    /// What the spare area of each physical unit names; none when it is erased or padding.
+    names: Vec<Option<LogicalUnit>>,
+    /// Whether each program unit is programmed.
+    programmed: Vec<bool>,
+    /// The next row of a block to be programmed on a die.
+    next_row: HashMap<(BlockIndex, DieIndex), u32>,
+    erased_at: HashMap<(BlockIndex, DieIndex), Instant>,
+    copies: HashMap<LogicalUnit, Vec<Kept>>,
+    busy: HashMap<DieIndex, Vec<Span>>,
+    sequence: u64,
+}
+
+impl CheckedMedia {
+    /// New, erased flash.
+    pub fn new(geometry: &Geometry, versions: Versions) -> CheckedMedia {
+        let units = geometry.physical_units() as usize;
+        CheckedMedia {
+            versions,
+            names: vec![None; units],
+            programmed: vec![false; units / geometry.units_per_program() as usize],
+            next_row: HashMap::new(),
+            erased_at: HashMap::new(),
+            copies: HashMap::new(),
+            busy: HashMap::new(),
+            sequence: 0,
+            geometry: geometry.clone(),
+        }
+    }
+
+    /// Whether the flash holds the version of `unit` that reads see, at `at`.
+    pub fn is_durable(&self, unit: LogicalUnit, at: Instant) -> bool {
+        let current = self.versions.current(unit);
+        let copies = self.copies.get(&unit).map_or(&[][..], Vec::as_slice);
+        copies.iter().any(|copy| Some(copy.version) == current && copy.is_there(at))
+    }
+
+    /// No die does two things at once.
+    pub fn check_times(&self) {
+        for (die, spans) in &self.busy {
+            let mut spans = spans.clone();
+            spans.sort_by_key(|span| span.start);
+            for pair in spans.windows(2) {
+                assert!(pair[0].end <= pair[1].start, "{die:?} does two things at once: {pair:?}");
+            }
+        }
+    }
+
+    fn check_order(&mut self, first: PhysicalUnit, span: Span) {
+        let per_program = self.geometry.units_per_program();
+        let block = self.geometry.block_of(first);
+        let die = self.geometry.die_of(first);
+        let row = (first.0 - self.geometry.first_unit(block).0) / per_program;
+        let next = self.next_row.entry((block, die)).or_insert(0);
+        assert_eq!(*next, row / self.geometry.stripe(), "{block:?} on {die:?}: out of order");
+        *next += 1;
+        let programmed = &mut self.programmed[(first.0 / per_program) as usize];
+        assert!(!*programmed, "{first:?} is programmed twice without an erase");
+        *programmed = true;
+        let erased = self.erased_at.get(&(block, die)).copied().unwrap_or(Instant::START);
+        assert!(span.start >= erased, "{block:?} is programmed while it is erased on {die:?}");
+    }
+
+    /// `unit`, which holds a copy of `logical`, will be erased: unless the host has written or
+    /// trimmed the unit since, another copy of the same version has to be there.
+    fn lose(&mut self, unit: PhysicalUnit, logical: LogicalUnit, at: Instant) {
+        let copies = self.copies.get_mut(&logical).expect("it has a copy here");
+        let lost = copies
+            .iter_mut()
+            .find(|copy| copy.physical == unit && copy.erased.is_none())
+            .expect("it has a copy here");
+        lost.erased = Some(at);
+        let version = lost.version;
+        let needed = self.versions.current(logical) == Some(version);
+        assert!(
+            !needed || self.is_durable(logical, at),
+            "{unit:?} is erased at {at:?} and holds the only durable copy of {logical:?}"
+        );
+    }
+}
+
+impl Media for CheckedMedia {
+    fn program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, sequence: u64, span: Span) {
+        let per_program = self.geometry.units_per_program();
+        assert!(first.0.is_multiple_of(per_program) && spare.len() as u32 == per_program);
+        assert!(sequence > self.sequence, "program operations are numbered upwards");
+        self.sequence = sequence;
+        self.check_order(first, span);
+        self.busy.entry(self.geometry.die_of(first)).or_default().push(span);
+        for (index, logical) in spare.logical_units().enumerate() {
+            let Some(logical) = logical else { continue };
+            let physical = PhysicalUnit(first.0 + index as u32);
+            self.names[physical.0 as usize] = Some(logical);
+            let (placed, version) = self.versions.at(physical);
+            assert_eq!(logical, placed, "the spare area of {physical:?}");
+            let kept = Kept { physical, version, programmed: span.end, erased: None };
+            self.copies.entry(logical).or_default().push(kept);
+        }
+    }
+
+    fn erase(&mut self, block: BlockIndex, die: DieIndex, span: Span) {
+        self.busy.entry(die).or_default().push(span);
+        self.erased_at.insert((block, die), span.end);
+        self.next_row.insert((block, die), 0);
+        let first = self.geometry.first_unit(block).0;
+        for unit in first..first + self.geometry.units_per_block() {
+            let unit = PhysicalUnit(unit);
+            if self.geometry.die_of(unit) != die {
+                continue;
+            }
+            self.programmed[(unit.0 / self.geometry.units_per_program()) as usize] = false;
+            if let Some(logical) = self.names[unit.0 as usize].take() {
+                self.lose(unit, logical, span.start);
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! What must hold whatever a host does: random requests on random small drives, against a plain
+//! list of what was written, with a medium that refuses what flash cannot do.
+
+mod checked_media;
+
+use std::collections::HashMap;
+
+use checked_media::{CheckedMedia, Versions};
+use proptest::prelude::*;
+use ssdlab_model::collection::CollectionParameters;
+use ssdlab_model::geometry::{Geometry, GeometryParameters};
+use ssdlab_model::read_ahead::ReadAheadParameters;
+use ssdlab_model::ssd::BufferParameters;
+use ssdlab_model::timing::{Delivery, Timing, TransferRate};
+use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds};
+use ssdlab_model::{Configuration, Ssd};
+
+/// What a host does. First and length are shares of the drive, out of 2^16 and 2^8.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Read {
+        first: u16,
+        units: u8,
+    },
+    Write {
+        first: u16,
+        units: u8,
+    },
+    Trim {
+        first: u16,
+        units: u8,
+    },
+    Flush,
+    Rest {
+        micros: u32,
+    },
+    /// Writes single units all over the drive, so that collection has work.
+    Scatter {
+        seed: u16,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (any::<u16>(), 1..40u8).prop_map(|(first, units)| Step::Read { first, units }),
+        6 => (any::<u16>(), 1..40u8).prop_map(|(first, units)| Step::Write { first, units }),
+        1 => (any::<u16>(), 1..40u8).prop_map(|(first, units)| Step::Trim { first, units }),
+        1 => Just(Step::Flush),
+        1 => (0..400_000u32).prop_map(|micros| Step::Rest { micros }),
+        2 => any::<u16>().prop_map(|seed| Step::Scatter { seed }),
+    ]
+}
+
+/// A small drive of any shape.
+fn configuration() -> impl Strategy<Value = Configuration> {
+    (
+        (1..=2u32, 1..=3u32, 0..=2u32, prop_oneof![Just(1u32), Just(3)]),
+        (2..=4u32, prop_oneof![Just(4u32), Just(16)], any::<bool>(), 0..=6u32),
+        (1..=3u32, 0..=2u32, 1..=20u32, any::<bool>(), any::<bool>(), any::<bool>()),
+        0.5..=1.0f64,
+    )
+        .prop_map(
+            |((channels, ways, planes, shot), (rows, page, superblock, spare), policy, used)| {
+                let dies = channels * ways;
+                let (low_water, high_extra, debt_max, protected, trim, full_duplex) = policy;
+                let stripe = if superblock { dies } else { 1 };
+                let collection = CollectionParameters {
+                    low_water: low_water + 1,
+                    idle_high_water: low_water + 1 + high_extra,
+                    debt_max,
+                };
+                let per_group = low_water + 1 + 2 + 2 + spare;
+                let groups = dies / stripe;
+                let mut parameters = GeometryParameters {
+                    channels,
+                    dies,
+                    planes_per_die: 1 << planes,
+                    pages_per_shot: shot,
+                    pages_per_block: rows * shot,
+                    page_size: KIB * u64::from(page),
+                    unit_size: KIB * 4,
+                    dies_per_collection_unit: stripe,
+                    collection_units: per_group * groups,
+                    metadata_collection_units: 0,
+                    logical_units: 1,
+                };
+                let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
+                let usable = (geometry.blocks() - collection.blocks_kept(&geometry) - 1)
+                    * geometry.units_per_block();
+                parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);
+                let geometry = Geometry::new(parameters).expect("a sound geometry");
+                Configuration {
+                    buffer: BufferParameters {
+                        units: geometry.units_per_program() * 2,
+                        protected,
+                        idle_before_flush: Nanoseconds::from_millis(100),
+                    },
+                    geometry,
+                    timing: timing(full_duplex),
+                    read_ahead: ReadAheadParameters { window: 32, segment: 8, trigger: 1 },
+                    collection,
+                    trim,
+                }
+            },
+        )
+}
+
+fn timing(full_duplex: bool) -> Timing {
+    Timing {
+        page_read: Nanoseconds::from_micros(60),
+        program: Nanoseconds::from_micros(600),
+        erase: Nanoseconds::from_millis(3),
+        channel: TransferRate::from_mb_per_second(400.0),
+        link: TransferRate::from_mb_per_second(550.0),
+        link_full_duplex: full_duplex,
+        delivery: if full_duplex { Delivery::AnyOrder } else { Delivery::InOrder },
+        command_latency: Nanoseconds::from_micros(10),
+        command_occupancy: Nanoseconds::from_micros(1),
+    }
+}
+
+/// A drive, what its map says, and what the host believes.
+struct Bench {
+    ssd: Ssd<Versions, CheckedMedia>,
+    map: Versions,
+    /// The number of the latest write of each unit; none when it was trimmed or never written.
+    believed: HashMap<LogicalUnit, u64>,
+    writes: u64,
+    now: Instant,
+    units: u32,
+    trim: bool,
+    /// Whether a flush waits for the flash: not when capacitors protect the buffer.
+    flush_waits: bool,
+}
+
+impl Bench {
+    fn new(configuration: &Configuration) -> Bench {
+        let units = configuration.geometry.logical_units();
+        let map = Versions::new(units);
+        let media = CheckedMedia::new(&configuration.geometry, map.clone());
+        Bench {
+            ssd: Ssd::with(configuration, map.clone(), media).expect("a sound drive"),
+            map,
+            believed: HashMap::new(),
+            writes: 0,
+            now: Instant::START,
+            units,
+            trim: configuration.trim,
+            flush_waits: !configuration.buffer.protected,
+        }
+    }
+
+    fn range(&self, first: u16, units: u8) -> (u32, u32) {
+        let first = (u64::from(first) * u64::from(self.units) >> 16) as u32;
+        (first, u32::from(units).min(self.units - first))
+    }
+
+    fn write(&mut self, first: u32, units: u32) -> Instant {
+        for unit in first..first + units {
+            self.writes += 1;
+            self.believed.insert(LogicalUnit(unit), self.writes);
+            self.map.announce(LogicalUnit(unit));
+        }
+        self.ssd.write(self.now, LogicalUnit(first), units)
+    }
+
+    fn step(&mut self, step: Step) {
+        let sent = self.now;
+        let end = match step {
+            Step::Read { first, units } => {
+                let (first, units) = self.range(first, units);
+                self.ssd.read(sent, LogicalUnit(first), units)
+            }
+            Step::Write { first, units } => {
+                let (first, units) = self.range(first, units);
+                self.write(first, units)
+            }
+            Step::Trim { first, units } => {
+                let (first, units) = self.range(first, units);
+                if self.trim {
+                    for unit in first..first + units {
+                        self.believed.remove(&LogicalUnit(unit));
+                    }
+                }
+                self.ssd.trim(sent, LogicalUnit(first), units)
+            }
+            Step::Flush => {
+                let end = self.ssd.flush(sent);
+                if self.flush_waits {
+                    self.check_durable(end);
+                }
+                end
+            }
+            Step::Rest { micros } => {
+                let duration = Nanoseconds::from_micros(micros.into());
+                self.ssd.rest(sent, duration);
+                sent + duration
+            }
+            Step::Scatter { seed } => self.scatter(seed),
+        };
+        assert!(end >= sent, "{step:?} sent at {sent:?} is answered at {end:?}");
+        // Some requests follow at once, some when the one before is answered.
+        if !matches!(step, Step::Write { .. }) || self.writes.is_multiple_of(2) {
+            self.now = end;
+        }
+        self.check();
+    }
+
+    fn scatter(&mut self, seed: u16) -> Instant {
+        let mut end = self.now;
+        let mut unit = u32::from(seed) % self.units;
+        for _ in 0..self.units / 4 + 1 {
+            end = end.max(self.write(unit, 1));
+            unit = (unit + 7919) % self.units;
+        }
+        end
+    }
+
+    /// After every step: each unit is mapped to what the host wrote last, or to nothing.
+    fn check(&self) {
+        self.ssd.check_invariants();
+        for unit in (0..self.units).map(LogicalUnit) {
+            let believed = self.believed.get(&unit).copied();
+            assert_eq!(self.map.current(unit), believed, "the version of {unit:?}");
+        }
+    }
+
+    /// After a flush: the flash holds what the host wrote last.
+    fn check_durable(&self, at: Instant) {
+        for &unit in self.believed.keys() {
+            assert!(self.ssd.media().is_durable(unit, at), "{unit:?} is lost if power is cut");
+        }
+    }
+
+    /// At the end: left alone for long enough, a drive has everything in its flash.
+    fn finish(mut self) {
+        self.now = self.ssd.flush(self.now).max(self.ssd.idle_from());
+        let rest = Nanoseconds::from_secs(10);
+        self.ssd.rest(self.now, rest);
+        self.check();
+        self.check_durable(self.now + rest);
+        self.ssd.media().check_times();
+    }
+}
+
+fn cases(count: u32) -> ProptestConfig {
+    // A failure is printed with its input; no file beside the sources is wanted.
+    ProptestConfig { cases: count, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases(6000))]
+
+    #[test]
+    fn a_drive_keeps_what_it_is_given(
+        configuration in configuration(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut bench = Bench::new(&configuration);
+        for step in steps {
+            bench.step(step);
+        }
+        bench.finish();
+    }
+}
+
+/// What a drive answers to a list of steps: every instant, and the counters at the end.
+fn answers(ssd: &mut Ssd, steps: &[Step], now: &mut Instant, answers: &mut Vec<Instant>) {
+    let all = ssd.geometry().logical_units();
+    let range = |first: u16, units: u8| {
+        let first = (u64::from(first) * u64::from(all) >> 16) as u32;
+        (LogicalUnit(first), u32::from(units).min(all - first))
+    };
+    for &step in steps {
+        let end = match step {
+            Step::Read { first, units } => {
+                let (first, units) = range(first, units);
+                ssd.read(*now, first, units)
+            }
+            Step::Write { first, units } | Step::Trim { first, units } => {
+                let (first, units) = range(first, units);
+                ssd.write(*now, first, units)
+            }
+            Step::Scatter { seed } => {
+                let (first, units) = range(seed, 3);
+                ssd.write(*now, first, units)
+            }
+            Step::Flush => ssd.flush(*now),
+            Step::Rest { micros } => *now + Nanoseconds::from_micros(micros.into()),
+        };
+        *now = end;
+        answers.push(end);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn two_drives_do_not_know_of_each_other(
+        configurations in (configuration(), configuration()),
+        steps in (prop::collection::vec(step(), 60), prop::collection::vec(step(), 60)),
+    ) {
+        let alone = |configuration: &Configuration, steps: &[Step]| {
+            let mut ssd = Ssd::new(configuration).expect("a sound drive");
+            let (mut now, mut ends) = (Instant::START, Vec::new());
+            answers(&mut ssd, steps, &mut now, &mut ends);
+            (ends, ssd.counters(), ssd.wear())
+        };
+        let first = alone(&configurations.0, &steps.0);
+        let second = alone(&configurations.1, &steps.1);
+        let mut a = Ssd::new(&configurations.0).expect("a sound drive");
+        let mut b = Ssd::new(&configurations.1).expect("a sound drive");
+        let (mut a_now, mut b_now) = (Instant::START, Instant::START);
+        let (mut a_ends, mut b_ends) = (Vec::new(), Vec::new());
+        for (to_a, to_b) in steps.0.chunks(3).zip(steps.1.chunks(3)) {
+            answers(&mut a, to_a, &mut a_now, &mut a_ends);
+            answers(&mut b, to_b, &mut b_now, &mut b_ends);
+        }
+        prop_assert_eq!((a_ends, a.counters(), a.wear()), first);
+        prop_assert_eq!((b_ends, b.counters(), b.wear()), second);
+    }
+}
