@@ -155,7 +155,11 @@ mod tests {
         let admitted = buffer.admit(at, 1, |it| it.end, |block| closed.push(block));
         assert_eq!(admitted, Instant::from_nanos(600));
         assert_eq!(closed, [BlockIndex(4)]);
-        assert_eq!(buffer.admit(at, 3, |it| it.end, |_| ()), admitted, "no slot was free any earlier");
+        assert_eq!(
+            buffer.admit(at, 3, |it| it.end, |_| ()),
+            admitted,
+            "no slot was free any earlier"
+        );
         assert!(buffer.is_in_flight(PhysicalUnit(3), at));
         assert!(!buffer.is_in_flight(PhysicalUnit(4), at));
     }

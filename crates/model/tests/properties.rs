@@ -151,7 +151,7 @@ impl Bench {
     }
 
     fn range(&self, first: u16, units: u8) -> (u32, u32) {
-        let first = (u64::from(first) * u64::from(self.units) >> 16) as u32;
+        let first = ((u64::from(first) * u64::from(self.units)) >> 16) as u32;
         (first, u32::from(units).min(self.units - first))
     }
 
@@ -268,7 +268,7 @@ proptest! {
 fn answers(ssd: &mut Ssd, steps: &[Step], now: &mut Instant, answers: &mut Vec<Instant>) {
     let all = ssd.geometry().logical_units();
     let range = |first: u16, units: u8| {
-        let first = (u64::from(first) * u64::from(all) >> 16) as u32;
+        let first = ((u64::from(first) * u64::from(all)) >> 16) as u32;
         (LogicalUnit(first), u32::from(units).min(all - first))
     };
     for &step in steps {

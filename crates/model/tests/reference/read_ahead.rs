@@ -56,7 +56,7 @@ impl ReadAhead {
 
     /// The first units of the segments to fetch now. Those that do not lie in the flash as one
     /// stream wrote them are passed over.
-    pub fn to_fetch(&mut self, shape: &Shape, placed: &Placement, stream: usize) -> Vec<u32> {
+    pub fn next_to_fetch(&mut self, shape: &Shape, placed: &Placement, stream: usize) -> Vec<u32> {
         let stream = &mut self.streams[stream];
         let next = stream.next.expect("the stream was followed");
         let segment = shape.read_ahead_segment;

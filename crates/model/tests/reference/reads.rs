@@ -121,7 +121,7 @@ impl Reference {
     }
 
     fn fetch_ahead(&mut self, stream: usize) {
-        for first in self.read_ahead.to_fetch(&self.shape, &self.placement, stream) {
+        for first in self.read_ahead.next_to_fetch(&self.shape, &self.placement, stream) {
             let segment = self.segments.len();
             let owner = Owner::Segment { segment };
             let mut pages: Vec<Page> = Vec::new();
