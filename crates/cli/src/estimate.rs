@@ -12,23 +12,34 @@ use crate::terminal::Terminal;
 const ASSUMED_BYTES_PER_SECOND: f64 = 400e6;
 
 /// Tries how fast the prepared drive is, and says what the run will write, how much space it
-/// needs and how long it takes.
-pub fn announce(plan: &Plan, drive: &mut RealDrive, place: &str, terminal: &Terminal) {
+/// needs and how long it takes; returns that time.
+pub fn announce(
+    plan: &Plan,
+    drive: &mut RealDrive,
+    place: &str,
+    terminal: &Terminal,
+) -> Option<Duration> {
     if terminal.quiet {
-        return;
+        return None;
     }
+    let probed = drive.probe_throughput().ok();
     terminal.note(&format!(
         "This run writes {} in all, to a file of {} at {place} that is removed at the end.",
         plan.writes(),
         plan.space
     ));
-    terminal.note(&duration_words(plan, drive.probe_throughput().ok()));
+    terminal.note(&duration_words(plan, probed));
     terminal.note("Ctrl-C ends it early and keeps what was measured until then.");
+    Some(duration(plan, probed))
+}
+
+fn duration(plan: &Plan, probed: Option<f64>) -> Duration {
+    plan.estimate(probed.unwrap_or(ASSUMED_BYTES_PER_SECOND)).into()
 }
 
 fn duration_words(plan: &Plan, probed: Option<f64>) -> String {
     let bytes_per_second = probed.unwrap_or(ASSUMED_BYTES_PER_SECOND);
-    let whole = Duration::from(plan.estimate(bytes_per_second));
+    let whole = duration(plan, probed);
     let rests = Duration::from(plan.rests);
     let speed = format!("{:.0} MB/s", bytes_per_second / 1e6);
     let basis = match probed {

@@ -32,6 +32,8 @@ pub struct Progress<'a> {
     terminal: &'a Terminal,
     interrupt: Interrupt,
     started: Instant,
+    /// How long the run was expected to take, where that was worked out.
+    expected: Option<Duration>,
     step: String,
     /// Share of the run before this step, and of this step.
     before: f64,
@@ -39,13 +41,14 @@ pub struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// A bar on a terminal; elsewhere a line now and then for runs that take long.
-    pub fn new(terminal: &'a Terminal, interrupt: Interrupt, takes_long: bool) -> Self {
+    /// A bar on a terminal; elsewhere a line now and then for runs that are expected to take
+    /// some time.
+    pub fn new(terminal: &'a Terminal, interrupt: Interrupt, expected: Option<Duration>) -> Self {
         let look = if terminal.quiet {
             Look::Hidden
         } else if std::io::stderr().is_terminal() {
             Look::Bar(bar(terminal.ascii))
-        } else if takes_long {
+        } else if expected.is_some() {
             Look::Lines { last: None }
         } else {
             Look::Hidden
@@ -55,6 +58,7 @@ impl<'a> Progress<'a> {
             terminal,
             interrupt,
             started: Instant::now(),
+            expected,
             step: String::new(),
             before: 0.0,
             weight: 0.0,
@@ -70,7 +74,7 @@ impl<'a> Progress<'a> {
 
     fn show(&mut self, done: f64) {
         let share = (self.before + self.weight * done).clamp(0.0, 1.0);
-        let left = time_left(self.started.elapsed(), share);
+        let left = time_left(self.started.elapsed(), share, self.expected);
         match &mut self.look {
             Look::Hidden => {}
             Look::Bar(bar) => {
@@ -82,7 +86,8 @@ impl<'a> Progress<'a> {
                 if last.is_none_or(|last| last.elapsed() >= LINES_APART) {
                     *last = Some(Instant::now());
                     let percent = share * 100.0;
-                    self.terminal.note(&format!("{percent:3.0} %  {}  {left}", self.step));
+                    let line = format!("{percent:3.0} %  {}  {left}", self.step);
+                    self.terminal.note(line.trim_end());
                 }
             }
         }
@@ -110,13 +115,20 @@ fn bar(ascii: bool) -> ProgressBar {
     ProgressBar::new(LENGTH).with_style(style)
 }
 
-/// The time left, taken from the whole way so far: weights are estimates, and a figure that
-/// follows every step would jump.
-fn time_left(elapsed: Duration, share: f64) -> String {
+/// The time left. At first what was expected counts, later the way so far: the weights of steps
+/// are rough, and rests of an hour may lie ahead.
+fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> String {
     if elapsed < FIRST_GUESS || share < 0.005 {
         return String::new();
     }
-    format!("{} left", about(elapsed.mul_f64((1.0 - share) / share)))
+    let by_share = elapsed.mul_f64((1.0 - share) / share);
+    let left = match expected {
+        Some(expected) => {
+            by_share.mul_f64(share) + expected.saturating_sub(elapsed).mul_f64(1.0 - share)
+        }
+        None => by_share,
+    };
+    format!("{} left", about(left))
 }
 
 /// A duration as precisely as an estimate allows: `40s`, `12m`, `1h 10m`.
@@ -142,8 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_guessed_from_nothing() {
-        assert_eq!(time_left(Duration::from_millis(10), 0.5), "");
-        assert_eq!(time_left(Duration::from_secs(30), 0.25), "90s left".replace("90s", "1m 30s"));
+    fn nothing_is_guessed_from_nothing_and_expectations_fade() {
+        let seconds = Duration::from_secs;
+        assert_eq!(time_left(Duration::from_millis(10), 0.5, None), "");
+        assert_eq!(time_left(seconds(30), 0.25, None), "1m 30s left");
+        assert_eq!(time_left(seconds(30), 0.25, Some(seconds(70))), "53s left");
     }
 }

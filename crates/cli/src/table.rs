@@ -33,8 +33,44 @@ impl Head {
     }
 }
 
+/// The last column needs this many columns; otherwise its words go below the other cells.
+const WORDS_MIN: usize = 24;
+/// What stands between two columns.
+const GAP: usize = 3;
+
 /// The table as text, a line a row where the terminal is wide enough.
 pub fn lay_out(heads: &[Head], rows: &[Vec<String>], terminal: &Terminal) -> String {
+    let cell_width = |row: &Vec<String>, column: usize| row[column].chars().count() + GAP;
+    let names: usize = (0..heads.len() - 1)
+        .filter(|&column| matches!(heads[column], Head::Name(_)))
+        .map(|column| rows.iter().map(|row| cell_width(row, column)).max().unwrap_or(0))
+        .sum();
+    if matches!(heads.last(), Some(Head::Words(_))) && names + WORDS_MIN > terminal.width {
+        return rows.iter().map(|row| stacked(row, terminal.width)).collect();
+    }
+    in_columns(heads, rows, terminal)
+}
+
+/// A row for a narrow terminal: the names, and the words below them.
+fn stacked(row: &[String], width: usize) -> String {
+    let (words, names) = row.split_last().expect("a table has columns");
+    let mut text = plain(&names.join("  "));
+    let mut used = usize::MAX;
+    for word in plain(words).split_whitespace() {
+        let length = word.chars().count() + 1;
+        if used.saturating_add(length) > width {
+            text.push_str("\n   ");
+            used = 3;
+        }
+        text.push(' ');
+        text.push_str(word);
+        used += length;
+    }
+    text.push('\n');
+    text
+}
+
+fn in_columns(heads: &[Head], rows: &[Vec<String>], terminal: &Terminal) -> String {
     let rule = if terminal.ascii { '-' } else { '\u{2500}' };
     let style = TableStyle::new().header_separator(LineStyle::none().fill(rule).junction(rule));
     let mut table = Table::new();
@@ -64,4 +100,23 @@ pub fn lay_out(heads: &[Head], rows: &[Vec<String>], terminal: &Terminal) -> Str
 /// a stranger's.
 fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADS: [Head; 2] = [Head::Name("key"), Head::Words("source")];
+
+    fn lines(width: usize) -> Vec<String> {
+        let terminal = Terminal { width, color: false, ascii: true, quiet: true };
+        let row = vec!["flash.pages_per_block".to_owned(), "what such drives have".to_owned()];
+        lay_out(&HEADS, &[row], &terminal).lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn names_are_never_broken_and_words_go_below_them_where_it_is_narrow() {
+        assert!(lines(80)[2].contains("flash.pages_per_block   what such drives have"));
+        assert_eq!(lines(24), ["flash.pages_per_block", "    what such drives", "    have"]);
+    }
 }

@@ -31,6 +31,7 @@ fn configuration(capacity: ByteLength, spare_of_logical: f64) -> Configuration {
         channels: 8,
         dies: 32,
         planes_per_die: 2,
+        multi_plane_read: true,
         pages_per_shot: 1,
         pages_per_block: 16,
         page_size: KIB * 16,

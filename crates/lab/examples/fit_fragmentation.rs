@@ -1,17 +1,46 @@
-//! Fits a profile's three free parameters (page read, command latency, link rate) to the three
-//! published columns of the fragmentation table, and prints the errors.
+//! Fits the three free parameters of a profile to the published fragmentation table.
 //!
-//! `cargo run --release -p ssdlab-lab --example fit_fragmentation [NAME key=value ...]`
+//! Three columns of that table are used: seconds to read 4 GiB at fill, after 250 and after 5050
+//! MiB of random writes. Three numbers are free, each with its own mechanism: the page read (how
+//! long a die is busy), the command latency (what every request pays) and the link rate (what
+//! bounds a whole read). Whatever else a profile says stays as it is; `key=value` arguments try
+//! another choice. The columns after 50 and 1050 MiB are printed as predictions and never used.
+//!
+//! `cargo run --release -p ssdlab-lab --example fit_fragmentation [NAME] [key=value ...]`
+
 use ssdlab_drive::memory::LargePages;
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{ByteLength, GIB, KIB, MIB, Nanoseconds};
+use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
 
 #[global_allocator]
 static ALLOCATOR: LargePages = LargePages;
 
-const FILE: ByteLength = ByteLength::new(1 << 30);
+/// A smaller file than the published 4 GiB, for speed: amounts shrink with it, so the shares of
+/// blocks moved, which is all that matters, are the same.
+const FILE: ByteLength = ByteLength::new(512 << 20);
+const PUBLISHED_FILE: ByteLength = ByteLength::new(4 << 30);
+const STEPS_MIB: [u64; 5] = [0, 50, 200, 800, 4000];
+
+/// Published seconds: at fill, after 250 MiB, after 5050 MiB.
+const PUBLISHED: [(&str, [f64; 3]); 10] = [
+    ("intel-s3510", [10.7, 10.8, 10.8]),
+    ("toshiba-xg5", [1.9, 3.7, 6.8]),
+    ("samsung-pm963", [2.8, 3.5, 4.2]),
+    ("samsung-pm983", [3.3, 3.4, 3.4]),
+    ("samsung-pm981", [1.8, 2.1, 3.5]),
+    ("samsung-pm1725b", [1.8, 2.0, 2.9]),
+    ("micron-5200", [9.3, 10.4, 10.7]),
+    ("samsung-pm883", [7.9, 8.1, 8.0]),
+    ("intel-p3520", [5.8, 6.0, 5.8]),
+    ("intel-p4500", [4.2, 4.3, 4.3]),
+];
+
+/// Page reads that flash of these years has, in microseconds.
+const PAGE_READ_US: (f64, f64) = (40.0, 100.0);
+/// What a command may cost beyond data, in microseconds.
+const LATENCY_US: (f64, f64) = (5.0, 400.0);
 
 fn phase(pattern: Pattern, block: ByteLength, mix: Mix, bytes: ByteLength, seed: u64) -> Phase {
     Phase {
@@ -29,131 +58,101 @@ fn phase(pattern: Pattern, block: ByteLength, mix: Mix, bytes: ByteLength, seed:
     }
 }
 
-/// Seconds to read 4 GiB at fill and after 50, 250, 1050, 5050 MiB.
+/// Seconds to read 4 GiB after each step.
 fn columns(profile: &Profile) -> [f64; 5] {
-    let mut drive = SimulatedDrive::new("fit", profile.configuration().unwrap()).unwrap();
-    let mut run = |phase: &Phase| drive.run_phase(phase, &mut Unobserved).unwrap().elapsed;
-    let scale = (GIB * 4).whole(FILE);
+    let configuration = profile.configuration().expect("a sound profile");
+    let mut drive = SimulatedDrive::new("fit", configuration).expect("a sound drive");
+    let mut run = |phase: &Phase| drive.run_phase(phase, &mut Unobserved).expect("it fits").elapsed;
+    let scale = PUBLISHED_FILE.whole(FILE);
     run(&phase(Pattern::Sequential, MIB, Mix::WRITE, FILE, 1));
-    let mut result = [0.0; 5];
-    for (step, mib) in [0, 50, 200, 800, 4000].into_iter().enumerate() {
+    STEPS_MIB.map(|mib| {
         if mib > 0 {
             let bytes = KIB * 4 * (MIB * mib).whole(KIB * 4 * scale);
-            run(&phase(Pattern::RandomOnce, KIB * 4, Mix::WRITE, bytes, 100 + step as u64));
+            run(&phase(Pattern::RandomOnce, KIB * 4, Mix::WRITE, bytes, 100 + mib));
         }
-        let read = run(&phase(Pattern::Sequential, MIB, Mix::READ, FILE, 1));
-        result[step] = read.seconds() * scale as f64;
-    }
-    result
+        run(&phase(Pattern::Sequential, MIB, Mix::READ, FILE, 1)).seconds() * scale as f64
+    })
 }
 
-const PUBLISHED: [(&str, [f64; 3]); 10] = [
-    ("intel-s3510", [10.7, 10.8, 10.8]),
-    ("toshiba-xg5", [1.9, 3.7, 6.8]),
-    ("samsung-pm963", [2.8, 3.5, 4.2]),
-    ("samsung-pm983", [3.3, 3.4, 3.4]),
-    ("samsung-pm981", [1.8, 2.1, 3.5]),
-    ("samsung-pm1725b", [1.8, 2.0, 2.9]),
-    ("micron-5200", [9.3, 10.4, 10.7]),
-    ("samsung-pm883", [7.9, 8.1, 8.0]),
-    ("intel-p3520", [5.8, 6.0, 5.8]),
-    ("intel-p4500", [4.2, 4.3, 4.3]),
-];
+/// Free parameters: page read in us, command latency in us, link in MB/s.
+type Free = [f64; 3];
+
+fn profile_with(name: &str, sets: &[(String, String)], free: &Free) -> Profile {
+    let mut profile = Profile::named(name).expect("an embedded profile");
+    let mut set = |key: &str, value: &str| profile.set(key, value).expect("a valid change");
+    set("flash.page_read", &format!("{}ns", (free[0] * 1000.0) as u64));
+    set("controller.command_latency", &format!("{}ns", (free[1] * 1000.0) as u64));
+    set("link.mb_per_second", &free[2].to_string());
+    for (key, value) in sets {
+        set(key, value);
+    }
+    profile
+}
 
 fn errors(columns: &[f64; 5], published: &[f64; 3]) -> [f64; 3] {
-    [0, 2, 4]
-        .map(|step| columns[step])
-        .iter()
-        .zip(published)
-        .map(|(c, p)| c / p - 1.0)
-        .collect::<Vec<_>>()
-        .try_into()
-        .unwrap()
+    let used = [columns[0], columns[2], columns[4]];
+    std::array::from_fn(|index| used[index] / published[index] - 1.0)
+}
+
+/// The largest error, and a little of the others.
+fn cost(errors: &[f64; 3]) -> f64 {
+    let largest = errors.iter().map(|error| error.abs()).fold(0.0, f64::max);
+    largest + errors.iter().map(|error| error.abs()).sum::<f64>() / 10.0
+}
+
+/// A pattern search: along each axis and each pair of axes, with shrinking steps.
+fn fit(name: &str, sets: &[(String, String)], published: &[f64; 3]) -> (Free, [f64; 5]) {
+    let link = PUBLISHED_FILE.bytes() as f64 / 1e6 / published[0];
+    let low = [PAGE_READ_US.0, LATENCY_US.0, link];
+    let high = [PAGE_READ_US.1, LATENCY_US.1, link * 1.6];
+    let mut at: Free = [70.0, 60.0, link * 1.1];
+    let mut step = [20.0, 60.0, link * 0.1];
+    let try_at = |free: &Free| {
+        let columns = columns(&profile_with(name, sets, free));
+        (cost(&errors(&columns, published)), columns)
+    };
+    let (mut best, mut best_columns) = try_at(&at);
+    let directions: Vec<[f64; 3]> = (0..27)
+        .map(|code| [code / 9 % 3, code / 3 % 3, code % 3].map(|digit| f64::from(digit) - 1.0))
+        .filter(|d| (1..=2).contains(&d.iter().filter(|&&x| x != 0.0).count()))
+        .collect();
+    for _ in 0..12 {
+        for direction in &directions {
+            let next: Free = std::array::from_fn(|axis| {
+                (at[axis] + direction[axis] * step[axis]).clamp(low[axis], high[axis])
+            });
+            let (next_cost, columns) = try_at(&next);
+            if next_cost < best {
+                (best, best_columns, at) = (next_cost, columns, next);
+            }
+        }
+        step = step.map(|length| length * 0.65);
+    }
+    (at, best_columns)
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let only = arguments.first().filter(|a| !a.contains('='));
-    let sets: Vec<(&str, &str)> = arguments.iter().filter_map(|a| a.split_once('=')).collect();
+    let only = arguments.iter().find(|argument| !argument.contains('='));
+    let sets: Vec<(String, String)> = arguments
+        .iter()
+        .filter_map(|argument| argument.split_once('='))
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
+    println!("name             read us  latency us  link MB/s | fill    50   250  1050  5050 | errors");
     for (name, published) in PUBLISHED {
         if only.is_some_and(|only| only != name) {
             continue;
         }
-        let make = |x: &[f64; 3]| {
-            let mut profile = Profile::named(name).unwrap();
-            profile.set("flash.page_read", &format!("{}ns", (x[0] * 1000.0) as u64)).unwrap();
-            profile
-                .set("controller.command_latency", &format!("{}ns", (x[1] * 1000.0) as u64))
-                .unwrap();
-            profile.set("link.mb_per_second", &format!("{}", x[2])).unwrap();
-            for (k, v) in &sets {
-                profile.set(k, v).unwrap();
-            }
-            profile
-        };
-        let low = [40.0, 5.0, published[0]];
-        let low = [low[0], low[1], 4295.0 / published[0]];
-        let high = [100.0, 400.0, 4295.0 / published[0] * 1.6];
-        let cost = |x: &[f64; 3]| {
-            let c = columns(&make(x));
-            let e = errors(&c, &published);
-            (
-                e.iter().map(|e| e.abs()).fold(0.0, f64::max)
-                    + e.iter().map(|e| e.abs()).sum::<f64>() / 10.0,
-                c,
-            )
-        };
-        let mut x = [70.0, 60.0, 4295.0 / published[0] * 1.1];
-        let (mut best, mut at) = cost(&x);
-        let mut step = [20.0, 60.0, 4295.0 / published[0] * 0.1];
-        for _round in 0..14 {
-            for dimension in 0..3 {
-                for sign in [1.0, -1.0] {
-                    let mut y = x;
-                    y[dimension] = (x[dimension] + sign * step[dimension])
-                        .clamp(low[dimension], high[dimension]);
-                    // link and latency trade against each other at the fill
-                    let (c, columns) = cost(&y);
-                    if c < best {
-                        best = c;
-                        at = columns;
-                        x = y;
-                        break;
-                    }
-                }
-            }
-            for (first, second) in [(1, 2), (0, 1), (0, 2)] {
-                for (s1, s2) in [(1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0)] {
-                    let mut y = x;
-                    y[first] = (x[first] + s1 * step[first]).clamp(low[first], high[first]);
-                    y[second] = (x[second] + s2 * step[second]).clamp(low[second], high[second]);
-                    let (c, columns) = cost(&y);
-                    if c < best {
-                        best = c;
-                        at = columns;
-                        x = y;
-                        break;
-                    }
-                }
-            }
-            for s in &mut step {
-                *s *= 0.7;
-            }
-        }
-        let e = errors(&at, &published);
+        let (free, columns) = fit(name, &sets, &published);
+        let errors = errors(&columns, &published).map(|error| format!("{:+.1}%", error * 100.0));
         println!(
-            "{name:16} page_read {:.1}us latency {:.1}us link {:.0} | {:.2} {:.2} {:.2} {:.2} {:.2} | {:+.1}% {:+.1}% {:+.1}%",
-            x[0],
-            x[1],
-            x[2],
-            at[0],
-            at[1],
-            at[2],
-            at[3],
-            at[4],
-            e[0] * 100.,
-            e[1] * 100.,
-            e[2] * 100.
+            "{name:16} {:7.1} {:11.1} {:10.0} | {} | {}",
+            free[0],
+            free[1],
+            free[2],
+            columns.map(|seconds| format!("{seconds:5.2}")).join(" "),
+            errors.join(" ")
         );
     }
 }

@@ -20,6 +20,9 @@ pub struct GeometryParameters {
     pub dies: u32,
     /// Planes that a die programs, erases and (multi-plane) reads together: 1, 2, 4 or 8.
     pub planes_per_die: u32,
+    /// Whether pages of all planes at the same place are sensed together when a request needs
+    /// them; otherwise each page is sensed on its own.
+    pub multi_plane_read: bool,
     /// Flash pages a plane programs in one operation: 1, or 2 to 4 for one-shot MLC, TLC, QLC.
     pub pages_per_shot: u32,
     /// Flash pages in an erase block of one plane; a multiple of `pages_per_shot`.
@@ -177,10 +180,11 @@ impl Geometry {
             return Err(GeometryError::TooLarge { units });
         }
         let units_per_block = units_per_block as u32;
+        let pages_per_sense = if p.multi_plane_read { p.planes_per_die } else { 1 };
         let blocks_per_group = p.collection_units / groups;
         Ok(Geometry {
             units_per_page_shift: units_per_page.trailing_zeros(),
-            units_per_sense_shift: (units_per_page * p.planes_per_die).trailing_zeros(),
+            units_per_sense_shift: (units_per_page * pages_per_sense).trailing_zeros(),
             units_per_program,
             units_per_block,
             groups,
@@ -367,6 +371,7 @@ pub(crate) mod tests {
             channels: 2,
             dies: 4,
             planes_per_die: 2,
+            multi_plane_read: true,
             pages_per_shot: 1,
             pages_per_block: 8,
             page_size: KIB * 16,

@@ -118,6 +118,7 @@ pub(crate) struct FlashSection {
     pub(crate) channels: Sourced<u32>,
     pub(crate) dies: Sourced<u32>,
     pub(crate) planes_per_die: Sourced<u32>,
+    pub(crate) multi_plane_read: Sourced<bool>,
     pub(crate) page_size: Sourced<Length>,
     pub(crate) pages_per_block: Sourced<u32>,
     pub(crate) pages_per_shot: Sourced<u32>,

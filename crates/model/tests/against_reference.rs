@@ -107,6 +107,7 @@ impl Drive {
             channels: self.channels,
             dies: self.dies,
             planes_per_die: self.planes,
+            multi_plane_read: true,
             pages_per_shot: self.pages_per_shot,
             pages_per_block: FLASH_PAGES_PER_BLOCK,
             page_size: KIB * 16,

@@ -75,6 +75,7 @@ fn configuration() -> impl Strategy<Value = Configuration> {
                     channels,
                     dies,
                     planes_per_die: 1 << planes,
+                    multi_plane_read: true,
                     pages_per_shot: shot,
                     pages_per_block: rows * shot,
                     page_size: KIB * u64::from(page),

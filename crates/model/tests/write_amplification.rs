@@ -61,6 +61,7 @@ fn configuration(units_per_block: u32, logical_units: u32) -> Configuration {
         channels: 1,
         dies: 1,
         planes_per_die: 2,
+        multi_plane_read: true,
         pages_per_shot: 1,
         pages_per_block: units_per_block / 8,
         page_size: KIB * 16,

@@ -1,6 +1,7 @@
 //! `run`: an experiment on a drive, from the arguments to the report.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ssdlab_drive::Drive;
 use ssdlab_drive::ErrorKind;
@@ -65,8 +66,8 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
-    let mut drive = open(&request, terminal)?;
-    let mut progress = Progress::new(terminal, interrupt, !request.target.is_simulated());
+    let (mut drive, expected) = open(&request, terminal)?;
+    let mut progress = Progress::new(terminal, interrupt, expected);
     let outcome = ssdlab_lab::run(
         request.experiment,
         &request.settings,
@@ -79,21 +80,25 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
 }
 
 /// Opens the drive and makes room on it. What fails here has not begun, and leaves no report;
-/// what has begun always leaves one.
-fn open(request: &Request, terminal: &Terminal) -> Result<Box<dyn Drive>, Failure> {
+/// what has begun always leaves one. Of a real drive also says how long the run will take.
+fn open(
+    request: &Request,
+    terminal: &Terminal,
+) -> Result<(Box<dyn Drive>, Option<Duration>), Failure> {
     let plan = request.experiment.plan(&request.settings);
     let Target::Path(path) = &request.target else {
         let mut drive = request.target.open(&request.options)?;
         drive.prepare(plan.space).map_err(LabError::from)?;
-        return Ok(drive);
+        return Ok((drive, None));
     };
     let mut drive = RealDrive::open(path, request.options.clone()).map_err(LabError::from)?;
     drive.prepare(plan.space).map_err(LabError::from)?;
     if let Some(store) = &request.store {
         keep::try_out(store, terminal);
     }
-    estimate::announce(&plan, &mut drive, &path.display().to_string(), terminal);
-    Ok(Box::new(drive))
+    let place = path.display().to_string();
+    let expected = estimate::announce(&plan, &mut drive, &place, terminal);
+    Ok((Box::new(drive), expected))
 }
 
 /// Hands the report to everyone who wants it: the store, stdout, the page. What goes wrong with

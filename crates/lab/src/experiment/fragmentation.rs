@@ -265,7 +265,7 @@ impl<'a> Run<'a> {
         self.read_step("fill".to_owned(), ByteLength::ZERO)?;
         let mut written = ByteLength::ZERO;
         for (index, &amount) in self.protocol.steps.iter().enumerate() {
-            let name = format!("random writes, {amount}");
+            let name = format!("random writes, {}", mib_words(amount));
             let mut phase = self.protocol.phase(
                 &name,
                 Pattern::RandomOnce,
@@ -275,7 +275,7 @@ impl<'a> Run<'a> {
             phase.seed = self.seed.wrapping_mul(1_000).wrapping_add(index as u64 + 1);
             self.write(phase)?;
             written += amount;
-            self.read_step(format!("after {written}"), written)?;
+            self.read_step(format!("after {}", mib_words(written)), written)?;
         }
         if self.protocol.long_rest > Nanoseconds::ZERO {
             self.rest(self.protocol.long_rest)?;
@@ -383,6 +383,16 @@ fn thin(result: &ssdlab_drive::PhaseResult) -> Vec<(f64, f64)> {
 
 fn rest_words(duration: Nanoseconds) -> String {
     humantime::format_duration(duration.into()).to_string()
+}
+
+/// A length in MiB, as the published table names its columns.
+fn mib_words(length: ByteLength) -> String {
+    let mib = length.mebibytes();
+    if mib.fract() == 0.0 || mib >= 100.0 {
+        format!("{mib:.0} MiB")
+    } else {
+        format!("{mib:.1} MiB")
+    }
 }
 
 fn tabulate(protocol: &Protocol, reads: &[Reads], simulated: bool, record: &mut Record) {

@@ -158,9 +158,9 @@ impl Record {
                 Some(Percentile { percent, us: value.micros() })
             })
             .collect();
-        // Steps that grow by an eighth: fine enough for a picture on a logarithmic axis.
+        // Steps that grow by a thirtieth: fine enough for a picture on a logarithmic axis.
         let (mut bucket_us, mut bucket_count): (Vec<f64>, Vec<u64>) = (Vec::new(), Vec::new());
-        for step in latencies.histogram().iter_log(100, 1.125) {
+        for step in latencies.histogram().iter_log(100, 1.03) {
             if step.count_since_last_iteration() > 0 {
                 bucket_us.push(us(step.value_iterated_to()));
                 bucket_count.push(step.count_since_last_iteration());

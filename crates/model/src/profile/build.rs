@@ -80,6 +80,7 @@ impl Profile {
             channels: *d.flash.channels.value.get_ref(),
             dies,
             planes_per_die: *d.flash.planes_per_die.value.get_ref(),
+            multi_plane_read: *d.flash.multi_plane_read.value.get_ref(),
             pages_per_shot: *d.flash.pages_per_shot.value.get_ref(),
             pages_per_block: *d.flash.pages_per_block.value.get_ref(),
             page_size,

@@ -162,6 +162,7 @@ keys! {
     "flash.channels" => flash.channels,
     "flash.dies" => flash.dies,
     "flash.planes_per_die" => flash.planes_per_die,
+    "flash.multi_plane_read" => flash.multi_plane_read,
     "flash.page_size" => flash.page_size,
     "flash.pages_per_block" => flash.pages_per_block,
     "flash.pages_per_shot" => flash.pages_per_shot,

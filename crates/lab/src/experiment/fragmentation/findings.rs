@@ -1,6 +1,6 @@
 //! What the reads allow to say, and what they do not.
 
-use super::{Protocol, READ_REQUEST, Reads, WRITE_BLOCK, rest_words};
+use super::{Protocol, READ_REQUEST, Reads, WRITE_BLOCK, mib_words, rest_words};
 use crate::experiment::{Record, Settings};
 use crate::report::Level;
 use ssdlab_model::units::Nanoseconds;
@@ -74,7 +74,7 @@ fn verdict(protocol: &Protocol, fill: &Reads, last: &Reads, noise: f64, record: 
             format!(
                 "Sequential reads stayed as fast after {} of random writes: {before:.0} MB/s \
                  before, {after:.0} MB/s after.",
-                last.written
+                mib_words(last.written)
             ),
         );
     } else {
@@ -95,7 +95,7 @@ fn verdict(protocol: &Protocol, fill: &Reads, last: &Reads, noise: f64, record: 
             format!(
                 "Sequential reads became {factor:.1} times slower after {} of random writes: \
                  {before:.0} MB/s before, {after:.0} MB/s after.{pages}",
-                last.written
+                mib_words(last.written)
             ),
         );
         record.find(
@@ -133,7 +133,7 @@ fn half_of_it(
             format!(
                 "Half of the loss was there after {}, when {:.0} % of the {WRITE_BLOCK} blocks \
                  had been overwritten.",
-                step.written,
+                mib_words(step.written),
                 share * 100.0
             ),
         );

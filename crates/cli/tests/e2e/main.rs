@@ -1,0 +1,14 @@
+//! The program as a user meets it: arguments in; streams, files and exit codes out.
+//!
+//! Every run has a store of its own. Tests that need root, a mount or a block device say on
+//! stderr, past the capturing of output, when they are skipped.
+#![cfg(target_os = "linux")]
+
+mod compare;
+mod generated;
+mod profiles;
+mod real;
+mod simulated;
+mod store;
+mod support;
+mod targets;

@@ -1,0 +1,110 @@
+//! Profiles: listing them, changing them, and the mistakes in one's own.
+
+use crate::support::{Done, Place};
+
+fn quick(place: &Place, target: &str) -> Done {
+    place.run(&["run", "fragmentation", target, "--quick"])
+}
+
+/// A profile that works, to spoil.
+fn profile(place: &Place) -> String {
+    place.run(&["list", "profiles", "toshiba-xg5", "--toml"]).with_code(0).stdout
+}
+
+fn line_of(text: &str, key: &str) -> usize {
+    text.lines().position(|line| line.starts_with(key)).unwrap() + 1
+}
+
+#[test]
+fn unknown_profiles_and_keys_are_named_with_what_there_is() {
+    let place = Place::new();
+    quick(&place, "sim:toshiba").fails(2, &["'toshiba'", "toshiba-xg5"]);
+    quick(&place, "toshiba-xg5").fails(2, &["write sim:toshiba-xg5"]);
+    quick(&place, "sim:toshiba-xg5,page_read=60us").fails(2, &["perhaps flash.page_read"]);
+    quick(&place, "sim:toshiba-xg5,colour=red").fails(2, &["'colour'", "--keys"]);
+    quick(&place, "sim:toshiba-xg5,spare").fails(2, &["not key=value"]);
+    quick(&place, "sim:missing.toml").fails(2, &["missing.toml", "No such file"]);
+}
+
+#[test]
+fn a_drive_without_spare_area_is_refused() {
+    let place = Place::new();
+    for spare in ["0%", "-5%", "100%"] {
+        let target = format!("sim:toshiba-xg5,spare={spare}");
+        quick(&place, &target).fails(2, &["spare", "above 0%"]);
+    }
+    quick(&place, "sim:toshiba-xg5,spare=much").fails(2, &["spare", "'much'"]);
+}
+
+#[test]
+fn a_profile_of_ones_own_runs_and_is_the_same_drive() {
+    let place = Place::new();
+    place.file("my.toml", profile(&place));
+    let run = |target| place.run(&["run", "fragmentation", target, "--quick", "--json"]);
+    let own = run("sim:./my.toml").with_code(0).json();
+    let embedded = run("sim:toshiba-xg5").with_code(0).json();
+    assert_eq!(own["target"]["name"], "sim:./my.toml");
+    assert_eq!(own["tables"], embedded["tables"]);
+}
+
+#[test]
+fn mistakes_in_a_profile_are_named_with_file_and_line() {
+    let place = Place::new();
+    let good = profile(&place);
+    let line = line_of(&good, "page_read");
+    let page_read = good.lines().nth(line - 1).unwrap();
+
+    place.file("missing.toml", good.replace(page_read, ""));
+    quick(&place, "sim:missing.toml").fails(2, &["missing.toml", "page_read", "line"]);
+
+    place.file("twice.toml", good.replace(page_read, &format!("{page_read}\n{page_read}")));
+    let twice = format!("line {}", line + 1);
+    quick(&place, "sim:twice.toml").fails(2, &["twice.toml", "duplicate", &twice]);
+
+    place.file("absurd.toml", good.replace(page_read, &value_changed(page_read, "2h")));
+    let absurd = format!("absurd.toml, line {line}");
+    quick(&place, "sim:absurd.toml").fails(2, &[&absurd, "flash.page_read", "not within"]);
+
+    let unknown = format!("{page_read}\npage_raed = {{ value = 1 }}");
+    place.file("unknown.toml", good.replace(page_read, &unknown));
+    quick(&place, "sim:unknown.toml").fails(2, &["unknown.toml", "page_raed", &twice]);
+}
+
+/// The line of a profile with another value in its first quotes.
+fn value_changed(line: &str, value: &str) -> String {
+    let mut parts: Vec<&str> = line.split('"').collect();
+    parts[1] = value;
+    parts.join("\"")
+}
+
+#[test]
+fn lists_say_what_there_is_and_where_numbers_come_from() {
+    let place = Place::new();
+    let list = |arguments: &[&str]| place.run(&[&["list"], arguments].concat()).with_code(0);
+    let profiles = list(&["profiles", "--json"]).json();
+    let profiles = profiles.as_array().unwrap();
+    assert_eq!(profiles.iter().filter(|profile| profile["default"] == true).count(), 1);
+    let text = list(&["profiles"]).stdout;
+    for profile in profiles {
+        assert!(text.contains(profile["name"].as_str().unwrap()));
+        let counts = ["published", "fitted", "assumed"].map(|key| profile[key].as_u64().unwrap());
+        assert!(counts.iter().sum::<u64>() > 20, "{counts:?}");
+    }
+
+    let parameters = list(&["profiles", "toshiba-xg5", "--json"]).json();
+    let parameters = parameters.as_array().unwrap();
+    let page_read = parameters.iter().find(|one| one["key"] == "flash.page_read").unwrap();
+    assert!(page_read["source"].as_str().unwrap().len() > 8);
+    assert!(list(&["profiles", "--keys"]).stdout.contains("flash.page_read"));
+    place.run(&["list", "profiles", "nosuch"]).fails(2, &["'nosuch'"]);
+
+    let experiments = list(&["experiments", "--json"]).json();
+    assert_eq!(experiments[0]["name"], "fragmentation");
+    let file_size = &experiments[0]["parameters"][0];
+    assert_eq!((&file_size["name"], &file_size["full"]), (&"file_size".into(), &"4G".into()));
+    for arguments in [&["experiments", "fragmentation"], &["experiments", "--keys"]] {
+        let text = list(arguments).stdout;
+        assert!(text.contains("file_size") && text.contains("256M"), "{text}");
+    }
+    place.run(&["list", "experiments", "nosuch"]).fails(2, &["'nosuch'"]);
+}

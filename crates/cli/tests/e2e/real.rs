@@ -1,0 +1,163 @@
+//! Runs on real files: what they say, what they leave, and how they end early.
+
+use std::fs;
+use std::process::Child;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Done, Mounted, Place, names_in, skipped, wait_until};
+
+/// Any file system will do for these.
+const RUN: [&str; 7] =
+    ["run", "fragmentation", "there", "--allow-buffered", "--set", "file_size=16M", "--set"];
+
+fn signal(child: &Child, signal: Signal) {
+    let pid = Pid::from_raw(child.id() as i32).unwrap();
+    kill_process(pid, signal).unwrap();
+}
+
+/// Whether the process has passed its first phases: it rests between reads for as long as we like.
+fn is_resting(child: &Child) -> bool {
+    let io = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
+    let read = io.lines().find_map(|line| line.strip_prefix("rchar: "));
+    read.and_then(|bytes| bytes.parse::<u64>().ok()).is_some_and(|bytes| bytes > (16 << 20))
+}
+
+#[test]
+fn a_directory_gives_a_report_and_is_left_as_it_was() {
+    let place = Place::new();
+    let there = place.directory("there");
+    let done = place.run(&[&RUN[..], &["rest=0s", "--json"]].concat()).with_code(0);
+    let report = done.json();
+    assert_eq!(report["target"]["kind"], "directory");
+    assert_eq!(report["tables"][0]["rows"].as_array().unwrap().len(), 6);
+    assert!(report["counters"].is_null() && report["cost"]["simulated_seconds"].is_null());
+    assert!(names_in(&there).is_empty());
+    for words in ["writes 35.73 MiB in all", "a file of 16 MiB", "removed at the end", "Ctrl-C"] {
+        assert!(done.stderr.contains(words), "no {words:?} in:\n{}", done.stderr);
+    }
+}
+
+#[test]
+fn a_named_file_is_removed_and_quiet_is_quiet() {
+    let place = Place::new();
+    let there = place.directory("there");
+    let arguments =
+        [&["run", "fragmentation", "there/new.dat", "--quiet"], &RUN[3..], &["rest=0s"]].concat();
+    let done = place.run(&arguments).with_code(0);
+    assert_eq!(done.stderr, "");
+    assert!(done.stdout.contains("fragmentation on there/new.dat"));
+    assert!(names_in(&there).is_empty());
+}
+
+#[test]
+fn an_interrupted_run_keeps_its_report_and_removes_its_file() {
+    for (name, kind) in [("there/new.dat", Signal::INT), ("there", Signal::TERM)] {
+        let place = Place::new();
+        let there = place.directory("there");
+        let arguments = ["run", "fragmentation", name, "--json", "--html", "page.html"];
+        let child = place.start(&[&arguments[..], &RUN[3..], &["rest=1h"]].concat());
+        // The first rest comes after the fill; nothing else keeps the process from its end.
+        wait_until(|| place_of_rest(&child));
+        signal(&child, kind);
+        let done = Done::of(child.wait_with_output().unwrap()).with_code(130);
+        let report = done.json();
+        assert_eq!(report["interrupted"], true);
+        let findings = report["findings"].as_array().unwrap();
+        assert!(findings.iter().any(|finding| finding["code"] == "not-finished"));
+        assert!(done.stderr.contains("error: interrupted; the report holds"), "{}", done.stderr);
+        assert!(names_in(&there).is_empty());
+        assert!(fs::read_to_string(place.path("page.html")).unwrap().contains("fragmentation"));
+        let runs = place.run(&["list", "runs", "--json"]).with_code(0).json();
+        assert_eq!(runs[0]["interrupted"], true);
+    }
+}
+
+/// Whether the file is filled, and the process waits out its first rest.
+fn place_of_rest(child: &Child) -> bool {
+    let io = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
+    let written = io.lines().find_map(|line| line.strip_prefix("wchar: "));
+    // The try writes the file once, the fill once more.
+    written.and_then(|bytes| bytes.parse::<u64>().ok()).is_some_and(|bytes| bytes >= (32 << 20))
+}
+
+#[test]
+fn what_was_read_before_the_interrupt_is_in_the_report() {
+    let place = Place::new();
+    place.directory("there");
+    // Silent, so that nothing is tried: the first rest is short, the second twice as long.
+    let child = place.start(&[&RUN[..], &["rest=2s", "--quiet", "--json"]].concat());
+    wait_until(|| is_resting(&child));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    signal(&child, Signal::INT);
+    let report = Done::of(child.wait_with_output().unwrap()).with_code(130).json();
+    let rows = report["tables"][0]["rows"].as_array().unwrap();
+    assert_eq!(rows[0][0], "fill");
+}
+
+#[test]
+fn a_second_interrupt_ends_at_once() {
+    let place = Place::new();
+    let there = place.directory("there");
+    let mut child = place.start(&[&RUN[..], &["rest=1h"]].concat());
+    wait_until(|| place_of_rest(&child));
+    // Stopped, so that both are there before the first can be answered.
+    signal(&child, Signal::STOP);
+    signal(&child, Signal::INT);
+    signal(&child, Signal::TERM);
+    signal(&child, Signal::CONT);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(names_in(&there).is_empty() || !has_unnamed_files(), "{:?}", names_in(&there));
+}
+
+/// Whether files without a name are made here; elsewhere a killed run leaves its file.
+fn has_unnamed_files() -> bool {
+    use rustix::fs::{Mode, OFlags, open};
+    let flags = OFlags::TMPFILE | OFlags::RDWR;
+    open(env!("CARGO_TARGET_TMPDIR"), flags, Mode::RUSR | Mode::WUSR).is_ok()
+}
+
+#[test]
+fn a_disk_that_fills_up_meanwhile_leaves_a_report_and_nothing_else() {
+    let test = "a disk that fills up meanwhile";
+    let place = Place::new();
+    let Some(mounted) = Mounted::new(test, "tmpfs", "size=1800m", place.directory("there")) else {
+        return;
+    };
+    let child = place.start(&[
+        "run",
+        "fragmentation",
+        &mounted.0,
+        "--allow-buffered",
+        "--set",
+        "file_size=640M",
+        "--set",
+        "rest=0s",
+        "--json",
+    ]);
+    // The short try writes at most 128 MiB, and what comes after it is the fill. Then the file
+    // system shrinks to hardly more than what is on it.
+    let mib = 1u64 << 20;
+    let mut shrunk = false;
+    wait_until(|| {
+        let used = used_bytes(&mounted.0);
+        let has_ended = !fs::exists(format!("/proc/{}/io", child.id())).unwrap();
+        shrunk = used > 140 * mib
+            && mounted.remount(&format!("size={}m", (used_bytes(&mounted.0) / mib) + 40));
+        shrunk || has_ended || used >= 640 * mib
+    });
+    let done = Done::of(child.wait_with_output().unwrap());
+    if !shrunk || done.code == 0 {
+        return skipped(test, "the run was faster than the file system could shrink");
+    }
+    let done = done.with_code(4);
+    assert_eq!(done.json()["interrupted"], true);
+    assert_eq!(done.stderr.matches("error: ").count(), 1, "{}", done.stderr);
+    assert!(names_in(&mounted.0).is_empty());
+    assert_eq!(place.run(&["list", "runs", "--json"]).json()[0]["interrupted"], true);
+}
+
+fn used_bytes(mount: &str) -> u64 {
+    let numbers = rustix::fs::statvfs(mount).unwrap();
+    (numbers.f_blocks - numbers.f_bfree) * numbers.f_frsize
+}

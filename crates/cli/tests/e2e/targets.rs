@@ -1,0 +1,81 @@
+//! Targets that are refused or cannot be used, and what is said about them.
+
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+
+use crate::support::{Done, Mounted, Place, names_in, skipped};
+
+fn run(place: &Place, target: &str, more: &[&str]) -> Done {
+    let arguments = ["run", "fragmentation", target, "--set", "file_size=16M", "--set", "rest=0s"];
+    place.run(&[&arguments[..], more].concat())
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_fails() {
+    let place = Place::new();
+    // Not even root writes here.
+    run(&place, "/proc/self", &[]).fails(1, &["cannot create a file"]);
+    assert!(!place.path("runs.sqlite").exists());
+}
+
+#[test]
+fn what_exists_is_not_touched() {
+    let place = Place::new();
+    let file = place.file("precious.dat", "precious");
+    run(&place, &file, &[]).fails(3, &["precious.dat exists", "name a new file"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+}
+
+#[test]
+fn places_that_are_none_are_explained() {
+    let place = Place::new();
+    run(&place, "/dev/null", &[]).fails(2, &["a character device"]);
+    run(&place, "missing/new.dat", &[]).fails(2, &["there is no directory"]);
+    run(&place, "", &[]).fails(2, &["name a simulated drive"]);
+    run(&place, "raid1(sim:a;sim:b)", &[]).fails(4, &["not supported yet"]);
+}
+
+#[test]
+fn a_mounted_block_device_is_refused() {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let is_device =
+        |path: &str| fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device());
+    let device = mounts
+        .lines()
+        .filter_map(|line| line.split(" - ").nth(1)?.split(' ').nth(1))
+        .find(|source| is_device(source));
+    let Some(device) = device else {
+        return skipped("a mounted block device", "no mount shows its device here");
+    };
+    let place = Place::new();
+    run(&place, device, &[]).fails(3, &["in use", "mounted at"]);
+}
+
+#[test]
+fn a_file_system_without_direct_io_needs_a_word() {
+    let test = "a file system without direct I/O";
+    let place = Place::new();
+    let Some(mounted) = Mounted::new(test, "ramfs", "mode=700", place.directory("ram")) else {
+        return;
+    };
+    let refused = run(&place, &mounted.0, &[]);
+    if refused.code == 0 {
+        return skipped(test, "ramfs does direct I/O here");
+    }
+    refused.fails(4, &["direct I/O", "--allow-buffered"]);
+    // A ramfs shows no free space, so that nothing fits on it, whatever is allowed.
+    run(&place, &mounted.0, &["--allow-buffered"]).fails(4, &["does not fit"]);
+    assert!(names_in(&mounted.0).is_empty());
+}
+
+#[test]
+fn a_file_system_without_room_cannot() {
+    let test = "a file system without room";
+    let place = Place::new();
+    let Some(mounted) = Mounted::new(test, "tmpfs", "size=64m", place.directory("small")) else {
+        return;
+    };
+    let more = ["--allow-buffered"];
+    run(&place, &mounted.0, &more).fails(4, &["does not fit", "stay free", "smaller file size"]);
+    assert!(names_in(&mounted.0).is_empty());
+}
