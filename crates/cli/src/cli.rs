@@ -162,7 +162,7 @@ pub struct RunArguments {
     #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
     pub set: Vec<(String, String)>,
     /// Seed of every random choice: the same seed gives the same figures on a simulated drive
-    #[arg(long, value_name = "N", default_value_t = SEED_DEFAULT)]
+    #[arg(long, value_name = "N", default_value_t = SEED_DEFAULT, allow_negative_numbers = true)]
     pub seed: u64,
     /// Print the report as JSON
     #[arg(long)]

@@ -139,7 +139,9 @@ fn main() {
         .filter_map(|argument| argument.split_once('='))
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
-    println!("name             read us  latency us  link MB/s | fill    50   250  1050  5050 | errors");
+    println!(
+        "name             read us  latency us  link MB/s | fill    50   250  1050  5050 | errors"
+    );
     for (name, published) in PUBLISHED {
         if only.is_some_and(|only| only != name) {
             continue;

@@ -14,6 +14,10 @@ pub(crate) struct InFlight {
     /// Where and as what it was booked.
     pub(crate) die: DieIndex,
     pub(crate) booking: u32,
+    /// Its number among the host's program units; wraps.
+    pub(crate) number: u32,
+    /// Whether its slots were given away already, to data that waits for its end.
+    pub(crate) given_away: bool,
     /// The block that is full and programmed when this one is.
     pub(crate) closes: Option<BlockIndex>,
 }
@@ -30,6 +34,9 @@ pub(crate) struct WriteBuffer {
     waited_until: Instant,
     /// When the latest data is there that was let in.
     received_until: Instant,
+    next_number: u32,
+    /// The latest end of the programs that are over and forgotten.
+    over_until: Instant,
 }
 
 impl WriteBuffer {
@@ -40,11 +47,13 @@ impl WriteBuffer {
             in_flight: VecDeque::new(),
             waited_until: Instant::START,
             received_until: Instant::START,
+            next_number: 0,
+            over_until: Instant::START,
         }
     }
 
     /// Takes `units` slots as soon as they are free, not before `at`, and says when that is.
-    /// Blocks whose last program ended meanwhile are handed to `closed`. Before a program's end
+    /// Blocks whose last program ended by `at` are handed to `closed`. Before a program's end
     /// is counted on, `end_of` is asked for it again: reads may have delayed it.
     ///
     /// # Panics
@@ -56,35 +65,66 @@ impl WriteBuffer {
         at: Instant,
         units: u32,
         end_of: impl Fn(&InFlight) -> Instant,
-        mut closed: impl FnMut(BlockIndex),
+        closed: impl FnMut(BlockIndex),
     ) -> Instant {
-        let mut admitted = at.max(self.waited_until);
-        while let Some(&front) = self.in_flight.front() {
-            let full = self.occupied + units > self.capacity;
-            if !full && front.end > at {
-                break;
-            }
-            let end = end_of(&front);
-            if end > front.end {
-                self.in_flight.pop_front();
-                self.send(InFlight { end, ..front });
-                continue;
-            }
-            if full {
-                admitted = admitted.max(front.end);
-            }
-            self.occupied -= front.units;
-            if let Some(block) = front.closes {
-                closed(block);
-            }
-            self.in_flight.pop_front();
+        if self.in_flight.front().is_some_and(|front| front.end <= at) {
+            self.release(at, &end_of, closed);
         }
-        assert!(self.occupied + units <= self.capacity, "the write buffer holds what it admits");
+        let mut admitted = at.max(self.waited_until);
+        while self.occupied + units > self.capacity {
+            admitted = admitted.max(self.give_away_earliest(&end_of));
+        }
         self.occupied += units;
         if admitted > at {
             self.waited_until = admitted;
         }
         admitted
+    }
+
+    /// Forgets the programs that are over at `at`.
+    fn release(
+        &mut self,
+        at: Instant,
+        end_of: &impl Fn(&InFlight) -> Instant,
+        mut closed: impl FnMut(BlockIndex),
+    ) {
+        while let Some(&front) = self.in_flight.front() {
+            if front.end > at {
+                return;
+            }
+            self.in_flight.pop_front();
+            let end = end_of(&front);
+            if end > front.end {
+                self.send_again(InFlight { end, ..front });
+                continue;
+            }
+            self.over_until = front.end;
+            if !front.given_away {
+                self.occupied -= front.units;
+            }
+            if let Some(block) = front.closes {
+                closed(block);
+            }
+        }
+    }
+
+    /// Gives the slots of the program that ends first to data that waits for them; returns that
+    /// end. The data in them can be read from here until then.
+    fn give_away_earliest(&mut self, end_of: &impl Fn(&InFlight) -> Instant) -> Instant {
+        loop {
+            let place = self.in_flight.iter().position(|program| !program.given_away);
+            let place = place.expect("the write buffer holds what it admits");
+            let program = self.in_flight[place];
+            let end = end_of(&program);
+            if end > program.end {
+                self.in_flight.remove(place);
+                self.send_again(InFlight { end, ..program });
+                continue;
+            }
+            self.in_flight[place].given_away = true;
+            self.occupied -= program.units;
+            return end;
+        }
     }
 
     /// Notes that data that was let in will be there at `at`.
@@ -98,9 +138,22 @@ impl WriteBuffer {
         self.received_until
     }
 
-    /// Notes that a program unit is on its way.
+    /// The number that the next program unit sent off will get.
+    #[inline(always)]
+    pub(crate) fn next_number(&self) -> u32 {
+        self.next_number
+    }
+
+    /// Notes that a program unit is on its way; numbers it.
     #[inline(always)]
     pub(crate) fn send(&mut self, program: InFlight) {
+        let number = self.next_number;
+        self.next_number = number.wrapping_add(1);
+        self.send_again(InFlight { number, ..program });
+    }
+
+    #[inline(always)]
+    fn send_again(&mut self, program: InFlight) {
         let mut place = self.in_flight.len();
         while place > 0 && self.in_flight[place - 1].end > program.end {
             place -= 1;
@@ -110,6 +163,21 @@ impl WriteBuffer {
         } else {
             self.in_flight.insert(place, program);
         }
+    }
+
+    /// When program unit `number` and all before it are programmed, as far as is known; nothing
+    /// when it was not sent off yet.
+    pub(crate) fn durable_through(
+        &self,
+        number: u32,
+        end_of: impl Fn(&InFlight) -> Instant,
+    ) -> Option<Instant> {
+        if number.wrapping_sub(self.next_number) as i32 >= 0 {
+            return None;
+        }
+        let is_needed = |it: &&InFlight| it.number.wrapping_sub(number) as i32 <= 0;
+        let ends = self.in_flight.iter().filter(is_needed).map(end_of);
+        Some(ends.fold(self.over_until, Instant::max))
     }
 
     /// Whether `unit` is of a program unit whose program is not over at `at`.
@@ -139,6 +207,8 @@ mod tests {
             end,
             die: DieIndex(0),
             booking: first,
+            number: 0,
+            given_away: false,
             closes: Some(BlockIndex(first)),
         }
     }
@@ -154,13 +224,27 @@ mod tests {
         buffer.send(program(4, 600));
         let admitted = buffer.admit(at, 1, |it| it.end, |block| closed.push(block));
         assert_eq!(admitted, Instant::from_nanos(600));
-        assert_eq!(closed, [BlockIndex(4)]);
         assert_eq!(
             buffer.admit(at, 3, |it| it.end, |_| ()),
             admitted,
             "no slot was free any earlier"
         );
         assert!(buffer.is_in_flight(PhysicalUnit(3), at));
-        assert!(!buffer.is_in_flight(PhysicalUnit(4), at));
+        assert!(buffer.is_in_flight(PhysicalUnit(4), at), "its slots are promised, it is not over");
+        assert!(closed.is_empty());
+        buffer.admit(admitted, 0, |it| it.end, |block| closed.push(block));
+        assert_eq!(closed, [BlockIndex(4)]);
+        assert!(!buffer.is_in_flight(PhysicalUnit(4), admitted));
+    }
+
+    #[test]
+    fn a_program_is_durable_with_all_before_it() {
+        let mut buffer = WriteBuffer::new(8);
+        buffer.send(program(0, 900));
+        buffer.send(program(4, 600));
+        let through = |number| buffer.durable_through(number, |it| it.end);
+        assert_eq!(through(0), Some(Instant::from_nanos(900)));
+        assert_eq!(through(1), Some(Instant::from_nanos(900)));
+        assert_eq!(through(2), None, "it was not sent off");
     }
 }

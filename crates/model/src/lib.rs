@@ -8,7 +8,9 @@
 
 mod buffer;
 pub mod collection;
+mod copies;
 pub mod counters;
+mod debt;
 mod flash;
 pub mod geometry;
 mod idle;

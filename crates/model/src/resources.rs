@@ -123,6 +123,11 @@ impl Resources {
         }
     }
 
+    /// The arrival of the latest request.
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
     /// The instant by which everything booked so far, background debt aside, is done.
     pub(crate) fn idle_from(&self) -> Instant {
         let dies = self.dies.iter().map(Die::booked_until);

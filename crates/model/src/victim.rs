@@ -40,7 +40,8 @@ impl VictimQueue {
         self.len
     }
 
-    /// Adds a block that holds `valid` units. The youngest of a bucket is chosen last.
+    /// Adds a block that holds `valid` units. Of equals the one whose count changed last
+    /// is chosen first.
     pub(crate) fn insert(&mut self, block: BlockIndex, valid: u32) {
         self.link(block.0, valid as usize);
         self.len += 1;

@@ -75,9 +75,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
-    /// Sends the host stream's full program unit to its die; its data was there at `ready`, and
-    /// its last `padding` units are empty.
+    /// Sends the host stream's full program unit to its die, and has collection keep pace; its
+    /// data was there at `ready`, and its last `padding` units are empty.
     pub(crate) fn program_host(&mut self, ready: Instant, padding: u32) {
+        self.send_host_program(ready, padding);
+        self.collect_for(self.geometry.units_per_program(), ready);
+    }
+
+    fn send_host_program(&mut self, ready: Instant, padding: u32) {
         let filled = self.host.finish_program(&self.geometry);
         let units = self.geometry.units_per_program();
         let die = self.geometry.die_of_program(filled.block, filled.index);
@@ -94,12 +99,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             end: span.end,
             die,
             booking: self.resources.dies[die.0 as usize].latest_booking(),
+            number: 0,
+            given_away: false,
             closes: filled.closes.then_some(filled.block),
         });
         if filled.closes {
             self.flash.close(filled.block, BlockState::Closing);
         }
-        self.collect_for(units, ready);
     }
 
     /// Transfers a program unit to its die and programs it there.
@@ -126,15 +132,21 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Fills what is left of the host's program unit with nothing and sends it off, once the data
     /// in it has arrived.
     pub(crate) fn pad_host_program(&mut self, at: Instant) {
-        if !self.host.is_partial() {
-            return;
+        if self.host.is_partial() {
+            let ready = self.send_padded_host_program(at);
+            self.collect_for(self.geometry.units_per_program(), ready);
         }
+    }
+
+    /// The same without collection's share; returns when it was sent off.
+    pub(crate) fn send_padded_host_program(&mut self, at: Instant) -> Instant {
         let ready = at.max(self.buffer.received_until());
         let padding = self.host.room();
         for _ in 0..padding {
             let physical = self.host.append();
             self.flash.note_padding(physical, self.geometry.block_of(physical));
         }
-        self.program_host(ready, padding);
+        self.send_host_program(ready, padding);
+        ready
     }
 }

@@ -138,7 +138,11 @@ impl Bench {
     fn new(configuration: &Configuration) -> Bench {
         let units = configuration.geometry.logical_units();
         let map = Versions::new(units);
-        let media = CheckedMedia::new(&configuration.geometry, map.clone());
+        let media = CheckedMedia::new(
+            &configuration.geometry,
+            map.clone(),
+            !configuration.buffer.protected,
+        );
         Bench {
             ssd: Ssd::with(configuration, map.clone(), media).expect("a sound drive"),
             map,

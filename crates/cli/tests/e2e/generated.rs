@@ -14,7 +14,7 @@ fn help_goes_to_stdout_and_shows_examples() {
     assert!(place.run(&["--version"]).with_code(0).stdout.starts_with("ssdlab 0."));
     let nothing = place.run(&[]).with_code(2);
     assert!(nothing.stdout.is_empty() && nothing.stderr.contains("Commands:"));
-    place.run(&["rnu"]).fails(2, &["'rnu'", "run"]);
+    place.run(&["shwo"]).fails(2, &["'shwo'", "'show'"]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use paint::{Ink, plain, wrap};
 use super::chart::{Bars, TableChart};
 use super::format;
 use crate::compare::Comparison;
-use crate::report::{Finding, Level, Report, ReportCounters, Table};
+use crate::report::{Cell, Finding, Level, Report, ReportCounters, Table};
 
 /// More rows than this scroll the findings off the screen; the rest is in the JSON.
 const ROWS_MAX: usize = 60;
@@ -60,7 +60,11 @@ pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String
     page.line(&title);
     page.findings(&comparison.findings);
     for (index, table) in comparison.tables.iter().enumerate() {
-        page.table(table);
+        if table.name == LATENCIES {
+            page.table(&only_p99(table));
+        } else {
+            page.table(table);
+        }
         if index == 0 {
             // Bars of several runs interleaved would say less than the table does.
             if let Some(bars) = comparison.ageing() {
@@ -73,6 +77,17 @@ pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String
         page.faint("", more);
     }
     page.text
+}
+
+/// The table of a comparison that holds every percentile of every histogram.
+const LATENCIES: &str = "latencies";
+
+/// The percentile that tells most, one row a histogram: the page and the JSON have them all.
+fn only_p99(table: &Table) -> Table {
+    let p99 = Cell::from("p99");
+    let mut short = table.clone();
+    short.rows.retain(|row| row.get(1) == Some(&p99));
+    short
 }
 
 struct Page<'a> {

@@ -17,6 +17,10 @@ pub(crate) enum Operation {
     Read {
         /// Units to transfer.
         units: u16,
+        /// How many of collection's programs they go into.
+        programs: u16,
+        /// The first of those programs, by its place in their order.
+        sequence: u32,
     },
     /// Program the program unit with this number.
     Program {
@@ -29,6 +33,8 @@ pub(crate) enum Operation {
     Erase {
         /// The collection unit.
         block: BlockIndex,
+        /// It does not begin before: until then what replaces the data is not durable.
+        from: Instant,
     },
 }
 
@@ -49,7 +55,7 @@ impl BackgroundQueue {
     pub(crate) fn new(debt_max: u32) -> Self {
         assert!((debt_max as usize) < DEBT_LIMIT, "pacing lets at most {DEBT_LIMIT} wait");
         BackgroundQueue {
-            ring: [Operation::Read { units: 0 }; DEBT_LIMIT],
+            ring: [Operation::Read { units: 0, programs: 0, sequence: 0 }; DEBT_LIMIT],
             first: 0,
             len: 0,
             debt_max: debt_max as usize,
@@ -69,19 +75,13 @@ impl BackgroundQueue {
         self.len > self.debt_max
     }
 
-    /// Whether an erase waits.
+    /// Adds an operation that can begin at `from`. Whatever could be done before was carried out
+    /// already, so only the first operation of an empty list needs to remember it.
     #[inline(always)]
-    pub(crate) fn has_erase(&self) -> bool {
-        self.erases > 0
-    }
-
-    /// Adds an operation that was decided at `now`. Whatever could be done before `now` was
-    /// carried out already, so only the first operation of an empty list needs to remember it.
-    #[inline(always)]
-    pub(crate) fn push(&mut self, operation: Operation, now: Instant) {
+    pub(crate) fn push(&mut self, operation: Operation, from: Instant) {
         assert!(self.len < DEBT_LIMIT, "debt is paid before more is made");
         if self.len == 0 {
-            self.not_before = now;
+            self.not_before = from;
         }
         self.ring[(self.first + self.len) % DEBT_LIMIT] = operation;
         self.len += 1;
@@ -107,19 +107,23 @@ impl BackgroundQueue {
     }
 
     /// Whether the erase of `block` waits here.
+    #[inline(always)]
     pub(crate) fn waits_to_erase(&self, block: BlockIndex) -> bool {
         self.erases > 0
             && (0..self.len).any(|age| {
                 matches!(self.ring[(self.first + age) % DEBT_LIMIT],
-                    Operation::Erase { block: waiting } if waiting == block)
+                    Operation::Erase { block: waiting, .. } if waiting == block)
             })
     }
 
-    /// The sequence number of the oldest program that waits here.
-    pub(crate) fn oldest_program(&self) -> Option<u32> {
-        (0..self.len).find_map(|age| match self.ring[(self.first + age) % DEBT_LIMIT] {
-            Operation::Program { sequence, .. } => Some(sequence),
-            _ => None,
+    /// Whether anything waits here that programs up to `sequence` depend on.
+    pub(crate) fn waits_to_copy(&self, sequence: u32) -> bool {
+        (0..self.len).any(|age| match self.ring[(self.first + age) % DEBT_LIMIT] {
+            Operation::Read { sequence: first, .. }
+            | Operation::Program { sequence: first, .. } => {
+                first.wrapping_sub(sequence) as i32 <= 0
+            }
+            Operation::Erase { .. } => false,
         })
     }
 }

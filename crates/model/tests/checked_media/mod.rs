@@ -24,6 +24,8 @@ struct State {
     /// Units that the host is just writing, in order; what is placed otherwise is a copy.
     writing: VecDeque<LogicalUnit>,
     writes: u64,
+    /// The number of the latest write when a unit was last trimmed.
+    trimmed: HashMap<LogicalUnit, u64>,
 }
 
 impl Versions {
@@ -33,6 +35,7 @@ impl Versions {
             placed: HashMap::new(),
             writing: VecDeque::new(),
             writes: 0,
+            trimmed: HashMap::new(),
         })))
     }
 
@@ -44,6 +47,11 @@ impl Versions {
     /// The version of `unit` that reads see.
     pub fn current(&self, unit: LogicalUnit) -> Option<u64> {
         self.get(unit).map(|physical| self.at(physical).1)
+    }
+
+    /// Whether the host has trimmed `unit` since it wrote `version`.
+    fn is_trimmed(&self, unit: LogicalUnit, version: u64) -> bool {
+        self.0.borrow().trimmed.get(&unit).is_some_and(|&last| version <= last)
     }
 
     fn at(&self, physical: PhysicalUnit) -> (LogicalUnit, u64) {
@@ -72,7 +80,10 @@ impl Mapping for Versions {
     }
 
     fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
-        self.0.borrow_mut().map.clear(unit)
+        let mut state = self.0.borrow_mut();
+        let writes = state.writes;
+        state.trimmed.insert(unit, writes);
+        state.map.clear(unit)
     }
 
     fn prefetch(&self, _: LogicalUnit) {}
@@ -109,14 +120,17 @@ pub struct CheckedMedia {
     copies: HashMap<LogicalUnit, Vec<Kept>>,
     busy: HashMap<DieIndex, Vec<Span>>,
     sequence: u64,
+    /// Whether a power cut loses what is in the write buffer.
+    buffer_is_lost: bool,
 }
 
 impl CheckedMedia {
-    /// New, erased flash.
-    pub fn new(geometry: &Geometry, versions: Versions) -> CheckedMedia {
+    /// New, erased flash; `buffer_is_lost` when nothing protects the write buffer before it.
+    pub fn new(geometry: &Geometry, versions: Versions, buffer_is_lost: bool) -> CheckedMedia {
         let units = geometry.physical_units() as usize;
         CheckedMedia {
             versions,
+            buffer_is_lost,
             names: vec![None; units],
             programmed: vec![false; units / geometry.units_per_program() as usize],
             next_row: HashMap::new(),
@@ -161,8 +175,9 @@ impl CheckedMedia {
         assert!(span.start >= erased, "{block:?} is programmed while it is erased on {die:?}");
     }
 
-    /// `unit`, which holds a copy of `logical`, will be erased: unless the host has written or
-    /// trimmed the unit since, another copy of the same version has to be there.
+    /// `unit`, which holds a copy of `logical`, will be erased: unless the host has trimmed the
+    /// unit since, a copy of the same version or of a later one has to be there, so that a power
+    /// cut leaves one of those that the host was told are written.
     fn lose(&mut self, unit: PhysicalUnit, logical: LogicalUnit, at: Instant) {
         let copies = self.copies.get_mut(&logical).expect("it has a copy here");
         let lost = copies
@@ -171,10 +186,13 @@ impl CheckedMedia {
             .expect("it has a copy here");
         lost.erased = Some(at);
         let version = lost.version;
-        let needed = self.versions.current(logical) == Some(version);
+        let current = self.versions.current(logical) == Some(version);
+        let needed =
+            (current || self.buffer_is_lost) && !self.versions.is_trimmed(logical, version);
+        let stays = copies.iter().any(|copy| copy.version >= version && copy.is_there(at));
         assert!(
-            !needed || self.is_durable(logical, at),
-            "{unit:?} is erased at {at:?} and holds the only durable copy of {logical:?}"
+            !needed || stays,
+            "{unit:?} is erased at {at:?} and holds the latest durable copy of {logical:?}"
         );
     }
 }

@@ -17,8 +17,9 @@ pub enum Background {
     Read { read: u64, die: usize, units: usize },
     /// Program a full unit, once `reads` have delivered what goes into it.
     Program { copy: u64, die: usize, block: usize, reads: Vec<u64> },
-    /// Erase a block as soon as the copy program `after`, and all before it, are over.
-    Erase { block: usize, after: u64 },
+    /// Erase a block as soon as the copy program `after`, the host's program `after_host`, and
+    /// all before them are over: then what it held is durable elsewhere, moved or written anew.
+    Erase { block: usize, after: u64, after_host: u64 },
 }
 
 /// A full program unit of the host's, and the collection it gave rise to.
@@ -91,8 +92,9 @@ pub struct Placement {
     host: Stream,
     copies: Stream,
     victim: Option<Victim>,
-    /// Blocks that were emptied, with the copy program that holds the last copy.
-    emptied: VecDeque<(usize, u64)>,
+    /// Blocks that were emptied, with the copy program that holds the last copy and the host's
+    /// program that holds the latest of what was written anew.
+    emptied: VecDeque<(usize, u64, u64)>,
     /// Those of which that program is full, until it is over.
     not_durable: VecDeque<usize>,
     credit: f64,
@@ -376,19 +378,19 @@ impl Placement {
 
     fn finish_victim(&mut self, work: &mut Vec<Background>) {
         let victim = self.victim.take().expect("there is a victim");
-        self.emptied.push_back((victim.block, self.copies.programs));
+        self.emptied.push_back((victim.block, self.copies.programs, self.host.programs));
         self.release_emptied(work);
     }
 
     /// Blocks whose last copy is in a full program unit can be erased when that is programmed.
     fn release_emptied(&mut self, work: &mut Vec<Background>) {
         let full = self.copies.programs - u64::from(self.copies.filled > 0);
-        while let Some(&(block, after)) = self.emptied.front() {
+        while let Some(&(block, after, after_host)) = self.emptied.front() {
             if after > full {
                 return;
             }
             self.emptied.pop_front();
-            work.push(Background::Erase { block, after });
+            work.push(Background::Erase { block, after, after_host });
             self.not_durable.push_back(block);
         }
     }

@@ -32,11 +32,12 @@ pub struct CopyProgram {
     on_die: bool,
 }
 
-/// An erase that waits for copies to be durable.
+/// An erase that waits for copies, and for what the host wrote anew, to be durable.
 #[derive(Clone, Debug)]
 pub struct WaitingErase {
     block: usize,
     after: u64,
+    after_host: u64,
 }
 
 impl Reference {
@@ -123,6 +124,7 @@ impl Reference {
         for (request, _) in done {
             self.answer(request);
         }
+        self.begin_durable_erases();
     }
 
     pub(super) fn flush(&mut self, request: usize) {
@@ -155,11 +157,11 @@ impl Reference {
                     self.copies_to_read.push_back(copy);
                     self.owe_copies_read();
                 }
-                Background::Erase { block, after } => {
+                Background::Erase { block, after, after_host } => {
                     for die in self.dies_of(block) {
                         self.erasing.insert((block, die));
                     }
-                    self.waiting_erases.push(WaitingErase { block, after });
+                    self.waiting_erases.push(WaitingErase { block, after, after_host });
                     self.begin_durable_erases();
                 }
             }
@@ -179,12 +181,16 @@ impl Reference {
         first..first + self.shape.stripe
     }
 
-    /// Erases wait here, not on the dies, until every copy they depend on is programmed.
+    /// Erases wait here, not on the dies, until every program they depend on is over.
     fn begin_durable_erases(&mut self) {
         let oldest = self.copies_under_way.first().copied().unwrap_or(u64::MAX);
+        let oldest_host = match self.host_writes.keys().next() {
+            Some(&oldest) if !self.shape.buffer_protected => oldest,
+            _ => u64::MAX,
+        };
         let (durable, waiting) = std::mem::take(&mut self.waiting_erases)
             .into_iter()
-            .partition::<Vec<_>, _>(|erase| erase.after < oldest);
+            .partition::<Vec<_>, _>(|erase| erase.after < oldest && erase.after_host < oldest_host);
         self.waiting_erases = waiting;
         for WaitingErase { block, .. } in durable {
             self.placement.durable(block);

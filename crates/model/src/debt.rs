@@ -1,0 +1,223 @@
+//! Collection's flash work, from what was decided to what is booked on the dies.
+//!
+//! Work is debt on its die (see [`crate::resources::background`]): done in the time the die
+//! would be idle, booked like host work where there is too much of it. What the next operation
+//! depends on (see [`crate::copies`]) may be on another die, so once per program unit of the
+//! host's every die is looked at, and what has become possible is put on its die's list.
+
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::resources::background::Operation;
+use crate::resources::{Class, Resource};
+use crate::ssd::Ssd;
+use crate::units::{BlockIndex, DieIndex, Instant, PhysicalUnit};
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Carries out all debt that begins in time idle before `now`, on every die, and puts on the
+    /// dies' lists what depended on it.
+    pub(crate) fn advance_debt(&mut self, now: Instant) {
+        loop {
+            for die in 0..self.geometry.dies() {
+                self.settle(DieIndex(die), now);
+            }
+            let owed = self.owe_copies_read(now);
+            if !self.erase_emptied(now) && !owed {
+                return;
+            }
+        }
+    }
+
+    /// Puts programs whose data was read by `now` on their dies' lists; says whether any was.
+    pub(crate) fn owe_copies_read(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some(copy) = self.collector.copies.take_read(now) {
+            let program = Operation::Program { program: copy.program, sequence: copy.sequence };
+            self.owe(copy.die, program, copy.data_at, now);
+            any = true;
+        }
+        any
+    }
+
+    /// Puts the erases of emptied blocks on the dies' lists if what replaces the blocks' data is
+    /// durable by `now`; says whether there were any. Until then an erase is not on a list, where
+    /// it would keep other work waiting.
+    fn erase_emptied(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some(emptied) = self.collector.copies.oldest_emptied() {
+            let Some(copied_at) = emptied.copied_at.filter(|&copied_at| copied_at <= now) else {
+                break;
+            };
+            let Some(written_at) = self.written_anew_at(emptied.host).filter(|&at| at <= now)
+            else {
+                break;
+            };
+            self.erase(emptied.block, copied_at.max(written_at), now);
+            any = true;
+        }
+        any
+    }
+
+    /// When the host's program units up to number `host` are programmed; nothing when that one
+    /// is still being filled.
+    fn written_anew_at(&self, host: Option<u32>) -> Option<Instant> {
+        match host {
+            None => Some(Instant::START),
+            Some(number) => {
+                let dies = &self.resources.dies;
+                self.buffer.durable_through(number, |it| {
+                    dies[it.die.0 as usize].end_of(it.booking, it.end)
+                })
+            }
+        }
+    }
+
+    /// Erases the block that was emptied first, whatever has to be programmed for that.
+    ///
+    /// # Panics
+    /// When no block was emptied: collection has failed its duty.
+    pub(crate) fn erase_oldest_emptied(&mut self) {
+        let emptied = self.collector.copies.oldest_emptied().expect("a block can be erased");
+        if self.collector.copies.latest() == emptied.sequence && self.is_copying() {
+            self.pad_collection_program();
+        }
+        self.carry_out_copies(emptied.sequence);
+        let copied_at = self.collector.copies.oldest_emptied().and_then(|it| it.copied_at);
+        let copied_at = copied_at.expect("all copies were carried out");
+        let written_at = match self.written_anew_at(emptied.host) {
+            Some(at) => at,
+            None => {
+                self.send_padded_host_program(self.resources.now());
+                self.written_anew_at(emptied.host).expect("it was sent off")
+            }
+        };
+        self.erase(emptied.block, copied_at.max(written_at), self.resources.now());
+    }
+
+    /// Books collection's programs up to `sequence`, and the reads they depend on.
+    fn carry_out_copies(&mut self, sequence: u32) {
+        let now = self.resources.now();
+        loop {
+            for die in 0..self.geometry.dies() {
+                while self.resources.background[die as usize].waits_to_copy(sequence) {
+                    self.carry_out_oldest(DieIndex(die), now);
+                }
+            }
+            if !self.collector.copies.is_to_be_owed(sequence) {
+                return;
+            }
+            let copy = self.collector.copies.take_read(Instant::from_nanos(u64::MAX));
+            let copy = copy.expect("its data was read");
+            self.carry_out_program(copy.die, copy.program, copy.sequence, copy.data_at);
+        }
+    }
+
+    /// Puts the erase of the oldest emptied block, `block`, on its dies' lists and the block into
+    /// the free pool.
+    fn erase(&mut self, block: BlockIndex, from: Instant, now: Instant) {
+        self.collector.copies.forget_emptied();
+        let first = self.geometry.first_unit(block);
+        self.flash.erase(block, first, self.geometry.units_per_block());
+        self.counters.erases += 1;
+        let group = self.geometry.group_of(block);
+        self.free.put(group, block);
+        for lane in 0..self.geometry.stripe() {
+            let die = DieIndex(group * self.geometry.stripe() + lane);
+            self.owe(die, Operation::Erase { block, from }, from, now);
+        }
+    }
+
+    /// Adds an operation that can begin at `from` to a die's debt; carries out the oldest where
+    /// there is too much. `now` is the present.
+    #[inline(always)]
+    pub(crate) fn owe(&mut self, die: DieIndex, operation: Operation, from: Instant, now: Instant) {
+        self.settle(die, now);
+        let queue = &mut self.resources.background[die.0 as usize];
+        queue.push(operation, from);
+        if queue.is_over_limit() {
+            self.carry_out_oldest(die, now);
+        }
+    }
+
+    /// Carries out the debt of `die` that begins in the time it was idle before `now`.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, die: DieIndex, now: Instant) {
+        let queue = &self.resources.background[die.0 as usize];
+        if !queue.is_empty() && self.resources.dies[die.0 as usize].booked_until() < now {
+            self.settle_debt(die, now);
+        }
+    }
+
+    #[inline(never)]
+    fn settle_debt(&mut self, die: DieIndex, now: Instant) {
+        loop {
+            let queue = &self.resources.background[die.0 as usize];
+            let Some(operation) = queue.front() else {
+                return;
+            };
+            let free = self.resources.dies[die.0 as usize].booked_until();
+            let mut start = free.max(queue.not_before());
+            if let Operation::Erase { from, .. } = operation {
+                start = start.max(from);
+            }
+            if start >= now {
+                return;
+            }
+            self.carry_out_oldest(die, start);
+        }
+    }
+
+    /// Before the first program into `block` on `die`: its erase there must be over.
+    #[inline(always)]
+    pub(crate) fn finish_erase(&mut self, die: DieIndex, block: BlockIndex) {
+        while self.resources.background[die.0 as usize].waits_to_erase(block) {
+            self.carry_out_oldest(die, Instant::START);
+        }
+    }
+
+    /// Books the oldest operation of a die's debt.
+    fn carry_out_oldest(&mut self, die: DieIndex, earliest: Instant) {
+        let queue = &mut self.resources.background[die.0 as usize];
+        let operation = queue.front().expect("there is debt to pay");
+        queue.pop();
+        match operation {
+            Operation::Read { units, programs, sequence } => {
+                let on_die = Resource::Die(die);
+                let sense = self.timing.page_read;
+                let span = self.resources.reserve(on_die, Class::Background, earliest, sense);
+                let channel = Resource::Channel(self.geometry.channel_of(die));
+                let transfer = self.unit_over_channel * u64::from(units);
+                let span = self.resources.reserve(channel, Class::Background, span.end, transfer);
+                for program in 0..u32::from(programs) {
+                    self.collector.copies.note_read(sequence.wrapping_add(program), span.end);
+                }
+            }
+            Operation::Program { program, sequence } => {
+                self.carry_out_program(die, program, sequence, earliest);
+            }
+            Operation::Erase { block, from } => {
+                let on_die = Resource::Die(die);
+                let (start, erase) = (earliest.max(from), self.timing.erase);
+                let span = self.resources.reserve(on_die, Class::Background, start, erase);
+                self.media.erase(block, die, span);
+            }
+        }
+    }
+
+    /// Moves a program unit of copies to its die, once that is free, and programs it.
+    fn carry_out_program(&mut self, die: DieIndex, program: u32, sequence: u32, earliest: Instant) {
+        let units = self.geometry.units_per_program();
+        let first = PhysicalUnit(program * units);
+        let block = self.geometry.block_of(first);
+        // In order, so that no erase is left behind what is programmed into the block after it.
+        self.finish_erase(die, block);
+        let channel = Resource::Channel(self.geometry.channel_of(die));
+        let transfer = self.unit_over_channel * u64::from(units);
+        let free = self.resources.dies[die.0 as usize].booked_until();
+        let from = free.max(earliest);
+        let arrived = self.resources.reserve(channel, Class::Background, from, transfer).end;
+        let duration = self.timing.program;
+        let span = self.resources.reserve(Resource::Die(die), Class::Background, arrived, duration);
+        self.collector.copies.note_programmed(sequence, span.end);
+        self.note_programmed(first, span);
+    }
+}
