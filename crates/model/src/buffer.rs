@@ -98,7 +98,7 @@ impl WriteBuffer {
                 self.send_again(InFlight { end, ..front });
                 continue;
             }
-            self.over_until = front.end;
+            self.over_until = self.over_until.max(front.end);
             if !front.given_away {
                 self.occupied -= front.units;
             }

@@ -227,7 +227,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn make_room_for_copies(&mut self, units: u32) {
         if self.free.is_empty()
             && self.collector.stream.room() < units
-            && self.collector.stream.needs_block()
             && self.collector.copies.emptied() > 0
         {
             // The blocks that were emptied last wait only for what replaces them to be durable.

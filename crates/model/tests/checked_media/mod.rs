@@ -192,7 +192,9 @@ impl CheckedMedia {
         let stays = copies.iter().any(|copy| copy.version >= version && copy.is_there(at));
         assert!(
             !needed || stays,
-            "{unit:?} is erased at {at:?} and holds the latest durable copy of {logical:?}"
+            "{unit:?} is erased at {at:?} and holds the latest durable copy of {logical:?}, version \
+             {version} of {:?}: {copies:?}",
+            self.versions.current(logical)
         );
     }
 }
