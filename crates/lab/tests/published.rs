@@ -45,7 +45,11 @@ fn every_published_figure_is_met_within_eight_percent_and_rest_changes_nothing()
         let best = column(&report, "best_seconds");
         for (step, published) in [0, 2, 4].into_iter().zip(published) {
             let error = best[step] / published - 1.0;
-            assert!(error.abs() <= 0.08, "{name}, step {step}: {:.2} s for {published}", best[step]);
+            assert!(
+                error.abs() <= 0.08,
+                "{name}, step {step}: {:.2} s for {published}",
+                best[step]
+            );
         }
         assert!((best[5] / best[4] - 1.0).abs() < 0.01, "{name} does not recover at rest");
     }

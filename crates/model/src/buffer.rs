@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::resources::die::Die;
 use crate::units::{BlockIndex, DieIndex, Instant, PhysicalUnit};
 
 /// A program unit on its way to the flash.
@@ -54,7 +55,7 @@ impl WriteBuffer {
 
     /// Takes `units` slots as soon as they are free, not before `at`, and says when that is.
     /// Blocks whose last program ended by `at` are handed to `closed`. Before a program's end
-    /// is counted on, `end_of` is asked for it again: reads may have delayed it.
+    /// is counted on, its die is asked for it again: reads may have delayed it.
     ///
     /// # Panics
     /// When more slots are asked for than programs in flight will ever free: whoever fills a
@@ -64,15 +65,15 @@ impl WriteBuffer {
         &mut self,
         at: Instant,
         units: u32,
-        end_of: impl Fn(&InFlight) -> Instant,
+        dies: &mut [Die],
         closed: impl FnMut(BlockIndex),
     ) -> Instant {
         if self.in_flight.front().is_some_and(|front| front.end <= at) {
-            self.release(at, &end_of, closed);
+            self.release(at, dies, closed);
         }
         let mut admitted = at.max(self.waited_until);
         while self.occupied + units > self.capacity {
-            admitted = admitted.max(self.give_away_earliest(&end_of));
+            admitted = admitted.max(self.give_away_earliest(at, dies));
         }
         self.occupied += units;
         if admitted > at {
@@ -82,18 +83,13 @@ impl WriteBuffer {
     }
 
     /// Forgets the programs that are over at `at`.
-    fn release(
-        &mut self,
-        at: Instant,
-        end_of: &impl Fn(&InFlight) -> Instant,
-        mut closed: impl FnMut(BlockIndex),
-    ) {
+    fn release(&mut self, at: Instant, dies: &[Die], mut closed: impl FnMut(BlockIndex)) {
         while let Some(&front) = self.in_flight.front() {
             if front.end > at {
                 return;
             }
             self.in_flight.pop_front();
-            let end = end_of(&front);
+            let end = dies[front.die.0 as usize].end_of(front.booking, front.end);
             if end > front.end {
                 self.send_again(InFlight { end, ..front });
                 continue;
@@ -108,14 +104,16 @@ impl WriteBuffer {
         }
     }
 
-    /// Gives the slots of the program that ends first to data that waits for them; returns that
-    /// end. The data in them can be read from here until then.
-    fn give_away_earliest(&mut self, end_of: &impl Fn(&InFlight) -> Instant) -> Instant {
+    /// Gives the slots of the program that ends first to data that waits for them from `at` on;
+    /// returns the end to expect, with reads that will come before it. The data in the slots can
+    /// be read from here until then.
+    fn give_away_earliest(&mut self, at: Instant, dies: &mut [Die]) -> Instant {
         loop {
             let place = self.in_flight.iter().position(|program| !program.given_away);
             let place = place.expect("the write buffer holds what it admits");
             let program = self.in_flight[place];
-            let end = end_of(&program);
+            let die = &mut dies[program.die.0 as usize];
+            let end = die.end_of(program.booking, program.end);
             if end > program.end {
                 self.in_flight.remove(place);
                 self.send_again(InFlight { end, ..program });
@@ -123,7 +121,7 @@ impl WriteBuffer {
             }
             self.in_flight[place].given_away = true;
             self.occupied -= program.units;
-            return end;
+            return die.expected_end(program.booking, program.end, at);
         }
     }
 
@@ -206,7 +204,7 @@ mod tests {
             units: 4,
             end,
             die: DieIndex(0),
-            booking: first,
+            booking: u32::MAX / 2,
             number: 0,
             given_away: false,
             closes: Some(BlockIndex(first)),
@@ -217,22 +215,23 @@ mod tests {
     fn a_full_buffer_waits_for_the_program_that_ends_first() {
         let mut buffer = WriteBuffer::new(8);
         let mut closed = Vec::new();
+        let mut dies = [Die::default()];
         let at = Instant::from_nanos(10);
-        assert_eq!(buffer.admit(at, 4, |it| it.end, |_| ()), at);
+        assert_eq!(buffer.admit(at, 4, &mut dies, |_| ()), at);
         buffer.send(program(0, 900));
-        assert_eq!(buffer.admit(at, 4, |it| it.end, |_| ()), at);
+        assert_eq!(buffer.admit(at, 4, &mut dies, |_| ()), at);
         buffer.send(program(4, 600));
-        let admitted = buffer.admit(at, 1, |it| it.end, |block| closed.push(block));
+        let admitted = buffer.admit(at, 1, &mut dies, |block| closed.push(block));
         assert_eq!(admitted, Instant::from_nanos(600));
         assert_eq!(
-            buffer.admit(at, 3, |it| it.end, |_| ()),
+            buffer.admit(at, 3, &mut dies, |_| ()),
             admitted,
             "no slot was free any earlier"
         );
         assert!(buffer.is_in_flight(PhysicalUnit(3), at));
         assert!(buffer.is_in_flight(PhysicalUnit(4), at), "its slots are promised, it is not over");
         assert!(closed.is_empty());
-        buffer.admit(admitted, 0, |it| it.end, |block| closed.push(block));
+        buffer.admit(admitted, 0, &mut dies, |block| closed.push(block));
         assert_eq!(closed, [BlockIndex(4)]);
         assert!(!buffer.is_in_flight(PhysicalUnit(4), admitted));
     }

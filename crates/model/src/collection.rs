@@ -57,6 +57,8 @@ pub(crate) struct Collector {
     stream: WriteStream,
     victim: Option<Victim>,
     pub(crate) copies: CopiesUnderWay,
+    /// When the debt on all dies is to be looked at next; never while no copies are under way.
+    pub(crate) advance_from: Instant,
     /// Copies owed, times 2^[`CREDIT_SHIFT`]; negative when ahead.
     credit: i64,
     low_water: u32,
@@ -72,6 +74,7 @@ impl Collector {
             stream: WriteStream::new(geometry),
             victim: None,
             copies: CopiesUnderWay::new(),
+            advance_from: Instant::from_nanos(u64::MAX),
             credit: 0,
             low_water: parameters.low_water * geometry.groups(),
             high_water: parameters.idle_high_water.max(parameters.low_water) * geometry.groups(),
@@ -90,10 +93,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     pub(crate) fn collect_for(&mut self, units: u32, now: Instant) {
         if self.collector.victim.is_some() || self.blocks_coming() < self.collector.low_water {
-            self.advance_debt(now);
             self.keep_pace(units, now);
-        } else if self.collector.copies.is_any() {
-            self.advance_debt(now);
+            self.collector.advance_from = self.collector.advance_from.min(now);
         }
     }
 

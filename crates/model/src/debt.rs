@@ -2,17 +2,26 @@
 //!
 //! Work is debt on its die (see [`crate::resources::background`]): done in the time the die
 //! would be idle, booked like host work where there is too much of it. What the next operation
-//! depends on (see [`crate::copies`]) may be on another die, so once per program unit of the
-//! host's every die is looked at, and what has become possible is put on its die's list.
+//! depends on (see [`crate::copies`]) may be on another die, so from time to time every die is
+//! looked at, and what has become possible is put on its die's list.
 
 use crate::mapping::Mapping;
 use crate::media::Media;
-use crate::resources::background::Operation;
+use crate::resources::background::{Operation, Owed};
 use crate::resources::{Class, Resource};
 use crate::ssd::Ssd;
 use crate::units::{BlockIndex, DieIndex, Instant, PhysicalUnit};
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Sees to collection's debt if that was not done for as long as a page takes to be sensed:
+    /// later, work would go into time that has passed, where it is in nobody's way.
+    #[inline(always)]
+    pub(crate) fn advance_debt_at_times(&mut self, now: Instant) {
+        if now >= self.collector.advance_from {
+            self.advance_debt(now);
+        }
+    }
+
     /// Carries out all debt that begins in time idle before `now`, on every die, and puts on the
     /// dies' lists what depended on it.
     pub(crate) fn advance_debt(&mut self, now: Instant) {
@@ -22,9 +31,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             let owed = self.owe_copies_read(now);
             if !self.erase_emptied(now) && !owed {
-                return;
+                break;
             }
         }
+        self.collector.advance_from = if self.collector.copies.is_any() {
+            now + self.timing.page_read
+        } else {
+            Instant::from_nanos(u64::MAX)
+        };
     }
 
     /// Puts programs whose data was read by `now` on their dies' lists; says whether any was.
@@ -122,7 +136,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.free.put(group, block);
         for lane in 0..self.geometry.stripe() {
             let die = DieIndex(group * self.geometry.stripe() + lane);
-            self.owe(die, Operation::Erase { block, from }, from, now);
+            self.owe(die, Operation::Erase { block }, from, now);
         }
     }
 
@@ -132,7 +146,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub(crate) fn owe(&mut self, die: DieIndex, operation: Operation, from: Instant, now: Instant) {
         self.settle(die, now);
         let queue = &mut self.resources.background[die.0 as usize];
-        queue.push(operation, from);
+        queue.push(Owed { operation, from });
         if queue.is_over_limit() {
             self.carry_out_oldest(die, now);
         }
@@ -151,18 +165,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn settle_debt(&mut self, die: DieIndex, now: Instant) {
         loop {
             let queue = &self.resources.background[die.0 as usize];
-            let Some(operation) = queue.front() else {
+            let Some(Owed { from, .. }) = queue.front() else {
                 return;
             };
             let free = self.resources.dies[die.0 as usize].booked_until();
-            let mut start = free.max(queue.not_before());
-            if let Operation::Erase { from, .. } = operation {
-                start = start.max(from);
-            }
-            if start >= now {
+            if free.max(from) >= now {
                 return;
             }
-            self.carry_out_oldest(die, start);
+            self.carry_out_oldest(die, free);
         }
     }
 
@@ -174,11 +184,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
-    /// Books the oldest operation of a die's debt.
+    /// Books the oldest operation of a die's debt, not before `earliest`.
     fn carry_out_oldest(&mut self, die: DieIndex, earliest: Instant) {
         let queue = &mut self.resources.background[die.0 as usize];
-        let operation = queue.front().expect("there is debt to pay");
+        let Owed { operation, from } = queue.front().expect("there is debt to pay");
         queue.pop();
+        let earliest = earliest.max(from);
         match operation {
             Operation::Read { units, programs, sequence } => {
                 let on_die = Resource::Die(die);
@@ -194,10 +205,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             Operation::Program { program, sequence } => {
                 self.carry_out_program(die, program, sequence, earliest);
             }
-            Operation::Erase { block, from } => {
+            Operation::Erase { block } => {
                 let on_die = Resource::Die(die);
-                let (start, erase) = (earliest.max(from), self.timing.erase);
-                let span = self.resources.reserve(on_die, Class::Background, start, erase);
+                let erase = self.timing.erase;
+                let span = self.resources.reserve(on_die, Class::Background, earliest, erase);
                 self.media.erase(block, die, span);
             }
         }

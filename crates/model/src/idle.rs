@@ -58,9 +58,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     fn release_buffer(&mut self, at: Instant) {
         let flash = &mut self.flash;
-        let dies = &self.resources.dies;
-        let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
-        self.buffer.admit(at, 0, end_of, |block| {
+        self.buffer.admit(at, 0, &mut self.resources.dies, |block| {
             if flash.state(block) == BlockState::Closing {
                 flash.set_state(block, BlockState::Closed);
             }

@@ -179,20 +179,16 @@ pub enum ProfileError {
         message: String,
     },
     /// A value outside its range.
-    #[error("{origin}, {place}: {key} is {value}, not within {least} to {most}")]
+    #[error("{place}: {key} is {value}, not {bounds}")]
     Range {
-        /// The file, or the embedded profile's name.
-        origin: String,
-        /// The line, or that it was given with the target.
+        /// The file and line, or that it was given with the target.
         place: String,
         /// The key.
         key: String,
         /// Its value.
         value: String,
-        /// The least allowed.
-        least: String,
-        /// The most allowed.
-        most: String,
+        /// What is allowed.
+        bounds: String,
     },
     /// Values that do not go together.
     #[error("{origin}: {source}")]
@@ -285,12 +281,12 @@ impl Profile {
         &self.document.summary
     }
 
-    /// The line in the file where `at` (a byte offset) lies, or that it was given for this run.
+    /// The file and line where `at` (a byte offset) lies, or that it was given for this run.
     pub(crate) fn place(&self, at: std::ops::Range<usize>, basis: Basis) -> String {
         if basis == Basis::Given {
-            return "given with the target".to_owned();
+            return format!("{}, given with the target", self.origin);
         }
         let line = self.text[..at.start.min(self.text.len())].matches('\n').count() + 1;
-        format!("line {line}")
+        format!("{}, line {line}", self.origin)
     }
 }

@@ -57,6 +57,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.check_range(first, units);
         self.counters.host_read_units += u64::from(units);
         let start = self.take_up(at);
+        self.advance_debt_at_times(start);
         let stream = if self.read_ahead.is_on() {
             self.read_ahead.follow(first.0, first.0 + units)
         } else {

@@ -8,13 +8,15 @@
 //!
 //! - a read goes before programs and erases that are booked on its die but not started, and
 //!   pushes them back ([`die::Die`]);
-//! - a transfer may use a gap that an earlier reservation left ([`lane::Lane`]);
+//! - a transfer may use a gap that an earlier reservation left ([`lane::Lane`]), and where reads
+//!   and writes share a link, go before one that is ready later ([`shared_link::SharedLink`]);
 //! - background work (collection) is debt on its die: it is done when the die would be idle, or
 //!   when there is so much of it that pacing demands it ([`background`]).
 
 pub(crate) mod background;
 pub(crate) mod die;
 pub(crate) mod lane;
+pub(crate) mod shared_link;
 
 use crate::geometry::Geometry;
 use crate::timing::Timing;
@@ -22,6 +24,7 @@ use crate::units::{DieIndex, Instant, Nanoseconds};
 use background::BackgroundQueue;
 use die::Die;
 use lane::Lane;
+use shared_link::SharedLink;
 
 /// A stretch of a resource's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +69,7 @@ pub(crate) struct Resources {
     pub(crate) channels: Vec<Lane>,
     to_host: Lane,
     to_drive: Lane,
+    both_ways: SharedLink,
     full_duplex: bool,
     controller: Instant,
     /// The arrival of the latest request: nothing will be asked for before it.
@@ -83,6 +87,7 @@ impl Resources {
             channels: vec![Lane::new(over_channel); geometry.channels() as usize],
             to_host: Lane::new(over_link),
             to_drive: Lane::new(over_link),
+            both_ways: SharedLink::default(),
             full_duplex: timing.link_full_duplex,
             controller: Instant::START,
             now: Instant::START,
@@ -108,11 +113,15 @@ impl Resources {
                 }
             }
             Resource::Channel(channel) => self.channels[channel].reserve(now, earliest, duration),
-            Resource::LinkToHost => self.to_host.reserve(now, earliest, duration),
+            Resource::LinkToHost if self.full_duplex => {
+                self.to_host.reserve(now, earliest, duration)
+            }
             Resource::LinkToDrive if self.full_duplex => {
                 self.to_drive.reserve(now, earliest, duration)
             }
-            Resource::LinkToDrive => self.to_host.reserve(now, earliest, duration),
+            Resource::LinkToHost | Resource::LinkToDrive => {
+                self.both_ways.reserve(now, earliest, duration, class)
+            }
             Resource::Controller => {
                 // Commands are taken up in the order they arrive.
                 self.now = earliest.max(now);
@@ -132,7 +141,8 @@ impl Resources {
     pub(crate) fn idle_from(&self) -> Instant {
         let dies = self.dies.iter().map(Die::booked_until);
         let channels = self.channels.iter().map(Lane::free_from);
-        let links = [self.to_host.free_from(), self.to_drive.free_from()];
+        let links =
+            [self.to_host.free_from(), self.to_drive.free_from(), self.both_ways.free_from()];
         dies.chain(channels).chain(links).max().unwrap_or(Instant::START)
     }
 }

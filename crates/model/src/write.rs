@@ -20,6 +20,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.read_ahead.forget();
         self.counters.host_write_units += u64::from(units);
         let mut ready = self.take_up(at);
+        self.advance_debt_at_times(ready);
         let mut next = first.0;
         let end = first.0 + units;
         while next < end {
@@ -43,9 +44,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     fn receive(&mut self, ready: Instant, units: u32) -> Instant {
         let flash = &mut self.flash;
-        let dies = &self.resources.dies;
-        let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
-        let admitted = self.buffer.admit(ready, units, end_of, |block| {
+        let dies = &mut self.resources.dies;
+        let admitted = self.buffer.admit(ready, units, dies, |block| {
             if flash.state(block) == BlockState::Closing {
                 flash.set_state(block, BlockState::Closed);
             }

@@ -331,6 +331,15 @@ fn compare(case: String, results: &(Measured, Measured), limits: (f64, f64)) -> 
         (&model.writes, &reference.writes, "write mean", "write p99"),
     ] {
         assert_eq!(values.len(), other.len());
+        if std::env::var("QUANT").is_ok_and(|q| case.contains(&q)) && !values.is_empty() {
+            let q = |v: &[u64]| {
+                let mut v = v.to_vec();
+                v.sort_unstable();
+                [500, 750, 900, 950, 970, 980, 985, 990, 995, 998, 999]
+                    .map(|p| v[(v.len() - 1) * p / 1000] / 1000)
+            };
+            println!("Q {case} {mean_name}\n  model {:?}\n  refer {:?}", q(values), q(other));
+        }
         if values.is_empty() {
             continue;
         }

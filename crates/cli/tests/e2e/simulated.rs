@@ -135,7 +135,7 @@ fn wrong_use_is_named_before_anything_runs() {
 #[test]
 fn a_drive_that_is_too_small_for_the_file_cannot() {
     let place = Place::new();
-    let run = ["run", "fragmentation", "--set", "file_size=300G"];
+    let run = ["run", "fragmentation", "--set", "file_size=2T"];
     place.run(&run).fails(4, &["sim:generic-tlc holds", "smaller file_size"]);
     assert!(!place.path("runs.sqlite").exists());
 }
@@ -155,7 +155,7 @@ fn a_page_is_written_where_it_can_be_and_refused_before_the_run_where_it_cannot(
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains("fragmentation"));
 
     // A run that could not begin leaves no empty page behind, and an older one as it was.
-    let too_large = ["run", "fragmentation", "--set", "file_size=300G", "--html"];
+    let too_large = ["run", "fragmentation", "--set", "file_size=2T", "--html"];
     place.run(&[&too_large[..], &["new.html"]].concat()).with_code(4);
     assert!(!place.path("new.html").exists());
     place.run(&[&too_large[..], &[&page]].concat()).with_code(4);

@@ -55,6 +55,9 @@ const PARAMETERS: [ParameterSpec; 4] = [
 const PUBLISHED_FILE: ByteLength = ByteLength::new(4096 << 20);
 const PUBLISHED_STEPS_MIB: [u64; 4] = [50, 200, 800, 4000];
 
+/// How much longer the published long rest is than the short one: an hour to ten seconds.
+const REST_RATIO: u64 = 360;
+
 /// Blocks of the random writes, and requests of the reads.
 const WRITE_BLOCK: ByteLength = ByteLength::new(4 << 10);
 const READ_REQUEST: ByteLength = ByteLength::new(1 << 20);
@@ -77,11 +80,7 @@ impl Protocol {
     fn new(settings: &Settings) -> Protocol {
         let file = settings.length("file_size");
         let rest = settings.duration("rest");
-        let mut long_rest = settings.duration("long_rest");
-        if settings.is_given("rest") && !settings.is_given("long_rest") {
-            // An hour to ten seconds, as published.
-            long_rest = long_rest.min(rest * 360);
-        }
+        let long_rest = settings.duration("long_rest");
         let steps = PUBLISHED_STEPS_MIB
             .iter()
             .map(|&mib| {
@@ -176,7 +175,13 @@ impl Experiment for Fragmentation {
         &PARAMETERS
     }
 
-    fn check(&self, settings: &Settings) -> Result<(), LabError> {
+    fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
+        if settings.is_given("rest") && !settings.is_given("long_rest") {
+            // An hour to ten seconds, as published; no rest at all is no long rest either.
+            let in_proportion = settings.duration("rest") * REST_RATIO;
+            let long_rest = settings.duration("long_rest").min(in_proportion);
+            settings.derive_duration("long_rest", long_rest);
+        }
         let file = settings.length("file_size");
         if file < MIB * 16 || !file.is_multiple_of(READ_REQUEST) {
             return Err(LabError::Range {

@@ -24,8 +24,9 @@ pub trait Experiment: Sync {
     /// Its parameters with the values of the full and of the quick protocol.
     fn parameters(&self) -> &'static [ParameterSpec];
 
-    /// Checks parameters against each other; called before any drive is opened.
-    fn check(&self, settings: &Settings) -> Result<(), LabError>;
+    /// Checks parameters against each other, and sets those that follow from others; called
+    /// before any drive is opened.
+    fn check(&self, settings: &mut Settings) -> Result<(), LabError>;
 
     /// What a run will write and how long it rests; known before it starts.
     fn plan(&self, settings: &Settings) -> Plan;

@@ -67,7 +67,7 @@ impl Settings {
             slot.1 = value.trim().to_owned();
             settings.given.push(slot.0.name);
         }
-        experiment.check(&settings)?;
+        experiment.check(&mut settings)?;
         Ok(settings)
     }
 
@@ -82,6 +82,19 @@ impl Settings {
     /// Whether the user set `name`.
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains(&name)
+    }
+
+    /// Sets the duration called `name`, because it follows from another parameter.
+    ///
+    /// # Panics
+    /// When the experiment has no such parameter.
+    pub(crate) fn derive_duration(&mut self, name: &str, value: Nanoseconds) {
+        let slot = self.values.iter_mut().find(|(spec, _)| spec.name == name);
+        let (_, text) = slot.expect("an experiment asks for its own parameters");
+        *text = match value {
+            Nanoseconds::ZERO => "0s".to_owned(),
+            _ => humantime::format_duration(value.into()).to_string(),
+        };
     }
 
     /// The length called `name`.

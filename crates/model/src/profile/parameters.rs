@@ -229,12 +229,10 @@ impl Profile {
             return Ok(share);
         }
         Err(ProfileError::Range {
-            origin: self.origin.clone(),
-            place: "given with the target".to_owned(),
+            place: self.place(0..0, Basis::Given),
             key: key.to_owned(),
             value: text.to_owned(),
-            least: "above 0%".to_owned(),
-            most: format!("{}%", most * 100.0),
+            bounds: format!("above 0% and at most {}%", most * 100.0),
         })
     }
 
@@ -300,12 +298,10 @@ impl Profile {
             return Ok(());
         }
         Err(ProfileError::Range {
-            origin: self.origin.clone(),
             place: self.place(sourced.value.span(), sourced.basis),
             key: key.to_owned(),
             value: value.show(),
-            least: least.show(),
-            most: most.show(),
+            bounds: format!("within {} to {}", least.show(), most.show()),
         })
     }
 }

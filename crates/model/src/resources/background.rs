@@ -33,34 +33,38 @@ pub(crate) enum Operation {
     Erase {
         /// The collection unit.
         block: BlockIndex,
-        /// It does not begin before: until then what replaces the data is not durable.
-        from: Instant,
     },
+}
+
+/// An operation that waits, and the instant from which on it can be done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owed {
+    pub(crate) operation: Operation,
+    pub(crate) from: Instant,
 }
 
 /// The operations waiting on one die, oldest first.
 #[derive(Clone, Debug)]
 pub(crate) struct BackgroundQueue {
-    ring: [Operation; DEBT_LIMIT],
+    ring: [Owed; DEBT_LIMIT],
     first: usize,
     len: usize,
     debt_max: usize,
     erases: u32,
-    /// The oldest operation starts no earlier: nothing is done before it was decided.
-    not_before: Instant,
 }
 
 impl BackgroundQueue {
     /// An empty queue that pacing keeps at `debt_max` operations.
     pub(crate) fn new(debt_max: u32) -> Self {
         assert!((debt_max as usize) < DEBT_LIMIT, "pacing lets at most {DEBT_LIMIT} wait");
+        let operation = Operation::Read { units: 0, programs: 0, sequence: 0 };
+        let nothing = Owed { operation, from: Instant::START };
         BackgroundQueue {
-            ring: [Operation::Read { units: 0, programs: 0, sequence: 0 }; DEBT_LIMIT],
+            ring: [nothing; DEBT_LIMIT],
             first: 0,
             len: 0,
             debt_max: debt_max as usize,
             erases: 0,
-            not_before: Instant::START,
         }
     }
 
@@ -75,33 +79,23 @@ impl BackgroundQueue {
         self.len > self.debt_max
     }
 
-    /// Adds an operation that can begin at `from`. Whatever could be done before was carried out
-    /// already, so only the first operation of an empty list needs to remember it.
     #[inline(always)]
-    pub(crate) fn push(&mut self, operation: Operation, from: Instant) {
+    pub(crate) fn push(&mut self, owed: Owed) {
         assert!(self.len < DEBT_LIMIT, "debt is paid before more is made");
-        if self.len == 0 {
-            self.not_before = from;
-        }
-        self.ring[(self.first + self.len) % DEBT_LIMIT] = operation;
+        self.ring[(self.first + self.len) % DEBT_LIMIT] = owed;
         self.len += 1;
-        self.erases += u32::from(matches!(operation, Operation::Erase { .. }));
+        self.erases += u32::from(matches!(owed.operation, Operation::Erase { .. }));
     }
 
     #[inline(always)]
-    pub(crate) fn front(&self) -> Option<Operation> {
+    pub(crate) fn front(&self) -> Option<Owed> {
         (self.len > 0).then(|| self.ring[self.first])
-    }
-
-    /// The instant before which the oldest operation does not start.
-    #[inline(always)]
-    pub(crate) fn not_before(&self) -> Instant {
-        self.not_before
     }
 
     #[inline(always)]
     pub(crate) fn pop(&mut self) {
-        self.erases -= u32::from(matches!(self.ring[self.first], Operation::Erase { .. }));
+        self.erases -=
+            u32::from(matches!(self.ring[self.first].operation, Operation::Erase { .. }));
         self.first = (self.first + 1) % DEBT_LIMIT;
         self.len -= 1;
     }
@@ -111,14 +105,14 @@ impl BackgroundQueue {
     pub(crate) fn waits_to_erase(&self, block: BlockIndex) -> bool {
         self.erases > 0
             && (0..self.len).any(|age| {
-                matches!(self.ring[(self.first + age) % DEBT_LIMIT],
-                    Operation::Erase { block: waiting, .. } if waiting == block)
+                matches!(self.ring[(self.first + age) % DEBT_LIMIT].operation,
+                    Operation::Erase { block: waiting } if waiting == block)
             })
     }
 
     /// Whether anything waits here that programs up to `sequence` depend on.
     pub(crate) fn waits_to_copy(&self, sequence: u32) -> bool {
-        (0..self.len).any(|age| match self.ring[(self.first + age) % DEBT_LIMIT] {
+        (0..self.len).any(|age| match self.ring[(self.first + age) % DEBT_LIMIT].operation {
             Operation::Read { sequence: first, .. }
             | Operation::Program { sequence: first, .. } => {
                 first.wrapping_sub(sequence) as i32 <= 0

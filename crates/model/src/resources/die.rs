@@ -6,8 +6,9 @@
 //!
 //! The promises given to earlier programs are not changed when a read pushes them back: their
 //! callers have gone. What is booked later sees the die's true backlog, and the write buffer asks
-//! again before it counts on a program's end ([`Die::end_of`]), so throughput is right, and the
-//! error in a single write is at most the reads that overtook it while it waited for room.
+//! again before it counts on a program's end ([`Die::end_of`]). A write that has to wait for that
+//! end is told what to expect if reads go on overtaking as they lately have
+//! ([`Die::expected_end`]): those that will are not known yet.
 
 use super::Span;
 use crate::units::{Instant, Nanoseconds};
@@ -24,7 +25,15 @@ pub(crate) struct Die {
     booked: [Span; BOOKED],
     /// Programs and erases booked so far; wraps.
     bookings: u32,
+    /// All the time that reads took, so far and when the share was last worked out.
+    read_time: Nanoseconds,
+    seen: (Instant, Nanoseconds),
+    /// The share of time that reads take, lately, in 1/256.
+    read_share: u64,
 }
+
+/// Over how long the share of time that reads take is worked out.
+const SHARE_WINDOW: Nanoseconds = Nanoseconds::from_millis(2);
 
 impl Default for Die {
     fn default() -> Self {
@@ -34,6 +43,9 @@ impl Default for Die {
             reads_until: Instant::START,
             booked: [none; BOOKED],
             bookings: 0,
+            read_time: Nanoseconds::ZERO,
+            seen: (Instant::START, Nanoseconds::ZERO),
+            read_share: 0,
         }
     }
 }
@@ -73,9 +85,35 @@ impl Die {
         }
     }
 
+    /// When booking number `booking` (promised to be over at `promised`) is to be expected to be
+    /// over, seen from `at`: what is booked is known, and until it begins reads will come.
+    pub(crate) fn expected_end(&mut self, booking: u32, promised: Instant, at: Instant) -> Instant {
+        if self.bookings.wrapping_sub(booking) >= BOOKED as u32 {
+            return promised;
+        }
+        self.work_out_read_share(at);
+        let span = self.booked[booking as usize % BOOKED];
+        if span.start <= at {
+            return span.end;
+        }
+        // Fewer come in the time that they add: the host waits for this write meanwhile.
+        let wait = span.start.since(at).nanos();
+        span.end + Nanoseconds::new(wait * self.read_share / 256)
+    }
+
+    fn work_out_read_share(&mut self, at: Instant) {
+        let (since, read_time) = self.seen;
+        if at > since + SHARE_WINDOW {
+            let reads = (self.read_time - read_time).nanos();
+            self.read_share = (reads * 256 / at.since(since).nanos()).min(256);
+            self.seen = (at, self.read_time);
+        }
+    }
+
     /// Books a read as early as can be.
     #[inline(always)]
     pub(crate) fn read(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
+        self.read_time += duration;
         // Idle, or nothing but reads ahead: one test, because which of the two is a coin toss.
         if (earliest >= self.booked_until) | (self.reads_until == self.booked_until) {
             let start = self.booked_until.max(earliest);
