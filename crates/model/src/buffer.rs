@@ -83,6 +83,7 @@ impl WriteBuffer {
     }
 
     /// Forgets the programs that are over at `at`.
+    #[inline(never)]
     fn release(&mut self, at: Instant, dies: &[Die], mut closed: impl FnMut(BlockIndex)) {
         while let Some(&front) = self.in_flight.front() {
             if front.end > at {
@@ -107,6 +108,7 @@ impl WriteBuffer {
     /// Gives the slots of the program that ends first to data that waits for them from `at` on;
     /// returns the end to expect, with reads that will come before it. The data in the slots can
     /// be read from here until then.
+    #[inline(never)]
     fn give_away_earliest(&mut self, at: Instant, dies: &mut [Die]) -> Instant {
         loop {
             let place = self.in_flight.iter().position(|program| !program.given_away);

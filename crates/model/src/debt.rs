@@ -24,16 +24,16 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Carries out all debt that begins in time idle before `now`, on every die, and puts on the
     /// dies' lists what depended on it.
+    #[inline(never)]
     pub(crate) fn advance_debt(&mut self, now: Instant) {
-        loop {
-            for die in 0..self.geometry.dies() {
-                self.settle(DieIndex(die), now);
-            }
-            let owed = self.owe_copies_read(now);
-            if !self.erase_emptied(now) && !owed {
-                break;
+        for die in 0..self.resources.debt_due.len() {
+            if self.resources.debt_due[die] < now {
+                self.settle(DieIndex(die as u32), now);
+                self.resources.note_debt_due(die);
             }
         }
+        self.owe_copies_read(now);
+        self.erase_emptied(now);
         self.collector.advance_from = if self.collector.copies.is_any() {
             now + self.timing.page_read
         } else {
@@ -41,22 +41,19 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         };
     }
 
-    /// Puts programs whose data was read by `now` on their dies' lists; says whether any was.
-    pub(crate) fn owe_copies_read(&mut self, now: Instant) -> bool {
-        let mut any = false;
+    /// Puts programs whose data was read by `now` on their dies' lists.
+    pub(crate) fn owe_copies_read(&mut self, now: Instant) {
         while let Some(copy) = self.collector.copies.take_read(now) {
             let program = Operation::Program { program: copy.program, sequence: copy.sequence };
             self.owe(copy.die, program, copy.data_at, now);
-            any = true;
+            self.settle(copy.die, now);
         }
-        any
     }
 
     /// Puts the erases of emptied blocks on the dies' lists if what replaces the blocks' data is
-    /// durable by `now`; says whether there were any. Until then an erase is not on a list, where
-    /// it would keep other work waiting.
-    fn erase_emptied(&mut self, now: Instant) -> bool {
-        let mut any = false;
+    /// durable by `now`. Until then an erase is not on a list, where it would keep other work
+    /// waiting.
+    fn erase_emptied(&mut self, now: Instant) {
         while let Some(emptied) = self.collector.copies.oldest_emptied() {
             let Some(copied_at) = emptied.copied_at.filter(|&copied_at| copied_at <= now) else {
                 break;
@@ -66,9 +63,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 break;
             };
             self.erase(emptied.block, copied_at.max(written_at), now);
-            any = true;
         }
-        any
     }
 
     /// When the host's program units up to number `host` are programmed; nothing when that one
@@ -110,6 +105,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Books collection's programs up to `sequence`, and the reads they depend on.
     fn carry_out_copies(&mut self, sequence: u32) {
         let now = self.resources.now();
+        let units = self.geometry.units_per_program();
         loop {
             for die in 0..self.geometry.dies() {
                 while self.resources.background[die as usize].waits_to_copy(sequence) {
@@ -121,6 +117,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             let copy = self.collector.copies.take_read(Instant::from_nanos(u64::MAX));
             let copy = copy.expect("its data was read");
+            // It does not go through its die's list, where its block's erase may still wait.
+            let block = self.geometry.block_of(PhysicalUnit(copy.program * units));
+            self.finish_erase(copy.die, block);
             self.carry_out_program(copy.die, copy.program, copy.sequence, copy.data_at);
         }
     }
@@ -137,6 +136,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         for lane in 0..self.geometry.stripe() {
             let die = DieIndex(group * self.geometry.stripe() + lane);
             self.owe(die, Operation::Erase { block }, from, now);
+            self.settle(die, now);
         }
     }
 
@@ -145,6 +145,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     pub(crate) fn owe(&mut self, die: DieIndex, operation: Operation, from: Instant, now: Instant) {
         self.settle(die, now);
+        self.resources.debt_due[die.0 as usize] = Instant::START;
         let queue = &mut self.resources.background[die.0 as usize];
         queue.push(Owed { operation, from });
         if queue.is_over_limit() {
@@ -215,12 +216,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Moves a program unit of copies to its die, once that is free, and programs it.
+    #[inline(always)]
     fn carry_out_program(&mut self, die: DieIndex, program: u32, sequence: u32, earliest: Instant) {
         let units = self.geometry.units_per_program();
         let first = PhysicalUnit(program * units);
-        let block = self.geometry.block_of(first);
-        // In order, so that no erase is left behind what is programmed into the block after it.
-        self.finish_erase(die, block);
         let channel = Resource::Channel(self.geometry.channel_of(die));
         let transfer = self.unit_over_channel * u64::from(units);
         let free = self.resources.dies[die.0 as usize].booked_until();
@@ -228,6 +227,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let arrived = self.resources.reserve(channel, Class::Background, from, transfer).end;
         let duration = self.timing.program;
         let span = self.resources.reserve(Resource::Die(die), Class::Background, arrived, duration);
+        self.resources.dies[die.0 as usize].note_lead(arrived.since(from));
         self.collector.copies.note_programmed(sequence, span.end);
         self.note_programmed(first, span);
     }

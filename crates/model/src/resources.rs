@@ -66,6 +66,9 @@ pub(crate) enum Class {
 pub(crate) struct Resources {
     pub(crate) dies: Vec<Die>,
     pub(crate) background: Vec<BackgroundQueue>,
+    /// When each die can do more of its debt at the earliest: what all dies are looked through by,
+    /// a line of the cache for eight of them.
+    pub(crate) debt_due: Vec<Instant>,
     pub(crate) channels: Vec<Lane>,
     to_host: Lane,
     to_drive: Lane,
@@ -84,6 +87,7 @@ impl Resources {
         Resources {
             dies: vec![Die::default(); dies],
             background: vec![BackgroundQueue::new(debt_max); dies],
+            debt_due: vec![Instant::from_nanos(u64::MAX); dies],
             channels: vec![Lane::new(over_channel); geometry.channels() as usize],
             to_host: Lane::new(over_link),
             to_drive: Lane::new(over_link),
@@ -130,6 +134,15 @@ impl Resources {
                 Span { start, end: self.controller }
             }
         }
+    }
+
+    /// Works out when `die` can do more of its debt. What is booked later only delays it.
+    #[inline(always)]
+    pub(crate) fn note_debt_due(&mut self, die: usize) {
+        self.debt_due[die] = match self.background[die].front() {
+            Some(owed) => self.dies[die].booked_until().max(owed.from),
+            None => Instant::from_nanos(u64::MAX),
+        };
     }
 
     /// The arrival of the latest request.

@@ -140,7 +140,7 @@ mod tests {
         for _ in 0..20_000 {
             let block = generator.random_range(0..64usize);
             match (generator.random_range(0..10u32), valid[block]) {
-                (0..8, Some(count)) if count > 0 => {
+                (0..=7, Some(count)) if count > 0 => {
                     queue.lose_unit(BlockIndex(block as u32), count);
                     valid[block] = Some(count - 1);
                 }

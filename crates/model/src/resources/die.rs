@@ -17,12 +17,20 @@ use crate::units::{Instant, Nanoseconds};
 /// at those that are not over.
 const BOOKED: usize = 64;
 
+/// A program or an erase.
+#[derive(Clone, Copy, Debug)]
+struct Booking {
+    span: Span,
+    /// What it needs the idle die for before it begins: its data is moved there.
+    lead: Nanoseconds,
+}
+
 /// One die.
 #[derive(Clone, Debug)]
 pub(crate) struct Die {
     booked_until: Instant,
     reads_until: Instant,
-    booked: [Span; BOOKED],
+    booked: [Booking; BOOKED],
     /// Programs and erases booked so far; wraps.
     bookings: u32,
     /// All the time that reads took, so far and when the share was last worked out.
@@ -37,7 +45,8 @@ const SHARE_WINDOW: Nanoseconds = Nanoseconds::from_millis(2);
 
 impl Default for Die {
     fn default() -> Self {
-        let none = Span { start: Instant::START, end: Instant::START };
+        let span = Span { start: Instant::START, end: Instant::START };
+        let none = Booking { span, lead: Nanoseconds::ZERO };
         Die {
             booked_until: Instant::START,
             reads_until: Instant::START,
@@ -64,8 +73,14 @@ impl Die {
         let span = Span { start, end: start + duration };
         self.booked_until = span.end;
         self.bookings = self.bookings.wrapping_add(1);
-        self.booked[self.bookings as usize % BOOKED] = span;
+        self.booked[self.bookings as usize % BOOKED] = Booking { span, lead: Nanoseconds::ZERO };
         span
+    }
+
+    /// Notes that the die waits for `lead` before the latest booking begins, whenever that is: its
+    /// data is moved there only when the die is free for it.
+    pub(crate) fn note_lead(&mut self, lead: Nanoseconds) {
+        self.booked[self.bookings as usize % BOOKED].lead = lead;
     }
 
     /// The number of the latest booking.
@@ -79,7 +94,7 @@ impl Die {
     #[inline(always)]
     pub(crate) fn end_of(&self, booking: u32, promised: Instant) -> Instant {
         if self.bookings.wrapping_sub(booking) < BOOKED as u32 {
-            self.booked[booking as usize % BOOKED].end
+            self.booked[booking as usize % BOOKED].span.end
         } else {
             promised
         }
@@ -92,7 +107,7 @@ impl Die {
             return promised;
         }
         self.work_out_read_share(at);
-        let span = self.booked[booking as usize % BOOKED];
+        let span = self.booked[booking as usize % BOOKED].span;
         if span.start <= at {
             return span.end;
         }
@@ -140,7 +155,7 @@ impl Die {
     }
 
     fn booking(&self, age: u32) -> Span {
-        self.booked[self.bookings.wrapping_sub(age) as usize % BOOKED]
+        self.booked[self.bookings.wrapping_sub(age) as usize % BOOKED].span
     }
 
     /// The end of the program or erase that is in progress at `at`, or `at` where none is.
@@ -160,13 +175,17 @@ impl Die {
             .count() as u32;
         let mut free = end;
         for age in (0..waiting).rev() {
-            let span = &mut self.booked[self.bookings.wrapping_sub(age) as usize % BOOKED];
-            if span.start >= free {
+            let place = self.bookings.wrapping_sub(age) as usize % BOOKED;
+            let Booking { span, lead } = self.booked[place];
+            // The read goes into the time in which the data of the first is moved.
+            let begun = span.start < start + lead;
+            let from = if begun { free } else { free + lead };
+            if span.start >= from {
+                free = span.start;
                 break;
             }
-            let length = span.end.since(span.start);
-            *span = Span { start: free, end: free + length };
-            free = span.end;
+            free = from + span.end.since(span.start);
+            self.booked[place].span = Span { start: from, end: free };
         }
         self.booked_until = self.booked_until.max(free);
     }
@@ -199,6 +218,19 @@ mod tests {
         let read = die.read(at(700), us(60));
         assert_eq!(read.start, at(1320), "reads keep their order");
         assert_eq!(die.booked_until(), at(1980));
+    }
+
+    #[test]
+    fn data_is_moved_to_a_die_when_that_is_free() {
+        let mut die = Die::default();
+        die.append(at(0), us(600));
+        die.append(at(0), us(600));
+        die.append(at(1300), us(600));
+        die.note_lead(us(100));
+        assert_eq!(die.read(at(300), us(60)).start, at(600));
+        assert_eq!(die.booked_until(), at(1960), "moving starts later, too");
+        assert_eq!(die.read(at(1280), us(60)).start, at(1280), "the die is idle meanwhile");
+        assert_eq!(die.booked_until(), at(1960));
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl SharedLink {
 
     /// Takes the link for `duration` for data that is ready at `ready`. No later call will ask
     /// for a time before `now`.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn reserve(
         &mut self,
         now: Instant,

@@ -6,86 +6,54 @@
 /// Case, figure, and the share by which the model may be off.
 type Known = (&'static str, &'static str, f64);
 
-/// A half-duplex link. Transfers are booked when they are known, and one that is ready earlier
-/// but known later goes behind them unless it fits before: a write waits for data of reads that
-/// an event queue would let wait for the write.
+/// A half-duplex link. Reads that a write is served before are not told; the next read is, so the
+/// link's load is right, but a closed loop sends on at other instants. That presumably decides, at
+/// small depth, whether two transfers meet (a wait is at most one transfer, 7.4 us), and at depth
+/// 32, where by its rates the controller is nearly saturated, how requests bunch before it.
 #[rustfmt::skip]
 const HALF_DUPLEX_LINK: &[Known] = &[
-    ("sata 4x1 block Mixed depth 2", "write mean", 0.05),
-    ("sata 4x1 block Mixed depth 2", "write p99", 0.17),
-    ("sata 4x1 block Mixed depth 8", "write mean", 0.13),
-    ("sata 4x1 block Mixed depth 8", "write p99", 0.24),
-    ("sata 4x1 block Mixed depth 32", "read mean", 0.08),
-    ("sata 4x1 block Mixed depth 32", "write mean", 0.07),
-    ("sata 4x1 block Mixed depth 32", "write p99", 0.10),
-    ("sata 8x2 super Mixed depth 2", "write p99", 0.18),
-    ("sata 8x2 super Mixed depth 8", "write mean", 0.12),
-    ("sata 8x2 super Mixed depth 8", "write p99", 0.36),
-    ("sata 8x2 super Mixed depth 32", "read mean", 0.05),
-    ("sata 8x2 super Mixed depth 32", "write mean", 0.29),
-    ("sata 8x2 super Mixed depth 32", "write p99", 0.27),
+    ("sata 4x1 block Mixed depth 2", "write p99", 0.10),
+    ("sata 8x2 super Mixed depth 2", "write p99", 0.10),
+    ("sata 8x2 super Mixed depth 8", "write mean", 0.03),
+    ("sata 8x2 super Mixed depth 8", "write p99", 0.09),
+    ("sata 8x2 super Mixed depth 32", "write mean", 0.10),
+    ("sata 8x2 super Mixed depth 32", "write p99", 0.08),
 ];
 
-/// Reads push programs back. A write that waits for room in the buffer is told the program's end as
-/// it is known then; reads that arrive while it waits delay it further.
+/// Reads push programs back. A write that waits for room in the buffer is told the program's end
+/// that is to be expected with as many reads as came lately: right on the whole, but not for each.
 #[rustfmt::skip]
 const READS_DELAY_WRITES: &[Known] = &[
-    ("nvme 4x2 tlc Mixed depth 32", "read mean", 0.05),
-    ("nvme 4x2 tlc Mixed depth 32", "read p99", 0.08),
-    ("nvme 4x2 tlc Mixed depth 32", "write mean", 0.24),
-    ("nvme 4x2 tlc Mixed depth 32", "write p99", 0.31),
+    ("sata 4x1 block Mixed depth 32", "read mean", 0.04),
+    ("sata 4x1 block Mixed depth 32", "write p99", 0.13),
+    ("nvme 4x2 tlc Mixed depth 32", "write p99", 0.14),
 ];
 
 /// Large reads in any order on single blocks: pages that are sensed early but asked for late go
 /// behind those booked before them on the channel; the mean is right, the tail is too short.
 #[rustfmt::skip]
 const LARGE_READS: &[Known] = &[
-    ("nvme 8x1 block LargeRead depth 8", "read p99", 0.15),
-    ("nvme 8x1 block LargeRead depth 32", "read p99", 0.14),
+    ("nvme 8x1 block LargeRead depth 8", "read p99", 0.14),
+    ("nvme 8x1 block LargeRead depth 32", "read p99", 0.13),
 ];
 
-/// Collection going on. When debt is paid depends on what each die was last asked, and erases are
-/// put on the dies at the next check, not when the last copy is programmed; so pauses of the host
-/// (a few milliseconds, one per erase) fall differently. And all that is named above.
+/// Collection going on: the two mechanisms above, and tails that are not explained yet. On most of
+/// these the model's is too light, so it is not chance alone; how an erase meets programs and reads
+/// on a busy die is the suspicion.
 #[rustfmt::skip]
 const COLLECTION: &[Known] = &[
-    ("sata 4x1 block steady RandomWrite depth 2", "write p99", 0.25),
-    ("sata 4x1 block steady RandomWrite depth 8", "write p99", 0.40),
-    ("sata 4x1 block steady Mixed depth 2", "write p99", 0.17),
-    ("sata 4x1 block steady Mixed depth 8", "write mean", 0.16),
-    ("sata 4x1 block steady Mixed depth 8", "write p99", 0.32),
-    ("sata 4x1 block steady Mixed depth 32", "read mean", 0.14),
-    ("sata 4x1 block steady Mixed depth 32", "read p99", 0.20),
-    ("sata 4x1 block steady Mixed depth 32", "write mean", 0.09),
-    ("sata 4x1 block steady Mixed depth 32", "write p99", 0.30),
-    ("sata 8x2 super steady RandomWrite depth 32", "write p99", 0.14),
-    ("sata 8x2 super steady Mixed depth 2", "write p99", 0.17),
-    ("sata 8x2 super steady Mixed depth 8", "write mean", 0.10),
-    ("sata 8x2 super steady Mixed depth 8", "write p99", 0.28),
-    ("sata 8x2 super steady Mixed depth 32", "read p99", 0.18),
-    ("sata 8x2 super steady Mixed depth 32", "write mean", 0.08),
-    ("sata 8x2 super steady Mixed depth 32", "write p99", 0.32),
-    ("nvme 16x2 super steady RandomWrite depth 1", "write p99", 2.41),
-    ("nvme 16x2 super steady RandomWrite depth 2", "write mean", 0.08),
-    ("nvme 16x2 super steady RandomWrite depth 8", "write p99", 0.29),
-    ("nvme 16x2 super steady RandomWrite depth 32", "write mean", 0.08),
-    ("nvme 16x2 super steady RandomWrite depth 32", "write p99", 0.57),
-    ("nvme 8x1 block steady RandomWrite depth 1", "write mean", 0.13),
-    ("nvme 8x1 block steady RandomWrite depth 1", "write p99", 0.30),
-    ("nvme 8x1 block steady RandomWrite depth 2", "write mean", 0.13),
-    ("nvme 8x1 block steady RandomWrite depth 2", "write p99", 0.26),
-    ("nvme 8x1 block steady RandomWrite depth 8", "write mean", 0.11),
-    ("nvme 8x1 block steady Mixed depth 2", "read p99", 0.28),
-    ("nvme 8x1 block steady Mixed depth 8", "write mean", 0.53),
-    ("nvme 8x1 block steady Mixed depth 32", "read mean", 0.11),
+    ("sata 4x1 block steady RandomWrite depth 8", "write p99", 0.17),
+    ("sata 4x1 block steady RandomWrite depth 32", "write p99", 0.15),
+    ("sata 4x1 block steady Mixed depth 2", "read p99", 0.13),
+    ("sata 4x1 block steady Mixed depth 8", "write mean", 0.08),
+    ("sata 4x1 block steady Mixed depth 8", "write p99", 0.17),
+    ("nvme 16x2 super steady RandomWrite depth 1", "write p99", 0.21),
+    ("nvme 16x2 super steady RandomWrite depth 32", "write p99", 0.39),
+    ("nvme 8x1 block steady RandomWrite depth 32", "write p99", 0.23),
+    ("nvme 8x1 block steady Mixed depth 8", "write mean", 0.16),
     ("nvme 8x1 block steady Mixed depth 32", "write mean", 0.09),
-    ("nvme 8x1 block steady Mixed depth 32", "write p99", 0.39),
-    ("nvme 4x2 tlc steady RandomWrite depth 2", "write p99", 0.18),
-    ("nvme 4x2 tlc steady RandomWrite depth 8", "write p99", 0.31),
-    ("nvme 4x2 tlc steady RandomWrite depth 32", "write p99", 0.15),
-    ("nvme 4x2 tlc steady Mixed depth 1", "read p99", 0.14),
-    ("nvme 4x2 tlc steady Mixed depth 32", "read mean", 0.11),
-    ("nvme 4x2 tlc steady Mixed depth 32", "write mean", 0.20),
+    ("nvme 8x1 block steady Mixed depth 32", "write p99", 0.26),
+    ("nvme 4x2 tlc steady RandomWrite depth 2", "write p99", 0.16),
     ("nvme 4x2 tlc steady Mixed depth 32", "write p99", 0.29),
 ];
 
