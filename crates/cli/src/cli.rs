@@ -26,16 +26,17 @@ no data is harmed, 4 this drive or system cannot, 130 interrupted.";
 
 const RUN_EXAMPLES: &str = "\
 Targets:
-  sim:                       a simulated client drive (the default)
-  sim:toshiba-xg5            another profile; see ssdlab list profiles
-  sim:toshiba-xg5,spare=28%  with changes, as key=value
-  sim:./my.toml              a profile of your own
-  /mnt/ssd                   the drive behind a directory
-  /mnt/ssd/new.dat           the same, with a file of that name
+  sim:                  a simulated client drive (the default)
+  sim:toshiba-xg5       another profile; see ssdlab list profiles
+  sim:toshiba-xg5,flash.page_read=70us
+                        with changes, as key=value
+  sim:./my.toml         a profile of your own
+  /mnt/ssd              the drive behind a directory
+  /mnt/ssd/new.dat      the same, by a file that does not exist yet
 
-On a real drive only a new file is written, never one that exists, and it is
-removed at the end, after an error, and after Ctrl-C. Pressed twice, Ctrl-C
-ends at once, and a file that was named stays behind.
+On a real drive only a new file is written, never one that exists. Its name is
+taken away as soon as it is there, so that it goes however the run ends. Pressed
+twice, Ctrl-C ends at once, without a report.
 
 Examples:
   ssdlab run fragmentation

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use ssdlab_drive::real::RealDrive;
+use ssdlab_drive::real::{PROBE_LENGTH, RealDrive};
 use ssdlab_lab::experiment::Plan;
+use ssdlab_model::units::ByteLength;
 
 use crate::progress::about;
 use crate::terminal::Terminal;
@@ -24,13 +25,18 @@ pub fn announce(
     }
     let probed = drive.probe_throughput().ok();
     terminal.note(&format!(
-        "This run writes {} in all, to a file of {} at {place} that is removed at the end.",
-        plan.writes(),
+        "This run writes at most {} in all, to a file of {} at {place} that is removed at the end.",
+        writes(plan),
         plan.space
     ));
     terminal.note(&duration_words(plan, probed));
     terminal.note("Ctrl-C ends it early and keeps what was measured until then.");
     Some(duration(plan, probed))
+}
+
+/// What the run writes, with what the short try before it does.
+fn writes(plan: &Plan) -> ByteLength {
+    plan.writes() + plan.space.min(PROBE_LENGTH)
 }
 
 fn duration(plan: &Plan, probed: Option<f64>) -> Duration {
@@ -55,6 +61,13 @@ fn duration_words(plan: &Plan, probed: Option<f64>) -> String {
 mod tests {
     use super::*;
     use ssdlab_model::units::{MIB, Nanoseconds};
+
+    #[test]
+    fn the_short_try_is_part_of_what_is_written() {
+        let plan = |space| Plan { sequential_writes: space, space, ..Plan::default() };
+        assert_eq!(writes(&plan(MIB * 16)), MIB * 32);
+        assert_eq!(writes(&plan(MIB * 1024)), MIB * 1152);
+    }
 
     #[test]
     fn the_words_say_how_long_and_why() {

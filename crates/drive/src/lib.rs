@@ -48,6 +48,9 @@ pub struct Description {
     pub block_size: ByteLength,
     /// How requests reach the drive: "virtual time", "O_DIRECT, io_uring", ...
     pub engine: String,
+    /// Whether figures are those of flash as far as is known: not of memory, a host, a network,
+    /// a rotating disk, the page cache, or a file system that scatters files by itself.
+    pub measures_flash: bool,
     /// What is not as one would expect: a fallback taken, a cache in the way. One sentence each.
     pub caveats: Vec<String>,
     /// Facts about the drive as name and value, in the order to show them.

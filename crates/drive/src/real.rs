@@ -1,4 +1,5 @@
-//! A real drive, reached through a file that the run creates on it and removes.
+//! A real drive, reached through a file that the run creates on it and that has no name, so that
+//! the system removes it however the run ends.
 //!
 //! Requests go past the page cache (O_DIRECT): one at a time by positioned reads and writes,
 //! more than one through io_uring. Whatever of that a system lacks is replaced by the next best
@@ -17,7 +18,7 @@ mod threads;
 #[cfg(target_os = "linux")]
 mod uring;
 
-pub use self::probe::run_on_nothing;
+pub use self::probe::{PROBE_LENGTH, run_on_nothing};
 
 use std::io;
 use std::path::Path;
@@ -81,18 +82,16 @@ impl RealDrive {
     /// Opens the drive that `path` lies on: a directory, or a file that does not exist yet.
     ///
     /// An empty file is created at once, which shows whether the place can be written to and how
-    /// it can be reached. In a directory it has no name where the file system allows that, and
-    /// vanishes even when the process is killed. What exists is never touched.
+    /// it can be reached. It has no name, or loses it as soon as it is there, and so vanishes even
+    /// when the process is killed. What exists is never touched.
     pub fn open(path: &Path, options: RealOptions) -> Result<RealDrive, DriveError> {
         let system = System::real();
         let target = Target::classify(path, &system)?;
         let file = OwnFile::create(&target)?;
         let access = choose_access(&target, &file, &options)?;
         let mut surroundings = Surroundings::of(&file.file, &system);
-        if target.file_name.is_none()
-            && let Some(path) = file.path()
-        {
-            let why = "the file system has no files without a name";
+        if let Some(path) = file.path() {
+            let why = "the file system does not let go of an open file's name";
             let caveat = format!("{why}: a run that is killed leaves {} behind", path.display());
             surroundings.caveats.push(caveat);
         }
@@ -280,6 +279,7 @@ impl Drive for RealDrive {
             capacity,
             block_size: self.alignment(),
             engine: format!("{direct}, positioned I/O at depth 1, {above} above"),
+            measures_flash: self.surroundings.measures_flash && self.access != Access::Buffered,
             caveats,
             facts: self.surroundings.facts.clone(),
         }

@@ -96,6 +96,7 @@ impl Drive for SimulatedDrive {
             capacity: self.configuration.geometry.capacity(),
             block_size: self.unit_size(),
             engine: "virtual time".to_owned(),
+            measures_flash: true,
             caveats: self.caveats.clone(),
             facts: self.facts.clone(),
         }

@@ -8,11 +8,15 @@
 //!
 //! `cargo run --release -p ssdlab-lab --example fit_fragmentation [NAME] [key=value ...]`
 
+#[path = "../tests/published/table.rs"]
+mod table;
+
 use ssdlab_drive::memory::LargePages;
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
 use ssdlab_model::profile::Profile;
 use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
+use table::PUBLISHED;
 
 #[global_allocator]
 static ALLOCATOR: LargePages = LargePages;
@@ -22,20 +26,6 @@ static ALLOCATOR: LargePages = LargePages;
 const FILE: ByteLength = ByteLength::new(512 << 20);
 const PUBLISHED_FILE: ByteLength = ByteLength::new(4 << 30);
 const STEPS_MIB: [u64; 5] = [0, 50, 200, 800, 4000];
-
-/// Published seconds: at fill, after 250 MiB, after 5050 MiB.
-const PUBLISHED: [(&str, [f64; 3]); 10] = [
-    ("intel-s3510", [10.7, 10.8, 10.8]),
-    ("toshiba-xg5", [1.9, 3.7, 6.8]),
-    ("samsung-pm963", [2.8, 3.5, 4.2]),
-    ("samsung-pm983", [3.3, 3.4, 3.4]),
-    ("samsung-pm981", [1.8, 2.1, 3.5]),
-    ("samsung-pm1725b", [1.8, 2.0, 2.9]),
-    ("micron-5200", [9.3, 10.4, 10.7]),
-    ("samsung-pm883", [7.9, 8.1, 8.0]),
-    ("intel-p3520", [5.8, 6.0, 5.8]),
-    ("intel-p4500", [4.2, 4.3, 4.3]),
-];
 
 /// Page reads that flash of these years has, in microseconds.
 const PAGE_READ_US: (f64, f64) = (40.0, 100.0);

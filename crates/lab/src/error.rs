@@ -61,6 +61,12 @@ pub enum LabError {
         /// What is wrong.
         source: QuantityError,
     },
+    /// A parameter that is set more than once.
+    #[error("parameter {name} is set more than once")]
+    Repeated {
+        /// The parameter.
+        name: &'static str,
+    },
     /// A parameter's value that makes no sense.
     #[error("parameter {name} is {value}: {why}")]
     Range {
@@ -85,6 +91,7 @@ impl LabError {
             | LabError::UnknownExperiment { .. }
             | LabError::UnknownParameter { .. }
             | LabError::Value { .. }
+            | LabError::Repeated { .. }
             | LabError::Range { .. } => ErrorKind::Usage,
         }
     }

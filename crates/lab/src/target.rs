@@ -45,11 +45,9 @@ impl Target {
                 why: "name a simulated drive (sim:PROFILE) or a path".to_owned(),
             });
         }
-        if profile::embedded().iter().any(|(name, _)| *name == text) && !Path::new(text).exists() {
-            return Err(LabError::Target {
-                text: text.to_owned(),
-                why: format!("that is a profile, and there is no such file; write sim:{text}"),
-            });
+        let is_simulated = sim_in_any_case(text).is_some();
+        if (is_simulated || !text.contains('/')) && Path::new(text).symlink_metadata().is_err() {
+            return Err(LabError::Target { text: text.to_owned(), why: slip_words(text) });
         }
         Ok(Target::Path(PathBuf::from(text)))
     }
@@ -68,6 +66,46 @@ impl Target {
     }
 }
 
+/// What follows `sim:`, however that is written.
+fn sim_in_any_case(text: &str) -> Option<&str> {
+    let (prefix, rest) = text.split_at_checked(4)?;
+    prefix.eq_ignore_ascii_case("sim:").then_some(rest)
+}
+
+/// What a bare word that names nothing was perhaps meant to be. A word is never taken for a file
+/// to create: it is too easily a profile's name, mistyped.
+fn slip_words(text: &str) -> String {
+    let word = sim_in_any_case(text).unwrap_or(text);
+    let (name, changes) = word.split_at(word.find(',').unwrap_or(word.len()));
+    let lower = name.to_ascii_lowercase();
+    let nearest = profile::embedded()
+        .iter()
+        .map(|(known, _)| (distance(&lower, known), *known))
+        .min()
+        .filter(|(distance, _)| distance * 3 <= lower.len());
+    let simulated = match (nearest, sim_in_any_case(text)) {
+        (Some((_, known)), _) => format!("sim:{known}{changes} for the simulated drive"),
+        (None, Some(rest)) => format!("sim:{rest} for a simulated drive"),
+        (None, None) => "sim:PROFILE for a simulated drive".to_owned(),
+    };
+    format!("there is no such file or directory; write {simulated}, or ./{text} for a new file")
+}
+
+/// How many letters to put in, take out or replace to make one word of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
 fn parse_simulated(text: &str, rest: &str) -> Result<Target, LabError> {
     let mut parts = rest.split(',');
     let name = match parts.next() {
@@ -75,22 +113,40 @@ fn parse_simulated(text: &str, rest: &str) -> Result<Target, LabError> {
         Some(name) => name,
     };
     let mut profile = load(name)?;
-    let mut changed = false;
-    for part in parts {
-        let Some((key, value)) = part.split_once('=') else {
-            return Err(LabError::Target {
-                text: text.to_owned(),
-                why: format!("'{part}' is not key=value"),
-            });
-        };
-        profile.set(key.trim(), value.trim())?;
-        changed = true;
+    let changes = changes(parts).map_err(|why| LabError::Target { text: text.to_owned(), why })?;
+    for (key, value) in &changes {
+        profile.set(key, value)?;
     }
-    if changed {
+    if !changes.is_empty() {
         profile.check()?;
     }
     let name = if rest.is_empty() { format!("sim:{name}") } else { text.to_owned() };
     Ok(Target::Simulated { name, profile: Box::new(profile) })
+}
+
+/// The keys that say how much of the flash the host can address: each leaves nothing to another.
+const ADDRESSABLE: [&str; 3] = ["spare", "spare_of_logical", "capacity.logical"];
+
+/// Keys and values in the order to apply them: shares of the flash after what the flash is.
+fn changes<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a str)>, String> {
+    let mut changes: Vec<(&str, &str)> = Vec::new();
+    for part in parts {
+        let (key, value) =
+            part.split_once('=').ok_or_else(|| format!("'{part}' is not key=value"))?;
+        // Of the short names this one stands for a key; the others are in the list above.
+        let key = if key.trim() == "trim" { "controller.trim" } else { key.trim() };
+        for &(earlier, _) in &changes {
+            if earlier == key {
+                return Err(format!("{key} is set more than once"));
+            }
+            if ADDRESSABLE.contains(&earlier) && ADDRESSABLE.contains(&key) {
+                return Err(format!("{earlier} and {key} contradict each other; give one of them"));
+            }
+        }
+        changes.push((key, value.trim()));
+    }
+    changes.sort_by_key(|(key, _)| ADDRESSABLE[..2].contains(key));
+    Ok(changes)
 }
 
 fn load(name: &str) -> Result<Profile, LabError> {
@@ -108,6 +164,10 @@ fn load(name: &str) -> Result<Profile, LabError> {
         _ => Ok(Profile::named(name)?),
     }
 }
+
+/// What one must know to read the figures of any simulated drive.
+const NEW_AND_EMPTY: &str = "the drive was new and holds nothing but the file: spare area and \
+                             collection play no part here unless the run writes more than is free";
 
 /// The simulated drive of a profile, with the facts a report shows of it.
 fn simulated(name: &str, profile: &Profile) -> Result<SimulatedDrive, LabError> {
@@ -143,7 +203,7 @@ fn simulated(name: &str, profile: &Profile) -> Result<SimulatedDrive, LabError> 
     }
     let drive = SimulatedDrive::new(name, configuration)
         .map_err(|source| LabError::Target { text: name.to_owned(), why: source.to_string() })?;
-    Ok(drive.describe(facts, Vec::new()))
+    Ok(drive.describe(facts, vec![NEW_AND_EMPTY.to_owned()]))
 }
 
 fn flash_words(geometry: &ssdlab_model::geometry::Geometry) -> String {
@@ -189,7 +249,51 @@ mod tests {
         assert!(error("sim:toshiba-xg5,flash.page_read=2h").contains("not within"));
         assert!(error("sim:nosuch").contains("there is no profile 'nosuch'"));
         assert!(error("sim:toshiba-xg5,spare").contains("not key=value"));
-        assert!(error("toshiba-xg5").contains("write sim:toshiba-xg5"));
+        assert!(error("toshiba-xg5").contains("write sim:toshiba-xg5 for"));
         assert!(error("usb(sim:a)").contains("not supported yet"));
+    }
+
+    #[test]
+    fn no_key_is_set_twice_and_the_order_is_no_matter() {
+        assert!(error("sim:toshiba-xg5,spare=7%,spare=28%").contains("spare is set more than"));
+        assert!(error("sim:,trim=on,controller.trim=off").contains("controller.trim is set more"));
+        for pair in [
+            "spare=7%,capacity.logical=400GB",
+            "capacity.logical=400GB,spare_of_logical=7%",
+            "spare=7%,spare_of_logical=7%",
+        ] {
+            let error = error(&format!("sim:toshiba-xg5,{pair}"));
+            assert!(error.contains("contradict each other"), "{error}");
+        }
+        let logical = |text: &str| {
+            let Target::Simulated { profile, .. } = Target::parse(text).unwrap() else { panic!() };
+            profile.configuration().unwrap().geometry.capacity()
+        };
+        let after = logical("sim:generic-tlc,capacity.physical=256GiB,spare=28%");
+        assert_eq!(after, logical("sim:generic-tlc,spare=28%,capacity.physical=256GiB"));
+        assert!(after < ssdlab_model::units::GIB * 185);
+    }
+
+    #[test]
+    fn a_bare_word_is_no_file_to_create() {
+        for text in ["toshiba-xg6", "SIM:toshiba-xg5", "Toshiba-XG5", "toshiba_xg5"] {
+            let error = error(text);
+            assert!(error.contains("write sim:toshiba-xg5 for"), "{error}");
+            assert!(error.contains(&format!("or ./{text} for a new file")), "{error}");
+        }
+        let with_changes = error("Sim:toshiba-xg5,spare=7%");
+        assert!(with_changes.contains("write sim:toshiba-xg5,spare=7% for"), "{with_changes}");
+        assert!(error("new.dat").contains("write sim:PROFILE for"));
+        assert!(error("SIM:./my.toml").contains("write sim:./my.toml for"));
+        // What is there, or is clearly a path, is one.
+        assert!(matches!(Target::parse("src"), Ok(Target::Path(_))));
+        assert!(matches!(Target::parse("./new.dat"), Ok(Target::Path(_))));
+    }
+
+    #[test]
+    fn distances_are_those_of_the_shortest_way() {
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("toshiba-xg6", "toshiba-xg5"), 1);
     }
 }

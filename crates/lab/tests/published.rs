@@ -1,24 +1,18 @@
 //! The published fragmentation table: three columns that the profiles were fitted to, each figure
 //! within 8 %; no recovery at rest; and nothing changes when a file is written over once more.
 
+#[path = "published/table.rs"]
+mod table;
+
 use ssdlab_drive::real::RealOptions;
+use ssdlab_drive::simulated::SimulatedDrive;
+use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
 use ssdlab_lab::experiment::{self, Settings, Unwatched};
 use ssdlab_lab::report::Report;
 use ssdlab_lab::{Target, run};
-
-/// Published seconds: at fill, after 250 MiB, after 5050 MiB.
-const PUBLISHED: [(&str, [f64; 3]); 10] = [
-    ("intel-s3510", [10.7, 10.8, 10.8]),
-    ("toshiba-xg5", [1.9, 3.7, 6.8]),
-    ("samsung-pm963", [2.8, 3.5, 4.2]),
-    ("samsung-pm983", [3.3, 3.4, 3.4]),
-    ("samsung-pm981", [1.8, 2.1, 3.5]),
-    ("samsung-pm1725b", [1.8, 2.0, 2.9]),
-    ("micron-5200", [9.3, 10.4, 10.7]),
-    ("samsung-pm883", [7.9, 8.1, 8.0]),
-    ("intel-p3520", [5.8, 6.0, 5.8]),
-    ("intel-p4500", [4.2, 4.3, 4.3]),
-];
+use ssdlab_model::profile::Profile;
+use ssdlab_model::units::{GIB, KIB, MIB, Nanoseconds};
+use table::PUBLISHED;
 
 fn run_on(target: &str, seed: u64) -> Report {
     let experiment = experiment::named("fragmentation").unwrap();
@@ -64,4 +58,34 @@ fn the_same_seed_gives_the_same_report_and_another_seed_another() {
     assert_eq!(one.histograms, two.histograms);
     assert_eq!(one.findings, two.findings);
     assert_ne!(one.histograms, other.histograms);
+}
+
+#[test]
+fn writing_a_scattered_file_over_once_more_changes_nothing() {
+    let configuration = Profile::named("toshiba-xg5").unwrap().configuration().unwrap();
+    let mut drive = SimulatedDrive::new("toshiba-xg5", configuration).unwrap();
+    let mut seconds = |pattern, mix, seed| {
+        let phase = Phase {
+            name: "test".to_owned(),
+            pattern,
+            block_size: if pattern == Pattern::Sequential { MIB } else { KIB * 4 },
+            depth: 1,
+            mix,
+            region: Region::first(GIB),
+            amount: Amount::Bytes(GIB),
+            rate: None,
+            seed,
+            flush_at_end: mix == Mix::WRITE,
+            interval: Nanoseconds::ZERO,
+        };
+        drive.run_phase(&phase, &mut Unobserved).unwrap().elapsed.seconds()
+    };
+    seconds(Pattern::Sequential, Mix::WRITE, 1);
+    let new = seconds(Pattern::Sequential, Mix::READ, 1);
+    seconds(Pattern::RandomOnce, Mix::WRITE, 2);
+    let once = seconds(Pattern::Sequential, Mix::READ, 1);
+    seconds(Pattern::RandomOnce, Mix::WRITE, 3);
+    let twice = seconds(Pattern::Sequential, Mix::READ, 1);
+    assert!(once > 3.0 * new, "{new} s when new, {once} s when scattered");
+    assert!((twice / once - 1.0).abs() < 0.02, "{once} s, then {twice} s");
 }

@@ -190,6 +190,16 @@ pub enum ProfileError {
         /// What is allowed.
         bounds: String,
     },
+    /// A number in a file that does not say where it comes from.
+    #[error("{place}: {key}: {message}")]
+    Source {
+        /// The file and line.
+        place: String,
+        /// The key.
+        key: String,
+        /// What is wrong with its basis or source.
+        message: &'static str,
+    },
     /// Values that do not go together.
     #[error("{origin}: {source}")]
     Geometry {
@@ -254,6 +264,7 @@ impl Profile {
             text: text.to_owned(),
             document,
         };
+        profile.check_sources()?;
         profile.check_ranges()?;
         profile.configuration()?;
         Ok(profile)
@@ -286,6 +297,11 @@ impl Profile {
         if basis == Basis::Given {
             return format!("{}, given with the target", self.origin);
         }
+        self.line(at)
+    }
+
+    /// The file and line where `at` (a byte offset) lies.
+    pub(crate) fn line(&self, at: std::ops::Range<usize>) -> String {
         let line = self.text[..at.start.min(self.text.len())].matches('\n').count() + 1;
         format!("{}, line {line}", self.origin)
     }

@@ -21,7 +21,8 @@ pub struct ReadAheadParameters {
     pub window: u32,
     /// Units in a segment.
     pub segment: u32,
-    /// Requests that must follow one another before a stream counts as sequential.
+    /// Requests that must continue the one before them until a stream counts as sequential: with
+    /// 2, the third request in a row is the first to be read ahead of.
     pub trigger: u32,
 }
 
@@ -34,8 +35,7 @@ pub(crate) struct Segment {
 
 #[derive(Clone, Debug, Default)]
 struct Stream {
-    /// The unit behind the last request; no request begins at `u32::MAX`.
-    next: u32,
+    /// Requests that continued the one before them.
     length: u32,
     fetched_until: u32,
     segments: std::collections::VecDeque<Segment>,
@@ -45,6 +45,9 @@ struct Stream {
 #[derive(Clone, Debug)]
 pub(crate) struct ReadAhead {
     parameters: ReadAheadParameters,
+    /// The unit behind each stream's last request; no request begins at `u32::MAX`. Every read is
+    /// compared with all of them, so they lie together.
+    next: [u32; STREAMS],
     streams: [Stream; STREAMS],
     oldest: usize,
     fetched: bool,
@@ -52,8 +55,8 @@ pub(crate) struct ReadAhead {
 
 impl ReadAhead {
     pub(crate) fn new(parameters: ReadAheadParameters) -> Self {
-        let streams = std::array::from_fn(|_| Stream { next: u32::MAX, ..Stream::default() });
-        ReadAhead { parameters, streams, oldest: 0, fetched: false }
+        let streams = std::array::from_fn(|_| Stream::default());
+        ReadAhead { parameters, next: [u32::MAX; STREAMS], streams, oldest: 0, fetched: false }
     }
 
     #[inline(always)]
@@ -86,16 +89,14 @@ impl ReadAhead {
     /// read ahead of.
     #[inline(always)]
     pub(crate) fn follow(&mut self, first: u32, end: u32) -> Option<usize> {
-        for index in 0..STREAMS {
+        if let Some(index) = self.next.iter().position(|&next| next == first) {
+            self.next[index] = end;
             let stream = &mut self.streams[index];
-            if stream.next == first {
-                stream.next = end;
-                stream.length += 1;
-                return (stream.length >= self.parameters.trigger).then_some(index);
-            }
+            stream.length += 1;
+            return (stream.length >= self.parameters.trigger).then_some(index);
         }
+        self.next[self.oldest] = end;
         let stream = &mut self.streams[self.oldest];
-        stream.next = end;
         stream.length = 0;
         // How far the stream before it got says nothing of this one, fetched or passed over.
         stream.fetched_until = 0;
@@ -125,10 +126,11 @@ impl ReadAhead {
     /// The next segment to fetch for `stream`, when its window has room.
     pub(crate) fn next_to_fetch(&mut self, stream: usize, logical_units: u32) -> Option<u32> {
         let ReadAheadParameters { window, segment, .. } = self.parameters;
+        let next = self.next[stream];
         let stream = &mut self.streams[stream];
-        let first = stream.fetched_until.max(stream.next.next_multiple_of(segment));
+        let first = stream.fetched_until.max(next.next_multiple_of(segment));
         let end = u64::from(first) + u64::from(segment);
-        let reach = u64::from(stream.next) + u64::from(window);
+        let reach = u64::from(next) + u64::from(window);
         if end > reach || end > u64::from(logical_units) {
             return None;
         }

@@ -88,10 +88,12 @@ fn open(
     let plan = request.experiment.plan(&request.settings);
     let Target::Path(path) = &request.target else {
         let mut drive = request.target.open(&request.options)?;
+        plan.check_blocks(&drive.description())?;
         drive.prepare(plan.space).map_err(LabError::from)?;
         return Ok((drive, None));
     };
     let mut drive = RealDrive::open(path, request.options.clone()).map_err(LabError::from)?;
+    plan.check_blocks(&drive.description())?;
     drive.prepare(plan.space).map_err(LabError::from)?;
     if let Some(store) = &request.store {
         keep::try_out(store, terminal);

@@ -65,9 +65,49 @@ fn mistakes_in_a_profile_are_named_with_file_and_line() {
     let absurd = format!("absurd.toml, line {line}");
     quick(&place, "sim:absurd.toml").fails(2, &[&absurd, "flash.page_read", "not within"]);
 
+    let spoilt = |name: &str, from: &str, to: &str, words: &[&str]| {
+        place.file(name, good.replace(page_read, &page_read.replace(from, to)));
+        quick(&place, &format!("sim:{name}")).fails(2, words);
+    };
+    let source = page_read.split("source = ").nth(1).unwrap().trim_end_matches(" }");
+    let at = |name: &str| format!("{name}, line {line}");
+    spoilt("empty.toml", source, "\"  \"", &[&at("empty.toml"), "source says too little"]);
+    spoilt("short.toml", source, "\"me!\"", &[&at("short.toml"), "flash.page_read"]);
+    let words = [&at("given.toml"), "flash.page_read", "command line"];
+    spoilt("given.toml", "basis = \"fitted\"", "basis = \"given\"", &words);
+
     let unknown = format!("{page_read}\npage_raed = {{ value = 1 }}");
     place.file("unknown.toml", good.replace(page_read, &unknown));
     quick(&place, "sim:unknown.toml").fails(2, &["unknown.toml", "page_raed", &twice]);
+}
+
+#[test]
+fn a_read_ahead_that_could_read_nothing_ahead_is_refused() {
+    let place = Place::new();
+    for window in ["512", "64KiB", "128KiB"] {
+        let target = format!("sim:toshiba-xg5,read_ahead.window={window}");
+        quick(&place, &target).fails(2, &["toshiba-xg5", "read_ahead.window", "nothing would be"]);
+    }
+    quick(&place, "sim:toshiba-xg5,read_ahead.window=0").with_code(0);
+}
+
+#[test]
+fn keys_that_contradict_each_other_are_refused() {
+    let place = Place::new();
+    quick(&place, "sim:toshiba-xg5,spare=7%,spare=28%").fails(2, &["spare is set more than once"]);
+    let both = "sim:toshiba-xg5,capacity.logical=400GB,spare=7%";
+    quick(&place, both).fails(2, &["capacity.logical and spare contradict"]);
+    let twice = ["run", "fragmentation", "--set", "reads=1", "--set", "reads=2"];
+    place.run(&twice).fails(2, &["reads is set more than once"]);
+}
+
+#[test]
+fn a_drive_of_larger_units_is_not_written_to() {
+    let place = Place::new();
+    let target = "sim:toshiba-xg5,controller.unit_size=16K";
+    let words = ["this experiment writes 4 KiB blocks; the drive maps 16 KiB units"];
+    quick(&place, target).fails(4, &words);
+    assert!(!place.path("runs.sqlite").exists());
 }
 
 /// The line of a profile with another value in its first quotes.

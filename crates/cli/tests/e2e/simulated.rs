@@ -25,6 +25,8 @@ fn the_default_run_follows_the_published_protocol() {
     assert_eq!(report["target"]["kind"], "simulated");
     assert_eq!(report["target"]["name"], "sim:generic-tlc");
     assert_eq!(report["seed"], 1);
+    let caveat = report["target"]["caveats"][0].as_str().unwrap();
+    assert!(caveat.contains("spare area and collection play no part"), "{caveat}");
     assert_eq!(report["shortened"], false);
     assert_eq!(report["interrupted"], false);
     assert_eq!(report["tables"][0]["name"], "reads");
@@ -125,6 +127,11 @@ fn wrong_use_is_named_before_anything_runs() {
     run(&["fragmentation", "--set", "file_size"]).fails(2, &["NAME=VALUE"]);
     run(&["fragmentation", "--set", "file_size=big"]).fails(2, &["file_size", "'big'", "a size"]);
     run(&["fragmentation", "--set", "file_size=1M"]).fails(2, &["at least 16"]);
+    run(&["fragmentation", "--set", "long_rest=31d"]).fails(2, &["long_rest is 31d", "30 days"]);
+    run(&["fragmentation", "--set", "rest=12h"]).fails(2, &["rest is 12h", "30 days"]);
+    run(&["fragmentation", "--set", "rest=500y"]).fails(2, &["rest is 500y", "30 days"]);
+    let many = ["fragmentation", "--set", "reads=4000000000"];
+    run(&many).fails(2, &["rest is 10s", "reads=4000000000"]);
     run(&["fragmentation", "--seed", "-1"]).fails(2, &["--seed"]);
     run(&["fragmentation", "--speed"]).fails(2, &["--speed"]);
     run(&["fragmentation", "a", "b"]).fails(2, &["'b'"]);

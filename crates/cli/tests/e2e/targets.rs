@@ -14,7 +14,9 @@ fn run(place: &Place, target: &str, more: &[&str]) -> Done {
 fn a_directory_that_cannot_be_written_fails() {
     let place = Place::new();
     // Not even root writes here.
-    run(&place, "/proc/self", &[]).fails(1, &["cannot create a file"]);
+    run(&place, "/proc", &[]).fails(4, &["the kernel's own state", "no drive behind it"]);
+    run(&place, "/sys", &[]).fails(4, &["the kernel's own state"]);
+    run(&place, "/dev/sdz9", &[]).fails(3, &["among the device files"]);
     assert!(!place.path("runs.sqlite").exists());
 }
 
@@ -31,6 +33,9 @@ fn places_that_are_none_are_explained() {
     let place = Place::new();
     run(&place, "/dev/null", &[]).fails(2, &["a character device"]);
     run(&place, "missing/new.dat", &[]).fails(2, &["there is no directory"]);
+    run(&place, "new.dat", &[]).fails(2, &["./new.dat for a new file"]);
+    run(&place, "SIM:toshiba-xg5", &[]).fails(2, &["write sim:toshiba-xg5"]);
+    assert_eq!(names_in(place.path(".")), [""; 0]);
     run(&place, "", &[]).fails(2, &["name a simulated drive"]);
     run(&place, "raid1(sim:a;sim:b)", &[]).fails(4, &["not supported yet"]);
 }

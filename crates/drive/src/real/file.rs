@@ -21,7 +21,7 @@ pub(super) struct OwnFile {
     pub(super) file: File,
     /// What errors call it.
     pub(super) shown: PathBuf,
-    /// Where to remove it; `None` for a file without a name, which the system removes.
+    /// Where to remove it; `None` for a file without a name (any more), which the system removes.
     path: Option<PathBuf>,
 }
 
@@ -35,18 +35,28 @@ pub(super) enum Access {
 }
 
 impl OwnFile {
-    /// Creates an empty file where `target` says. In a directory it has no name where the file
-    /// system allows that, so that it goes even when the process is killed.
+    /// Creates an empty file where `target` says. Its name, where it has to have one, is taken
+    /// from it at once, so that it goes even when the process is killed.
     pub(super) fn create(target: &Target) -> Result<OwnFile, DriveError> {
         if let Some(name) = &target.file_name {
             let path = target.directory.join(name);
-            return create_named(&path).map_err(|error| creation_error(&path, error));
+            let created = create_named(&path).map_err(|error| creation_error(&path, error));
+            return created.map(OwnFile::without_name);
         }
         match create_unnamed(&target.directory) {
             Some(Ok(file)) => Ok(OwnFile { file, shown: target.directory.clone(), path: None }),
             Some(Err(error)) => Err(creation_error(&target.directory, error)),
-            None => create_in(&target.directory),
+            None => create_in(&target.directory).map(OwnFile::without_name),
         }
+    }
+
+    /// Takes the file's name away. Where that fails the file keeps it, to be removed at the end.
+    fn without_name(mut self) -> OwnFile {
+        let path = self.path.clone();
+        if self.remove().is_err() {
+            self.path = path;
+        }
+        self
     }
 
     /// Where the file is found until it is removed; `None` where it has no name, and the system
@@ -346,12 +356,24 @@ mod tests {
     fn a_file_that_took_our_name_is_not_removed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("named");
-        let mut file = create(&path).unwrap();
+        let mut file = create_named(&path).unwrap();
         fs::remove_file(&path).unwrap();
         fs::write(&path, "someone else's").unwrap();
         file.remove().unwrap();
         drop(file);
         assert_eq!(fs::read_to_string(&path).unwrap(), "someone else's");
+    }
+
+    #[test]
+    fn a_file_of_a_given_name_has_none_once_it_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = create(&directory.path().join("named")).unwrap();
+        assert_eq!(file.path(), None);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+        assert_eq!(file.file.metadata().unwrap().nlink(), 0);
+        let file = create_in(directory.path()).unwrap().without_name();
+        assert_eq!(file.path(), None);
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }
 
     #[test]

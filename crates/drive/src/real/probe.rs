@@ -14,7 +14,7 @@ use crate::measure::PhaseResult;
 use crate::phase::{Amount, Mix, Pattern, Phase, Region};
 
 /// The most that [`RealDrive::probe_throughput`] moves in each direction.
-const PROBE_LENGTH: ByteLength = ByteLength::new(MIB.bytes() * 128);
+pub const PROBE_LENGTH: ByteLength = ByteLength::new(MIB.bytes() * 128);
 /// The longest that it takes for each direction, but for the last request.
 const PROBE_TIME: Nanoseconds = Nanoseconds::from_millis(500);
 

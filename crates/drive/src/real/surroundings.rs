@@ -9,10 +9,12 @@ use super::device::{DeviceNumber, Mount, System};
 
 /// What is known about the place of a file. Nothing here is needed to measure, so what cannot be
 /// found out is left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Surroundings {
     pub(super) facts: Vec<(String, String)>,
     pub(super) caveats: Vec<String>,
+    /// Whether nothing known keeps figures from being those of flash.
+    pub(super) measures_flash: bool,
     /// Whether space that the file system frees is trimmed on the drive; `None` if unknown.
     pub(super) discards: Option<bool>,
 }
@@ -20,7 +22,12 @@ pub(super) struct Surroundings {
 impl Surroundings {
     /// Looks around an open file.
     pub(super) fn of(file: &File, system: &System) -> Self {
-        let mut found = Surroundings::default();
+        let mut found = Surroundings {
+            facts: Vec::new(),
+            caveats: Vec::new(),
+            measures_flash: true,
+            discards: None,
+        };
         let mount = mount_of(file, system);
         let name = match &mount {
             Some(mount) => {
@@ -32,7 +39,7 @@ impl Surroundings {
             None => file_system_by_number(file).map(str::to_owned),
         };
         if let Some(name) = name {
-            found.caveats.extend(file_system_caveat(&name));
+            found.except_for(file_system_caveat(&name));
         }
         let number = mount
             .and_then(|mount| (system.number_of)(&mount.source))
@@ -41,6 +48,12 @@ impl Surroundings {
             found.look_at_device(number, system);
         }
         found
+    }
+
+    /// Notes what keeps figures from being those of flash, if anything does.
+    fn except_for(&mut self, caveat: Option<String>) {
+        self.measures_flash &= caveat.is_none();
+        self.caveats.extend(caveat);
     }
 
     fn fact(&mut self, name: &str, value: String) {
@@ -69,8 +82,14 @@ impl Surroundings {
             self.fact("write cache", cache);
         }
         let rotational = text_in(&directory.join("queue/rotational")).is_some_and(|is| is == "1");
-        self.caveats.extend(device_caveat(&disk, rotational));
+        self.except_for(device_caveat(&disk, rotational));
     }
+}
+
+/// The name of the file system that an open file or directory lies on.
+pub(super) fn file_system_of(file: &File, system: &System) -> Option<String> {
+    let mounted = mount_of(file, system).map(|mount| mount.file_system);
+    mounted.or_else(|| file_system_by_number(file).map(str::to_owned))
 }
 
 /// What keeps a file system's figures from being the drive's, if anything does.
@@ -136,10 +155,12 @@ fn mount_of(_: &File, _: &System) -> Option<Mount> {
 }
 
 /// The file system's name from its magic number, for a process that cannot see its mounts; only
-/// those that have a caveat.
+/// those that have a caveat, or on which no file is created.
 #[cfg(target_os = "linux")]
 fn file_system_by_number(file: &File) -> Option<&'static str> {
     match rustix::fs::fstatfs(file).ok()?.f_type as u32 {
+        0x9fa0 => Some("proc"),
+        0x6265_6572 => Some("sysfs"),
         0x0102_1994 => Some("tmpfs"),
         0x8584_58f6 => Some("ramfs"),
         0x794c_7630 => Some("overlay"),

@@ -1,13 +1,14 @@
 //! What the user named: a directory, a file to create, or something that is not touched.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use super::device::{self, DeviceNumber, System};
+use super::surroundings::file_system_of;
 use crate::DriveKind;
 use crate::error::{DriveError, ErrorKind};
 
@@ -25,18 +26,59 @@ pub(super) struct Target {
 impl Target {
     /// Finds out what `path` is. Nothing is opened for writing and nothing is created.
     pub(super) fn classify(path: &Path, system: &System) -> Result<Target, DriveError> {
-        match fs::metadata(path) {
+        let target = match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
-                Ok(Target { named: path.to_owned(), directory: canonical(path)?, file_name: None })
+                Target { named: path.to_owned(), directory: canonical(path)?, file_name: None }
             }
-            Ok(metadata) => Err(existing(path, &metadata, system)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => new_file(path),
-            Err(error) => Err(DriveError::with_source(
-                ErrorKind::Io,
-                format!("cannot look at {}", path.display()),
-                error,
-            )),
+            Ok(metadata) => return Err(existing(path, &metadata, system)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => new_file(path)?,
+            Err(error) => {
+                return Err(DriveError::with_source(
+                    ErrorKind::Io,
+                    format!("cannot look at {}", path.display()),
+                    error,
+                ));
+            }
+        };
+        target.keep_off_the_kernels(system)?;
+        Ok(target)
+    }
+
+    /// Refuses places whose files are the kernel's and stand for something else.
+    fn keep_off_the_kernels(&self, system: &System) -> Result<(), DriveError> {
+        let file_system = File::open(&self.directory)
+            .ok()
+            .and_then(|directory| file_system_of(&directory, system))
+            .unwrap_or_default();
+        let named = self.named.display();
+        let is_under = |top: &str| self.directory.starts_with(top);
+        let is_shared_memory = is_under("/dev/shm") && file_system == "tmpfs";
+        if (is_under("/dev") && !is_shared_memory) || file_system == "devtmpfs" {
+            return Err(DriveError::new(
+                ErrorKind::Refused,
+                format!(
+                    "{named} lies among the device files, where a file would be taken for a \
+                     device; name a directory of a file system on the drive"
+                ),
+            ));
         }
+        if ["proc", "sysfs"].contains(&file_system.as_str())
+            || is_under("/proc")
+            || is_under("/sys")
+        {
+            let kind = match self.file_name {
+                None => ErrorKind::Unsupported,
+                Some(_) => ErrorKind::Refused,
+            };
+            return Err(DriveError::new(
+                kind,
+                format!(
+                    "{named} shows the kernel's own state: there is no drive behind it, and no \
+                     file can be created there; name a directory of a file system on a drive"
+                ),
+            ));
+        }
+        Ok(())
     }
 
     pub(super) fn kind(&self) -> DriveKind {
@@ -186,5 +228,36 @@ mod tests {
         let (kind, message) = refusal(&socket);
         assert_eq!(kind, ErrorKind::Usage);
         assert!(message.contains("a socket"), "{message}");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_kernels_own_directories_take_no_file() {
+        for (path, kind) in [
+            ("/dev", ErrorKind::Refused),
+            ("/dev/sdz9", ErrorKind::Refused),
+            ("/proc", ErrorKind::Unsupported),
+            ("/proc/self", ErrorKind::Unsupported),
+            ("/proc/new", ErrorKind::Refused),
+            ("/sys", ErrorKind::Unsupported),
+            ("/sys/new", ErrorKind::Refused),
+        ] {
+            let (found, message) = refusal(Path::new(path));
+            assert_eq!(found, kind, "{path}: {message}");
+            assert!(message.starts_with(path), "{message}");
+        }
+        // A link there is followed before anything is decided.
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink("/dev", &link).unwrap();
+        assert_eq!(refusal(&link.join("new")).0, ErrorKind::Refused);
+
+        let shared = Path::new("/dev/shm");
+        let is_memory = File::open(shared)
+            .ok()
+            .and_then(|directory| file_system_of(&directory, &System::real()))
+            .is_some_and(|name| name == "tmpfs");
+        let taken = Target::classify(&shared.join("ssdlab-new"), &System::real());
+        assert_eq!(taken.is_ok(), is_memory);
     }
 }

@@ -3,7 +3,7 @@
 use ssdlab_model::Ssd;
 use ssdlab_model::units::{ByteLength, Instant, LogicalUnit, Nanoseconds};
 
-use crate::addresses::{Addresses, BlockRequest};
+use crate::addresses::Addresses;
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase, Rate};
 use crate::{Control, Observer, Progress};
@@ -24,10 +24,17 @@ pub(super) struct Outcome {
     pub(super) cancelled: bool,
 }
 
+/// A request: its first unit, and whether it reads.
+#[derive(Clone, Copy)]
+struct Drawn {
+    first: LogicalUnit,
+    read: bool,
+}
+
 /// Requests drawn ahead.
 struct LookAhead {
     addresses: Addresses,
-    ring: [BlockRequest; AHEAD],
+    ring: [Drawn; AHEAD],
     next: usize,
     first_unit: u32,
     units_per_block: u32,
@@ -35,34 +42,39 @@ struct LookAhead {
 
 impl LookAhead {
     fn new(phase: &Phase, unit: ByteLength) -> Self {
-        let mut addresses = Addresses::new(phase);
-        let ring = std::array::from_fn(|_| addresses.next_request());
-        LookAhead {
-            addresses,
-            ring,
+        let none = Drawn { first: LogicalUnit(0), read: true };
+        let mut this = LookAhead {
+            addresses: Addresses::new(phase),
+            ring: [none; AHEAD],
             next: 0,
             first_unit: phase.region.offset.whole(unit) as u32,
             units_per_block: phase.block_size.whole(unit) as u32,
+        };
+        for place in 0..AHEAD {
+            this.ring[place] = this.draw();
         }
+        this
     }
 
     #[inline(always)]
-    fn unit_of(&self, request: BlockRequest) -> LogicalUnit {
-        LogicalUnit(self.first_unit + request.block as u32 * self.units_per_block)
+    fn draw(&mut self) -> Drawn {
+        let request = self.addresses.next_request();
+        let first = self.first_unit + request.block as u32 * self.units_per_block;
+        Drawn { first: LogicalUnit(first), read: request.read }
     }
 
     /// The next request; draws another and asks for the memory of those ahead.
     #[inline(always)]
-    fn next(&mut self, ssd: &Ssd) -> BlockRequest {
+    fn next(&mut self, ssd: &Ssd) -> Drawn {
         let next = self.next % AHEAD;
         self.next = next + 1;
         let request = self.ring[next];
-        let drawn = self.addresses.next_request();
+        let drawn = self.draw();
         self.ring[next] = drawn;
-        ssd.prefetch_map(self.unit_of(drawn));
+        ssd.prefetch_map(drawn.first);
         let halfway = self.ring[(next + AHEAD / 2) % AHEAD];
         if !halfway.read {
-            ssd.prefetch_target(self.unit_of(halfway));
+            ssd.prefetch_target(halfway.first);
         }
         request
     }
@@ -70,66 +82,92 @@ impl LookAhead {
 
 /// When the requests in flight are answered; the earliest of them makes room for the next.
 ///
-/// A tournament over a power of two of places. An entry is an instant with its place in the low
-/// bits, so the winner says where it came from, and replacing it plays again only the matches on
-/// its way up: loads that do not wait for each other, and no branch to guess wrong.
+/// A tournament of groups of four. An entry is an instant with its place in the low bits, so the
+/// winner says where it came from, and replacing it plays again only the matches on its way up,
+/// without a branch to guess wrong.
 struct InFlight {
-    /// `matches[1]` is the winner; leaves start at `places`.
+    /// The entries by place, then the winners of each four of them, and so on up to one.
     matches: Vec<u64>,
-    places: usize,
+    /// Where each round begins in `matches`, the entries' first.
+    rounds: Vec<usize>,
+    /// Entries count from here, so that the simulated time before a phase has no limit.
+    start: Instant,
 }
 
 /// Bits of an entry that hold the place: depths up to 4096. The rest holds nanoseconds up to 52
-/// days of simulated time.
+/// days of a phase.
 const PLACE_BITS: u32 = 12;
 const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
+
+/// Entries that play each other in one match.
+const GROUP: usize = 4;
 
 impl InFlight {
     /// `depth` places, all free at `start`.
     fn new(depth: usize, start: Instant) -> Self {
-        let places = depth.next_power_of_two();
-        assert!(places as u64 <= PLACE_MASK + 1, "phases are checked for their depth");
-        let mut this = InFlight { matches: vec![u64::MAX; 2 * places], places };
-        for place in 0..depth {
-            this.matches[places + place] = Self::entry(place as u64, start);
+        assert!(depth as u64 <= PLACE_MASK + 1, "phases are checked for their depth");
+        let (mut rounds, mut length, mut total) = (vec![0], depth, 0);
+        while length > 1 {
+            total += length.next_multiple_of(GROUP);
+            length = length.div_ceil(GROUP);
+            rounds.push(total);
         }
-        for node in (1..places).rev() {
-            this.matches[node] = this.matches[2 * node].min(this.matches[2 * node + 1]);
+        let mut this = InFlight { matches: vec![u64::MAX; total + 1], rounds, start };
+        for place in 0..depth {
+            this.set(place as u64, this.entry(place as u64, start));
         }
         this
     }
 
     #[inline(always)]
-    fn entry(place: u64, end: Instant) -> u64 {
-        assert!(end.nanos() < u64::MAX >> PLACE_BITS, "simulated time is below 52 days");
-        end.nanos() << PLACE_BITS | place
+    fn entry(&self, place: u64, end: Instant) -> u64 {
+        let since = end.since(self.start).nanos();
+        assert!(since < u64::MAX >> PLACE_BITS, "a phase lasts less than 52 days");
+        since << PLACE_BITS | place
+    }
+
+    fn instant(&self, entry: u64) -> Instant {
+        self.start + Nanoseconds::new(entry >> PLACE_BITS)
+    }
+
+    #[inline(always)]
+    fn winner(&self) -> u64 {
+        self.matches[self.matches.len() - 1]
     }
 
     /// The earliest instant at which a place is free.
     #[inline(always)]
     fn earliest(&self) -> Instant {
-        Instant::from_nanos(self.matches[1] >> PLACE_BITS)
+        self.instant(self.winner())
     }
 
     /// The place that is free first is taken until `end`.
     #[inline(always)]
     fn replace_earliest(&mut self, end: Instant) {
-        let place = self.matches[1] & PLACE_MASK;
-        let mut node = self.places + place as usize;
-        let mut winner = Self::entry(place, end);
-        let matches = &mut self.matches[..2 * self.places];
-        matches[node] = winner;
-        while node > 1 {
-            winner = winner.min(matches[node ^ 1]);
-            node /= 2;
-            matches[node] = winner;
+        let place = self.winner() & PLACE_MASK;
+        self.set(place, self.entry(place, end));
+    }
+
+    #[inline(always)]
+    fn set(&mut self, place: u64, entry: u64) {
+        let mut index = place as usize;
+        self.matches[index] = entry;
+        for round in 1..self.rounds.len() {
+            index /= GROUP;
+            let first = self.rounds[round - 1] + index * GROUP;
+            let four: [u64; GROUP] =
+                self.matches[first..first + GROUP].try_into().expect("four are four");
+            let winner = four[0].min(four[1]).min(four[2].min(four[3]));
+            self.matches[self.rounds[round] + index] = winner;
         }
     }
 
     /// The instant at which all places are free.
     fn latest(&self) -> Instant {
-        let busy = self.matches[self.places..].iter().copied().filter(|&end| end != u64::MAX);
-        Instant::from_nanos(busy.max().unwrap_or(0) >> PLACE_BITS)
+        let behind = self.rounds.get(1).copied().unwrap_or(1);
+        let entries = self.matches[..behind].iter().copied();
+        let latest = entries.filter(|&entry| entry != u64::MAX).max();
+        latest.map_or(self.start, |entry| self.instant(entry))
     }
 }
 
@@ -154,9 +192,7 @@ impl Pace {
 
     #[inline(always)]
     fn send_at(&mut self, earliest: Instant) -> Instant {
-        let Some(interval) = self.interval else {
-            return earliest;
-        };
+        let Some(interval) = self.interval else { return earliest };
         let at = self.next.max(earliest);
         self.next = at + interval;
         at
@@ -192,14 +228,13 @@ pub(super) fn run(
                 break;
             }
             let request = ahead.next(ssd);
-            let first = ahead.unit_of(request);
             let end = if request.read {
-                let end = ssd.read(at, first, units);
+                let end = ssd.read(at, request.first, units);
                 result.read_latencies.record(end.since(at));
                 reads += 1;
                 end
             } else {
-                let end = ssd.write(at, first, units);
+                let end = ssd.write(at, request.first, units);
                 result.write_latencies.record(end.since(at));
                 end
             };
@@ -227,6 +262,25 @@ pub(super) fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_earliest_end_always_comes_next() {
+        use rand::{RngExt, SeedableRng};
+        let mut generator = rand_pcg::Pcg64Mcg::seed_from_u64(5);
+        let start = Instant::from_nanos(1 << 62);
+        for depth in [1usize, 2, 3, 4, 5, 8, 31, 32, 64, 200, 4096] {
+            let mut in_flight = InFlight::new(depth, start);
+            let mut plain = vec![start.nanos(); depth];
+            for _ in 0..2_000 {
+                let earliest = *plain.iter().min().unwrap();
+                assert_eq!(in_flight.earliest().nanos(), earliest, "depth {depth}");
+                let place = plain.iter().position(|&end| end == earliest).unwrap();
+                plain[place] = earliest + generator.random_range(0..100u64);
+                in_flight.replace_earliest(Instant::from_nanos(plain[place]));
+            }
+            assert_eq!(in_flight.latest().nanos(), *plain.iter().max().unwrap());
+        }
+    }
 
     #[test]
     fn places_free_up_in_the_order_of_their_ends() {

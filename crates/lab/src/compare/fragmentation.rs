@@ -121,16 +121,20 @@ pub(super) fn finding(drives: &Table) -> Option<Finding> {
         return None;
     }
     let times = |row: &(&str, f64, f64)| format::fixed(row.2 / row.1, 2);
-    Some(Finding {
-        level: Level::Info,
-        code: "slowdown-range".to_owned(),
-        text: format!(
+    let text = if times(least) == times(most) {
+        format!(
+            "After all writes, reading takes {} times as long as when new on all of them.",
+            times(most)
+        )
+    } else {
+        format!(
             "After all writes, reading takes {} times as long as when new on {}, the most, and \
              {} times on {}, the least.",
             times(most),
             most.0,
             times(least),
             least.0
-        ),
-    })
+        )
+    };
+    Some(Finding { level: Level::Info, code: "slowdown-range".to_owned(), text })
 }

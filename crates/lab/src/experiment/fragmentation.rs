@@ -58,6 +58,10 @@ const PUBLISHED_STEPS_MIB: [u64; 4] = [50, 200, 800, 4000];
 /// How much longer the published long rest is than the short one: an hour to ten seconds.
 const REST_RATIO: u64 = 360;
 
+/// The most that a run may rest in all: what is longer is a slip, and simulated time is counted
+/// in nanoseconds.
+const MOST_REST: Nanoseconds = Nanoseconds::from_secs(30 * 24 * 3600);
+
 /// Blocks of the random writes, and requests of the reads.
 const WRITE_BLOCK: ByteLength = ByteLength::new(4 << 10);
 const READ_REQUEST: ByteLength = ByteLength::new(1 << 20);
@@ -112,6 +116,7 @@ impl Protocol {
             sequential_reads: self.file * passes,
             rests: self.all_rests(),
             space: self.file,
+            block_sizes: vec![WRITE_BLOCK, READ_REQUEST],
         }
     }
 
@@ -138,6 +143,8 @@ struct Reads {
     name: String,
     /// Bytes written at random so far.
     written: ByteLength,
+    /// Whether this is the read after the long rest.
+    is_rested: bool,
     /// Seconds of each read.
     seconds: Vec<f64>,
     /// Flash pages read per request, where the inside can be seen.
@@ -176,11 +183,12 @@ impl Experiment for Fragmentation {
     }
 
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
+        check_rests(settings)?;
         if settings.is_given("rest") && !settings.is_given("long_rest") {
             // An hour to ten seconds, as published; no rest at all is no long rest either.
             let in_proportion = settings.duration("rest") * REST_RATIO;
             let long_rest = settings.duration("long_rest").min(in_proportion);
-            settings.derive_duration("long_rest", long_rest);
+            settings.derive_duration"long_rest";
         }
         let file = settings.length("file_size");
         if file < MIB * 16 || !file.is_multiple_of(READ_REQUEST) {
@@ -206,17 +214,44 @@ impl Experiment for Fragmentation {
         watcher: &mut dyn Watcher,
     ) -> Result<(), LabError> {
         let protocol = Protocol::new(settings);
+        protocol.plan().check_blocks(&drive.description())?;
         let mut run = Run::new(&protocol, seed, drive, watcher);
         let outcome = run.carry_out();
         let Run { reads, requests, bytes, writes_curve, .. } = run;
         record.requests += requests;
         record.bytes += bytes;
         let simulated = drive.inside().is_some();
+        let inside = match (simulated, drive.description().measures_flash) {
+            (true, _) => findings::Inside::Visible,
+            (false, true) => findings::Inside::Presumed,
+            (false, false) => findings::Inside::Elsewhere,
+        };
         tabulate(&protocol, &reads, simulated, record);
         draw(&reads, writes_curve, record);
-        findings::conclude(&protocol, &reads, settings, record);
+        findings::conclude(&protocol, &reads, settings, inside, record);
         outcome
     }
+}
+
+/// Refuses a plan whose rests sum up to more than [`MOST_REST`], by the parameter to blame.
+fn check_rests(settings: &Settings) -> Result<(), LabError> {
+    let (rest, long_rest) = (settings.duration("rest"), settings.duration("long_rest"));
+    let reads = f64::from(settings.count("reads"));
+    let later_steps = PUBLISHED_STEPS_MIB.len() as f64;
+    let short_rests = rest.seconds() * (reads + later_steps * reads * (reads + 1.0) / 2.0);
+    let most = MOST_REST.seconds();
+    let name = if long_rest.seconds() > most {
+        ("long_rest", long_rest)
+    } else if short_rests + long_rest.seconds() > most {
+        "rest"
+    } else {
+        return Ok(());
+    };
+    Err(LabError::Range {
+        name,
+        value: settings.text(name).to_owned(),
+        why: format!("with reads={reads} the rests of a run sum up to more than 30 days"),
+    })
 }
 
 /// A run under way.
@@ -289,7 +324,7 @@ impl<'a> Run<'a> {
             Nanoseconds::ZERO => "once more".to_owned(),
             rest => format!("after {} of rest", rest_words(rest)),
         };
-        self.begin_reads(name, written);
+        self.begin_reads(name, written, true);
         self.read_once()
     }
 
@@ -327,7 +362,7 @@ impl<'a> Run<'a> {
 
     fn read_step(&mut self, name: String, written: ByteLength) -> Result<(), LabError> {
         let step = self.reads.len();
-        self.begin_reads(name, written);
+        self.begin_reads(name, written, false);
         for index in 0..self.protocol.reads {
             self.rest(self.protocol.rest_before(step, index))?;
             self.read_once()?;
@@ -335,10 +370,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn begin_reads(&mut self, name: String, written: ByteLength) {
+    fn begin_reads(&mut self, name: String, written: ByteLength, is_rested: bool) {
         self.reads.push(Reads {
             name,
             written,
+            is_rested,
             seconds: Vec::new(),
             pages_per_request: None,
             latencies: Latencies::default(),

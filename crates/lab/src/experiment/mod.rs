@@ -3,7 +3,7 @@
 pub mod fragmentation;
 mod settings;
 
-use ssdlab_drive::{Control, Drive, Observer, Progress};
+use ssdlab_drive::{Control, Description, Drive, DriveKind, Observer, Progress};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use crate::error::LabError;
@@ -70,12 +70,31 @@ pub struct Plan {
     pub rests: Nanoseconds,
     /// Bytes that must be free on the drive.
     pub space: ByteLength,
+    /// The lengths of the requests it sends, each at a multiple of itself.
+    pub block_sizes: Vec<ByteLength>,
 }
 
 impl Plan {
     /// All bytes the run writes.
     pub fn writes(&self) -> ByteLength {
         self.sequential_writes + self.random_writes
+    }
+
+    /// Checks that the drive takes requests of the plan's sizes; to be asked before anything is
+    /// written.
+    pub fn check_blocks(&self, drive: &Description) -> Result<(), LabError> {
+        let unit = drive.block_size;
+        let Some(block) = self.block_sizes.iter().find(|block| !block.is_multiple_of(unit)) else {
+            return Ok(());
+        };
+        let takes = match drive.kind {
+            DriveKind::Simulated => format!("the drive maps {unit} units"),
+            _ => format!("the drive takes multiples of {unit}"),
+        };
+        Err(LabError::Unsupported(format!(
+            "{}: this experiment writes {block} blocks; {takes}",
+            drive.name
+        )))
     }
 
     /// How long a run takes on a drive with the given sequential throughput, assuming

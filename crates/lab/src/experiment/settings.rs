@@ -63,6 +63,9 @@ impl Settings {
                     known: specs.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", "),
                 });
             };
+            if settings.given.contains(&slot.0.name) {
+                return Err(LabError::Repeated { name: slot.0.name });
+            }
             check_value(slot.0, value)?;
             slot.1 = value.trim().to_owned();
             settings.given.push(slot.0.name);
@@ -71,7 +74,8 @@ impl Settings {
         Ok(settings)
     }
 
-    fn text(&self, name: &str) -> &str {
+    /// The value called `name` as it was written.
+    pub(crate) fn text(&self, name: &str) -> &str {
         self.values
             .iter()
             .find(|(spec, _)| spec.name == name)

@@ -92,6 +92,21 @@ fn what_stands_against_a_comparison_is_said_first() {
 }
 
 #[test]
+fn equal_runs_have_no_most_and_no_least() {
+    let range = |comparison: Comparison| {
+        let mut findings = comparison.findings.into_iter();
+        findings.find(|finding| finding.code == "slowdown-range").unwrap().text
+    };
+    let run = || fragmentation("sim:xg5", &XG5);
+    let equal = range(compare(vec![("a", run()), ("b", run())]).unwrap());
+    assert_eq!(
+        equal,
+        "After all writes, reading takes 3.58 times as long as when new on all of them."
+    );
+    assert!(range(two_drives()).contains("the most, and"));
+}
+
+#[test]
 fn labels_given_twice_get_a_number() {
     let run = || fragmentation("sim:xg5", &XG5);
     let comparison = compare(vec![("a", run()), ("a (2)", run()), ("a", run())]).unwrap();

@@ -6,6 +6,7 @@ use crate::geometry::{Geometry, GeometryParameters};
 use crate::read_ahead::ReadAheadParameters;
 use crate::ssd::{BufferParameters, Configuration};
 use crate::timing::{Delivery, Timing, TransferRate};
+use crate::units::ByteLength;
 
 impl Profile {
     /// The configuration that the profile describes.
@@ -27,6 +28,13 @@ impl Profile {
                 "read_ahead.segment ({segment}) is not a whole number of units of {unit}"
             )));
         }
+        let window = d.read_ahead.window.value.get_ref().0;
+        if window > ByteLength::ZERO && window <= segment {
+            return Err(self.inconsistent(format!(
+                "read_ahead.window ({window}) is not above read_ahead.segment ({segment}), so that \
+                 nothing would be read ahead; 0 switches read-ahead off"
+            )));
+        }
         let configuration = Configuration {
             timing: self.timing(),
             buffer: BufferParameters {
@@ -35,7 +43,7 @@ impl Profile {
                 idle_before_flush: d.controller.idle_before_flush.value.get_ref().0,
             },
             read_ahead: ReadAheadParameters {
-                window: d.read_ahead.window.value.get_ref().0.whole(unit) as u32,
+                window: window.whole(unit) as u32,
                 segment: segment.whole(unit) as u32,
                 trigger: *d.read_ahead.trigger.value.get_ref(),
             },

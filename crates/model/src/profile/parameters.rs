@@ -6,6 +6,9 @@ use super::{Basis, CollectionUnit, DeliveryOrder, Length, Profile, ProfileError,
 use crate::text::{QuantityError, parse_duration, parse_length, parse_percent, parse_switch};
 use crate::units::{ByteLength, KIB, MIB, Nanoseconds};
 
+/// Characters that a source has at least: less names nothing.
+const LEAST_SOURCE: usize = 4;
+
 /// One parameter, to show.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
@@ -146,6 +149,12 @@ macro_rules! keys {
                 vec![$(self.document.$($field).+.parameter($key)),*]
             }
 
+            /// Refuses numbers of a file that do not say where they come from.
+            pub(super) fn check_sources(&self) -> Result<(), ProfileError> {
+                $(self.check_source($key, &self.document.$($field).+)?;)*
+                Ok(())
+            }
+
             fn change(&mut self, key: &str, text: &str) -> Option<Result<(), QuantityError>> {
                 match key {
                     $($key => Some(self.document.$($field).+.change(text)),)*
@@ -243,6 +252,19 @@ impl Profile {
         logical.value = Spanned::new(0..0, Length(unit * whole));
         logical.basis = Basis::Given;
         logical.source = format!("follows from the spare area of {text}");
+    }
+
+    fn check_source<T>(&self, key: &str, sourced: &Sourced<T>) -> Result<(), ProfileError> {
+        let message = if sourced.basis == Basis::Given {
+            "basis \"given\" is for changes on the command line; a file says published, fitted or \
+             assumed"
+        } else if sourced.source.trim().chars().count() < LEAST_SOURCE {
+            "source says too little: name where the number comes from, or why it is plausible"
+        } else {
+            return Ok(());
+        };
+        let place = self.line(sourced.value.span());
+        Err(ProfileError::Source { place, key: key.to_owned(), message })
     }
 
     /// Refuses values that no drive has.

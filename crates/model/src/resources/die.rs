@@ -69,7 +69,7 @@ impl Die {
     /// Books a program or an erase behind all that is booked.
     #[inline(always)]
     pub(crate) fn append(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
-        let start = self.booked_until.max(earliest);
+        let start = self.booked_until.later(earliest);
         let span = Span { start, end: start + duration };
         self.booked_until = span.end;
         self.bookings = self.bookings.wrapping_add(1);
@@ -130,8 +130,8 @@ impl Die {
     pub(crate) fn read(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
         self.read_time += duration;
         // Idle, or nothing but reads ahead: one test, because which of the two is a coin toss.
-        if (earliest >= self.booked_until) | (self.reads_until == self.booked_until) {
-            let start = self.booked_until.max(earliest);
+        if self.reads_until.later(earliest) >= self.booked_until {
+            let start = self.booked_until.later(earliest);
             let span = Span { start, end: start + duration };
             self.booked_until = span.end;
             self.reads_until = span.end;

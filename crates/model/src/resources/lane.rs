@@ -79,10 +79,10 @@ impl Lane {
         } else {
             self.take_long(slot, slots)
         };
-        let start = earliest.max(Instant::from_nanos(first << self.slot_shift));
+        let start = earliest.later(Instant::from_nanos(first << self.slot_shift));
         // What came behind the first piece was pushed back by what lay between.
         let end = start + duration + Nanoseconds::new((last - first) << self.slot_shift);
-        self.free_from = self.free_from.max(end);
+        self.free_from = self.free_from.later(end);
         Span { start, end }
     }
 

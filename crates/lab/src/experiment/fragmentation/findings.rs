@@ -9,35 +9,71 @@ use ssdlab_model::units::Nanoseconds;
 /// the published times are given to a tenth of a second of 2 to 11.
 const LEAST_DIFFERENCE: f64 = 0.03;
 
+/// What a single read may be off by, for lack of another one to compare it with.
+const SINGLE_READ_DIFFERENCE: f64 = 0.2;
+
 /// From this factor on a slowdown is a problem, and from this one on a warning.
 const PROBLEM: f64 = 2.0;
 const WARNING: f64 = 1.2;
+
+/// How certain it is that what was measured comes from the inside of a drive's flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inside {
+    /// It can be seen.
+    Visible,
+    /// It cannot be seen, and nothing known stands between.
+    Presumed,
+    /// Something else is measured: memory, a host, a file system that scatters by itself.
+    Elsewhere,
+}
 
 /// Adds the findings of a run, also of one that did not come to its end.
 pub(super) fn conclude(
     protocol: &Protocol,
     reads: &[Reads],
     settings: &Settings,
+    inside: Inside,
     record: &mut Record,
 ) {
     let steps: Vec<&Reads> = reads.iter().filter(|step| !step.seconds.is_empty()).collect();
     let Some((fill, later)) = steps.split_first() else { return };
-    let scattered: Vec<&Reads> =
-        later.iter().copied().filter(|step| step.seconds.len() as u32 == protocol.reads).collect();
-    let noise = noise(&steps).max(LEAST_DIFFERENCE);
-    if let Some(last) = scattered.last().or(later.last()) {
-        verdict(protocol, fill, last, noise, record);
-        half_of_it(fill, &scattered, last, noise, protocol, record);
-        after_rest(protocol, &steps, last, noise, record);
+    let is_complete = |step: &&Reads| step.seconds.len() as u32 == protocol.reads;
+    let mut scattered: Vec<&Reads> = later.iter().copied().filter(|step| !step.is_rested).collect();
+    if scattered.iter().any(is_complete) {
+        scattered.retain(is_complete);
     }
-    if noise > 0.1 {
+    let worst = scattered.iter().copied().max_by(|a, b| a.best().total_cmp(&b.best()));
+    if let (Some(worst), Some(last)) = (worst, scattered.last()) {
+        let comparison = Comparison::of(fill, worst);
+        verdict(protocol, &comparison, record);
+        if comparison.outcome() == Outcome::Slower {
+            cause(&comparison, inside, record);
+            half_of_it(protocol, &comparison, &scattered, record);
+        }
+        if let Some(rested) = later.iter().find(|step| step.is_rested) {
+            after_rest(protocol, fill, last, rested, record);
+        }
+    }
+    if protocol.reads == 1 {
+        record.find(
+            Level::Notice,
+            "no-repeats",
+            format!(
+                "Each state was read once, so that nothing is known of how well reads repeat: \
+                 differences below {:.0} % are not taken for such.",
+                SINGLE_READ_DIFFERENCE * 100.0
+            ),
+        );
+    }
+    let spread = worst_spread(&steps);
+    if spread > 0.1 {
         record.find(
             Level::Notice,
             "noisy",
             format!(
-                "Repeated reads differed by up to {:.0} %; something else used the drive, or its \
-                 speed is not steady. Smaller differences mean nothing here.",
-                noise * 100.0
+                "Repeated reads of one state differed by up to {:.0} %; something else used the \
+                 drive, or its speed is not steady.",
+                spread * 100.0
             ),
         );
     }
@@ -53,78 +89,167 @@ pub(super) fn conclude(
 }
 
 /// The largest spread of repeated reads of one state, as a share of the best.
-fn noise(steps: &[&Reads]) -> f64 {
+fn worst_spread(steps: &[&Reads]) -> f64 {
     steps
         .iter()
         .map(|step| step.seconds.iter().copied().fold(0.0, f64::max) / step.best() - 1.0)
         .fold(0.0, f64::max)
 }
 
+/// By how much the best read of a state may be off, as a share of it: what the second best is
+/// worse by. The third and later ones may be as bad as they like.
+fn repeatability(step: &Reads) -> f64 {
+    let mut seconds = step.seconds.clone();
+    seconds.sort_by(f64::total_cmp);
+    match seconds[..] {
+        [best, second, ..] => second / best - 1.0,
+        // There is one read after the rest; how well it repeats is known from those before.
+        _ if step.is_rested => 0.0,
+        _ => SINGLE_READ_DIFFERENCE,
+    }
+}
+
+/// What two states may differ by without any difference between them.
+fn threshold(a: &Reads, b: &Reads) -> f64 {
+    repeatability(a).max(repeatability(b)).max(LEAST_DIFFERENCE)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Slower,
+    AsFast,
+    CannotTell,
+}
+
+/// The file as filled, and its slowest state.
+struct Comparison<'a> {
+    fill: &'a Reads,
+    worst: &'a Reads,
+    factor: f64,
+    threshold: f64,
+}
+
+impl<'a> Comparison<'a> {
+    fn of(fill: &'a Reads, worst: &'a Reads) -> Self {
+        let factor = worst.best() / fill.best();
+        Comparison { fill, worst, factor, threshold: threshold(fill, worst) }
+    }
+
+    fn outcome(&self) -> Outcome {
+        let slowdown = self.factor - 1.0;
+        if slowdown >= self.threshold {
+            Outcome::Slower
+        } else if slowdown <= LEAST_DIFFERENCE {
+            Outcome::AsFast
+        } else {
+            Outcome::CannotTell
+        }
+    }
+
+    /// Flash pages read per request before and after, where they can be seen and became more.
+    fn more_pages(&self) -> Option<(f64, f64)> {
+        let pages = self.fill.pages_per_request.zip(self.worst.pages_per_request);
+        pages.filter(|(before, after)| *after > before * (1.0 + LEAST_DIFFERENCE))
+    }
+}
+
 fn speed(protocol: &Protocol, step: &Reads) -> f64 {
     protocol.file.bytes() as f64 / 1e6 / step.best()
 }
 
-fn verdict(protocol: &Protocol, fill: &Reads, last: &Reads, noise: f64, record: &mut Record) {
-    let factor = last.best() / fill.best();
-    let (before, after) = (speed(protocol, fill), speed(protocol, last));
-    if factor < 1.0 + noise {
-        record.find(
+fn verdict(protocol: &Protocol, comparison: &Comparison, record: &mut Record) {
+    let &Comparison { fill, worst, factor, threshold } = comparison;
+    let (before, after) = (speed(protocol, fill), speed(protocol, worst));
+    let amount = mib_words(worst.written);
+    match comparison.outcome() {
+        Outcome::AsFast => record.find(
             Level::Info,
             "reads-steady",
             format!(
-                "Sequential reads stayed as fast after {} of random writes: {before:.0} MB/s \
-                 before, {after:.0} MB/s after.",
-                mib_words(last.written)
+                "Sequential reads stayed as fast: {before:.0} MB/s before any random writes, \
+                 {after:.0} MB/s in the slowest state, after {amount} of them."
             ),
-        );
-    } else {
-        let level = match factor {
-            PROBLEM.. => Level::Problem,
-            WARNING.. => Level::Warning,
-            _ => Level::Notice,
-        };
-        let pages = match (fill.pages_per_request, last.pages_per_request) {
-            (Some(before), Some(after)) => format!(
-                " Flash page reads per {READ_REQUEST} request rose from {before:.0} to {after:.0}."
-            ),
-            _ => String::new(),
-        };
-        record.find(
-            level,
-            "reads-slower",
+        ),
+        Outcome::CannotTell => record.find(
+            Level::Notice,
+            "cannot-tell",
             format!(
-                "Sequential reads became {factor:.1} times slower after {} of random writes: \
-                 {before:.0} MB/s before, {after:.0} MB/s after.{pages}",
-                mib_words(last.written)
+                "Whether sequential reads became slower cannot be told: after {amount} of random \
+                 writes they took {:.0} % longer ({before:.0} MB/s before, {after:.0} MB/s \
+                 after), which reads of one and the same state may differ by ({:.0} %). Repeat \
+                 the run while nothing else uses the drive, with more reads per state: --set \
+                 reads={}.",
+                (factor - 1.0) * 100.0,
+                threshold * 100.0,
+                protocol.reads.saturating_mul(3)
             ),
-        );
-        record.find(
-            Level::Info,
-            "cause",
+        ),
+        Outcome::Slower => {
+            let level = match factor {
+                PROBLEM.. => Level::Problem,
+                WARNING.. => Level::Warning,
+                _ => Level::Notice,
+            };
+            let pages = comparison.more_pages().map_or(String::new(), |(before, after)| {
+                format!(
+                    " Flash page reads per {READ_REQUEST} request rose from {before:.0} to \
+                     {after:.0}."
+                )
+            });
+            // One digit would call a slowdown by 4 % "1.0 times".
+            let slower = match factor {
+                WARNING.. => format!("{factor:.1} times"),
+                _ => format!("{:.0} %", (factor - 1.0) * 100.0),
+            };
+            record.find(
+                level,
+                "reads-slower",
+                format!(
+                    "Sequential reads became {slower} slower after {amount} of random writes: \
+                     {before:.0} MB/s before, {after:.0} MB/s after.{pages}"
+                ),
+            );
+        }
+    }
+}
+
+/// Why reads became slower: a fact where the inside shows it, a guess where nothing but a drive
+/// can be the reason and the slowdown is beyond doubt, and nothing otherwise.
+fn cause(comparison: &Comparison, inside: Inside, record: &mut Record) {
+    let beyond_doubt =
+        comparison.factor >= WARNING && comparison.factor - 1.0 >= 2.0 * comparison.threshold;
+    let text = match inside {
+        Inside::Visible if comparison.more_pages().is_some() => {
             "The file is still in one piece for the file system; it is scattered inside the \
              flash, so one request waits for several pages of the same die. Writing the file \
              anew in one go (a copy that replaces it) puts it in order again."
-                .to_owned(),
-        );
-    }
+        }
+        Inside::Presumed if beyond_doubt => {
+            "Likely cause: the file is still in one piece for the file system, but scattered \
+             inside the flash, so that one request waits for several pages of the same die. If \
+             so, writing the file anew in one go (a copy that replaces it) puts it in order \
+             again."
+        }
+        _ => return,
+    };
+    record.find(Level::Info, "cause", text.to_owned());
 }
 
 /// Where at least half of the loss had come early.
 fn half_of_it(
-    fill: &Reads,
-    scattered: &[&Reads],
-    last: &Reads,
-    noise: f64,
     protocol: &Protocol,
+    comparison: &Comparison,
+    scattered: &[&Reads],
     record: &mut Record,
 ) {
-    let loss = last.best() - fill.best();
-    if loss < 2.0 * noise * fill.best() {
+    let &Comparison { fill, worst, threshold, .. } = comparison;
+    let loss = worst.best() - fill.best();
+    if loss < 2.0 * threshold * fill.best() {
         return;
     }
     let early = scattered.iter().find(|step| step.best() - fill.best() >= loss / 2.0);
     if let Some(step) = early
-        && step.written < last.written
+        && step.written < worst.written
     {
         let share = moved_share(protocol, step);
         record.find(
@@ -157,33 +282,174 @@ fn moved_share(protocol: &Protocol, step: &Reads) -> f64 {
 
 fn after_rest(
     protocol: &Protocol,
-    steps: &[&Reads],
+    fill: &Reads,
     last: &Reads,
-    noise: f64,
+    rested: &Reads,
     record: &mut Record,
 ) {
-    let Some(rested) = steps.last().filter(|step| !std::ptr::eq(**step, last)) else { return };
     if protocol.long_rest == Nanoseconds::ZERO || rested.written != last.written {
         return;
     }
     let rest = rest_words(protocol.long_rest);
-    let slower = last.best() / steps[0].best() - 1.0 >= noise;
+    let may_differ = threshold(last, rested);
+    let was_slower = Comparison::of(fill, last).outcome() == Outcome::Slower;
     let change = rested.best() / last.best() - 1.0;
-    if change < -noise {
+    let (before, after) = (speed(protocol, last), speed(protocol, rested));
+    if change < -may_differ {
         record.find(
             Level::Notice,
             "recovery",
             format!(
-                "After {rest} of rest the read was faster again: {:.0} instead of {:.0} MB/s.",
-                speed(protocol, rested),
-                speed(protocol, last)
+                "After {rest} of rest the read was faster again: {after:.0} instead of \
+                 {before:.0} MB/s."
             ),
         );
-    } else if slower {
+    } else if was_slower && change >= -LEAST_DIFFERENCE {
         record.find(
             Level::Info,
             "no-recovery",
             format!("No recovery at rest: after {rest} the file was read no faster."),
         );
+    } else if was_slower {
+        record.find(
+            Level::Notice,
+            "recovery-unclear",
+            format!(
+                "Whether {rest} of rest helped cannot be told: {after:.0} instead of {before:.0} \
+                 MB/s, where reads of one and the same state may differ by {:.0} %.",
+                may_differ * 100.0
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::fragmentation::Fragmentation;
+    use ssdlab_drive::Latencies;
+    use ssdlab_model::units::{ByteLength, MIB};
+
+    fn step(mib: u64, seconds: &[f64]) -> Reads {
+        Reads {
+            name: format!("after {mib} MiB"),
+            written: MIB * mib,
+            is_rested: false,
+            seconds: seconds.to_vec(),
+            pages_per_request: None,
+            latencies: Latencies::default(),
+            curve: Vec::new(),
+        }
+    }
+
+    fn rested(mib: u64, seconds: f64) -> Reads {
+        Reads { is_rested: true, ..step(mib, &[seconds]) }
+    }
+
+    fn with_pages(pages: f64, reads: Reads) -> Reads {
+        Reads { pages_per_request: Some(pages), ..reads }
+    }
+
+    /// The findings as code and text.
+    fn found(reads: &[Reads], inside: Inside) -> Vec<(String, String)> {
+        let count = reads[0].seconds.len().to_string();
+        let set = [("reads".to_owned(), count)];
+        let settings = Settings::new(&Fragmentation, false, &set).unwrap();
+        let protocol = Protocol::new(&settings);
+        let mut record = Record::default();
+        conclude(&protocol, reads, &settings, inside, &mut record);
+        let findings = record.findings.into_iter();
+        let findings = findings.filter(|finding| finding.code != "shortened");
+        findings.map(|finding| (finding.code, finding.text)).collect()
+    }
+
+    fn codes(reads: &[Reads], inside: Inside) -> Vec<String> {
+        found(reads, inside).into_iter().map(|(code, _)| code).collect()
+    }
+
+    const STEADY: [f64; 3] = [2.0, 2.0, 2.01];
+
+    #[test]
+    fn the_cause_is_a_fact_only_where_it_is_seen() {
+        let slow = [4.0, 4.0, 4.01];
+        let seen = |pages| [with_pages(64.0, step(0, &STEADY)), with_pages(pages, step(50, &slow))];
+        let cause = |reads: &[Reads], inside| {
+            let found = found(reads, inside);
+            found.into_iter().find(|(code, _)| code == "cause").map(|(_, text)| text)
+        };
+        assert!(cause(&seen(256.0), Inside::Visible).unwrap().starts_with("The file is still"));
+        assert_eq!(cause(&seen(64.0), Inside::Visible), None);
+        let unseen = [step(0, &STEADY), step(50, &slow)];
+        assert!(cause(&unseen, Inside::Presumed).unwrap().starts_with("Likely cause: "));
+        assert_eq!(cause(&unseen, Inside::Elsewhere), None);
+        let hardly = [step(0, &STEADY), step(50, &[2.2, 2.21, 2.22])];
+        assert_eq!(codes(&hardly, Inside::Presumed), ["reads-slower"]);
+        let doubtful = [step(0, &STEADY), step(50, &[2.6, 3.3, 3.4])];
+        assert_eq!(codes(&doubtful, Inside::Presumed), ["reads-slower", "noisy"]);
+    }
+
+    #[test]
+    fn one_bad_read_elsewhere_hides_no_slowdown() {
+        let reads = [step(0, &[2.0, 2.0, 2.9]), step(50, &STEADY), step(250, &[2.3, 2.31, 2.32])];
+        assert_eq!(codes(&reads, Inside::Elsewhere), ["reads-slower", "noisy"]);
+        assert!(found(&reads, Inside::Elsewhere)[0].1.contains("became 15 % slower"));
+    }
+
+    #[test]
+    fn a_slowdown_within_the_noise_is_neither_there_nor_absent() {
+        let reads = [step(0, &[2.0, 2.3, 2.4]), step(50, &[2.2, 2.3, 2.3])];
+        let found = found(&reads, Inside::Presumed);
+        assert_eq!(found[0].0, "cannot-tell");
+        assert!(found[0].1.contains("10 % longer") && found[0].1.contains("--set reads=9"));
+        // Above 3 % it is never "as fast", at or below it always.
+        let quiet = |seconds: f64| {
+            let reads = [step(0, &[2.0, 2.3, 2.3]), step(50, &[seconds; 3])];
+            codes(&reads, Inside::Presumed)[0].clone()
+        };
+        assert_eq!(quiet(2.05), "reads-steady");
+        assert_eq!(quiet(2.07), "cannot-tell");
+        assert_eq!(quiet(2.4), "reads-slower");
+    }
+
+    #[test]
+    fn single_reads_say_little_and_that_they_do() {
+        let reads = [step(0, &[2.0]), step(50, &[2.3]), rested(50, 2.3)];
+        assert_eq!(codes(&reads, Inside::Presumed), ["cannot-tell", "no-repeats"]);
+        let reads = [step(0, &[2.0]), step(50, &[4.0]), rested(50, 4.0)];
+        let expected = ["reads-slower", "cause", "no-recovery", "no-repeats"];
+        assert_eq!(codes(&reads, Inside::Presumed), expected);
+        let reads = [step(0, &[2.0]), step(50, &[4.0]), rested(50, 2.0)];
+        let expected = ["reads-slower", "cause", "recovery", "no-repeats"];
+        assert_eq!(codes(&reads, Inside::Presumed), expected);
+        let reads = [step(0, &[2.0]), step(50, &[4.0]), rested(50, 3.6)];
+        assert!(codes(&reads, Inside::Presumed).contains(&"recovery-unclear".to_owned()));
+    }
+
+    #[test]
+    fn the_worst_state_is_named_and_half_of_it_only_of_a_loss() {
+        let reads = [
+            step(0, &STEADY),
+            step(50, &[3.2, 3.2, 3.2]),
+            step(250, &[4.0, 4.0, 4.0]),
+            step(1050, &[3.0, 3.0, 3.0]),
+        ];
+        let found = found(&reads, Inside::Elsewhere);
+        assert!(found[0].1.contains("2.0 times slower after 250 MiB"), "{found:?}");
+        assert_eq!(found[1].0, "early-loss");
+        assert!(found[1].1.contains("after 50 MiB"));
+
+        let steady = [step(0, &STEADY), step(50, &[2.04; 3]), step(250, &[2.05; 3])];
+        assert_eq!(codes(&steady, Inside::Visible), ["reads-steady"]);
+        let unclear = [step(0, &[2.0, 2.5, 2.5]), step(50, &[2.3; 3]), step(250, &[2.4; 3])];
+        assert_eq!(codes(&unclear, Inside::Visible), ["cannot-tell", "noisy"]);
+    }
+
+    #[test]
+    fn an_unfinished_state_counts_only_where_there_is_no_other() {
+        let reads = [step(0, &STEADY), step(50, &[4.0])];
+        assert_eq!(codes(&reads, Inside::Elsewhere), ["reads-slower"]);
+        let reads = [step(0, &STEADY), step(50, &STEADY), step(250, &[9.0])];
+        assert_eq!(codes(&reads, Inside::Elsewhere), ["reads-steady"]);
+        assert_eq!(reads[2].written, ByteLength::new(250 << 20));
     }
 }
