@@ -128,7 +128,8 @@ fn wrong_use_is_named_before_anything_runs() {
     run(&["fragmentation", "--set", "file_size=big"]).fails(2, &["file_size", "'big'", "a size"]);
     run(&["fragmentation", "--set", "file_size=1M"]).fails(2, &["at least 16"]);
     run(&["fragmentation", "--set", "long_rest=31d"]).fails(2, &["long_rest is 31d", "30 days"]);
-    run(&["fragmentation", "--set", "rest=12h"]).fails(2, &["rest is 12h", "30 days"]);
+    run(&["fragmentation", "--set", "long_rest=30d"]).fails(2, &["long_rest is 30d", "30 days"]);
+    run(&["fragmentation", "--set", "rest=2d"]).fails(2, &["rest is 2d", "30 days"]);
     run(&["fragmentation", "--set", "rest=500y"]).fails(2, &["rest is 500y", "30 days"]);
     let many = ["fragmentation", "--set", "reads=4000000000"];
     run(&many).fails(2, &["rest is 10s", "reads=4000000000"]);
@@ -137,6 +138,15 @@ fn wrong_use_is_named_before_anything_runs() {
     run(&["fragmentation", "a", "b"]).fails(2, &["'b'"]);
     run(&[]).fails(2, &["<EXPERIMENT>"]);
     assert!(!place.path("runs.sqlite").exists());
+}
+
+#[test]
+fn weeks_of_rest_are_simulated_too() {
+    let place = Place::new();
+    let rests = ["--set", "rest=10s", "--set", "long_rest=29d"];
+    let report = place.run(&[&QUICK[..], &rests].concat()).with_code(0).json();
+    assert!(report["cost"]["simulated_seconds"].as_f64().unwrap() > 29.0 * 86_400.0);
+    assert_eq!(report["interrupted"], false);
 }
 
 #[test]

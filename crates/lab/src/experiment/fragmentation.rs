@@ -188,7 +188,7 @@ impl Experiment for Fragmentation {
             // An hour to ten seconds, as published; no rest at all is no long rest either.
             let in_proportion = settings.duration("rest") * REST_RATIO;
             let long_rest = settings.duration("long_rest").min(in_proportion);
-            settings.derive_duration"long_rest";
+            settings.derive_duration("long_rest", long_rest);
         }
         let file = settings.length("file_size");
         if file < MIB * 16 || !file.is_multiple_of(READ_REQUEST) {
@@ -239,14 +239,10 @@ fn check_rests(settings: &Settings) -> Result<(), LabError> {
     let reads = f64::from(settings.count("reads"));
     let later_steps = PUBLISHED_STEPS_MIB.len() as f64;
     let short_rests = rest.seconds() * (reads + later_steps * reads * (reads + 1.0) / 2.0);
-    let most = MOST_REST.seconds();
-    let name = if long_rest.seconds() > most {
-        ("long_rest", long_rest)
-    } else if short_rests + long_rest.seconds() > most {
-        "rest"
-    } else {
+    if short_rests + long_rest.seconds() <= MOST_REST.seconds() {
         return Ok(());
-    };
+    }
+    let name = if long_rest.seconds() > short_rests { "long_rest" } else { "rest" };
     Err(LabError::Range {
         name,
         value: settings.text(name).to_owned(),
