@@ -125,7 +125,7 @@ impl Lane {
             let starts = runs_of(!taken, slots);
             if starts != 0 {
                 let place = starts.trailing_zeros();
-                let mask = ((1u128 << slots) - 1) as u64;
+                let mask = u64::MAX.checked_shr(64 - slots).unwrap_or(0);
                 let set = mask << place;
                 self.taken[here] |= set << bit;
                 self.taken[next] |= set >> 1 >> (63 - bit);
@@ -166,14 +166,21 @@ impl Lane {
 /// The places from which `run` bits of `free` in a row are set.
 #[inline(always)]
 fn runs_of(free: u64, run: u32) -> u64 {
-    // A single unit takes two or three slots, as the carry has it: a coin toss that no branch
-    // should depend on. Steps of nothing do no harm.
-    let doublings = if run <= 4 { 2 } else { 6 };
+    let two = free & (free >> 1);
+    if (2..=4).contains(&run) {
+        // A single unit; its number of slots changes with the carry, and no branch depends on it.
+        return two & (two >> (run - 2));
+    }
+    longer_runs_of(free, run)
+}
+
+#[inline(never)]
+fn longer_runs_of(free: u64, run: u32) -> u64 {
     let mut runs = free;
     // After each step a bit says that `length` bits from there on are set.
     let mut length = 1;
-    for _ in 0..doublings {
-        let step = length.min(run.saturating_sub(length));
+    while length < run {
+        let step = length.min(run - length);
         runs &= runs >> step;
         length += step;
     }
