@@ -3,7 +3,7 @@
 //! The victim is the closed block with the fewest valid units (greedy). Collection starts when
 //! fewer than `low_water` blocks are free and keeps pace with the host: while the host fills as
 //! many units as the victim will yield, all that is valid on the victim is moved. The flash work
-//! this makes is debt on the dies (see [`crate::resources::background`]). A victim is erased
+//! this makes is debt on the dies (see `resources::background`). A victim is erased
 //! only after every copy of what it held is programmed.
 
 use crate::copies::CopiesUnderWay;
