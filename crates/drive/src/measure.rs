@@ -102,6 +102,20 @@ pub struct PhaseResult {
 }
 
 impl PhaseResult {
+    /// The result of a phase that begins at `started` and has measured nothing yet.
+    pub fn begun(started: Instant) -> Self {
+        PhaseResult {
+            started,
+            elapsed: Nanoseconds::ZERO,
+            requests: 0,
+            bytes_read: ByteLength::ZERO,
+            bytes_written: ByteLength::ZERO,
+            read_latencies: Latencies::default(),
+            write_latencies: Latencies::default(),
+            throughput: Vec::new(),
+        }
+    }
+
     /// Bytes moved either way.
     pub fn bytes(&self) -> ByteLength {
         self.bytes_read + self.bytes_written

@@ -12,7 +12,7 @@ use ssdlab_model::units::{ByteLength, Instant, LogicalUnit, Nanoseconds};
 use ssdlab_model::{Configuration, Ssd};
 
 use crate::error::{DriveError, ErrorKind};
-use crate::measure::{Latencies, PhaseResult, ThroughputMeter};
+use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Region};
 use crate::{Control, Description, Drive, DriveKind, Inside, Observer, Progress};
 
@@ -124,16 +124,7 @@ impl Drive for SimulatedDrive {
     ) -> Result<PhaseResult, DriveError> {
         phase.validate(self.configuration.geometry.capacity(), self.unit_size())?;
         let started = self.now;
-        let mut result = PhaseResult {
-            started,
-            elapsed: Nanoseconds::ZERO,
-            requests: 0,
-            bytes_read: ByteLength::ZERO,
-            bytes_written: ByteLength::ZERO,
-            read_latencies: Latencies::default(),
-            write_latencies: Latencies::default(),
-            throughput: Vec::new(),
-        };
+        let mut result = PhaseResult::begun(started);
         let mut meter = ThroughputMeter::new(phase.interval);
         let outcome = closed_loop::run(
             &mut self.ssd,

@@ -7,7 +7,7 @@ use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
 
 use crate::addresses::Addresses;
 use crate::error::DriveError;
-use crate::measure::{Latencies, PhaseResult, ThroughputMeter};
+use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase, Rate};
 use crate::{Control, Observer, Progress};
 
@@ -141,16 +141,7 @@ impl Course {
             spacing,
             sent: 0,
             sequence,
-            result: PhaseResult {
-                started: Instant::START,
-                elapsed: Nanoseconds::ZERO,
-                requests: 0,
-                bytes_read: ByteLength::ZERO,
-                bytes_written: ByteLength::ZERO,
-                read_latencies: Latencies::default(),
-                write_latencies: Latencies::default(),
-                throughput: Vec::new(),
-            },
+            result: PhaseResult::begun(Instant::START),
             meter: ThroughputMeter::new(phase.interval),
             bytes_total: phase.bytes_total(),
             time_total,
