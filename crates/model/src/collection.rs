@@ -216,7 +216,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn copy_unit(&mut self, logical: LogicalUnit) {
         let physical = self.collector.stream.append();
         self.flash.note_written(physical, logical);
-        self.map.set(logical, physical);
+        self.map.relocate(logical, physical);
         if self.collector.stream.room() == 0 {
             self.finish_collection_program(0);
         }

@@ -8,8 +8,14 @@ pub trait Mapping {
     /// Where `unit` lies, if it was written and not trimmed.
     fn get(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
 
-    /// Notes that `unit` now lies at `physical`; returns where it lay before.
+    /// Notes that `unit` was written to `physical`; returns where it lay before.
     fn set(&mut self, unit: LogicalUnit, physical: PhysicalUnit) -> Option<PhysicalUnit>;
+
+    /// Notes that collection has moved `unit` to `physical`; its data is the same as before.
+    #[inline(always)]
+    fn relocate(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
+        self.set(unit, physical);
+    }
 
     /// Notes that `unit` lies nowhere; returns where it lay before.
     fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit>;

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 
 use checked_media::{CheckedMedia, Versions};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::read_ahead::ReadAheadParameters;
@@ -249,8 +250,18 @@ impl Bench {
 }
 
 fn cases(count: u32) -> ProptestConfig {
-    // A failure is printed with its input; no file beside the sources is wanted.
-    ProptestConfig { cases: count, failure_persistence: None, ..ProptestConfig::default() }
+    // A failure is printed with its input; no file beside the sources is wanted. The seed is fixed,
+    // so that a change is judged by the change; PROPTEST_RNG_SEED tries another.
+    let rng_seed = match ProptestConfig::default().rng_seed {
+        RngSeed::Random => RngSeed::Fixed(1),
+        given => given,
+    };
+    ProptestConfig {
+        cases: count,
+        failure_persistence: None,
+        rng_seed,
+        ..ProptestConfig::default()
+    }
 }
 
 proptest! {

@@ -67,16 +67,18 @@ impl Mapping for Versions {
     fn set(&mut self, unit: LogicalUnit, physical: PhysicalUnit) -> Option<PhysicalUnit> {
         let mut state = self.0.borrow_mut();
         let old = state.map.set(unit, physical);
-        let version = if state.writing.front() == Some(&unit) {
-            state.writing.pop_front();
-            state.writes += 1;
-            state.writes
-        } else {
-            let old = old.expect("only what is mapped is copied");
-            state.placed[&old].1
-        };
+        assert_eq!(state.writing.pop_front(), Some(unit), "the host's units come in order");
+        state.writes += 1;
+        let version = state.writes;
         state.placed.insert(physical, (unit, version));
         old
+    }
+
+    fn relocate(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
+        let mut state = self.0.borrow_mut();
+        let old = state.map.set(unit, physical).expect("only what is mapped is copied");
+        let version = state.placed[&old].1;
+        state.placed.insert(physical, (unit, version));
     }
 
     fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
