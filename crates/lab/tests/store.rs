@@ -1,5 +1,6 @@
 //! The store: that runs come back, and that nothing ever harms a file.
 
+// Other tests use the parts of the fixture that this one does not.
 #[allow(dead_code)]
 #[path = "output/fixture.rs"]
 mod fixture;
