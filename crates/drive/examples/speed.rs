@@ -64,6 +64,7 @@ fn configuration(capacity: ByteLength, spare_of_logical: f64) -> Configuration {
         read_ahead: ReadAheadParameters { window: 256, segment: 32, trigger: 2 },
         collection,
         trim: true,
+        mechanisms: ssdlab_model::mechanisms::Mechanisms::default(),
     }
 }
 

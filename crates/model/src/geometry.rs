@@ -9,7 +9,7 @@
 
 use strength_reduce::StrengthReducedU32;
 
-use crate::units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, PhysicalUnit};
+use crate::units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, PhysicalUnit, Sector};
 
 /// The shape of a drive. All counts are per the next larger thing, as their names say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,6 +102,7 @@ pub enum GeometryError {
 #[derive(Clone, Debug)]
 pub struct Geometry {
     parameters: GeometryParameters,
+    sectors_per_unit_shift: u32,
     units_per_page_shift: u32,
     units_per_sense_shift: u32,
     units_per_program: u32,
@@ -183,6 +184,7 @@ impl Geometry {
         let pages_per_sense = if p.multi_plane_read { p.planes_per_die } else { 1 };
         let blocks_per_group = p.collection_units / groups;
         Ok(Geometry {
+            sectors_per_unit_shift: p.unit_size.whole(Sector::SIZE).trailing_zeros(),
             units_per_page_shift: units_per_page.trailing_zeros(),
             units_per_sense_shift: (units_per_page * pages_per_sense).trailing_zeros(),
             units_per_program,
@@ -216,6 +218,12 @@ impl Geometry {
     /// Bytes per mapping unit.
     pub fn unit_size(&self) -> ByteLength {
         self.parameters.unit_size
+    }
+
+    /// Binary logarithm of the sectors of 512 bytes in a mapping unit.
+    #[inline(always)]
+    pub fn sectors_per_unit_shift(&self) -> u32 {
+        self.sectors_per_unit_shift
     }
 
     /// Collection units for user data and spare area, without those for metadata.

@@ -1,7 +1,18 @@
 //! Which physical unit holds a logical one.
 
+use serde::Deserialize;
+
 use crate::prefetch::prefetch;
 use crate::units::{LogicalUnit, PhysicalUnit};
+
+/// Which scheme a drive maps by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MappingScheme {
+    /// The whole map in RAM, unit by unit.
+    #[default]
+    Page,
+}
 
 /// A mapping scheme.
 pub trait Mapping {

@@ -1,11 +1,14 @@
 //! Profiles: named sets of model parameters, as TOML, each number with where it comes from.
 //!
-//! A profile never goes on with defaults: every key must be there, none may be there twice or be
-//! unknown, and a number outside its plausible range is refused with the line it stands in.
+//! A profile never goes on with defaults: every key of what each drive has must be there, none may
+//! be there twice or be unknown, and a number outside its plausible range is refused with the line
+//! it stands in. The sections of mechanisms that not every drive has may be left out: then the
+//! drive does not have them.
 
 mod build;
 mod embedded;
 mod parameters;
+mod sections;
 
 pub use embedded::{DEFAULT, embedded};
 pub use parameters::{Parameter, parameter_keys};
@@ -29,6 +32,9 @@ pub enum Basis {
     Assumed,
     /// Given by the user for this run.
     Given,
+    /// Not in the profile: the mechanism is off, and the value what that means.
+    #[serde(skip)]
+    Absent,
 }
 
 impl Basis {
@@ -39,6 +45,7 @@ impl Basis {
             Basis::Fitted => "fitted",
             Basis::Assumed => "assumed",
             Basis::Given => "given",
+            Basis::Absent => "absent",
         }
     }
 }
@@ -50,6 +57,14 @@ pub(crate) struct Sourced<T> {
     pub(crate) value: Spanned<T>,
     pub(crate) basis: Basis,
     pub(crate) source: String,
+}
+
+impl<T> Sourced<T> {
+    /// What a key means that the profile leaves out.
+    pub(crate) fn absent(value: T) -> Self {
+        let source = "not in the profile".to_owned();
+        Sourced { value: Spanned::new(0..0, value), basis: Basis::Absent, source }
+    }
 }
 
 /// A length in the file: text such as `16 KiB`.
@@ -103,6 +118,8 @@ pub(crate) struct Document {
     pub(crate) read_ahead: ReadAheadSection,
     pub(crate) collection: CollectionSection,
     pub(crate) link: Link,
+    #[serde(default)]
+    pub(crate) mapping: sections::MappingSection,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -11,6 +11,7 @@ use crate::counters::{Counters, Wear};
 use crate::flash::Flash;
 use crate::geometry::{Geometry, GeometryError};
 use crate::mapping::{Mapping, PageMap};
+use crate::mechanisms::Mechanisms;
 use crate::media::{Media, Null};
 use crate::read::ReadScratch;
 use crate::read_ahead::{ReadAhead, ReadAheadParameters};
@@ -45,6 +46,8 @@ pub struct Configuration {
     pub collection: CollectionParameters,
     /// Whether trim does anything.
     pub trim: bool,
+    /// What else it has.
+    pub mechanisms: Mechanisms,
 }
 
 impl Configuration {
@@ -103,7 +106,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// # Panics
     /// When the write buffer holds less than two program units; profiles check that.
     pub fn with(configuration: &Configuration, map: M, media: D) -> Result<Self, GeometryError> {
-        let Configuration { geometry, timing, buffer, read_ahead, collection, trim } =
+        let Configuration { geometry, timing, buffer, read_ahead, collection, trim, .. } =
             configuration;
         configuration.check_spare()?;
         assert!(
@@ -230,5 +233,27 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
         assert_eq!(free, self.free.len(), "the free pool holds every free block");
         assert_eq!(closed, self.flash.victims.len(), "every closed block can be collected");
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::profile::Profile;
+
+    /// A drive of 64 MiB with the parts of the default profile.
+    pub(crate) fn small_drive() -> Ssd {
+        let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
+        for (key, value) in [
+            ("capacity.logical", "64M"),
+            ("capacity.physical", "96M"),
+            ("flash.channels", "2"),
+            ("flash.dies", "4"),
+            ("flash.pages_per_block", "6"),
+            ("read_ahead.window", "0"),
+        ] {
+            profile.set(key, value).expect("a sound value");
+        }
+        Ssd::new(&profile.configuration().expect("a sound profile")).expect("a sound drive")
     }
 }

@@ -300,6 +300,52 @@ impl AddAssign<Nanoseconds> for Instant {
     }
 }
 
+/// The number of a logical sector of 512 bytes: how hosts address a drive, whatever it maps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct Sector(pub u64);
+
+impl Sector {
+    /// Bytes in a sector.
+    pub const SIZE: ByteLength = ByteLength(512);
+
+    /// The sector that begins `offset` bytes into the drive.
+    ///
+    /// # Panics
+    /// When the offset is not a whole number of sectors.
+    pub const fn at(offset: ByteLength) -> Sector {
+        Sector(SectorCount::of(offset).0)
+    }
+}
+
+/// A number of sectors of 512 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub struct SectorCount(pub u64);
+
+impl SectorCount {
+    /// The sectors that `length` bytes fill.
+    ///
+    /// # Panics
+    /// When the length is not a whole number of sectors.
+    pub const fn of(length: ByteLength) -> SectorCount {
+        assert!(length.is_multiple_of(Sector::SIZE), "lengths are whole sectors of 512 bytes");
+        SectorCount(length.whole(Sector::SIZE))
+    }
+
+    /// The length in bytes.
+    pub const fn length(self) -> ByteLength {
+        ByteLength(self.0 * Sector::SIZE.0)
+    }
+}
+
+impl Add<SectorCount> for Sector {
+    type Output = Sector;
+    fn add(self, count: SectorCount) -> Sector {
+        Sector(self.0 + count.0)
+    }
+}
+
 /// The number of a logical mapping unit: what the host addresses, divided by the unit's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]

@@ -133,6 +133,7 @@ impl Drive {
             read_ahead: ReadAheadParameters { window: 128, segment: 32, trigger: 2 },
             collection,
             trim: true,
+            mechanisms: ssdlab_model::mechanisms::Mechanisms::default(),
         }
     }
 

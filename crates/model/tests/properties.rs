@@ -102,6 +102,7 @@ fn configuration() -> impl Strategy<Value = Configuration> {
                     read_ahead: ReadAheadParameters { window: 32, segment: 8, trigger: 1 },
                     collection,
                     trim,
+                    mechanisms: ssdlab_model::mechanisms::Mechanisms::default(),
                 }
             },
         )

@@ -98,6 +98,7 @@ fn configuration(units_per_block: u32, logical_units: u32) -> Configuration {
             debt_max: 8,
         },
         trim: true,
+        mechanisms: ssdlab_model::mechanisms::Mechanisms::default(),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{CollectionUnit, DeliveryOrder, Profile, ProfileError};
 use crate::collection::CollectionParameters;
 use crate::geometry::{Geometry, GeometryParameters};
+use crate::mechanisms::Mechanisms;
 use crate::read_ahead::ReadAheadParameters;
 use crate::ssd::{BufferParameters, Configuration};
 use crate::timing::{Delivery, Timing, TransferRate};
@@ -53,6 +54,7 @@ impl Profile {
                 debt_max: *d.collection.debt_max.value.get_ref(),
             },
             trim: *d.controller.trim.value.get_ref(),
+            mechanisms: self.mechanisms(),
             geometry,
         };
         configuration.check_spare().map_err(|source| self.geometry_error(source))?;
@@ -119,6 +121,11 @@ impl Profile {
             command_latency: d.controller.command_latency.value.get_ref().0,
             command_occupancy: d.controller.command_occupancy.value.get_ref().0,
         }
+    }
+
+    fn mechanisms(&self) -> Mechanisms {
+        let d = &self.document;
+        Mechanisms { mapping: *d.mapping.scheme.value.get_ref() }
     }
 
     fn inconsistent(&self, message: String) -> ProfileError {

@@ -3,6 +3,7 @@
 use toml::Spanned;
 
 use super::{Basis, CollectionUnit, DeliveryOrder, Length, Profile, ProfileError, Sourced, Span};
+use crate::mapping::MappingScheme;
 use crate::text::{QuantityError, parse_duration, parse_length, parse_percent, parse_switch};
 use crate::units::{ByteLength, KIB, MIB, Nanoseconds};
 
@@ -116,6 +117,21 @@ impl Quantity for DeliveryOrder {
     }
 }
 
+impl Quantity for MappingScheme {
+    fn read(text: &str) -> Result<Self, QuantityError> {
+        match text.trim() {
+            "page" => Ok(MappingScheme::Page),
+            _ => Err(QuantityError { text: text.to_owned(), expected: "page" }),
+        }
+    }
+    fn show(&self) -> String {
+        match self {
+            MappingScheme::Page => "page",
+        }
+        .to_owned()
+    }
+}
+
 impl<T: Quantity> Sourced<T> {
     fn change(&mut self, text: &str) -> Result<(), QuantityError> {
         let value = T::read(text)?;
@@ -144,9 +160,11 @@ macro_rules! keys {
         }
 
         impl Profile {
-            /// All parameters, in the order to show them.
+            /// The parameters of all that the drive has, in the order to show them.
             pub fn parameters(&self) -> Vec<Parameter> {
-                vec![$(self.document.$($field).+.parameter($key)),*]
+                let mut parameters = vec![$(self.document.$($field).+.parameter($key)),*];
+                parameters.retain(|parameter| parameter.basis != Basis::Absent);
+                parameters
             }
 
             /// Refuses numbers of a file that do not say where they come from.
@@ -197,6 +215,7 @@ keys! {
     "link.mb_per_second" => link.mb_per_second,
     "link.full_duplex" => link.full_duplex,
     "link.delivery" => link.delivery,
+    "mapping.scheme" => mapping.scheme,
 }
 
 impl Profile {
@@ -255,6 +274,9 @@ impl Profile {
     }
 
     fn check_source<T>(&self, key: &str, sourced: &Sourced<T>) -> Result<(), ProfileError> {
+        if sourced.basis == Basis::Absent {
+            return Ok(());
+        }
         let message = if sourced.basis == Basis::Given {
             "basis \"given\" is for changes on the command line; a file says published, fitted or \
              assumed"

@@ -1,0 +1,32 @@
+//! The sections of a profile for mechanisms that not every drive has.
+
+use serde::Deserialize;
+
+use super::Sourced;
+use crate::mapping::MappingScheme;
+
+/// A section that a profile may leave out, as a whole or in part: each key with the value that
+/// means that the mechanism is not there.
+macro_rules! optional_section {
+    ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $absent:expr,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(crate) struct $name {
+            $(pub(crate) $field: Sourced<$type>,)*
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                $name { $($field: Sourced::absent($absent),)* }
+            }
+        }
+    };
+}
+
+optional_section! {
+    /// How logical units are mapped to physical ones.
+    MappingSection {
+        scheme: MappingScheme = MappingScheme::Page,
+    }
+}

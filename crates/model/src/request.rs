@@ -1,0 +1,87 @@
+//! Requests as hosts make them: by sectors of 512 bytes, whatever the size of a mapping unit.
+
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::ssd::Ssd;
+use crate::units::{Instant, LogicalUnit, Sector, SectorCount};
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Reads `count` sectors from `first` at `at`; returns when the last of them has arrived.
+    ///
+    /// # Panics
+    /// When the range is empty, does not lie within the drive, or is not whole units.
+    #[inline(always)]
+    pub fn read_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        let (unit, units) = self.whole_units(first, count);
+        self.read(at, unit, units)
+    }
+
+    /// Writes `count` sectors from `first` at `at`; returns when the host is told it is done.
+    ///
+    /// # Panics
+    /// When the range is empty, does not lie within the drive, or is not whole units.
+    #[inline(always)]
+    pub fn write_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        let (unit, units) = self.whole_units(first, count);
+        self.write(at, unit, units)
+    }
+
+    /// Forgets what `count` sectors from `first` hold; returns when the host is told so.
+    ///
+    /// # Panics
+    /// When the range is empty, does not lie within the drive, or is not whole units.
+    pub fn trim_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        let (unit, units) = self.whole_units(first, count);
+        self.trim(at, unit, units)
+    }
+
+    /// Asks for the map entry of a sector that will be requested some requests from now; see
+    /// [`Ssd::prefetch_map`].
+    #[inline(always)]
+    pub fn prefetch_map_of_sector(&self, sector: Sector) {
+        self.prefetch_map(LogicalUnit((sector.0 >> self.geometry.sectors_per_unit_shift()) as u32));
+    }
+
+    /// Asks for what the map entry of a sector that will be written soon points to; see
+    /// [`Ssd::prefetch_target`].
+    #[inline(always)]
+    pub fn prefetch_target_of_sector(&self, sector: Sector) {
+        let unit = LogicalUnit((sector.0 >> self.geometry.sectors_per_unit_shift()) as u32);
+        self.prefetch_target(unit);
+    }
+
+    #[inline(always)]
+    fn whole_units(&self, first: Sector, count: SectorCount) -> (LogicalUnit, u32) {
+        let shift = self.geometry.sectors_per_unit_shift();
+        let mask = (1 << shift) - 1;
+        assert!((first.0 | count.0) & mask == 0, "a request is whole mapping units");
+        let (unit, units) = (first.0 >> shift, count.0 >> shift);
+        assert!(unit + units <= u64::from(u32::MAX), "a request lies within the drive");
+        (LogicalUnit(unit as u32), units as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssd::tests::small_drive;
+    use crate::units::ByteLength;
+
+    #[test]
+    fn sectors_and_units_address_the_same_data() {
+        let (mut by_sector, mut by_unit) = (small_drive(), small_drive());
+        let unit = by_unit.geometry().unit_size();
+        let at = Instant::START;
+        let first = Sector::at(unit * 5);
+        let answered = by_sector.write_sectors(at, first, SectorCount::of(unit * 3));
+        assert_eq!(answered, by_unit.write(at, LogicalUnit(5), 3));
+        assert_eq!(by_sector.counters(), by_unit.counters());
+    }
+
+    #[test]
+    #[should_panic(expected = "whole mapping units")]
+    fn half_a_unit_is_refused() {
+        let first = Sector::at(ByteLength::new(512));
+        small_drive().write_sectors(Instant::START, first, SectorCount(8));
+    }
+}
