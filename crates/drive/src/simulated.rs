@@ -6,27 +6,32 @@
 //! model's maps can be fetched before they are needed.
 
 mod closed_loop;
+mod model;
+mod responder;
 
+pub use responder::Responder;
+
+use ssdlab_model::Configuration;
 use ssdlab_model::geometry::GeometryError;
-use ssdlab_model::units::{ByteLength, Instant, LogicalUnit, Nanoseconds};
-use ssdlab_model::{Configuration, Ssd};
+use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Region};
 use crate::{Control, Description, Drive, DriveKind, Inside, Observer, Progress};
+use model::{Model, model_of};
 
 /// Longest stretch of a rest that is simulated between two looks at the observer.
 const REST_STEP: Nanoseconds = Nanoseconds::from_secs(60);
 
 /// A simulated drive.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SimulatedDrive {
     name: String,
     facts: Vec<(String, String)>,
     caveats: Vec<String>,
     configuration: Configuration,
-    ssd: Ssd,
+    model: Box<dyn Model>,
     now: Instant,
 }
 
@@ -36,13 +41,13 @@ impl SimulatedDrive {
         name: impl Into<String>,
         configuration: Configuration,
     ) -> Result<Self, GeometryError> {
-        let ssd = Ssd::new(&configuration)?;
+        let model = model_of(&configuration)?;
         Ok(SimulatedDrive {
             name: name.into(),
             facts: Vec::new(),
             caveats: Vec::new(),
             configuration,
-            ssd,
+            model,
             now: Instant::START,
         })
     }
@@ -54,24 +59,14 @@ impl SimulatedDrive {
         self
     }
 
-    /// The model behind the drive.
-    pub fn model(&self) -> &Ssd {
-        &self.ssd
+    /// What answers the requests, to look at between phases.
+    pub fn responder(&self) -> &dyn Responder {
+        &*self.model
     }
 
-    /// The model behind the drive, to look at or disturb between phases.
-    pub fn model_mut(&mut self) -> &mut Ssd {
-        &mut self.ssd
-    }
-
-    fn unit_size(&self) -> ByteLength {
-        self.configuration.geometry.unit_size()
-    }
-
-    /// The units that `region` covers, as first unit and count.
-    fn units_of(&self, region: Region) -> Result<(LogicalUnit, u32), DriveError> {
-        let unit = self.unit_size();
-        let capacity = self.configuration.geometry.capacity();
+    /// The sectors that `region` covers.
+    fn sectors_of(&self, region: Region) -> Result<(Sector, SectorCount), DriveError> {
+        let (unit, capacity) = (self.model.block_size(), self.model.capacity());
         let aligned = region.offset.is_multiple_of(unit) && region.length.is_multiple_of(unit);
         if !aligned || region.end() > capacity || region.length == ByteLength::ZERO {
             return Err(DriveError::new(
@@ -83,8 +78,7 @@ impl SimulatedDrive {
                 ),
             ));
         }
-        let first = region.offset.whole(unit) as u32;
-        Ok((LogicalUnit(first), region.length.whole(unit) as u32))
+        Ok((Sector::at(region.offset), SectorCount::of(region.length)))
     }
 }
 
@@ -93,8 +87,8 @@ impl Drive for SimulatedDrive {
         Description {
             kind: DriveKind::Simulated,
             name: self.name.clone(),
-            capacity: self.configuration.geometry.capacity(),
-            block_size: self.unit_size(),
+            capacity: self.model.capacity(),
+            block_size: self.model.block_size(),
             engine: "virtual time".to_owned(),
             measures_flash: true,
             caveats: self.caveats.clone(),
@@ -103,7 +97,7 @@ impl Drive for SimulatedDrive {
     }
 
     fn prepare(&mut self, length: ByteLength) -> Result<(), DriveError> {
-        let capacity = self.configuration.geometry.capacity();
+        let capacity = self.model.capacity();
         if length > capacity {
             return Err(DriveError::new(
                 ErrorKind::NoSpace,
@@ -122,23 +116,15 @@ impl Drive for SimulatedDrive {
         phase: &Phase,
         observer: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError> {
-        phase.validate(self.configuration.geometry.capacity(), self.unit_size())?;
+        phase.validate(self.model.capacity(), self.model.block_size())?;
         let started = self.now;
         let mut result = PhaseResult::begun(started);
         let mut meter = ThroughputMeter::new(phase.interval);
-        let outcome = closed_loop::run(
-            &mut self.ssd,
-            phase,
-            self.configuration.geometry.unit_size(),
-            started,
-            &mut result,
-            &mut meter,
-            observer,
-        );
+        let outcome = self.model.run(phase, started, &mut result, &mut meter, observer);
         // Whatever the outcome, the drive's time has moved on.
         self.now = self.now.max(outcome.end);
         if phase.flush_at_end && !outcome.cancelled {
-            self.now = self.ssd.flush(self.now);
+            self.now = self.model.flush(self.now);
         }
         result.elapsed = self.now.since(started);
         result.throughput = meter.finish(result.elapsed);
@@ -147,14 +133,14 @@ impl Drive for SimulatedDrive {
 
     fn flush(&mut self) -> Result<Nanoseconds, DriveError> {
         let before = self.now;
-        self.now = self.ssd.flush(before);
+        self.now = self.model.flush(before);
         Ok(self.now.since(before))
     }
 
     fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError> {
-        let (first, units) = self.units_of(region)?;
+        let (first, count) = self.sectors_of(region)?;
         let before = self.now;
-        self.now = self.ssd.trim(before, first, units);
+        self.now = self.model.trim(before, first, count);
         Ok(self.now.since(before))
     }
 
@@ -167,7 +153,7 @@ impl Drive for SimulatedDrive {
         let start = self.now;
         while self.now < until {
             let step = REST_STEP.min(until.since(self.now));
-            self.ssd.rest(self.now, step);
+            self.model.rest(self.now, step);
             self.now += step;
             let progress = Progress {
                 bytes_done: ByteLength::ZERO,
@@ -183,7 +169,7 @@ impl Drive for SimulatedDrive {
     }
 
     fn make_new(&mut self) -> Result<(), DriveError> {
-        self.ssd = Ssd::new(&self.configuration)
+        self.model = model_of(&self.configuration)
             .map_err(|error| DriveError::with_source(ErrorKind::Usage, "make new", error))?;
         Ok(())
     }
@@ -193,7 +179,7 @@ impl Drive for SimulatedDrive {
     }
 
     fn inside(&self) -> Option<Inside> {
-        Some(Inside { counters: self.ssd.counters(), wear: self.ssd.wear() })
+        Some(Inside { counters: self.model.counters(), wear: self.model.wear() })
     }
 
     fn clean_up(&mut self) -> Result<(), DriveError> {

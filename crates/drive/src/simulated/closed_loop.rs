@@ -1,8 +1,8 @@
 //! The loop that keeps a simulated drive busy: the hot path of every experiment.
 
-use ssdlab_model::Ssd;
-use ssdlab_model::units::{ByteLength, Instant, LogicalUnit, Nanoseconds};
+use ssdlab_model::units::{Instant, Nanoseconds, Sector, SectorCount};
 
+use super::responder::Responder;
 use crate::addresses::Addresses;
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase, Rate};
@@ -17,17 +17,17 @@ const AHEAD: usize = 32;
 const OBSERVE_EVERY: u64 = 1 << 16;
 
 /// How a loop ended.
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     /// The last instant at which a request was answered.
-    pub(super) end: Instant,
+    pub(crate) end: Instant,
     /// Whether the observer ended it.
-    pub(super) cancelled: bool,
+    pub(crate) cancelled: bool,
 }
 
-/// A request: its first unit, and whether it reads.
+/// A request: its first sector, and whether it reads.
 #[derive(Clone, Copy)]
 struct Drawn {
-    first: LogicalUnit,
+    first: Sector,
     read: bool,
 }
 
@@ -36,19 +36,19 @@ struct LookAhead {
     addresses: Addresses,
     ring: [Drawn; AHEAD],
     next: usize,
-    first_unit: u32,
-    units_per_block: u32,
+    first: Sector,
+    sectors_per_block: u64,
 }
 
 impl LookAhead {
-    fn new(phase: &Phase, unit: ByteLength) -> Self {
-        let none = Drawn { first: LogicalUnit(0), read: true };
+    fn new(phase: &Phase) -> Self {
+        let none = Drawn { first: Sector(0), read: true };
         let mut this = LookAhead {
             addresses: Addresses::new(phase),
             ring: [none; AHEAD],
             next: 0,
-            first_unit: phase.region.offset.whole(unit) as u32,
-            units_per_block: phase.block_size.whole(unit) as u32,
+            first: Sector::at(phase.region.offset),
+            sectors_per_block: SectorCount::of(phase.block_size).0,
         };
         for place in 0..AHEAD {
             this.ring[place] = this.draw();
@@ -59,22 +59,22 @@ impl LookAhead {
     #[inline(always)]
     fn draw(&mut self) -> Drawn {
         let request = self.addresses.next_request();
-        let first = self.first_unit + request.block as u32 * self.units_per_block;
-        Drawn { first: LogicalUnit(first), read: request.read }
+        let first = Sector(self.first.0 + request.block * self.sectors_per_block);
+        Drawn { first, read: request.read }
     }
 
     /// The next request; draws another and asks for the memory of those ahead.
     #[inline(always)]
-    fn next(&mut self, ssd: &Ssd) -> Drawn {
+    fn next(&mut self, drive: &impl Responder) -> Drawn {
         let next = self.next % AHEAD;
         self.next = next + 1;
         let request = self.ring[next];
         let drawn = self.draw();
         self.ring[next] = drawn;
-        ssd.prefetch_map(drawn.first);
+        drive.prefetch(drawn.first);
         let halfway = self.ring[(next + AHEAD / 2) % AHEAD];
         if !halfway.read {
-            ssd.prefetch_target(halfway.first);
+            drive.prefetch_for_write(halfway.first);
         }
         request
     }
@@ -200,10 +200,9 @@ impl Pace {
 }
 
 /// Runs `phase` from `start`, adding what is measured to `result` and `meter`.
-pub(super) fn run(
-    ssd: &mut Ssd,
+pub(super) fn run<R: Responder>(
+    drive: &mut R,
     phase: &Phase,
-    unit: ByteLength,
     start: Instant,
     result: &mut PhaseResult,
     meter: &mut ThroughputMeter,
@@ -214,10 +213,10 @@ pub(super) fn run(
         Amount::Time(time) => (u64::MAX, Some(time)),
     };
     let deadline = time_max.map_or(Instant::from_nanos(u64::MAX), |time| start + time);
-    let mut ahead = LookAhead::new(phase, unit);
+    let mut ahead = LookAhead::new(phase);
     let mut in_flight = InFlight::new(phase.depth as usize, start);
     let mut pace = Pace::new(phase, start);
-    let units = phase.block_size.whole(unit) as u32;
+    let count = SectorCount::of(phase.block_size);
     let (mut requests, mut reads, mut cancelled) = (0u64, 0u64, false);
     while requests < requests_max && !cancelled {
         let batch_end = requests_max.min(requests + OBSERVE_EVERY);
@@ -227,14 +226,14 @@ pub(super) fn run(
             if at >= deadline {
                 break;
             }
-            let request = ahead.next(ssd);
+            let request = ahead.next(drive);
             let end = if request.read {
-                let end = ssd.read(at, request.first, units);
+                let end = drive.read(at, request.first, count);
                 result.read_latencies.record(end.since(at));
                 reads += 1;
                 end
             } else {
-                let end = ssd.write(at, request.first, units);
+                let end = drive.write(at, request.first, count);
                 result.write_latencies.record(end.since(at));
                 end
             };

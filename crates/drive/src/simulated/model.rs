@@ -1,0 +1,55 @@
+//! Which model a configuration means, and how a drive holds one without naming its type.
+
+use ssdlab_model::geometry::GeometryError;
+use ssdlab_model::units::Instant;
+use ssdlab_model::{Configuration, Ssd};
+
+use super::closed_loop::{self, Outcome};
+use super::responder::Responder;
+use crate::Observer;
+use crate::measure::{PhaseResult, ThroughputMeter};
+use crate::phase::Phase;
+
+/// The model that `configuration` asks for: the one place where its mapping scheme becomes a type.
+pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, GeometryError> {
+    Ok(Box::new(Ssd::new(configuration)?))
+}
+
+/// A [`Responder`] behind a pointer. A whole phase is run by one call through it.
+pub(crate) trait Model: Responder + Send {
+    /// Runs `phase` from `start`, adding what is measured to `result` and `meter`.
+    fn run(
+        &mut self,
+        phase: &Phase,
+        start: Instant,
+        result: &mut PhaseResult,
+        meter: &mut ThroughputMeter,
+        observer: &mut dyn Observer,
+    ) -> Outcome;
+
+    /// Another one in the same state.
+    fn boxed_clone(&self) -> Box<dyn Model>;
+}
+
+impl<R: Responder + Clone + Send + 'static> Model for R {
+    fn run(
+        &mut self,
+        phase: &Phase,
+        start: Instant,
+        result: &mut PhaseResult,
+        meter: &mut ThroughputMeter,
+        observer: &mut dyn Observer,
+    ) -> Outcome {
+        closed_loop::run(self, phase, start, result, meter, observer)
+    }
+
+    fn boxed_clone(&self) -> Box<dyn Model> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Model> {
+    fn clone(&self) -> Self {
+        (**self).boxed_clone()
+    }
+}

@@ -1,0 +1,118 @@
+//! What answers requests in virtual time: a simulated SSD, or a stack of them.
+//!
+//! The closed loop is generic over it, so that nothing is asked through a pointer on its hot
+//! path. A stack asks its members through one, once per request.
+
+use ssdlab_model::Ssd;
+use ssdlab_model::counters::{Counters, Wear};
+use ssdlab_model::mapping::Mapping;
+use ssdlab_model::media::Media;
+use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+
+/// Something that answers requests in virtual time.
+///
+/// Requests are handed over in the order of their time: `at` never lies before the `at` of an
+/// earlier call. Ranges are not empty, lie within [`Responder::capacity`] and are whole multiples
+/// of [`Responder::block_size`]; otherwise these calls panic.
+pub trait Responder {
+    /// Bytes that can be addressed.
+    fn capacity(&self) -> ByteLength;
+
+    /// The smallest aligned request.
+    fn block_size(&self) -> ByteLength;
+
+    /// Reads `count` sectors from `first` at `at`; returns when the last of them has arrived.
+    fn read(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
+
+    /// Writes `count` sectors from `first` at `at`; returns when the host is told it is done.
+    fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
+
+    /// The same, durable before the host is told so (FUA).
+    fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
+
+    /// Forgets what `count` sectors from `first` hold; returns when the host is told so. Where
+    /// [`Responder::passes_trim`] says no, nothing is forgotten.
+    fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
+
+    /// Whether trim gets as far as a drive (which may ignore it).
+    fn passes_trim(&self) -> bool;
+
+    /// Makes all writes that were answered durable; returns when the host is told so.
+    fn flush(&mut self, at: Instant) -> Instant;
+
+    /// Is left alone from `from` for `duration`.
+    fn rest(&mut self, from: Instant, duration: Nanoseconds);
+
+    /// Asks for the memory that tells where `sector` lies, some requests before it is asked for.
+    /// Changes nothing but the speed.
+    fn prefetch(&self, sector: Sector);
+
+    /// Asks for what [`Responder::prefetch`] led to, for a sector that will be written soon.
+    fn prefetch_for_write(&self, sector: Sector);
+
+    /// What was done since it was made; of a stack, the sum over its members.
+    fn counters(&self) -> Counters;
+
+    /// How worn the flash is; of a stack, over all members.
+    fn wear(&self) -> Wear;
+}
+
+impl<M: Mapping, D: Media> Responder for Ssd<M, D> {
+    fn capacity(&self) -> ByteLength {
+        self.geometry().capacity()
+    }
+
+    fn block_size(&self) -> ByteLength {
+        self.geometry().unit_size()
+    }
+
+    #[inline(always)]
+    fn read(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        self.read_sectors(at, first, count)
+    }
+
+    #[inline(always)]
+    fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        self.write_sectors(at, first, count)
+    }
+
+    /// The drive has no faster way than to flush behind the write.
+    fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        let received = self.write_sectors(at, first, count);
+        Ssd::flush(self, at).max(received)
+    }
+
+    fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        self.trim_sectors(at, first, count)
+    }
+
+    fn passes_trim(&self) -> bool {
+        true
+    }
+
+    fn flush(&mut self, at: Instant) -> Instant {
+        Ssd::flush(self, at)
+    }
+
+    fn rest(&mut self, from: Instant, duration: Nanoseconds) {
+        Ssd::rest(self, from, duration);
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, sector: Sector) {
+        self.prefetch_map_of_sector(sector);
+    }
+
+    #[inline(always)]
+    fn prefetch_for_write(&self, sector: Sector) {
+        self.prefetch_target_of_sector(sector);
+    }
+
+    fn counters(&self) -> Counters {
+        Ssd::counters(self)
+    }
+
+    fn wear(&self) -> Wear {
+        Ssd::wear(self)
+    }
+}
