@@ -23,6 +23,7 @@ pub fn embedded() -> &'static [(&'static str, &'static str)] {
         "samsung-pm883",
         "intel-p3520",
         "intel-p4500",
+        "samsung-840-pro-512",
     ]
 }
 
