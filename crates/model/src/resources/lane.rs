@@ -13,12 +13,14 @@
 use super::Span;
 use crate::units::{Instant, Nanoseconds};
 
-/// Words of the timetable: 262,144 slots, some 130 ms to 1 s. Only those ahead of the present are
-/// touched.
-const WORDS: usize = 4096;
+/// Slots of the timetable: some 130 ms to 1 s. Only those ahead of the present are touched.
+const SLOTS: u64 = 1 << 18;
 
-/// Most slots that are looked for at a time.
-const PIECE: u32 = 64;
+/// Bytes of the ring. It is read and written in words of eight bytes that begin at any byte.
+const BYTES: usize = SLOTS as usize / 8;
+
+/// Most slots that are looked for at a time: a word, less the slots before the first in its byte.
+const PIECE: u64 = 56;
 
 /// Longer transfers are taken in pieces of this, so that they flow around what is taken.
 const SMALL_PIECE: u64 = 16;
@@ -26,16 +28,16 @@ const SMALL_PIECE: u64 = 16;
 /// One lane.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
-    /// Taken slots; word `w` of time is kept at `w % WORDS`.
-    taken: Box<[u64; WORDS]>,
+    /// Taken slots, a bit each; slot `s` of time is kept at `s % SLOTS`.
+    taken: Box<[u8; BYTES]>,
     /// Binary logarithm of a slot's nanoseconds.
     slot_shift: u32,
-    /// The first word of time that the ring holds; the present lies in it.
-    first_word: u64,
     /// Nanoseconds of earlier transfers that fit no whole slot.
     carry: u64,
-    /// The first slot behind all that is taken.
-    behind: u64,
+    /// The first slot of time that the ring holds, at the start of a word.
+    first: u64,
+    /// The first slot behind all that was taken beyond the ring.
+    far_behind: u64,
     /// The end of all that is booked.
     free_from: Instant,
 }
@@ -45,11 +47,11 @@ impl Lane {
     pub(crate) fn new(unit_transfer: Nanoseconds) -> Self {
         let slot = (unit_transfer.nanos() / 2).clamp(1 << 3, 1 << 14);
         Lane {
-            taken: Box::new([0; WORDS]),
+            taken: Box::new([0; BYTES]),
             slot_shift: slot.ilog2(),
-            first_word: 0,
             carry: 0,
-            behind: 0,
+            first: 0,
+            far_behind: 0,
             free_from: Instant::START,
         }
     }
@@ -68,16 +70,15 @@ impl Lane {
         earliest: Instant,
         duration: Nanoseconds,
     ) -> Span {
-        self.advance(now);
         let slot = earliest.nanos() >> self.slot_shift;
         let owed = self.carry + duration.nanos();
         let slots = owed >> self.slot_shift;
         self.carry = owed - (slots << self.slot_shift);
-        let (first, last) = if slots <= u64::from(PIECE) {
-            let first = self.take(slot, slots as u32);
+        let (first, last) = if slots <= PIECE {
+            let first = self.take(now, slot, slots);
             (first, first)
         } else {
-            self.take_long(slot, slots)
+            self.take_long(now, slot, slots)
         };
         let start = earliest.later(Instant::from_nanos(first << self.slot_shift));
         // What came behind the first piece was pushed back by what lay between.
@@ -86,79 +87,89 @@ impl Lane {
         Span { start, end }
     }
 
-    /// Forgets what lies before `now`.
-    #[inline(always)]
-    fn advance(&mut self, now: Instant) {
-        let word = now.nanos() >> (self.slot_shift + 6);
-        if word > self.first_word {
-            self.clear_until(word);
-        }
-    }
-
-    #[inline(always)]
-    fn clear_until(&mut self, word: u64) {
-        if word - self.first_word >= WORDS as u64 {
-            self.taken.fill(0);
-            self.first_word = word;
-            return;
-        }
-        while self.first_word < word {
-            self.taken[self.first_word as usize % WORDS] = 0;
-            self.first_word += 1;
-        }
-    }
-
     /// Takes the first `slots` free slots in a row from `slot` on; returns the first of them.
     /// `slots` is at most [`PIECE`].
     #[inline(always)]
-    fn take(&mut self, slot: u64, slots: u32) -> u64 {
+    fn take(&mut self, now: Instant, slot: u64, slots: u64) -> u64 {
         let mut slot = slot;
         loop {
-            let word = slot >> 6;
-            if word + 2 > self.first_word + WORDS as u64 {
-                return self.take_far(slot, slots.into());
+            if slot.wrapping_sub(self.first) > SLOTS - 64 && !self.advance(now, slot) {
+                return self.take_outside(slot, slots);
             }
-            let (here, next) = (word as usize % WORDS, (word + 1) as usize % WORDS);
-            let bit = (slot & 63) as u32;
-            // The 64 slots from `slot` on. Shifting by 64 is not defined, by 63 and 1 it is.
-            let taken = self.taken[here] >> bit | self.taken[next] << (63 - bit) << 1;
-            let starts = runs_of(!taken, slots);
+            let byte = (slot / 8) as usize % BYTES;
+            let bit = slot % 8;
+            let word = self.word(byte);
+            // What is shifted in counts as taken, so that a run found lies within the word.
+            let starts = runs_of(!word >> bit, slots as u32);
             if starts != 0 {
-                let place = starts.trailing_zeros();
-                let mask = u64::MAX.checked_shr(64 - slots).unwrap_or(0);
-                let set = mask << place;
-                self.taken[here] |= set << bit;
-                self.taken[next] |= set >> 1 >> (63 - bit);
-                let first = slot + u64::from(place);
-                self.behind = self.behind.max(first + u64::from(slots));
-                return first;
+                let place = u64::from(starts.trailing_zeros());
+                let run = (1u64 << slots) - 1;
+                self.set_word(byte, word | run << (bit + place));
+                return slot + place;
             }
             // A run may begin in the last slots looked at and end behind them.
-            slot += u64::from(65 - slots.max(1));
+            slot += 65 - bit - slots.max(1);
         }
+    }
+
+    #[inline(always)]
+    fn word(&self, byte: usize) -> u64 {
+        match self.taken[byte..].first_chunk() {
+            Some(&bytes) => u64::from_le_bytes(bytes),
+            None => u64::from_le_bytes(std::array::from_fn(|at| self.taken[(byte + at) % BYTES])),
+        }
+    }
+
+    #[inline(always)]
+    fn set_word(&mut self, byte: usize, word: u64) {
+        let bytes = word.to_le_bytes();
+        match self.taken[byte..].first_chunk_mut() {
+            Some(place) => *place = bytes,
+            None => (0..8).for_each(|at| self.taken[(byte + at) % BYTES] = bytes[at]),
+        }
+    }
+
+    /// Forgets what is long past at `now`, so that the ring holds later slots; returns whether it
+    /// holds `slot`. What is not long past is kept: collection's work in time that was idle is
+    /// only worked out when something next looks at its die.
+    #[cold]
+    fn advance(&mut self, now: Instant, slot: u64) -> bool {
+        let first = (now.nanos() >> self.slot_shift).saturating_sub(SLOTS / 4) & !63;
+        if first > self.first {
+            let passed = ((first - self.first) / 8).min(BYTES as u64) as usize;
+            let from = (self.first / 8) as usize % BYTES;
+            let to_end = passed.min(BYTES - from);
+            self.taken[from..from + to_end].fill(0);
+            self.taken[..passed - to_end].fill(0);
+            self.first = first;
+        }
+        (self.first..=self.first + SLOTS - 64).contains(&slot)
     }
 
     /// Takes more slots than fit into one piece. Returns the first slot, and where it would have
     /// been had the last piece followed the first without a break.
-    fn take_long(&mut self, slot: u64, slots: u64) -> (u64, u64) {
+    fn take_long(&mut self, now: Instant, slot: u64, slots: u64) -> (u64, u64) {
         let mut left = slots;
-        let first = self.take(slot, SMALL_PIECE as u32);
+        let first = self.take(now, slot, SMALL_PIECE);
         left -= SMALL_PIECE;
         let mut next = first + SMALL_PIECE;
         while left > 0 {
             let piece = left.min(SMALL_PIECE);
-            next = self.take(next, piece as u32) + piece;
+            next = self.take(now, next, piece) + piece;
             left -= piece;
         }
         (first, next - slots)
     }
 
-    /// Beyond the timetable transfers queue behind each other. Only a drive with tens of
-    /// milliseconds of work booked on one die gets there.
+    /// Beyond the timetable transfers queue behind each other: only a drive with tens of
+    /// milliseconds of work booked on one die gets there. Before it nothing is in the way.
     #[cold]
-    fn take_far(&mut self, slot: u64, slots: u64) -> u64 {
-        let first = slot.max(self.behind);
-        self.behind = first + slots;
+    fn take_outside(&mut self, slot: u64, slots: u64) -> u64 {
+        if slot < self.first {
+            return slot;
+        }
+        let first = slot.max(self.far_behind).max(self.free_from.nanos() >> self.slot_shift);
+        self.far_behind = first + slots;
         first
     }
 }
@@ -171,20 +182,13 @@ fn runs_of(free: u64, run: u32) -> u64 {
         // A single unit; its number of slots changes with the carry, and no branch depends on it.
         return two & (two >> (run - 2));
     }
-    longer_runs_of(free, run)
-}
-
-#[inline(never)]
-fn longer_runs_of(free: u64, run: u32) -> u64 {
-    let mut runs = free;
+    let (mut runs, mut length) = (free, 1);
     // After each step a bit says that `length` bits from there on are set.
-    let mut length = 1;
-    while length < run {
-        let step = length.min(run - length);
-        runs &= runs >> step;
-        length += step;
+    while 2 * length < run {
+        runs &= runs >> length;
+        length *= 2;
     }
-    runs
+    runs & (runs >> run.saturating_sub(length))
 }
 
 #[cfg(test)]
@@ -223,7 +227,7 @@ mod tests {
         let mut generator = Pcg64Mcg::seed_from_u64(3);
         let mut lane = lane();
         let mut taken: Vec<(u64, u64)> = Vec::new();
-        for step in 0..4_000u64 {
+        for step in 0..40_000u64 {
             let now = step * 150;
             let slot = now / 8 + generator.random_range(0..300u64);
             let slots = generator.random_range(1..=32u64);
@@ -263,7 +267,7 @@ mod tests {
     #[test]
     fn far_beyond_the_timetable_transfers_queue() {
         let mut lane = lane();
-        let far = 8 * 64 * WORDS as u64 * 3;
+        let far = 8 * SLOTS * 3;
         assert_eq!(lane.reserve(at(0), at(far), Nanoseconds::new(80)).start, at(far));
         assert_eq!(lane.reserve(at(0), at(far), Nanoseconds::new(80)).start, at(far + 80));
         // When time gets there, the lane works as before.
