@@ -12,6 +12,7 @@ pub mod memory;
 pub mod phase;
 pub mod real;
 pub mod simulated;
+pub mod stack;
 
 pub use error::{DriveError, ErrorKind};
 pub use measure::{Latencies, PhaseResult, ThroughputPoint};

@@ -6,7 +6,7 @@
 //! model's maps can be fetched before they are needed.
 
 mod closed_loop;
-mod model;
+pub(crate) mod model;
 mod responder;
 
 pub use responder::Responder;
@@ -18,8 +18,9 @@ use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount}
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Region};
+use crate::stack::{Built, Composition, StackError};
 use crate::{Control, Description, Drive, DriveKind, Inside, Observer, Progress};
-use model::{Model, model_of};
+use model::Model;
 
 /// Longest stretch of a rest that is simulated between two looks at the observer.
 const REST_STEP: Nanoseconds = Nanoseconds::from_secs(60);
@@ -30,25 +31,41 @@ pub struct SimulatedDrive {
     name: String,
     facts: Vec<(String, String)>,
     caveats: Vec<String>,
-    configuration: Configuration,
+    composition: Composition,
     model: Box<dyn Model>,
     now: Instant,
 }
 
 impl SimulatedDrive {
-    /// A new drive of the given configuration, called `name` in reports.
+    /// A new SSD of the given configuration, called `name` in reports.
+    ///
+    /// # Errors
+    /// When the configuration leaves no spare area to collect with.
     pub fn new(
         name: impl Into<String>,
         configuration: Configuration,
     ) -> Result<Self, GeometryError> {
-        let model = model_of(&configuration)?;
+        match SimulatedDrive::of(name, Composition::Ssd(Box::new(configuration))) {
+            Ok(drive) => Ok(drive),
+            Err(StackError::Geometry(error)) => Err(error),
+            Err(error) => unreachable!("a single drive: {error}"),
+        }
+    }
+
+    /// A new drive, or stack of drives, called `name` in reports. Its time begins when the copies
+    /// it may hold agree.
+    ///
+    /// # Errors
+    /// When it cannot be built.
+    pub fn of(name: impl Into<String>, composition: Composition) -> Result<Self, StackError> {
+        let Built { model, from } = composition.build(Instant::START)?;
         Ok(SimulatedDrive {
             name: name.into(),
             facts: Vec::new(),
             caveats: Vec::new(),
-            configuration,
+            composition,
             model,
-            now: Instant::START,
+            now: from,
         })
     }
 
@@ -139,6 +156,11 @@ impl Drive for SimulatedDrive {
 
     fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError> {
         let (first, count) = self.sectors_of(region)?;
+        if !self.model.passes_trim() {
+            let name = &self.name;
+            let message = format!("{name}: trim does not get through to a drive");
+            return Err(DriveError::new(ErrorKind::Unsupported, message));
+        }
         let before = self.now;
         self.now = self.model.trim(before, first, count);
         Ok(self.now.since(before))
@@ -169,8 +191,11 @@ impl Drive for SimulatedDrive {
     }
 
     fn make_new(&mut self) -> Result<(), DriveError> {
-        self.model = model_of(&self.configuration)
+        let built = self
+            .composition
+            .build(self.now)
             .map_err(|error| DriveError::with_source(ErrorKind::Usage, "make new", error))?;
+        (self.model, self.now) = (built.model, built.from);
         Ok(())
     }
 

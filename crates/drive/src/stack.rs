@@ -1,0 +1,289 @@
+//! Simulated drives behind something: arrays of them, a USB bridge, encryption.
+//!
+//! A stack answers requests as a drive does ([`Responder`](crate::simulated::Responder)) by
+//! passing them on to its members, which may be stacks themselves.
+//!
+//! Members take requests in the order of their time. So what a request does is booked when it
+//! arrives, and what has to happen before a member is asked (reading old parity, encrypting) is
+//! added to its answer: the load on every member is exact, and so is the answer as long as the
+//! member does not change meanwhile.
+
+mod crypt;
+mod members;
+mod mirror;
+mod parity;
+mod runs;
+mod striping;
+mod usb;
+
+use ssdlab_model::Configuration;
+use ssdlab_model::geometry::GeometryError;
+use ssdlab_model::timing::TransferRate;
+use ssdlab_model::units::{ByteLength, Instant, KIB, Nanoseconds};
+
+use crate::simulated::model::{Model, model_of};
+use crypt::Encrypted;
+use members::Members;
+use mirror::Mirrored;
+use parity::Parity;
+use striping::Striped;
+use usb::Bridged;
+
+/// What a simulated drive is made of.
+#[derive(Clone, Debug)]
+pub enum Composition {
+    /// One SSD.
+    Ssd(Box<Configuration>),
+    /// An array of drives.
+    Array(Array),
+    /// A drive in a USB enclosure.
+    Usb(Box<Composition>, UsbBridge),
+    /// A drive under encryption by the host.
+    Crypt(Box<Composition>, Encryption),
+}
+
+/// An array of drives.
+#[derive(Clone, Debug)]
+pub struct Array {
+    /// How data is laid out.
+    pub level: Level,
+    /// Its members, in order.
+    pub members: Vec<Composition>,
+    /// What goes to one member before the next has its turn: a power of two. Not used by RAID 1.
+    pub chunk: ByteLength,
+    /// Whether trim is passed on.
+    pub trim: bool,
+    /// What is written to make the members agree before the array is used. Not used by RAID 0.
+    pub synchronisation: Synchronisation,
+    /// Which of several copies is read. Used by RAID 1 and 10.
+    pub reads: ReadPolicy,
+}
+
+/// How an array lays out data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// Chunks in turn.
+    Raid0,
+    /// Everything on every member.
+    Raid1,
+    /// Chunks in turn over pairs of members that hold the same.
+    Raid10,
+    /// Chunks in turn, one of each stripe the parity of the others, rotating (left-symmetric).
+    Raid5,
+}
+
+/// What is written to make members agree before an array is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Synchronisation {
+    /// Nothing: they are taken to agree (`mdadm --assume-clean`).
+    None,
+    /// The whole of the second copy, or of the last member of RAID 5, as mdadm does.
+    Full,
+}
+
+/// Which of several copies is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadPolicy {
+    /// The one with the fewest requests under way; of equals the one that read what lies just
+    /// before, or else the next in turn.
+    FreeFirst,
+    /// One after the other.
+    RoundRobin,
+    /// Always the first.
+    First,
+}
+
+/// A USB enclosure's controller.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UsbBridge {
+    /// Whether trim is passed on; most bridges drop it.
+    pub trim: bool,
+    /// Whether flush (and FUA) is passed on; a bridge that swallows it answers at once.
+    pub flush: bool,
+    /// Rate of the USB link, each way.
+    pub link: TransferRate,
+    /// How long the bridge is busy with each command.
+    pub per_command: Nanoseconds,
+    /// Whether it takes a command only when the one before is answered (bulk-only transport);
+    /// otherwise many are under way (USB Attached SCSI).
+    pub one_at_a_time: bool,
+}
+
+/// Encryption of all data by the host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Encryption {
+    /// Whether trim is passed on; it shows an attacker which sectors are in use.
+    pub trim: bool,
+    /// What one processor encrypts or decrypts.
+    pub per_processor: TransferRate,
+    /// Processors that do so, one request each at a time.
+    pub processors: u32,
+}
+
+/// Why a stack cannot be built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StackError {
+    /// A member cannot be.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// Too few members, or an odd number of them.
+    #[error("{level} has {members} members; it needs {needed}")]
+    Members {
+        /// The array.
+        level: &'static str,
+        /// How many it was given.
+        members: usize,
+        /// How many are right.
+        needed: &'static str,
+    },
+    /// Members whose counters cannot be added.
+    #[error(
+        "members map units of {one} and of {other}, so that what they count cannot be added up; \
+         give them the same controller.unit_size"
+    )]
+    Units {
+        /// The unit of one member.
+        one: ByteLength,
+        /// The unit of another.
+        other: ByteLength,
+    },
+    /// A chunk that requests cannot be cut into.
+    #[error("chunk is {chunk}, not a power of two times the members' unit of {unit}")]
+    Chunk {
+        /// The chunk.
+        chunk: ByteLength,
+        /// The smallest request that members take.
+        unit: ByteLength,
+    },
+    /// Members too small to hold a chunk.
+    #[error("the smallest member holds {smallest}, less than one chunk of {chunk}")]
+    Small {
+        /// Capacity of the smallest member.
+        smallest: ByteLength,
+        /// The chunk.
+        chunk: ByteLength,
+    },
+    /// Encryption by nobody.
+    #[error("encryption needs at least one processor")]
+    Processors,
+}
+
+impl Level {
+    /// Its name in targets.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Raid0 => "raid0",
+            Level::Raid1 => "raid1",
+            Level::Raid10 => "raid10",
+            Level::Raid5 => "raid5",
+        }
+    }
+
+    /// What mdadm takes where nothing is said: chunks of 512 KiB, trim passed on by all but RAID
+    /// 5 (whose members it does not trust to read as zeros afterwards), copies made to agree.
+    pub fn array(self, members: Vec<Composition>) -> Array {
+        Array {
+            level: self,
+            members,
+            chunk: KIB * 512,
+            trim: self != Level::Raid5,
+            synchronisation: Synchronisation::Full,
+            reads: ReadPolicy::FreeFirst,
+        }
+    }
+
+    /// The fewest members, and what to say of their number.
+    fn check_members(self, members: usize) -> Result<(), StackError> {
+        let (fine, needed) = match self {
+            Level::Raid0 | Level::Raid1 => (members >= 2, "at least 2"),
+            Level::Raid10 => (members >= 4 && members.is_multiple_of(2), "4, 6, 8 and so on"),
+            Level::Raid5 => (members >= 3, "at least 3"),
+        };
+        if fine { Ok(()) } else { Err(StackError::Members { level: self.name(), members, needed }) }
+    }
+}
+
+/// A drive that was built, and the instant from which it can be used.
+pub(crate) struct Built {
+    pub(crate) model: Box<dyn Model>,
+    pub(crate) from: Instant,
+}
+
+impl Composition {
+    /// Builds it at `at`; copies that are made to agree take until [`Built::from`].
+    pub(crate) fn build(&self, at: Instant) -> Result<Built, StackError> {
+        match self {
+            Composition::Ssd(configuration) => {
+                Ok(Built { model: model_of(configuration)?, from: at })
+            }
+            Composition::Array(array) => array.build(at),
+            Composition::Usb(member, bridge) => {
+                let Built { model, from } = member.build(at)?;
+                Ok(Built { model: Box::new(Bridged::new(model, *bridge)), from })
+            }
+            Composition::Crypt(member, encryption) => {
+                if encryption.processors == 0 {
+                    return Err(StackError::Processors);
+                }
+                let Built { model, from } = member.build(at)?;
+                Ok(Built { model: Box::new(Encrypted::new(model, *encryption)), from })
+            }
+        }
+    }
+}
+
+impl Array {
+    fn build(&self, at: Instant) -> Result<Built, StackError> {
+        self.level.check_members(self.members.len())?;
+        let mut models = Vec::with_capacity(self.members.len());
+        let mut from = at;
+        for member in &self.members {
+            let built = member.build(at)?;
+            from = from.max(built.from);
+            models.push(built.model);
+        }
+        match self.level {
+            Level::Raid0 => {
+                let members = Members::striped(models, self.chunk, self.trim)?;
+                Ok(Built { model: Box::new(Striped::new(members)), from })
+            }
+            Level::Raid1 => {
+                let mut mirror = self.mirror(models)?;
+                let from = self.synchronised(from, |from| mirror.synchronise(from));
+                Ok(Built { model: Box::new(mirror), from })
+            }
+            Level::Raid10 => {
+                let mut pairs: Vec<Box<dyn Model>> = Vec::new();
+                let (begun, mut models) = (from, models.into_iter());
+                while let (Some(one), Some(two)) = (models.next(), models.next()) {
+                    let mut pair = self.mirror(vec![one, two])?;
+                    from = from.max(self.synchronised(begun, |from| pair.synchronise(from)));
+                    pairs.push(Box::new(pair));
+                }
+                let members = Members::striped(pairs, self.chunk, self.trim)?;
+                Ok(Built { model: Box::new(Striped::new(members)), from })
+            }
+            Level::Raid5 => {
+                let members = Members::striped(models, self.chunk, self.trim)?;
+                let mut parity = Parity::new(members);
+                let from = self.synchronised(from, |from| parity.synchronise(from));
+                Ok(Built { model: Box::new(parity), from })
+            }
+        }
+    }
+
+    fn mirror(&self, models: Vec<Box<dyn Model>>) -> Result<Mirrored, StackError> {
+        Ok(Mirrored::new(Members::whole(models, self.trim)?, self.reads))
+    }
+
+    fn synchronised(&self, from: Instant, run: impl FnOnce(Instant) -> Instant) -> Instant {
+        match self.synchronisation {
+            Synchronisation::None => from,
+            Synchronisation::Full => run(from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
