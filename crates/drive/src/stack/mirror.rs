@@ -68,7 +68,13 @@ impl Mirrored {
     }
 
     /// Sends a request to every member; returns when the last has answered.
-    fn to_all(&mut self, kind: Kind, at: Instant, first: Sector, count: SectorCount) -> Instant {
+    fn send_to_all(
+        &mut self,
+        kind: Kind,
+        at: Instant,
+        first: Sector,
+        count: SectorCount,
+    ) -> Instant {
         let drives = self.members.drives.iter_mut();
         drives.map(|drive| kind.send(&mut **drive, at, first, count)).fold(at, Instant::max)
     }
@@ -94,15 +100,15 @@ impl Responder for Mirrored {
     }
 
     fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.to_all(Kind::Write, at, first, count)
+        self.send_to_all(Kind::Write, at, first, count)
     }
 
     fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.to_all(Kind::WriteThrough, at, first, count)
+        self.send_to_all(Kind::WriteThrough, at, first, count)
     }
 
     fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        if self.passes_trim() { self.to_all(Kind::Trim, at, first, count) } else { at }
+        if self.passes_trim() { self.send_to_all(Kind::Trim, at, first, count) } else { at }
     }
 
     fn passes_trim(&self) -> bool {
