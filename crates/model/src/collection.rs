@@ -251,6 +251,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let die = self.geometry.die_of_program(filled.block, filled.index);
         self.counters.program_units_collection += u64::from(units - padding);
         self.counters.program_units_padding += u64::from(padding);
+        self.note_map_changes(units - padding, self.resources.now());
         self.collector.copies.fill(self.geometry.program_of(filled.first), die);
         if filled.closes {
             self.flash.close(filled.block, BlockState::Closed);

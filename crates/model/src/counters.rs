@@ -46,14 +46,20 @@ counters! {
         host_trim_units,
         /// Flush commands.
         flushes,
+        /// Writes with FUA.
+        fua_writes,
         /// Units programmed because the host wrote them.
         program_units_host,
         /// Units programmed because collection moved them.
         program_units_collection,
         /// Units programmed empty, to complete a program unit for a flush.
         program_units_padding,
-        /// Program operations on a die (one per program unit).
+        /// Program operations on a die (one per program unit), journal pages aside.
         programs,
+        /// Pages programmed for the map journal.
+        journal_pages,
+        /// Metadata collection units erased for the journal.
+        journal_erases,
         /// Flash pages read for the host, read-ahead included.
         flash_page_reads_host,
         /// Flash pages read by collection.
@@ -72,7 +78,7 @@ counters! {
 }
 
 impl Counters {
-    /// Units programmed for any reason.
+    /// Units programmed for any reason but the journal, whose pages are counted by themselves.
     pub fn flash_write_units(&self) -> u64 {
         self.program_units_host + self.program_units_collection + self.program_units_padding
     }

@@ -1,6 +1,5 @@
-//! What is not reading or writing: flush, trim, rest, and making the drive new.
+//! What is not reading or writing: trim, and rest.
 
-use crate::buffer::InFlight;
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -8,22 +7,6 @@ use crate::ssd::Ssd;
 use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Makes all writes that were answered durable; returns when the host is told so.
-    ///
-    /// A drive whose buffer is protected answers at once. Any other pads the open program unit,
-    /// programs it, and waits for every program under way.
-    pub fn flush(&mut self, at: Instant) -> Instant {
-        self.counters.flushes += 1;
-        let start = self.take_up(at);
-        if self.buffer_parameters.protected {
-            return start;
-        }
-        self.pad_host_program(start);
-        let dies = &self.resources.dies;
-        let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
-        self.buffer.drained_at(end_of).max(start)
-    }
-
     /// Forgets what `units` units from `first` hold; returns when the host is told so. They read
     /// as zeros from then on. A drive whose trim is off takes the command and does nothing.
     ///

@@ -9,6 +9,7 @@ mod build;
 mod embedded;
 mod parameters;
 mod sections;
+mod words;
 
 pub use embedded::{DEFAULT, embedded};
 pub use parameters::{Parameter, parameter_keys};
@@ -16,6 +17,7 @@ pub use parameters::{Parameter, parameter_keys};
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::flush::{FlushHandling, WriteCache};
 use crate::geometry::GeometryError;
 use crate::text::{QuantityError, parse_duration, parse_length};
 use crate::units::{ByteLength, Nanoseconds};
@@ -64,6 +66,12 @@ impl<T> Sourced<T> {
     pub(crate) fn absent(value: T) -> Self {
         let source = "not in the profile".to_owned();
         Sourced { value: Spanned::new(0..0, value), basis: Basis::Absent, source }
+    }
+}
+
+impl<T: Default> Default for Sourced<T> {
+    fn default() -> Self {
+        Sourced::absent(T::default())
     }
 }
 
@@ -120,6 +128,8 @@ pub(crate) struct Document {
     pub(crate) link: Link,
     #[serde(default)]
     pub(crate) mapping: sections::MappingSection,
+    #[serde(default)]
+    pub(crate) flush: sections::FlushSection,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -155,6 +165,10 @@ pub(crate) struct Controller {
     pub(crate) power_loss_protection: Sourced<bool>,
     pub(crate) idle_before_flush: Sourced<Span>,
     pub(crate) trim: Sourced<bool>,
+    #[serde(default)]
+    pub(crate) flush: Sourced<FlushHandling>,
+    #[serde(default)]
+    pub(crate) write_cache: Sourced<WriteCache>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

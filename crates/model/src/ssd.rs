@@ -9,6 +9,7 @@ use crate::buffer::WriteBuffer;
 use crate::collection::{CollectionParameters, Collector};
 use crate::counters::{Counters, Wear};
 use crate::flash::Flash;
+use crate::flush::Durability;
 use crate::geometry::{Geometry, GeometryError};
 use crate::mapping::{Mapping, PageMap};
 use crate::mechanisms::Mechanisms;
@@ -79,6 +80,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) resources: Resources,
     pub(crate) buffer: WriteBuffer,
     pub(crate) buffer_parameters: BufferParameters,
+    pub(crate) durability: Durability,
     pub(crate) read_ahead: ReadAhead,
     pub(crate) scratch: ReadScratch,
     pub(crate) counters: Counters,
@@ -123,6 +125,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             resources: Resources::new(geometry, timing, collection.debt_max),
             buffer: WriteBuffer::new(buffer.units),
             buffer_parameters: *buffer,
+            durability: Durability::new(configuration),
             read_ahead: ReadAhead::new(*read_ahead),
             scratch: ReadScratch::default(),
             counters: Counters::default(),
@@ -175,8 +178,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// The controller takes up a command that arrives at `at`; the instant it acts on it.
     #[inline(always)]
     pub(crate) fn take_up(&mut self, at: Instant) -> Instant {
+        self.take_up_for(at, Nanoseconds::ZERO)
+    }
+
+    /// The same for a command that keeps the controller busy for `longer` than others do.
+    #[inline(always)]
+    pub(crate) fn take_up_for(&mut self, at: Instant, longer: Nanoseconds) -> Instant {
         self.counters.requests += 1;
-        let occupancy = self.timing.command_occupancy;
+        let occupancy = self.timing.command_occupancy + longer;
         let span = self.resources.reserve(Resource::Controller, Class::Write, at, occupancy);
         span.end + self.timing.command_latency
     }

@@ -16,6 +16,17 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// When the range is empty or does not lie within the drive.
     #[inline]
     pub fn write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        let program = self.buffer.next_number();
+        let received = self.write_to_buffer(at, first, units);
+        if self.durability.write_through {
+            return self.make_durable(program, received);
+        }
+        received
+    }
+
+    /// Writes to the buffer; returns when all data is there.
+    #[inline(always)]
+    fn write_to_buffer(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
         self.check_range(first, units);
         self.read_ahead.forget();
         self.counters.host_write_units += u64::from(units);
@@ -93,6 +104,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let span = self.program_now(die, &filled, ready);
         self.counters.program_units_host += u64::from(units - padding);
         self.counters.program_units_padding += u64::from(padding);
+        self.note_map_changes(units - padding, span.end);
         self.buffer.send(InFlight {
             first: filled.first,
             units: units - padding,

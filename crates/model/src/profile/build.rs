@@ -2,12 +2,14 @@
 
 use super::{CollectionUnit, DeliveryOrder, Profile, ProfileError};
 use crate::collection::CollectionParameters;
+use crate::flush::FlushParameters;
 use crate::geometry::{Geometry, GeometryParameters};
+use crate::journal::JournalParameters;
 use crate::mechanisms::Mechanisms;
 use crate::read_ahead::ReadAheadParameters;
 use crate::ssd::{BufferParameters, Configuration};
 use crate::timing::{Delivery, Timing, TransferRate};
-use crate::units::ByteLength;
+use crate::units::{ByteLength, Nanoseconds};
 
 impl Profile {
     /// The configuration that the profile describes.
@@ -54,7 +56,7 @@ impl Profile {
                 debt_max: *d.collection.debt_max.value.get_ref(),
             },
             trim: *d.controller.trim.value.get_ref(),
-            mechanisms: self.mechanisms(),
+            mechanisms: self.mechanisms()?,
             geometry,
         };
         configuration.check_spare().map_err(|source| self.geometry_error(source))?;
@@ -123,9 +125,31 @@ impl Profile {
         }
     }
 
-    fn mechanisms(&self) -> Mechanisms {
+    fn mechanisms(&self) -> Result<Mechanisms, ProfileError> {
         let d = &self.document;
-        Mechanisms { mapping: *d.mapping.scheme.value.get_ref() }
+        Ok(Mechanisms { mapping: *d.mapping.scheme.value.get_ref(), flush: self.flush()? })
+    }
+
+    fn flush(&self) -> Result<FlushParameters, ProfileError> {
+        let d = &self.document;
+        let program = match d.flush.journal_program.value.get_ref().0 {
+            Nanoseconds::ZERO => d.flash.program.value.get_ref().0,
+            program => program,
+        };
+        let journal = *d.flush.journal.value.get_ref();
+        if journal && *d.collection.metadata_units.value.get_ref() < 2 {
+            return Err(self.inconsistent(
+                "flush.journal needs collection.metadata_units of at least 2: one is written to \
+                 while the other is erased"
+                    .to_owned(),
+            ));
+        }
+        Ok(FlushParameters {
+            handling: *d.controller.flush.value.get_ref(),
+            write_cache: *d.controller.write_cache.value.get_ref(),
+            overhead: d.flush.overhead.value.get_ref().0,
+            journal: journal.then_some(JournalParameters { program }),
+        })
     }
 
     fn inconsistent(&self, message: String) -> ProfileError {

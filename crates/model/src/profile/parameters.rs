@@ -204,6 +204,8 @@ keys! {
     "controller.power_loss_protection" => controller.power_loss_protection,
     "controller.idle_before_flush" => controller.idle_before_flush,
     "controller.trim" => controller.trim,
+    "controller.flush" => controller.flush,
+    "controller.write_cache" => controller.write_cache,
     "read_ahead.window" => read_ahead.window,
     "read_ahead.segment" => read_ahead.segment,
     "read_ahead.trigger" => read_ahead.trigger,
@@ -216,6 +218,9 @@ keys! {
     "link.full_duplex" => link.full_duplex,
     "link.delivery" => link.delivery,
     "mapping.scheme" => mapping.scheme,
+    "flush.overhead" => flush.overhead,
+    "flush.journal" => flush.journal,
+    "flush.journal_program" => flush.journal_program,
 }
 
 impl Profile {
@@ -317,6 +322,9 @@ impl Profile {
         self.within("controller.write_buffer", buffer, Length(KIB * 4), length(64 << 30))?;
         let idle = &d.controller.idle_before_flush;
         self.within("controller.idle_before_flush", idle, us(1), us(3_600_000_000))?;
+        self.within("flush.overhead", &d.flush.overhead, us(0), us(1_000_000))?;
+        let journal_program = &d.flush.journal_program;
+        self.within("flush.journal_program", journal_program, us(0), us(100_000))?;
         self.within("read_ahead.window", &d.read_ahead.window, length(0), length(1 << 30))?;
         self.within("read_ahead.segment", &d.read_ahead.segment, length(512), length(1 << 30))?;
         self.within("read_ahead.trigger", &d.read_ahead.trigger, 1, 1024)?;

@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use super::Sourced;
+use super::{Sourced, Span};
 use crate::mapping::MappingScheme;
+use crate::units::Nanoseconds;
 
 /// A section that a profile may leave out, as a whole or in part: each key with the value that
 /// means that the mechanism is not there.
@@ -28,5 +29,14 @@ optional_section! {
     /// How logical units are mapped to physical ones.
     MappingSection {
         scheme: MappingScheme = MappingScheme::Page,
+    }
+}
+
+optional_section! {
+    /// What a flush costs.
+    FlushSection {
+        overhead: Span = Span(Nanoseconds::ZERO),
+        journal: bool = false,
+        journal_program: Span = Span(Nanoseconds::ZERO),
     }
 }

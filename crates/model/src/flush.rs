@@ -1,0 +1,231 @@
+//! Flush and FUA: what it costs to make writes durable.
+//!
+//! A drive whose buffer is volatile pads the program unit that is being filled, programs it, and
+//! waits; then it programs the changes of its map to a journal page ([`crate::journal`]), where it
+//! keeps one, and tells the host. Capacitors make all of that unnecessary, and a drive that
+//! ignores flushes leaves it out although they do not protect it. With the write cache off every
+//! write is answered like one with FUA (force unit access: durable when answered).
+//!
+//! What is not known of real drives: whether firmware combines the padding of writes that arrive
+//! together. Here each FUA write pads on its own.
+
+use serde::Deserialize;
+
+use crate::buffer::InFlight;
+use crate::journal::{Journal, JournalParameters};
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::ssd::{Configuration, Ssd};
+use crate::units::{Instant, Nanoseconds, Sector, SectorCount};
+
+/// What a drive does when it is told to flush, or to write with FUA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlushHandling {
+    /// What it is asked for.
+    #[default]
+    Honest,
+    /// Nothing: it answers at once, durable or not.
+    Ignored,
+}
+
+/// When a plain write is answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WriteCache {
+    /// When its data is in the buffer.
+    #[default]
+    WriteBack,
+    /// When its data is durable.
+    WriteThrough,
+}
+
+/// How a drive makes writes durable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlushParameters {
+    /// Whether it does what a flush asks for.
+    pub handling: FlushHandling,
+    /// When a plain write is answered.
+    pub write_cache: WriteCache,
+    /// How long a flush keeps the controller from anything else.
+    pub overhead: Nanoseconds,
+    /// The journal that a flush completes; none where the spare area of the data is enough.
+    pub journal: Option<JournalParameters>,
+}
+
+/// The state of what makes writes durable.
+#[derive(Clone, Debug)]
+pub(crate) struct Durability {
+    /// Whether flush and FUA have anything to wait for.
+    waits: bool,
+    /// Whether every write waits like one with FUA.
+    pub(crate) write_through: bool,
+    overhead: Nanoseconds,
+    pub(crate) journal: Option<Journal>,
+}
+
+impl Durability {
+    pub(crate) fn new(configuration: &Configuration) -> Durability {
+        let parameters = configuration.mechanisms.flush;
+        let waits = !configuration.buffer.protected && parameters.handling == FlushHandling::Honest;
+        Durability {
+            waits,
+            write_through: waits && parameters.write_cache == WriteCache::WriteThrough,
+            overhead: parameters.overhead,
+            // Nothing ever asks for a journal that no flush completes.
+            journal: parameters
+                .journal
+                .filter(|_| waits)
+                .map(|journal| Journal::new(&configuration.geometry, journal)),
+        }
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Makes all writes that were answered durable; returns when the host is told so.
+    ///
+    /// A drive whose buffer is protected answers at once, and so does one that ignores flushes.
+    pub fn flush(&mut self, at: Instant) -> Instant {
+        self.counters.flushes += 1;
+        if !self.durability.waits {
+            return self.take_up(at);
+        }
+        let start = self.take_up_for(at, self.durability.overhead);
+        self.pad_host_program(start);
+        let dies = &self.resources.dies;
+        let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
+        let programmed = self.buffer.drained_at(end_of).max(start);
+        self.complete_journal(programmed)
+    }
+
+    /// Writes `count` sectors from `first` with FUA: returns when their data is durable.
+    ///
+    /// # Panics
+    /// When the range is empty, does not lie within the drive, or is not whole units.
+    pub fn write_fua_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        self.counters.fua_writes += 1;
+        let program = self.buffer.next_number();
+        let received = self.write_sectors(at, first, count);
+        if self.durability.waits && !self.durability.write_through {
+            self.make_durable(program, received)
+        } else {
+            received
+        }
+    }
+
+    /// Makes a write durable whose data was there at `received` and went into the host's program
+    /// units from number `program` on; returns when it is.
+    #[inline(never)]
+    pub(crate) fn make_durable(&mut self, program: u32, received: Instant) -> Instant {
+        self.pad_host_program(received);
+        let dies = &self.resources.dies;
+        let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
+        let programmed = self.buffer.programmed_from(program, end_of).max(received);
+        self.complete_journal(programmed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+    use crate::units::LogicalUnit;
+
+    /// A drive of 64 MiB with the parts of the default profile and these changes.
+    fn drive(changes: &[(&str, &str)]) -> Ssd {
+        let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
+        let small = [
+            ("capacity.logical", "64M"),
+            ("capacity.physical", "128M"),
+            ("flash.channels", "2"),
+            ("flash.dies", "4"),
+            ("flash.pages_per_block", "6"),
+            ("read_ahead.window", "0"),
+        ];
+        for (key, value) in small.iter().chain(changes) {
+            profile.set(key, value).expect("a sound value");
+        }
+        Ssd::new(&profile.configuration().expect("a sound profile")).expect("a sound drive")
+    }
+
+    /// How long a write of one unit and a flush take on a new drive, in microseconds.
+    fn write_and_flush(changes: &[(&str, &str)]) -> (u64, u64) {
+        let mut ssd = drive(changes);
+        let written = ssd.write(Instant::START, LogicalUnit(0), 1);
+        let flushed = ssd.flush(written);
+        (written.nanos() / 1000, flushed.since(written).nanos() / 1000)
+    }
+
+    #[test]
+    fn a_flush_programs_what_the_buffer_holds_and_then_the_journal() {
+        let (_, plain) = write_and_flush(&[]);
+        assert!((1300..1600).contains(&plain), "one program of 1300 us: {plain}");
+        let (_, journal) = write_and_flush(&[("flush.journal", "on")]);
+        assert!((2600..2900).contains(&journal), "and one for the journal: {journal}");
+        let fast = [("flush.journal", "on"), ("flush.journal_program", "300us")];
+        let (_, fast) = write_and_flush(&fast);
+        assert!((1600..1950).contains(&fast), "a fast one: {fast}");
+        let (_, slow) = write_and_flush(&[("flush.overhead", "500us")]);
+        assert_eq!(slow, plain + 500, "what the controller spends comes on top");
+    }
+
+    #[test]
+    fn a_flush_with_nothing_new_costs_no_flash() {
+        let mut ssd = drive(&[("flush.journal", "on")]);
+        let written = ssd.write(Instant::START, LogicalUnit(0), 1);
+        let flushed = ssd.flush(written);
+        let counters = ssd.counters();
+        let again = ssd.flush(flushed);
+        assert!(again.since(flushed) < Nanoseconds::from_micros(50));
+        assert_eq!(ssd.counters().programs, counters.programs);
+        assert_eq!(ssd.counters().journal_pages, 1);
+    }
+
+    #[test]
+    fn capacitors_or_a_lie_make_a_flush_free() {
+        let journal = ("flush.journal", "on");
+        for cheap in [("controller.power_loss_protection", "on"), ("controller.flush", "ignored")] {
+            let (written, flushed) = write_and_flush(&[cheap, journal]);
+            assert!(written < 100 && flushed < 50, "{cheap:?}: {written} and {flushed} us");
+        }
+    }
+
+    #[test]
+    fn a_fua_write_waits_for_its_own_data_only() {
+        let mut ssd = drive(&[]);
+        let at = Instant::START;
+        let unit = ssd.geometry().unit_size();
+        let units = ssd.geometry().units_per_program();
+        for program in 0..12 {
+            ssd.write(at, LogicalUnit(program * units), units);
+        }
+        // Three programs are booked on each of four dies; the next one goes behind three.
+        let length = SectorCount::of(unit);
+        let fua = ssd.write_fua_sectors(at, Sector::at(unit * 1000), length);
+        assert!((4 * 1300..4 * 1300 + 900).contains(&(fua.nanos() / 1000)), "{fua:?}");
+        let rest = Nanoseconds::from_secs(1);
+        let fua_at = fua + rest;
+        let fua = ssd.write_fua_sectors(fua_at, Sector::at(unit * 2000), length);
+        assert!((1300..1600).contains(&(fua.since(fua_at).nanos() / 1000)));
+        assert_eq!(ssd.counters().fua_writes, 2);
+        assert_eq!(ssd.counters().program_units_padding, 2 * u64::from(units - 1));
+    }
+
+    #[test]
+    fn without_a_write_cache_every_write_is_durable_when_answered() {
+        let (written, flushed) = write_and_flush(&[("controller.write_cache", "write-through")]);
+        assert!((1300..1600).contains(&written), "{written}");
+        assert!(flushed < 50, "nothing is left to do: {flushed}");
+        let ignored = [("controller.write_cache", "write-through"), ("controller.flush", "ignored")];
+        assert!(write_and_flush(&ignored).0 < 100, "a drive that lies answers at once");
+    }
+
+    #[test]
+    fn a_journal_needs_blocks_to_be_written_to() {
+        let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
+        profile.set("flush.journal", "on").expect("a sound value");
+        profile.set("collection.metadata_units", "1").expect("a sound value");
+        let error = profile.check().expect_err("one unit cannot be erased while it is written to");
+        assert!(error.to_string().contains("collection.metadata_units"), "{error}");
+    }
+}

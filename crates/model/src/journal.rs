@@ -1,0 +1,153 @@
+//! The map journal: changes of the map, programmed to pages of the metadata blocks.
+//!
+//! A change takes eight bytes: a logical and a physical unit of four bytes each. A page is
+//! programmed when a flush has to make changes durable, or when as many have come together as it
+//! holds. Pages go round the dies; the metadata blocks are written in turn, and each is erased
+//! before it is written again. (That the map itself is saved before that is not modelled: a drive
+//! that keeps its map in RAM does it now and then, in pieces.)
+
+use crate::geometry::Geometry;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::resources::{Class, Resource};
+use crate::ssd::Ssd;
+use crate::units::{ByteLength, DieIndex, Instant, Nanoseconds};
+
+/// Bytes that one change of the map takes: two unit numbers of 32 bits.
+const ENTRY: ByteLength = ByteLength::new(8);
+
+/// How a drive journals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JournalParameters {
+    /// Programming one journal page. Less than a data program where the page is written as SLC.
+    pub program: Nanoseconds,
+}
+
+/// The state of the journal.
+#[derive(Clone, Debug)]
+pub(crate) struct Journal {
+    program: Nanoseconds,
+    /// Changes that no page holds.
+    pending: u64,
+    entries_per_page: u64,
+    /// Pages written so far.
+    pages: u64,
+    pages_per_block: u64,
+    blocks: u64,
+    /// When all pages so far are programmed.
+    programmed_until: Instant,
+}
+
+impl Journal {
+    /// An empty journal.
+    ///
+    /// # Panics
+    /// When there are less than two metadata blocks; profiles check that.
+    pub(crate) fn new(geometry: &Geometry, parameters: JournalParameters) -> Journal {
+        let shape = geometry.parameters();
+        let blocks = u64::from(shape.metadata_collection_units);
+        assert!(blocks >= 2, "a journal is written to one block while another is erased");
+        let pages = u64::from(shape.planes_per_die) * u64::from(shape.pages_per_block);
+        Journal {
+            program: parameters.program,
+            pending: 0,
+            entries_per_page: shape.page_size.whole(ENTRY),
+            pages: 0,
+            pages_per_block: pages * u64::from(shape.dies_per_collection_unit),
+            blocks,
+            programmed_until: Instant::START,
+        }
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Notes that `changes` entries of the map have changed, all programmed by `at`; programs
+    /// journal pages that are full with them.
+    #[inline(always)]
+    pub(crate) fn note_map_changes(&mut self, changes: u32, at: Instant) {
+        if let Some(journal) = &mut self.durability.journal {
+            journal.pending += u64::from(changes);
+            if journal.pending >= journal.entries_per_page {
+                self.program_journal_page(at);
+            }
+        }
+    }
+
+    /// Programs what the journal lacks, not before `from`; returns when it is complete.
+    pub(crate) fn complete_journal(&mut self, from: Instant) -> Instant {
+        while self.durability.journal.as_ref().is_some_and(|journal| journal.pending > 0) {
+            self.program_journal_page(from);
+        }
+        match &self.durability.journal {
+            Some(journal) => journal.programmed_until.max(from),
+            None => from,
+        }
+    }
+
+    #[inline(never)]
+    fn program_journal_page(&mut self, from: Instant) {
+        let journal = self.durability.journal.as_mut().expect("there is a journal");
+        journal.pending = journal.pending.saturating_sub(journal.entries_per_page);
+        let page = journal.pages;
+        journal.pages += 1;
+        let begins_block = page.is_multiple_of(journal.pages_per_block);
+        let used_before = page >= journal.pages_per_block * journal.blocks;
+        let program = journal.program;
+        let dies = u64::from(self.geometry.dies());
+        if begins_block && used_before {
+            for die in 0..self.geometry.dies() {
+                let on_die = Resource::Die(DieIndex(die));
+                self.resources.reserve(on_die, Class::Background, from, self.timing.erase);
+            }
+            self.counters.journal_erases += 1;
+        }
+        let die = DieIndex((page % dies) as u32);
+        self.settle(die, from);
+        let channel = Resource::Channel(self.geometry.channel_of(die));
+        let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());
+        let arrived = self.resources.reserve(channel, Class::Write, from, transfer).end;
+        let span = self.resources.reserve(Resource::Die(die), Class::Write, arrived, program);
+        self.counters.journal_pages += 1;
+        let journal = self.durability.journal.as_mut().expect("there is a journal");
+        journal.programmed_until = journal.programmed_until.max(span.end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+    use crate::units::LogicalUnit;
+
+    #[test]
+    fn a_journal_page_is_programmed_when_it_is_full_and_its_blocks_are_written_in_turn() {
+        let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
+        for (key, value) in [
+            ("capacity.logical", "64M"),
+            ("capacity.physical", "256M"),
+            ("flash.channels", "1"),
+            ("flash.dies", "1"),
+            ("flash.pages_per_block", "6"),
+            ("flush.journal", "on"),
+        ] {
+            profile.set(key, value).expect("a sound value");
+        }
+        let mut ssd = Ssd::new(&profile.configuration().unwrap()).unwrap();
+        let mut at = Instant::START;
+        for _ in 0..2 {
+            for first in (0..16_384).step_by(24) {
+                at = ssd.write(at, LogicalUnit(first), 24.min(16_384 - first));
+            }
+        }
+        // 16 KiB hold 2048 changes; the last ones are not programmed yet.
+        assert_eq!(ssd.counters().collections, 0);
+        assert_eq!(ssd.counters().journal_pages, 2 * 16_384 / 2048 - 1);
+        // Two blocks of 12 pages each: from the third on each is erased before it is written.
+        for unit in 0..32 {
+            at = ssd.write(at, LogicalUnit(unit), 1);
+            at = ssd.flush(at);
+        }
+        assert_eq!(ssd.counters().journal_pages, 15 + 1 + 32);
+        assert_eq!(ssd.counters().journal_erases, 2);
+    }
+}

@@ -1,0 +1,33 @@
+//! Parameters that are one of a few words.
+
+use super::parameters::Quantity;
+use crate::flush::{FlushHandling, WriteCache};
+use crate::text::QuantityError;
+
+/// Reads and shows a type of a few variants, each by its word.
+macro_rules! words {
+    ($type:ident, $expected:literal, $($word:literal => $variant:ident),* $(,)?) => {
+        impl Quantity for $type {
+            fn read(text: &str) -> Result<Self, QuantityError> {
+                match text.trim() {
+                    $($word => Ok($type::$variant),)*
+                    _ => Err(QuantityError { text: text.to_owned(), expected: $expected }),
+                }
+            }
+            fn show(&self) -> String {
+                match self {
+                    $($type::$variant => $word,)*
+                }
+                .to_owned()
+            }
+        }
+    };
+}
+
+words!(FlushHandling, "honest or ignored", "honest" => Honest, "ignored" => Ignored);
+words!(
+    WriteCache,
+    "write-back or write-through",
+    "write-back" => WriteBack,
+    "write-through" => WriteThrough,
+);
