@@ -216,7 +216,8 @@ mod tests {
         let (written, flushed) = write_and_flush(&[("controller.write_cache", "write-through")]);
         assert!((1300..1600).contains(&written), "{written}");
         assert!(flushed < 50, "nothing is left to do: {flushed}");
-        let ignored = [("controller.write_cache", "write-through"), ("controller.flush", "ignored")];
+        let ignored =
+            [("controller.write_cache", "write-through"), ("controller.flush", "ignored")];
         assert!(write_and_flush(&ignored).0 < 100, "a drive that lies answers at once");
     }
 

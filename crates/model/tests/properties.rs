@@ -9,11 +9,14 @@ use checked_media::{CheckedMedia, Versions};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use ssdlab_model::collection::CollectionParameters;
+use ssdlab_model::flush::{FlushHandling, FlushParameters, WriteCache};
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
+use ssdlab_model::journal::JournalParameters;
+use ssdlab_model::mechanisms::Mechanisms;
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::timing::{Delivery, Timing, TransferRate};
-use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds};
+use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount};
 use ssdlab_model::{Configuration, Ssd};
 
 /// What a host does. First and length are shares of the drive, out of 2^16 and 2^8.
@@ -28,6 +31,10 @@ enum Step {
         units: u8,
     },
     Trim {
+        first: u16,
+        units: u8,
+    },
+    WriteFua {
         first: u16,
         units: u8,
     },
@@ -46,10 +53,25 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (any::<u16>(), 1..40u8).prop_map(|(first, units)| Step::Read { first, units }),
         6 => (any::<u16>(), 1..40u8).prop_map(|(first, units)| Step::Write { first, units }),
         1 => (any::<u16>(), 1..40u8).prop_map(|(first, units)| Step::Trim { first, units }),
+        1 => (any::<u16>(), 1..40u8).prop_map(|(first, units)| Step::WriteFua { first, units }),
         1 => Just(Step::Flush),
         1 => (0..400_000u32).prop_map(|micros| Step::Rest { micros }),
         2 => any::<u16>().prop_map(|seed| Step::Scatter { seed }),
     ]
+}
+
+/// How a drive makes writes durable.
+fn flush() -> impl Strategy<Value = FlushParameters> {
+    (any::<bool>(), 0..5u32, any::<bool>()).prop_map(|(through, overhead, journal)| {
+        let journal =
+            journal.then_some(JournalParameters { program: Nanoseconds::from_micros(300) });
+        FlushParameters {
+            handling: FlushHandling::Honest,
+            write_cache: if through { WriteCache::WriteThrough } else { WriteCache::WriteBack },
+            overhead: Nanoseconds::from_micros(u64::from(overhead) * 100),
+            journal,
+        }
+    })
 }
 
 /// A small drive of any shape.
@@ -58,54 +80,59 @@ fn configuration() -> impl Strategy<Value = Configuration> {
         (1..=2u32, 1..=3u32, 0..=2u32, prop_oneof![Just(1u32), Just(3)]),
         (2..=4u32, prop_oneof![Just(4u32), Just(16)], any::<bool>(), 0..=6u32),
         (1..=3u32, 0..=2u32, 1..=20u32, any::<bool>(), any::<bool>(), any::<bool>()),
-        0.5..=1.0f64,
+        (0.5..=1.0f64, flush()),
     )
-        .prop_map(
-            |((channels, ways, planes, shot), (rows, page, superblock, spare), policy, used)| {
-                let dies = channels * ways;
-                let (low_water, high_extra, debt_max, protected, trim, full_duplex) = policy;
-                let stripe = if superblock { dies } else { 1 };
-                let collection = CollectionParameters {
-                    low_water: low_water + 1,
-                    idle_high_water: low_water + 1 + high_extra,
-                    debt_max,
-                };
-                let per_group = low_water + 1 + 2 + 2 + spare;
-                let groups = dies / stripe;
-                let mut parameters = GeometryParameters {
-                    channels,
-                    dies,
-                    planes_per_die: 1 << planes,
-                    multi_plane_read: true,
-                    pages_per_shot: shot,
-                    pages_per_block: rows * shot,
-                    page_size: KIB * u64::from(page),
-                    unit_size: KIB * 4,
-                    dies_per_collection_unit: stripe,
-                    collection_units: per_group * groups,
-                    metadata_collection_units: 0,
-                    logical_units: 1,
-                };
-                let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
-                let usable = (geometry.blocks() - collection.blocks_kept(&geometry) - 1)
-                    * geometry.units_per_block();
-                parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);
-                let geometry = Geometry::new(parameters).expect("a sound geometry");
-                Configuration {
-                    buffer: BufferParameters {
-                        units: geometry.units_per_program() * 2,
-                        protected,
-                        idle_before_flush: Nanoseconds::from_millis(100),
-                    },
-                    geometry,
-                    timing: timing(full_duplex),
-                    read_ahead: ReadAheadParameters { window: 32, segment: 8, trigger: 1 },
-                    collection,
-                    trim,
-                    mechanisms: ssdlab_model::mechanisms::Mechanisms::default(),
-                }
-            },
-        )
+        .prop_map(|(flash, (rows, page, superblock, spare), policy, (used, flush))| {
+            let (channels, ways, planes, shot) = flash;
+            let dies = channels * ways;
+            let (low_water, high_extra, debt_max, protected, trim, full_duplex) = policy;
+            let stripe = if superblock { dies } else { 1 };
+            let collection = CollectionParameters {
+                low_water: low_water + 1,
+                idle_high_water: low_water + 1 + high_extra,
+                debt_max,
+            };
+            let per_group = low_water + 1 + 2 + 2 + spare;
+            let groups = dies / stripe;
+            let mut parameters = GeometryParameters {
+                channels,
+                dies,
+                planes_per_die: 1 << planes,
+                multi_plane_read: true,
+                pages_per_shot: shot,
+                pages_per_block: rows * shot,
+                page_size: KIB * u64::from(page),
+                unit_size: KIB * 4,
+                dies_per_collection_unit: stripe,
+                collection_units: per_group * groups,
+                metadata_collection_units: 2,
+                logical_units: 1,
+            };
+            let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
+            let usable = (geometry.blocks() - collection.blocks_kept(&geometry) - 1)
+                * geometry.units_per_block();
+            parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);
+            let geometry = Geometry::new(parameters).expect("a sound geometry");
+            Configuration {
+                buffer: BufferParameters {
+                    units: geometry.units_per_program() * 2,
+                    protected,
+                    idle_before_flush: Nanoseconds::from_millis(100),
+                },
+                geometry,
+                timing: timing(full_duplex),
+                read_ahead: ReadAheadParameters { window: 32, segment: 8, trigger: 1 },
+                collection,
+                trim,
+                mechanisms: mechanisms(flush),
+            }
+        })
+}
+
+fn mechanisms(flush: FlushParameters) -> Mechanisms {
+    let mut mechanisms = Mechanisms::default();
+    mechanisms.flush = flush;
+    mechanisms
 }
 
 fn timing(full_duplex: bool) -> Timing {
@@ -134,6 +161,8 @@ struct Bench {
     trim: bool,
     /// Whether a flush waits for the flash: not when capacitors protect the buffer.
     flush_waits: bool,
+    /// Whether a plain write waits for the flash, too.
+    write_through: bool,
 }
 
 impl Bench {
@@ -154,6 +183,7 @@ impl Bench {
             units,
             trim: configuration.trim,
             flush_waits: !configuration.buffer.protected,
+            write_through: configuration.mechanisms.flush.write_cache == WriteCache::WriteThrough,
         }
     }
 
@@ -163,12 +193,33 @@ impl Bench {
     }
 
     fn write(&mut self, first: u32, units: u32) -> Instant {
+        self.believe(first, units);
+        let end = self.ssd.write(self.now, LogicalUnit(first), units);
+        if self.write_through && self.flush_waits {
+            self.check_durable_range(first, units, end);
+        }
+        end
+    }
+
+    fn write_fua(&mut self, first: u32, units: u32) -> Instant {
+        self.believe(first, units);
+        let unit = self.ssd.geometry().unit_size();
+        let first_sector = Sector::at(unit * u64::from(first));
+        let count = SectorCount::of(unit * u64::from(units));
+        let end = self.ssd.write_fua_sectors(self.now, first_sector, count);
+        if self.flush_waits {
+            self.check_durable_range(first, units, end);
+        }
+        end
+    }
+
+    /// The host is about to write `units` units from `first`.
+    fn believe(&mut self, first: u32, units: u32) {
         for unit in first..first + units {
             self.writes += 1;
             self.believed.insert(LogicalUnit(unit), self.writes);
             self.map.announce(LogicalUnit(unit));
         }
-        self.ssd.write(self.now, LogicalUnit(first), units)
     }
 
     fn step(&mut self, step: Step) {
@@ -181,6 +232,10 @@ impl Bench {
             Step::Write { first, units } => {
                 let (first, units) = self.range(first, units);
                 self.write(first, units)
+            }
+            Step::WriteFua { first, units } => {
+                let (first, units) = self.range(first, units);
+                self.write_fua(first, units)
             }
             Step::Trim { first, units } => {
                 let (first, units) = self.range(first, units);
@@ -229,6 +284,13 @@ impl Bench {
         for unit in (0..self.units).map(LogicalUnit) {
             let believed = self.believed.get(&unit).copied();
             assert_eq!(self.map.current(unit), believed, "the version of {unit:?}");
+        }
+    }
+
+    /// After a write that is durable when answered: the flash holds it.
+    fn check_durable_range(&self, first: u32, units: u32, at: Instant) {
+        for unit in (first..first + units).map(LogicalUnit) {
+            assert!(self.ssd.media().is_durable(unit, at), "{unit:?} is lost if power is cut");
         }
     }
 
@@ -294,7 +356,9 @@ fn answers(ssd: &mut Ssd, steps: &[Step], now: &mut Instant, answers: &mut Vec<I
                 let (first, units) = range(first, units);
                 ssd.read(*now, first, units)
             }
-            Step::Write { first, units } | Step::Trim { first, units } => {
+            Step::Write { first, units }
+            | Step::WriteFua { first, units }
+            | Step::Trim { first, units } => {
                 let (first, units) = range(first, units);
                 ssd.write(*now, first, units)
             }
