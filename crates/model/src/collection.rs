@@ -206,16 +206,17 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 sequence = self.collector.copies.latest();
             }
             moved += 1;
-            self.copy_unit(logical);
+            self.copy_unit(logical, PhysicalUnit(physical));
         }
         (moved, sequence)
     }
 
-    /// Writes one unit to collection's stream.
+    /// Writes one unit, which lies at `from`, to collection's stream.
     #[inline(always)]
-    fn copy_unit(&mut self, logical: LogicalUnit) {
+    fn copy_unit(&mut self, logical: LogicalUnit, from: PhysicalUnit) {
         let physical = self.collector.stream.append();
         self.flash.note_written(physical, logical);
+        self.media.copy(from, physical);
         self.map.relocate(logical, physical);
         if self.collector.stream.room() == 0 {
             self.finish_collection_program(0);
@@ -252,7 +253,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.program_units_collection += u64::from(units - padding);
         self.counters.program_units_padding += u64::from(padding);
         self.note_map_changes(units - padding, self.resources.now());
-        self.collector.copies.fill(self.geometry.program_of(filled.first), die);
+        let number = self.next_number();
+        self.collector.copies.fill(self.geometry.program_of(filled.first), die, number);
         if filled.closes {
             self.flash.close(filled.block, BlockState::Closed);
         }
@@ -266,6 +268,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.flash.note_padding(physical, self.geometry.block_of(physical));
         }
         self.finish_collection_program(padding);
+    }
+
+    /// Whether `unit` was copied into a program unit that is not finished.
+    pub(crate) fn is_being_copied(&self, unit: PhysicalUnit) -> bool {
+        self.collector.stream.holds(unit)
     }
 
     /// Whether copies wait in a program unit that is not full.

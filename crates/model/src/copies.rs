@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 
+use crate::media::SequenceNumber;
 use crate::units::{BlockIndex, DieIndex, Instant};
 
 /// A program unit of copies.
@@ -16,6 +17,8 @@ use crate::units::{BlockIndex, DieIndex, Instant};
 struct Copy {
     /// Number of the program unit, counted through the drive, and its die, once it is full.
     place: Option<(u32, DieIndex)>,
+    /// The number it took when it was full.
+    number: SequenceNumber,
     /// Reads that have not delivered what goes into it.
     reads_left: u32,
     /// When the latest of the others did.
@@ -88,7 +91,8 @@ impl CopiesUnderWay {
 
     /// A program is begun with units of a read that is not yet done.
     pub(crate) fn begin(&mut self) {
-        let copy = Copy { place: None, reads_left: 1, data_at: Instant::START, end: None };
+        let number = SequenceNumber::default();
+        let copy = Copy { place: None, number, reads_left: 1, data_at: Instant::START, end: None };
         self.copies.push_back(copy);
     }
 
@@ -98,9 +102,17 @@ impl CopiesUnderWay {
         self.copies.back_mut().expect("a program is being filled").reads_left += 1;
     }
 
-    /// The program being filled is full, and goes to `program` on `die`.
-    pub(crate) fn fill(&mut self, program: u32, die: DieIndex) {
-        self.copies.back_mut().expect("a program was filled").place = Some((program, die));
+    /// The program being filled is full, and goes to `program` on `die` as `number`.
+    pub(crate) fn fill(&mut self, program: u32, die: DieIndex, number: SequenceNumber) {
+        let copy = self.copies.back_mut().expect("a program was filled");
+        copy.place = Some((program, die));
+        copy.number = number;
+    }
+
+    /// The number that program `sequence` took when it was full.
+    #[inline(always)]
+    pub(crate) fn number_of(&mut self, sequence: u32) -> SequenceNumber {
+        self.get(sequence).number
     }
 
     #[inline(always)]
@@ -164,6 +176,15 @@ impl CopiesUnderWay {
         self.note_durable();
     }
 
+    /// Blocks whose copies are in the program being filled are not erased before the host's
+    /// program unit `number` is programmed, where a power cut loses what is in the buffer.
+    pub(crate) fn await_host(&mut self, number: u32) {
+        let latest = self.latest();
+        for emptied in self.emptied.iter_mut().rev().take_while(|it| it.sequence == latest) {
+            emptied.host = emptied.host.map(|_| number);
+        }
+    }
+
     /// The block that was emptied first of those not erased.
     #[inline(always)]
     pub(crate) fn oldest_emptied(&self) -> Option<Emptied> {
@@ -195,10 +216,10 @@ mod tests {
         let mut copies = CopiesUnderWay::new();
         copies.begin();
         copies.await_another_read();
-        copies.fill(10, DieIndex(0));
+        copies.fill(10, DieIndex(0), SequenceNumber(1));
         copies.add_emptied(BlockIndex(5), None);
         copies.begin();
-        copies.fill(11, DieIndex(1));
+        copies.fill(11, DieIndex(1), SequenceNumber(2));
         copies.note_read(2, at(20));
         copies.note_read(1, at(30));
         assert!(copies.take_read(at(100)).is_none(), "programs keep their order");

@@ -210,7 +210,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 let on_die = Resource::Die(die);
                 let erase = self.timing.erase;
                 let span = self.resources.reserve(on_die, Class::Background, earliest, erase);
-                self.media.erase(block, die, span);
+                self.media.erase(block, self.latest_work(die, span));
             }
         }
     }
@@ -228,7 +228,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let duration = self.timing.program;
         let span = self.resources.reserve(Resource::Die(die), Class::Background, arrived, duration);
         self.resources.dies[die.0 as usize].note_lead(arrived.since(from));
+        let number = self.collector.copies.number_of(sequence);
         self.collector.copies.note_programmed(sequence, span.end);
-        self.note_programmed(first, span);
+        self.note_programmed(first, number, die, span);
     }
 }

@@ -106,15 +106,23 @@ impl Flash {
         self.reverse.get(physical.0 as usize)?.checked_sub(1).map(LogicalUnit)
     }
 
-    /// One unit less of `block` is valid.
+    /// Notes that `physical`, which is not programmed yet, will be left empty after all.
+    pub(crate) fn forget_unsent(&mut self, physical: PhysicalUnit) {
+        self.reverse[physical.0 as usize] = 0;
+    }
+
+    /// One unit less of `block` is valid. Returns whether the block is open, so that the unit may
+    /// not have been sent off yet.
     #[inline(always)]
-    pub(crate) fn lose_unit(&mut self, block: BlockIndex) {
+    pub(crate) fn lose_unit(&mut self, block: BlockIndex) -> bool {
         let entry = &mut self.blocks[block.0 as usize];
         let valid = entry.valid;
         entry.valid = valid.checked_sub(1).expect("a block has no fewer than zero valid units");
         if matches!(entry.state, BlockState::Closed | BlockState::Closing) {
             self.victims.lose_unit(block, valid);
+            return false;
         }
+        entry.state != BlockState::Victim
     }
 
     /// `units` of a victim were copied away.

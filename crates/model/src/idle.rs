@@ -19,8 +19,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if self.trim_enabled {
             self.read_ahead.forget();
             for unit in first.0..first.0 + units {
-                if let Some(old) = self.map.clear(LogicalUnit(unit)) {
-                    self.flash.lose_unit(self.geometry.block_of(old));
+                if let Some(old) = self.map.clear(LogicalUnit(unit))
+                    && self.flash.lose_unit(self.geometry.block_of(old))
+                {
+                    self.forget_unsent(old);
                 }
             }
         }

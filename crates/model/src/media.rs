@@ -3,9 +3,38 @@
 //! The model calls a [`Media`] for every program and erase with the span of time it takes, so
 //! that a medium can keep payload and spare area, be cut from power between start and end, or
 //! check the order of things. [`Null`] keeps nothing and costs nothing; experiments use it.
+//!
+//! # Which copy is the newest
+//!
+//! The spare area of a program unit holds the logical unit of each of its units, and one number
+//! from one counter: the [`SequenceNumber`] that the program unit took when it was *finished*,
+//! which is when its last unit was put into it or it was padded. This holds for the host's program
+//! units and for those of copies. A unit that is written anew or trimmed while its older copy is
+//! in a program unit that is not finished becomes empty there, like padding. So at the instant a
+//! program unit takes its number everything in it is current, and nothing is in it twice.
+//!
+//! Of two copies of a logical unit the one with the larger number is therefore the newer, or both
+//! hold the same data: each was current when its number was taken, and the larger number was
+//! taken later. The order in which program units are programmed does not matter, nor when a copy
+//! was begun. (If copies took their numbers when their program unit is *begun*, this would not
+//! hold: a program unit of copies that stays open while the host finishes a unit, and then takes
+//! a copy of that, has the smaller number and the newer data.)
 
 use crate::resources::Span;
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
+
+/// Which program unit was finished when: larger is later. Every program unit of a drive has its
+/// own; a trim takes one, too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SequenceNumber(pub u64);
+
+impl SequenceNumber {
+    /// The number that is taken next.
+    #[inline(always)]
+    pub fn next(self) -> SequenceNumber {
+        SequenceNumber(self.0 + 1)
+    }
+}
 
 /// The spare area of one program unit: which logical unit each of its units holds.
 #[derive(Clone, Copy, Debug)]
@@ -35,14 +64,44 @@ impl<'a> SpareArea<'a> {
     }
 }
 
+/// A program or an erase as it was booked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlashWork {
+    /// The die that does it.
+    pub die: DieIndex,
+    /// When, as far as was known when it was booked: reads that come later may push it back.
+    pub span: Span,
+    /// What number of the die's bookings it is, to ask for its span again.
+    pub(crate) booking: u32,
+}
+
 /// What programs and erases are done to.
 pub trait Media {
-    /// The program unit starting at `first` is programmed during `span`. `sequence` counts the
-    /// program operations of the drive, in the order they were decided.
-    fn program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, sequence: u64, span: Span);
+    /// The host has written `logical`; its data will be programmed to `unit`. Called in the order
+    /// in which units are written.
+    #[inline(always)]
+    fn receive(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
+        let _ = (unit, logical);
+    }
 
-    /// The part of `block` that lies on `die` is erased during `span`.
-    fn erase(&mut self, block: BlockIndex, die: DieIndex, span: Span);
+    /// What `from` holds will be programmed to `to`, too.
+    #[inline(always)]
+    fn copy(&mut self, from: PhysicalUnit, to: PhysicalUnit) {
+        let _ = (from, to);
+    }
+
+    /// The program unit that starts at `first` is programmed. Calls come in the order of each
+    /// die's work, which is not that of the numbers.
+    fn program(
+        &mut self,
+        first: PhysicalUnit,
+        spare: SpareArea<'_>,
+        number: SequenceNumber,
+        work: FlashWork,
+    );
+
+    /// The part of `block` that lies on the die of `work` is erased.
+    fn erase(&mut self, block: BlockIndex, work: FlashWork);
 }
 
 /// Flash that keeps nothing.
@@ -51,7 +110,7 @@ pub struct Null;
 
 impl Media for Null {
     #[inline(always)]
-    fn program(&mut self, _: PhysicalUnit, _: SpareArea<'_>, _: u64, _: Span) {}
+    fn program(&mut self, _: PhysicalUnit, _: SpareArea<'_>, _: SequenceNumber, _: FlashWork) {}
     #[inline(always)]
-    fn erase(&mut self, _: BlockIndex, _: DieIndex, _: Span) {}
+    fn erase(&mut self, _: BlockIndex, _: FlashWork) {}
 }

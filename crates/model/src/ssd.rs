@@ -13,7 +13,7 @@ use crate::flush::Durability;
 use crate::geometry::{Geometry, GeometryError};
 use crate::mapping::{Mapping, PageMap};
 use crate::mechanisms::Mechanisms;
-use crate::media::{Media, Null};
+use crate::media::{Media, Null, SequenceNumber};
 use crate::read::ReadScratch;
 use crate::read_ahead::{ReadAhead, ReadAheadParameters};
 use crate::resources::{Class, Resource, Resources};
@@ -85,8 +85,8 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) scratch: ReadScratch,
     pub(crate) counters: Counters,
     pub(crate) trim_enabled: bool,
-    /// Program operations decided so far.
-    pub(crate) sequence: u64,
+    /// The number of the latest program unit that was finished.
+    pub(crate) sequence: SequenceNumber,
     pub(crate) unit_to_host: Nanoseconds,
     pub(crate) unit_over_channel: Nanoseconds,
 }
@@ -130,7 +130,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             scratch: ReadScratch::default(),
             counters: Counters::default(),
             trim_enabled: *trim,
-            sequence: 0,
+            sequence: SequenceNumber::default(),
             unit_to_host: timing.link.duration(geometry.unit_size()),
             unit_over_channel: timing.channel.duration(geometry.unit_size()),
             geometry: geometry.clone(),

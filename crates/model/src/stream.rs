@@ -122,12 +122,11 @@ impl WriteStream {
         unit
     }
 
-    /// Whether `unit` lies in the program unit being filled and was appended already.
+    /// Whether `unit` was appended to the program unit being filled, or just filled and not yet
+    /// finished.
     #[inline(always)]
     pub(crate) fn holds(&self, unit: PhysicalUnit) -> bool {
-        self.room() > 0
-            && unit.0 < self.cursor
-            && unit.0 >= self.program_end - self.units_per_program
+        unit.0 < self.cursor && unit.0 >= self.program_end - self.units_per_program
     }
 
     /// The program unit that was just filled, in the block it belongs to.
@@ -144,6 +143,7 @@ impl WriteStream {
         }
         let first = geometry.first_unit(block).0 + index * self.units_per_program;
         assert!(first + self.units_per_program == self.cursor, "streams write in order");
+        (self.cursor, self.program_end) = (0, 0);
         FilledProgram { block, first: PhysicalUnit(first), index, closes }
     }
 

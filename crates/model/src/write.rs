@@ -3,11 +3,20 @@
 use crate::buffer::InFlight;
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
-use crate::media::Media;
+use crate::media::{FlashWork, Media, SequenceNumber};
 use crate::resources::{Class, Resource, Span};
 use crate::ssd::Ssd;
 use crate::stream::FilledProgram;
-use crate::units::{DieIndex, Instant, LogicalUnit};
+use crate::units::{DieIndex, Instant, LogicalUnit, PhysicalUnit};
+
+/// What a unit is that no program unit sent off holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unsent {
+    /// Written by the host.
+    Written,
+    /// Copied from a block that waits to be erased, or is being emptied.
+    Copy,
+}
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Writes `units` units from `first` at `at`; returns when the host is told it is done.
@@ -72,9 +81,30 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn place(&mut self, unit: LogicalUnit) {
         let physical = self.host.append();
         self.flash.note_written(physical, unit);
-        if let Some(old) = self.map.set(unit, physical) {
-            self.flash.lose_unit(self.geometry.block_of(old));
+        self.media.receive(physical, unit);
+        if let Some(old) = self.map.set(unit, physical)
+            && self.flash.lose_unit(self.geometry.block_of(old))
+            && self.forget_unsent(old) == Some(Unsent::Copy)
+        {
+            // The copy was to replace what a block holds that waits to be erased. Now what the
+            // host has just written replaces it, in the program unit being filled.
+            self.collector.copies.await_host(self.buffer.next_number());
         }
+    }
+
+    /// Leaves `old`, which is no longer current, empty if its program unit is still being filled:
+    /// a program unit holds only what is current when it takes its number (see [`crate::media`]).
+    #[inline(never)]
+    pub(crate) fn forget_unsent(&mut self, old: PhysicalUnit) -> Option<Unsent> {
+        let unsent = if self.host.holds(old) {
+            Unsent::Written
+        } else if self.is_being_copied(old) {
+            Unsent::Copy
+        } else {
+            return None;
+        };
+        self.flash.forget_unsent(old);
+        Some(unsent)
     }
 
     fn begin_host_program(&mut self) {
@@ -97,11 +127,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let filled = self.host.finish_program(&self.geometry);
         let units = self.geometry.units_per_program();
         let die = self.geometry.die_of_program(filled.block, filled.index);
+        let number = self.next_number();
         self.settle(die, ready);
         if filled.index < self.geometry.stripe() {
             self.finish_erase(die, filled.block);
         }
-        let span = self.program_now(die, &filled, ready);
+        let span = self.program_now(die, &filled, number, ready);
         self.counters.program_units_host += u64::from(units - padding);
         self.counters.program_units_padding += u64::from(padding);
         self.note_map_changes(units - padding, span.end);
@@ -121,24 +152,50 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Transfers a program unit to its die and programs it there.
-    fn program_now(&mut self, die: DieIndex, filled: &FilledProgram, ready: Instant) -> Span {
+    fn program_now(
+        &mut self,
+        die: DieIndex,
+        filled: &FilledProgram,
+        number: SequenceNumber,
+        ready: Instant,
+    ) -> Span {
         let units = self.geometry.units_per_program();
         let channel = Resource::Channel(self.geometry.channel_of(die));
         let transfer = self.unit_over_channel * u64::from(units);
         let arrived = self.resources.reserve(channel, Class::Write, ready, transfer).end;
         let program = self.timing.program;
         let span = self.resources.reserve(Resource::Die(die), Class::Write, arrived, program);
-        self.note_programmed(filled.first, span);
+        self.note_programmed(filled.first, number, die, span);
         span
     }
 
-    /// Counts a program operation and tells the media.
+    /// The number of the program unit that is just finished.
     #[inline(always)]
-    pub(crate) fn note_programmed(&mut self, first: crate::units::PhysicalUnit, span: Span) {
+    pub(crate) fn next_number(&mut self) -> SequenceNumber {
+        self.sequence = self.sequence.next();
+        self.sequence
+    }
+
+    /// Counts a program operation, the latest on its die, and tells the media.
+    #[inline(always)]
+    pub(crate) fn note_programmed(
+        &mut self,
+        first: PhysicalUnit,
+        number: SequenceNumber,
+        die: DieIndex,
+        span: Span,
+    ) {
         self.counters.programs += 1;
-        self.sequence += 1;
         let spare = self.flash.spare_area(first, self.geometry.units_per_program());
-        self.media.program(first, spare, self.sequence, span);
+        let work = self.latest_work(die, span);
+        self.media.program(first, spare, number, work);
+    }
+
+    /// What was just booked on `die` for `span`, as the media is told.
+    #[inline(always)]
+    pub(crate) fn latest_work(&self, die: DieIndex, span: Span) -> FlashWork {
+        let booking = self.resources.dies[die.0 as usize].latest_booking();
+        FlashWork { die, span, booking }
     }
 
     /// Fills what is left of the host's program unit with nothing and sends it off, once the data

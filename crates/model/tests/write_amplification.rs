@@ -13,15 +13,13 @@ use rand_pcg::Pcg64Mcg;
 use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::mapping::PageMap;
-use ssdlab_model::media::{Media, SpareArea};
+use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea};
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::theory::{SpareFactor, UnitsPerBlock, greedy};
 use ssdlab_model::timing::{Delivery, Timing, TransferRate};
-use ssdlab_model::units::{
-    BlockIndex, DieIndex, Instant, KIB, LogicalUnit, Nanoseconds, PhysicalUnit,
-};
-use ssdlab_model::{Configuration, Span, Ssd};
+use ssdlab_model::units::{BlockIndex, Instant, KIB, LogicalUnit, Nanoseconds, PhysicalUnit};
+use ssdlab_model::{Configuration, Ssd};
 
 /// Enough that neither the few blocks kept nor chance matter.
 const BLOCKS: u32 = 16_384;
@@ -44,12 +42,12 @@ struct Counting {
 }
 
 impl Media for Counting {
-    fn program(&mut self, first: PhysicalUnit, _: SpareArea<'_>, _: u64, _: Span) {
+    fn program(&mut self, first: PhysicalUnit, _: SpareArea<'_>, _: SequenceNumber, _: FlashWork) {
         self.in_block[(first.0 / self.units_per_block) as usize] += self.units_per_program as u32;
         self.programmed += self.units_per_program;
     }
 
-    fn erase(&mut self, block: BlockIndex, _: DieIndex, _: Span) {
+    fn erase(&mut self, block: BlockIndex, _: FlashWork) {
         self.programmed -= u64::from(std::mem::take(&mut self.in_block[block.0 as usize]));
     }
 }

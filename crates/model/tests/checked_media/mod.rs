@@ -2,13 +2,13 @@
 //! block is erased while it holds the only durable copy of anything.
 
 use std::cell::RefCell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use ssdlab_model::Span;
 use ssdlab_model::geometry::Geometry;
 use ssdlab_model::mapping::{Mapping, PageMap};
-use ssdlab_model::media::{Media, SpareArea};
+use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea};
 use ssdlab_model::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
 
 /// A page map that knows which write of the host's each place holds. The medium and the test look
@@ -121,7 +121,9 @@ pub struct CheckedMedia {
     erased_at: HashMap<(BlockIndex, DieIndex), Instant>,
     copies: HashMap<LogicalUnit, Vec<Kept>>,
     busy: HashMap<DieIndex, Vec<Span>>,
-    sequence: u64,
+    numbers: HashSet<SequenceNumber>,
+    /// The version that each number of a logical unit stands for.
+    numbered: HashMap<LogicalUnit, BTreeMap<SequenceNumber, u64>>,
     /// Whether a power cut loses what is in the write buffer.
     buffer_is_lost: bool,
 }
@@ -139,7 +141,8 @@ impl CheckedMedia {
             erased_at: HashMap::new(),
             copies: HashMap::new(),
             busy: HashMap::new(),
-            sequence: 0,
+            numbers: HashSet::new(),
+            numbered: HashMap::new(),
             geometry: geometry.clone(),
         }
     }
@@ -177,6 +180,22 @@ impl CheckedMedia {
         assert!(span.start >= erased, "{block:?} is programmed while it is erased on {die:?}");
     }
 
+    /// Of two copies the one with the larger number must be the newer, or as old; this is what
+    /// recovery relies on. Copies that were erased since count: which are there at a power cut is
+    /// a matter of chance.
+    fn check_number(&mut self, logical: LogicalUnit, number: SequenceNumber, version: u64) {
+        let numbered = self.numbered.entry(logical).or_default();
+        let older = numbered.range(..number).next_back();
+        let newer = numbered.range(number..).next();
+        assert!(
+            older.is_none_or(|(_, &it)| it <= version)
+                && newer.is_none_or(|(_, &it)| it >= version),
+            "the numbers of {logical:?} are not in the order of its versions: {version} is {number:?} \
+             between {older:?} and {newer:?}"
+        );
+        numbered.insert(number, version);
+    }
+
     /// `unit`, which holds a copy of `logical`, will be erased: unless the host has trimmed the
     /// unit since, a copy of the same version or of a later one has to be there, so that a power
     /// cut leaves one of those that the host was told are written.
@@ -202,11 +221,19 @@ impl CheckedMedia {
 }
 
 impl Media for CheckedMedia {
-    fn program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, sequence: u64, span: Span) {
+    fn program(
+        &mut self,
+        first: PhysicalUnit,
+        spare: SpareArea<'_>,
+        number: SequenceNumber,
+        work: FlashWork,
+    ) {
+        let span = work.span;
         let per_program = self.geometry.units_per_program();
         assert!(first.0.is_multiple_of(per_program) && spare.len() as u32 == per_program);
-        assert!(sequence > self.sequence, "program operations are numbered upwards");
-        self.sequence = sequence;
+        assert!(self.numbers.insert(number), "{number:?} is given to two program units");
+        assert_eq!(work.die, self.geometry.die_of(first), "the die of {first:?}");
+        let mut there = HashSet::new();
         self.check_order(first, span);
         self.busy.entry(self.geometry.die_of(first)).or_default().push(span);
         for (index, logical) in spare.logical_units().enumerate() {
@@ -215,12 +242,15 @@ impl Media for CheckedMedia {
             self.names[physical.0 as usize] = Some(logical);
             let (placed, version) = self.versions.at(physical);
             assert_eq!(logical, placed, "the spare area of {physical:?}");
+            assert!(there.insert(logical), "{logical:?} is twice in one program unit");
             let kept = Kept { physical, version, programmed: span.end, erased: None };
+            self.check_number(logical, number, version);
             self.copies.entry(logical).or_default().push(kept);
         }
     }
 
-    fn erase(&mut self, block: BlockIndex, die: DieIndex, span: Span) {
+    fn erase(&mut self, block: BlockIndex, work: FlashWork) {
+        let FlashWork { die, span, .. } = work;
         self.busy.entry(die).or_default().push(span);
         self.erased_at.insert((block, die), span.end);
         self.next_row.insert((block, die), 0);
