@@ -1,16 +1,19 @@
 //! Garbage collection: which block, when, and who pays.
 //!
-//! The victim is the closed block with the fewest valid units (greedy). Collection starts when
+//! The victim is what the drive's policy says (see `policy`). Collection starts when
 //! fewer than `low_water` blocks are free and keeps pace with the host: while the host fills as
-//! many units as the victim will yield, all that is valid on the victim is moved. The flash work
-//! this makes is debt on the dies (see `resources::background`). A victim is erased
-//! only after every copy of what it held is programmed.
+//! many units as the victim will yield, all that is valid on the victim is moved. So free blocks
+//! stay as many as they are, whatever the victim holds. The flash work this makes is debt on the
+//! dies (see `resources::background`). A victim is erased only after every copy of what it held
+//! is programmed.
 
 use crate::copies::CopiesUnderWay;
 use crate::flash::BlockState;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
+use crate::mechanisms::Mechanisms;
 use crate::media::Media;
+use crate::policy::{Pacing, VictimPolicy};
 use crate::resources::background::Operation;
 use crate::ssd::Ssd;
 use crate::stream::WriteStream;
@@ -36,8 +39,12 @@ pub struct CollectionParameters {
 impl CollectionParameters {
     /// Blocks that are always open, free or being collected, so that they are not spare area:
     /// an open block per group for the host and for collection, and the blocks kept free.
-    pub fn blocks_kept(&self, geometry: &Geometry) -> u32 {
-        geometry.groups() * (self.low_water + 2)
+    pub fn blocks_kept(&self, geometry: &Geometry, mechanisms: &Mechanisms) -> u32 {
+        let free = match mechanisms.pacing {
+            Pacing::Paced => self.low_water,
+            Pacing::Bursty { high_water } => high_water.max(self.low_water),
+        };
+        geometry.groups() * (free + 2)
     }
 }
 
@@ -61,14 +68,27 @@ pub(crate) struct Collector {
     pub(crate) advance_from: Instant,
     /// Copies owed, times 2^[`CREDIT_SHIFT`]; negative when ahead.
     credit: i64,
+    /// What the latest victim's [`Victim::copies_per_unit`] was.
+    latest_rate: i64,
     low_water: u32,
+    /// Where a burst ends; nothing where collection keeps pace.
+    burst_until: Option<u32>,
     high_water: u32,
     /// Blocks kept back for collection itself.
     reserve: u32,
+    policy: VictimPolicy,
 }
 
 impl Collector {
-    pub(crate) fn new(geometry: &Geometry, parameters: CollectionParameters) -> Self {
+    pub(crate) fn new(
+        geometry: &Geometry,
+        parameters: CollectionParameters,
+        mechanisms: &Mechanisms,
+    ) -> Self {
+        let burst_until = match mechanisms.pacing {
+            Pacing::Paced => None,
+            Pacing::Bursty { high_water } => Some(high_water * geometry.groups()),
+        };
         Collector {
             parameters,
             stream: WriteStream::new(geometry),
@@ -76,9 +96,12 @@ impl Collector {
             copies: CopiesUnderWay::new(),
             advance_from: Instant::from_nanos(u64::MAX),
             credit: 0,
+            latest_rate: 0,
             low_water: parameters.low_water * geometry.groups(),
+            burst_until,
             high_water: parameters.idle_high_water.max(parameters.low_water) * geometry.groups(),
             reserve: geometry.groups(),
+            policy: mechanisms.victims,
         }
     }
 }
@@ -93,7 +116,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     pub(crate) fn collect_for(&mut self, units: u32, now: Instant) {
         if self.collector.victim.is_some() || self.blocks_coming() < self.collector.low_water {
-            self.keep_pace(units, now);
+            match self.collector.burst_until {
+                None => self.keep_pace(units, now),
+                Some(until) => self.collect_burst(until, now),
+            }
             self.collector.advance_from = self.collector.advance_from.min(now);
         }
     }
@@ -122,19 +148,64 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
+    /// Collects without a pause until `until` blocks are free or will be.
+    fn collect_burst(&mut self, until: u32, now: Instant) {
+        while self.blocks_coming() < until && self.current_victim().is_some() {
+            while !self.finish_victim_if_empty() {
+                self.collect_program_unit(now);
+            }
+        }
+    }
+
     /// The victim being collected, or the next one.
     fn current_victim(&mut self) -> Option<Victim> {
         if self.collector.victim.is_none() {
-            let block = self.flash.victims.take_fewest()?;
-            self.flash.set_state(block, BlockState::Victim);
-            self.counters.collections += 1;
-            let valid = i64::from(self.flash.valid(block));
-            let gain = i64::from(self.geometry.units_per_block()) - valid;
-            assert!(gain > 0, "some closed block has room to gain");
-            let copies_per_unit = (valid << CREDIT_SHIFT) / gain;
-            self.collector.victim = Some(Victim { block, copies_per_unit, program: 0 });
+            let (block, valid) = self.flash.take_victim()?;
+            self.begin_victim(block, valid);
         }
         self.collector.victim
+    }
+
+    fn begin_victim(&mut self, block: BlockIndex, valid: u32) {
+        self.flash.set_state(block, BlockState::Victim);
+        self.counters.collections += 1;
+        let gain = self.geometry.units_per_block() - valid;
+        assert!(gain > 0 || !self.collector.policy.seeks_gain(), "some block has room to gain");
+        // A block that yields nothing is carried along with one unit of the host's.
+        let copies_per_unit = (i64::from(valid) << CREDIT_SHIFT) / i64::from(gain.max(1));
+        self.carry_credit_to(copies_per_unit);
+        self.collector.victim = Some(Victim { block, copies_per_unit, program: 0 });
+    }
+
+    /// What is left of a victim's credit stands for units that the host has written: of a victim
+    /// that costs more or less for each of them, it is worth more or fewer copies. Greedy victims
+    /// are so much alike that it makes no difference.
+    fn carry_credit_to(&mut self, rate: i64) {
+        let collector = &mut self.collector;
+        if collector.policy != VictimPolicy::Greedy && collector.latest_rate > 0 {
+            let credit = i128::from(collector.credit) * i128::from(rate);
+            collector.credit = (credit / i128::from(collector.latest_rate)) as i64;
+        }
+        collector.latest_rate = rate;
+    }
+
+    /// Whether there is a victim, or one is found that yields something; for idle time, in which
+    /// nothing has to be collected.
+    fn has_worthwhile_victim(&mut self) -> bool {
+        if self.collector.victim.is_some() {
+            return true;
+        }
+        match self.flash.take_victim() {
+            Some((block, valid)) if valid < self.geometry.units_per_block() => {
+                self.begin_victim(block, valid);
+                true
+            }
+            Some((block, valid)) => {
+                self.flash.victims.put_back(block, valid);
+                false
+            }
+            None => false,
+        }
     }
 
     /// Hands the victim on to be erased when nothing on it is valid any more.
@@ -309,13 +380,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             if busy_until >= until || self.blocks_coming() >= self.collector.high_water {
                 return;
             }
-            let Some(fewest) = self.flash.victims.fewest() else {
-                return;
-            };
-            if self.collector.victim.is_none() && fewest == self.geometry.units_per_block() {
+            if !self.has_worthwhile_victim() {
                 return;
             }
-            self.current_victim();
             while !self.finish_victim_if_empty() {
                 self.collect_program_unit(busy_until);
             }

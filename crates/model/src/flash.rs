@@ -4,6 +4,7 @@
 use crate::counters::Wear;
 use crate::geometry::Geometry;
 use crate::media::SpareArea;
+use crate::policy::VictimPolicy;
 use crate::prefetch::prefetch;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 use crate::victim::VictimQueue;
@@ -45,13 +46,14 @@ pub(crate) struct Flash {
 }
 
 impl Flash {
-    pub(crate) fn new(geometry: &Geometry) -> Self {
+    pub(crate) fn new(geometry: &Geometry, policy: VictimPolicy, seed: u64) -> Self {
         let blocks = geometry.blocks() as usize;
+        let units = geometry.units_per_block();
         Flash {
             reverse: vec![0; geometry.physical_units() as usize],
             blocks: vec![Block { valid: 0, state: BlockState::Free }; blocks],
             erases: vec![0; blocks],
-            victims: VictimQueue::new(geometry.blocks(), geometry.units_per_block()),
+            victims: VictimQueue::new(policy, seed, geometry.blocks(), units),
         }
     }
 
@@ -76,6 +78,13 @@ impl Flash {
         let entry = &mut self.blocks[block.0 as usize];
         entry.state = state;
         self.victims.insert(block, entry.valid);
+    }
+
+    /// The next victim of the drive's policy, and how many units of it are valid.
+    pub(crate) fn take_victim(&mut self) -> Option<(BlockIndex, u32)> {
+        let Flash { victims, blocks, .. } = self;
+        let block = victims.take(|block| blocks[block.0 as usize].valid)?;
+        Some((block, blocks[block.0 as usize].valid))
     }
 
     pub(crate) fn set_state(&mut self, block: BlockIndex, state: BlockState) {

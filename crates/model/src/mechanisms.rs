@@ -2,6 +2,7 @@
 
 use crate::flush::FlushParameters;
 use crate::mapping::MappingScheme;
+use crate::policy::{Pacing, VictimPolicy};
 
 /// The mechanisms of a drive that not every drive has. The default is a drive with none of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -11,4 +12,10 @@ pub struct Mechanisms {
     pub mapping: MappingScheme,
     /// How it makes writes durable.
     pub flush: FlushParameters,
+    /// What it collects next.
+    pub victims: VictimPolicy,
+    /// How its collection keeps up with the host.
+    pub pacing: Pacing,
+    /// What its own random choices are made of: the same seed gives the same drive.
+    pub seed: u64,
 }

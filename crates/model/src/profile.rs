@@ -187,6 +187,14 @@ pub(crate) struct CollectionSection {
     pub(crate) idle_high_water: Sourced<u32>,
     pub(crate) debt_max: Sourced<u32>,
     pub(crate) metadata_units: Sourced<u32>,
+    #[serde(default)]
+    pub(crate) policy: Sourced<words::PolicyName>,
+    #[serde(default)]
+    pub(crate) choices: Sourced<u32>,
+    #[serde(default)]
+    pub(crate) pacing: Sourced<words::PacingName>,
+    #[serde(default)]
+    pub(crate) high_water: Sourced<u32>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -280,6 +288,7 @@ pub struct Profile {
     pub(crate) origin: String,
     pub(crate) text: String,
     pub(crate) document: Document,
+    seed: u64,
 }
 
 impl Profile {
@@ -294,6 +303,7 @@ impl Profile {
             origin: origin.to_owned(),
             text: text.to_owned(),
             document,
+            seed: 0,
         };
         profile.check_sources()?;
         profile.check_ranges()?;
@@ -311,6 +321,12 @@ impl Profile {
                 },
             )?;
         Profile::parse(name, &format!("profile {name}"), text)
+    }
+
+    /// Makes the drive's own random choices, such as victims that are drawn, of `seed`; zero
+    /// unless told.
+    pub fn set_seed(&mut self, seed: u64) {
+        self.seed = seed;
     }
 
     /// Its name.

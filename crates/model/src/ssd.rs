@@ -56,7 +56,7 @@ impl Configuration {
     /// open or free.
     pub fn check_spare(&self) -> Result<(), GeometryError> {
         let geometry = &self.geometry;
-        let kept = self.collection.blocks_kept(geometry);
+        let kept = self.collection.blocks_kept(geometry, &self.mechanisms);
         let usable = u64::from(geometry.blocks().saturating_sub(kept + 1))
             * u64::from(geometry.units_per_block());
         if u64::from(geometry.logical_units()) <= usable {
@@ -108,7 +108,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// # Panics
     /// When the write buffer holds less than two program units; profiles check that.
     pub fn with(configuration: &Configuration, map: M, media: D) -> Result<Self, GeometryError> {
-        let Configuration { geometry, timing, buffer, read_ahead, collection, trim, .. } =
+        let Configuration { geometry, timing, buffer, read_ahead, collection, trim, mechanisms } =
             configuration;
         configuration.check_spare()?;
         assert!(
@@ -118,10 +118,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         Ok(Ssd {
             map,
             media,
-            flash: Flash::new(geometry),
+            flash: Flash::new(geometry, mechanisms.victims, mechanisms.seed),
             free: FreePool::new(geometry),
             host: WriteStream::new(geometry),
-            collector: Collector::new(geometry, *collection),
+            collector: Collector::new(geometry, *collection, mechanisms),
             resources: Resources::new(geometry, timing, collection.debt_max),
             buffer: WriteBuffer::new(buffer.units),
             buffer_parameters: *buffer,

@@ -1,38 +1,61 @@
-//! Which block to collect: closed blocks in buckets by their number of valid units.
+//! Which block to collect: the closed blocks, in the order that the drive's policy asks for.
 //!
-//! Each bucket is a doubly linked list through arrays, so that taking a unit away from a block
-//! and choosing the block with the fewest valid units both cost O(1): the lowest non-empty bucket
-//! is remembered, and moves up only past buckets that emptied.
+//! Every policy costs O(1) per unit that a block loses, and nothing where it does not look at
+//! valid units until it chooses.
 
-use crate::prefetch::prefetch;
+mod bag;
+mod cost_benefit;
+mod greedy;
+mod lists;
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+use crate::policy::VictimPolicy;
+use crate::theory::Choices;
 use crate::units::BlockIndex;
+use bag::Bag;
+use cost_benefit::CostBenefit;
+use greedy::Greedy;
+use lists::Lists;
 
-const NONE: u32 = u32::MAX;
+/// Sets the generator of victims apart from others that are made of the drive's seed.
+const STREAM: u64 = 0x7669_6374_696d;
 
-#[derive(Clone, Copy, Debug)]
-struct Links {
-    next: u32,
-    previous: u32,
+/// The closed blocks as a policy needs them.
+#[derive(Clone, Debug)]
+enum Candidates {
+    Greedy(Greedy),
+    CostBenefit(CostBenefit),
+    /// One list, in the order in which blocks were closed.
+    Fifo(Lists<true>),
+    DChoices(Bag, Choices),
 }
 
-/// The closed blocks of a drive, ordered by valid units.
+/// The closed blocks of a drive, from which its policy takes victims.
 #[derive(Clone, Debug)]
 pub(crate) struct VictimQueue {
-    heads: Vec<u32>,
-    links: Vec<Links>,
-    lowest: usize,
+    candidates: Candidates,
+    generator: Pcg64Mcg,
     len: u32,
 }
 
 impl VictimQueue {
     /// An empty queue for `blocks` blocks of `units_per_block` units.
-    pub(crate) fn new(blocks: u32, units_per_block: u32) -> Self {
-        VictimQueue {
-            heads: vec![NONE; units_per_block as usize + 1],
-            links: vec![Links { next: NONE, previous: NONE }; blocks as usize],
-            lowest: units_per_block as usize + 1,
-            len: 0,
-        }
+    pub(crate) fn new(policy: VictimPolicy, seed: u64, blocks: u32, units_per_block: u32) -> Self {
+        let candidates = match policy {
+            VictimPolicy::Greedy => Candidates::Greedy(Greedy::new(blocks, units_per_block)),
+            VictimPolicy::CostBenefit => {
+                Candidates::CostBenefit(CostBenefit::new(blocks, units_per_block))
+            }
+            VictimPolicy::Fifo => Candidates::Fifo(Lists::new(blocks, 1)),
+            VictimPolicy::Random => {
+                let one = Choices::new(1).expect("one is a number of choices");
+                Candidates::DChoices(Bag::new(blocks), one)
+            }
+            VictimPolicy::DChoices(choices) => Candidates::DChoices(Bag::new(blocks), choices),
+        };
+        VictimQueue { candidates, generator: Pcg64Mcg::seed_from_u64(seed ^ STREAM), len: 0 }
     }
 
     /// Closed blocks in the queue.
@@ -40,124 +63,89 @@ impl VictimQueue {
         self.len
     }
 
-    /// Adds a block that holds `valid` units. Of equals the one whose count changed last
-    /// is chosen first.
+    /// Adds a block that was just closed and holds `valid` units.
     pub(crate) fn insert(&mut self, block: BlockIndex, valid: u32) {
-        self.link(block.0, valid as usize);
         self.len += 1;
-    }
-
-    #[inline(always)]
-    fn link(&mut self, block: u32, bucket: usize) {
-        let head = self.heads[bucket];
-        self.links[block as usize] = Links { next: head, previous: NONE };
-        if head != NONE {
-            self.links[head as usize].previous = block;
-        }
-        self.heads[bucket] = block;
-        if bucket < self.lowest {
-            self.lowest = bucket;
+        match &mut self.candidates {
+            Candidates::Greedy(greedy) => greedy.insert(block.0, valid),
+            Candidates::CostBenefit(blocks) => blocks.insert(block.0, valid),
+            Candidates::Fifo(list) => list.link(block.0, 0),
+            Candidates::DChoices(bag, _) => bag.insert(block.0),
         }
     }
 
-    #[inline(always)]
-    fn unlink(&mut self, block: u32, bucket: usize) {
-        let Links { next, previous } = self.links[block as usize];
-        if previous == NONE {
-            assert!(self.heads[bucket] == block, "a block is in the bucket of its valid count");
-            self.heads[bucket] = next;
-        } else {
-            self.links[previous as usize].next = next;
-        }
-        if next != NONE {
-            self.links[next as usize].previous = previous;
-        }
-    }
-
-    /// Moves a block that held `valid` units to the bucket below.
+    /// Notes that a block which held `valid` units has lost one.
     #[inline(always)]
     pub(crate) fn lose_unit(&mut self, block: BlockIndex, valid: u32) {
-        self.unlink(block.0, valid as usize);
-        self.link(block.0, valid as usize - 1);
+        match &mut self.candidates {
+            Candidates::Greedy(greedy) => greedy.lose_unit(block.0, valid),
+            Candidates::CostBenefit(blocks) => blocks.lose_unit(block.0, valid),
+            Candidates::Fifo(_) | Candidates::DChoices(..) => {}
+        }
     }
 
-    /// Takes out the block with the fewest valid units (greedy collection).
-    pub(crate) fn take_fewest(&mut self) -> Option<BlockIndex> {
+    /// Takes out the next victim; `valid` says how many valid units a block holds.
+    pub(crate) fn take(&mut self, valid: impl Fn(BlockIndex) -> u32) -> Option<BlockIndex> {
         if self.len == 0 {
             return None;
         }
-        while self.heads[self.lowest] == NONE {
-            self.lowest += 1;
-        }
-        let block = self.heads[self.lowest];
-        self.unlink(block, self.lowest);
         self.len -= 1;
+        let block = match &mut self.candidates {
+            Candidates::Greedy(greedy) => greedy.take(),
+            Candidates::CostBenefit(blocks) => blocks.take().expect("some block is closed"),
+            Candidates::Fifo(list) => {
+                let oldest = list.last(0);
+                list.unlink(oldest, 0);
+                oldest
+            }
+            Candidates::DChoices(bag, choices) => {
+                let mut best = bag.draw(&mut self.generator);
+                for _ in 1..choices.get() {
+                    let drawn = bag.draw(&mut self.generator);
+                    if valid(BlockIndex(drawn)) < valid(BlockIndex(best)) {
+                        best = drawn;
+                    }
+                }
+                bag.remove(best);
+                best
+            }
+        };
         Some(BlockIndex(block))
     }
 
-    /// The fewest valid units any closed block holds.
-    pub(crate) fn fewest(&mut self) -> Option<u32> {
-        if self.len == 0 {
-            return None;
+    /// Puts back what [`VictimQueue::take`] gave, as if it had not been taken.
+    pub(crate) fn put_back(&mut self, block: BlockIndex, valid: u32) {
+        self.len += 1;
+        match &mut self.candidates {
+            Candidates::Greedy(greedy) => greedy.insert(block.0, valid),
+            Candidates::CostBenefit(blocks) => blocks.put_back(block.0, valid),
+            Candidates::Fifo(list) => list.link_last(block.0, 0),
+            Candidates::DChoices(bag, _) => bag.insert(block.0),
         }
-        while self.heads[self.lowest] == NONE {
-            self.lowest += 1;
+    }
+
+    #[cfg(test)]
+    /// Takes out a block, whatever the policy says of it.
+    pub(crate) fn remove(&mut self, block: BlockIndex, valid: u32) {
+        self.len -= 1;
+        match &mut self.candidates {
+            Candidates::Greedy(greedy) => greedy.remove(block.0, valid),
+            Candidates::CostBenefit(blocks) => blocks.remove(block.0, valid),
+            Candidates::Fifo(list) => list.unlink(block.0, 0),
+            Candidates::DChoices(bag, _) => bag.remove(block.0),
         }
-        Some(self.lowest as u32)
     }
 
     /// Asks for the memory that [`VictimQueue::lose_unit`] of `block` will touch.
     #[inline(always)]
     pub(crate) fn prefetch(&self, block: BlockIndex) {
-        prefetch(&self.links, block.0 as usize);
+        match &self.candidates {
+            Candidates::Greedy(greedy) => greedy.prefetch(block.0),
+            Candidates::CostBenefit(blocks) => blocks.prefetch(block.0),
+            Candidates::Fifo(_) | Candidates::DChoices(..) => {}
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rand::{RngExt, SeedableRng};
-    use rand_pcg::Pcg64Mcg;
-
-    #[test]
-    fn the_block_with_the_fewest_valid_units_comes_first() {
-        let mut queue = VictimQueue::new(3, 8);
-        assert_eq!(queue.take_fewest(), None);
-        for block in 0..3 {
-            queue.insert(BlockIndex(block), 8);
-        }
-        queue.lose_unit(BlockIndex(1), 8);
-        assert_eq!(queue.fewest(), Some(7));
-        assert_eq!(queue.take_fewest(), Some(BlockIndex(1)));
-        assert_eq!(queue.len(), 2);
-    }
-
-    #[test]
-    fn it_agrees_with_a_plain_search() {
-        let mut generator = Pcg64Mcg::seed_from_u64(7);
-        let mut queue = VictimQueue::new(64, 32);
-        let mut valid: Vec<Option<u32>> = vec![None; 64];
-        for _ in 0..20_000 {
-            let block = generator.random_range(0..64usize);
-            match (generator.random_range(0..10u32), valid[block]) {
-                (0..=7, Some(count)) if count > 0 => {
-                    queue.lose_unit(BlockIndex(block as u32), count);
-                    valid[block] = Some(count - 1);
-                }
-                (_, None) => {
-                    queue.insert(BlockIndex(block as u32), 32);
-                    valid[block] = Some(32);
-                }
-                (9, _) => {
-                    let fewest = valid.iter().flatten().min().copied();
-                    let taken = queue.take_fewest();
-                    assert_eq!(taken.map(|block| valid[block.0 as usize].unwrap()), fewest);
-                    if let Some(block) = taken {
-                        valid[block.0 as usize] = None;
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-}
+mod tests;

@@ -13,8 +13,10 @@ use ssdlab_model::flush::{FlushHandling, FlushParameters, WriteCache};
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mechanisms::Mechanisms;
+use ssdlab_model::policy::{Pacing, VictimPolicy};
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
+use ssdlab_model::theory::Choices;
 use ssdlab_model::timing::{Delivery, Timing, TransferRate};
 use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount};
 use ssdlab_model::{Configuration, Ssd};
@@ -74,15 +76,38 @@ fn flush() -> impl Strategy<Value = FlushParameters> {
     })
 }
 
+/// Any way to choose victims and to keep pace, and any flush.
+fn mechanisms() -> impl Strategy<Value = Mechanisms> {
+    let victims = prop_oneof![
+        4 => Just(VictimPolicy::Greedy),
+        1 => Just(VictimPolicy::Fifo),
+        1 => Just(VictimPolicy::Random),
+        1 => (1..5u32)
+            .prop_map(|choices| VictimPolicy::DChoices(Choices::new(choices).expect("some"))),
+        1 => Just(VictimPolicy::CostBenefit),
+    ];
+    let pacing = prop_oneof![
+        3 => Just(Pacing::Paced),
+        1 => (5..8u32).prop_map(|high_water| Pacing::Bursty { high_water }),
+    ];
+    (victims, pacing, flush()).prop_map(|(victims, pacing, flush)| {
+        let mut mechanisms = Mechanisms::default();
+        mechanisms.victims = victims;
+        mechanisms.pacing = pacing;
+        mechanisms.flush = flush;
+        mechanisms
+    })
+}
+
 /// A small drive of any shape.
 fn configuration() -> impl Strategy<Value = Configuration> {
     (
         (1..=2u32, 1..=3u32, 0..=2u32, prop_oneof![Just(1u32), Just(3)]),
         (2..=4u32, prop_oneof![Just(4u32), Just(16)], any::<bool>(), 0..=6u32),
         (1..=3u32, 0..=2u32, 1..=20u32, any::<bool>(), any::<bool>(), any::<bool>()),
-        (0.5..=1.0f64, flush()),
+        (0.5..=1.0f64, mechanisms()),
     )
-        .prop_map(|(flash, (rows, page, superblock, spare), policy, (used, flush))| {
+        .prop_map(|(flash, (rows, page, superblock, spare), policy, (used, mechanisms))| {
             let (channels, ways, planes, shot) = flash;
             let dies = channels * ways;
             let (low_water, high_extra, debt_max, protected, trim, full_duplex) = policy;
@@ -92,7 +117,11 @@ fn configuration() -> impl Strategy<Value = Configuration> {
                 idle_high_water: low_water + 1 + high_extra,
                 debt_max,
             };
-            let per_group = low_water + 1 + 2 + 2 + spare;
+            let free = match mechanisms.pacing {
+                Pacing::Bursty { high_water } => high_water,
+                Pacing::Paced => low_water + 1,
+            };
+            let per_group = free + 2 + 2 + spare;
             let groups = dies / stripe;
             let mut parameters = GeometryParameters {
                 channels,
@@ -109,7 +138,7 @@ fn configuration() -> impl Strategy<Value = Configuration> {
                 logical_units: 1,
             };
             let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
-            let usable = (geometry.blocks() - collection.blocks_kept(&geometry) - 1)
+            let usable = (geometry.blocks() - collection.blocks_kept(&geometry, &mechanisms) - 1)
                 * geometry.units_per_block();
             parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);
             let geometry = Geometry::new(parameters).expect("a sound geometry");
@@ -124,15 +153,9 @@ fn configuration() -> impl Strategy<Value = Configuration> {
                 read_ahead: ReadAheadParameters { window: 32, segment: 8, trigger: 1 },
                 collection,
                 trim,
-                mechanisms: mechanisms(flush),
+                mechanisms,
             }
         })
-}
-
-fn mechanisms(flush: FlushParameters) -> Mechanisms {
-    let mut mechanisms = Mechanisms::default();
-    mechanisms.flush = flush;
-    mechanisms
 }
 
 fn timing(full_duplex: bool) -> Timing {

@@ -1,13 +1,17 @@
 //! From a profile to the configuration of a drive.
 
+use super::parameters::Quantity;
+use super::words::{PacingName, PolicyName};
 use super::{CollectionUnit, DeliveryOrder, Profile, ProfileError};
 use crate::collection::CollectionParameters;
 use crate::flush::FlushParameters;
 use crate::geometry::{Geometry, GeometryParameters};
 use crate::journal::JournalParameters;
 use crate::mechanisms::Mechanisms;
+use crate::policy::{Pacing, VictimPolicy};
 use crate::read_ahead::ReadAheadParameters;
 use crate::ssd::{BufferParameters, Configuration};
+use crate::theory::Choices;
 use crate::timing::{Delivery, Timing, TransferRate};
 use crate::units::{ByteLength, Nanoseconds};
 
@@ -127,7 +131,13 @@ impl Profile {
 
     fn mechanisms(&self) -> Result<Mechanisms, ProfileError> {
         let d = &self.document;
-        Ok(Mechanisms { mapping: *d.mapping.scheme.value.get_ref(), flush: self.flush()? })
+        Ok(Mechanisms {
+            mapping: *d.mapping.scheme.value.get_ref(),
+            flush: self.flush()?,
+            victims: self.victims()?,
+            pacing: self.pacing()?,
+            seed: self.seed,
+        })
     }
 
     fn flush(&self) -> Result<FlushParameters, ProfileError> {
@@ -152,11 +162,108 @@ impl Profile {
         })
     }
 
+    fn victims(&self) -> Result<VictimPolicy, ProfileError> {
+        let (policy, choices) =
+            (&self.document.collection.policy, &self.document.collection.choices);
+        let choices = Choices::new(*choices.value.get_ref()).ok();
+        match (*policy.value.get_ref(), choices) {
+            (PolicyName::Greedy, None) => Ok(VictimPolicy::Greedy),
+            (PolicyName::Fifo, None) => Ok(VictimPolicy::Fifo),
+            (PolicyName::Random, None) => Ok(VictimPolicy::Random),
+            (PolicyName::CostBenefit, None) => Ok(VictimPolicy::CostBenefit),
+            (PolicyName::DChoices, Some(choices)) => Ok(VictimPolicy::DChoices(choices)),
+            (PolicyName::DChoices, None) => Err(self.inconsistent(
+                "collection.policy is d-choices, which needs collection.choices, the number of \
+                 blocks compared for each victim"
+                    .to_owned(),
+            )),
+            (policy, Some(_)) => Err(self.inconsistent(format!(
+                "collection.choices belongs to the policy d-choices, and collection.policy is {}",
+                policy.show()
+            ))),
+        }
+    }
+
+    fn pacing(&self) -> Result<Pacing, ProfileError> {
+        let collection = &self.document.collection;
+        let low_water = *collection.low_water.value.get_ref();
+        let high_water = *collection.high_water.value.get_ref();
+        match *collection.pacing.value.get_ref() {
+            PacingName::Paced if high_water == 0 => Ok(Pacing::Paced),
+            PacingName::Paced => Err(self.inconsistent(
+                "collection.high_water is where a burst ends, and collection.pacing is paced"
+                    .to_owned(),
+            )),
+            PacingName::Bursty if high_water > low_water => Ok(Pacing::Bursty { high_water }),
+            PacingName::Bursty => Err(self.inconsistent(format!(
+                "collection.pacing is bursty, which needs a collection.high_water above \
+                 collection.low_water ({low_water})"
+            ))),
+        }
+    }
+
     fn inconsistent(&self, message: String) -> ProfileError {
         ProfileError::Inconsistent { origin: self.origin.clone(), message }
     }
 
     fn geometry_error(&self, source: crate::geometry::GeometryError) -> ProfileError {
         ProfileError::Geometry { origin: self.origin.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::DEFAULT;
+
+    /// The default profile with changes, or what is wrong with them.
+    fn changed(changes: &[(&str, &str)]) -> Result<Configuration, String> {
+        let mut profile = Profile::named(DEFAULT).expect("the default profile");
+        for (key, value) in changes {
+            profile.set(key, value).map_err(|error| error.to_string())?;
+        }
+        profile.check().map_err(|error| error.to_string())?;
+        profile.configuration().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_profile_that_names_no_policy_is_greedy_and_paced() {
+        let mechanisms = changed(&[]).unwrap().mechanisms;
+        assert_eq!(mechanisms.victims, VictimPolicy::Greedy);
+        assert_eq!(mechanisms.pacing, Pacing::Paced);
+    }
+
+    #[test]
+    fn every_policy_has_a_name() {
+        for (name, policy) in [
+            ("greedy", VictimPolicy::Greedy),
+            ("fifo", VictimPolicy::Fifo),
+            ("random", VictimPolicy::Random),
+            ("cost-benefit", VictimPolicy::CostBenefit),
+        ] {
+            let mechanisms = changed(&[("collection.policy", name)]).unwrap().mechanisms;
+            assert_eq!(mechanisms.victims, policy);
+        }
+        let ten = [("collection.policy", "d-choices"), ("collection.choices", "10")];
+        let policy = VictimPolicy::DChoices(Choices::new(10).unwrap());
+        assert_eq!(changed(&ten).unwrap().mechanisms.victims, policy);
+    }
+
+    #[test]
+    fn a_policy_or_a_pacing_without_what_belongs_to_it_is_refused() {
+        let error = |changes: &[_]| changed(changes).unwrap_err();
+        assert!(error(&[("collection.policy", "lru")]).contains("fifo, random, d-choices"));
+        assert!(error(&[("collection.policy", "d-choices")]).contains("needs collection.choices"));
+        assert!(error(&[("collection.choices", "2")]).contains("collection.policy is greedy"));
+        assert!(error(&[("collection.pacing", "bursty")]).contains("above collection.low_water"));
+        assert!(error(&[("collection.high_water", "9")]).contains("collection.pacing is paced"));
+        let burst = [("collection.pacing", "bursty"), ("collection.high_water", "9")];
+        assert_eq!(changed(&burst).unwrap().mechanisms.pacing, Pacing::Bursty { high_water: 9 });
+    }
+
+    #[test]
+    fn a_high_water_that_leaves_no_spare_is_refused() {
+        let burst = [("collection.pacing", "bursty"), ("collection.high_water", "60000")];
+        assert!(changed(&burst).unwrap_err().contains("too little spare"));
     }
 }

@@ -214,6 +214,10 @@ keys! {
     "collection.idle_high_water" => collection.idle_high_water,
     "collection.debt_max" => collection.debt_max,
     "collection.metadata_units" => collection.metadata_units,
+    "collection.policy" => collection.policy,
+    "collection.choices" => collection.choices,
+    "collection.pacing" => collection.pacing,
+    "collection.high_water" => collection.high_water,
     "link.mb_per_second" => link.mb_per_second,
     "link.full_duplex" => link.full_duplex,
     "link.delivery" => link.delivery,
@@ -332,6 +336,8 @@ impl Profile {
         self.within("collection.idle_high_water", &d.collection.idle_high_water, 2, 1 << 20)?;
         self.within("collection.debt_max", &d.collection.debt_max, 0, 31)?;
         self.within("collection.metadata_units", &d.collection.metadata_units, 0, 1 << 20)?;
+        self.within("collection.choices", &d.collection.choices, 0, 1024)?;
+        self.within("collection.high_water", &d.collection.high_water, 0, 1 << 16)?;
         self.within("link.mb_per_second", &d.link.mb_per_second, 1.0, 100_000.0)
     }
 

@@ -1,5 +1,7 @@
 //! Parameters that are one of a few words.
 
+use serde::Deserialize;
+
 use super::parameters::Quantity;
 use crate::flush::{FlushHandling, WriteCache};
 use crate::text::QuantityError;
@@ -24,6 +26,37 @@ macro_rules! words {
     };
 }
 
+/// Which closed block is collected next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PolicyName {
+    #[default]
+    Greedy,
+    Fifo,
+    Random,
+    DChoices,
+    CostBenefit,
+}
+
+/// How collection keeps up with the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum PacingName {
+    #[default]
+    Paced,
+    Bursty,
+}
+
+words!(
+    PolicyName,
+    "greedy, fifo, random, d-choices or cost-benefit",
+    "greedy" => Greedy,
+    "fifo" => Fifo,
+    "random" => Random,
+    "d-choices" => DChoices,
+    "cost-benefit" => CostBenefit,
+);
+words!(PacingName, "paced or bursty", "paced" => Paced, "bursty" => Bursty);
 words!(FlushHandling, "honest or ignored", "honest" => Honest, "ignored" => Ignored);
 words!(
     WriteCache,

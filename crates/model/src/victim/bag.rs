@@ -1,0 +1,36 @@
+//! Blocks in no order, to draw from: adding, drawing and taking out cost O(1).
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+#[derive(Clone, Debug)]
+pub(super) struct Bag {
+    members: Vec<u32>,
+    /// Per block, where it is among the members.
+    places: Vec<u32>,
+}
+
+impl Bag {
+    pub(super) fn new(blocks: u32) -> Self {
+        Bag { members: Vec::new(), places: vec![0; blocks as usize] }
+    }
+
+    pub(super) fn insert(&mut self, block: u32) {
+        self.places[block as usize] = self.members.len() as u32;
+        self.members.push(block);
+    }
+
+    pub(super) fn remove(&mut self, block: u32) {
+        let place = self.places[block as usize] as usize;
+        assert!(self.members.get(place) == Some(&block), "what is taken out is there");
+        self.members.swap_remove(place);
+        if let Some(&moved) = self.members.get(place) {
+            self.places[moved as usize] = place as u32;
+        }
+    }
+
+    /// One of the blocks that are here, which are some; it stays.
+    pub(super) fn draw(&self, generator: &mut Pcg64Mcg) -> u32 {
+        self.members[generator.random_range(0..self.members.len())]
+    }
+}

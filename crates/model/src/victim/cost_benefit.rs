@@ -1,0 +1,80 @@
+//! Cost-benefit: buckets by the number of valid units, each in the order of the last change.
+//!
+//! Blocks of one bucket differ in age only, and a block enters its bucket when its count changes,
+//! so the best of a bucket is its oldest. Comparing those finds the best of all: one look at each
+//! bucket per victim, while a victim moves as many units as there are buckets, or nearly.
+
+use super::lists::{Lists, NONE};
+
+#[derive(Clone, Debug)]
+pub(super) struct CostBenefit {
+    lists: Lists<true>,
+    /// Per block, the change at which it entered its bucket.
+    changed: Vec<u64>,
+    changes: u64,
+    units_per_block: u32,
+}
+
+impl CostBenefit {
+    pub(super) fn new(blocks: u32, units_per_block: u32) -> Self {
+        CostBenefit {
+            lists: Lists::new(blocks, units_per_block as usize + 1),
+            changed: vec![0; blocks as usize],
+            changes: 0,
+            units_per_block,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn insert(&mut self, block: u32, valid: u32) {
+        self.changes += 1;
+        self.changed[block as usize] = self.changes;
+        self.lists.link(block, valid as usize);
+    }
+
+    #[inline(always)]
+    pub(super) fn lose_unit(&mut self, block: u32, valid: u32) {
+        self.lists.unlink(block, valid as usize);
+        self.insert(block, valid - 1);
+    }
+
+    #[cfg(test)]
+    pub(super) fn remove(&mut self, block: u32, valid: u32) {
+        self.lists.unlink(block, valid as usize);
+    }
+
+    /// Puts back what [`CostBenefit::take`] gave.
+    pub(super) fn put_back(&mut self, block: u32, valid: u32) {
+        self.lists.link_last(block, valid as usize);
+    }
+
+    /// The block with the most benefit for its cost; of equals the one with fewer valid units.
+    pub(super) fn take(&mut self) -> Option<u32> {
+        let mut best = None;
+        for valid in 0..=self.units_per_block {
+            let block = self.lists.last(valid as usize);
+            if block == NONE {
+                continue;
+            }
+            let score = self.score(block, valid);
+            if best.is_none_or(|(_, _, least)| score > least) {
+                best = Some((block, valid, score));
+            }
+        }
+        let (block, valid, _) = best?;
+        self.lists.unlink(block, valid as usize);
+        Some(block)
+    }
+
+    /// `age (1 - u) / 2u`; infinite for an empty block, zero for a full one only.
+    fn score(&self, block: u32, valid: u32) -> f64 {
+        let age = (self.changes + 1 - self.changed[block as usize]) as f64;
+        let gain = f64::from(self.units_per_block - valid);
+        age * gain / (2.0 * f64::from(valid))
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch(&self, block: u32) {
+        self.lists.prefetch(block);
+    }
+}

@@ -1,0 +1,53 @@
+//! Greedy: buckets by the number of valid units, and the lowest that is not empty.
+
+use super::lists::Lists;
+
+/// Closed blocks by valid units. Losing a unit and finding the block with the fewest both cost
+/// O(1): the lowest bucket is remembered, and moves up only past buckets that emptied.
+#[derive(Clone, Debug)]
+pub(super) struct Greedy {
+    lists: Lists<false>,
+    lowest: usize,
+}
+
+impl Greedy {
+    pub(super) fn new(blocks: u32, units_per_block: u32) -> Self {
+        let buckets = units_per_block as usize + 1;
+        Greedy { lists: Lists::new(blocks, buckets), lowest: buckets }
+    }
+
+    #[inline(always)]
+    pub(super) fn insert(&mut self, block: u32, valid: u32) {
+        let bucket = valid as usize;
+        self.lists.link(block, bucket);
+        if bucket < self.lowest {
+            self.lowest = bucket;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn lose_unit(&mut self, block: u32, valid: u32) {
+        self.lists.unlink(block, valid as usize);
+        self.insert(block, valid - 1);
+    }
+
+    #[cfg(test)]
+    pub(super) fn remove(&mut self, block: u32, valid: u32) {
+        self.lists.unlink(block, valid as usize);
+    }
+
+    /// The block with the fewest valid units of those that are here, which are some.
+    pub(super) fn take(&mut self) -> u32 {
+        while self.lists.is_empty(self.lowest) {
+            self.lowest += 1;
+        }
+        let block = self.lists.first(self.lowest);
+        self.lists.unlink(block, self.lowest);
+        block
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch(&self, block: u32) {
+        self.lists.prefetch(block);
+    }
+}
