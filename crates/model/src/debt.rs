@@ -210,6 +210,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 let on_die = Resource::Die(die);
                 let erase = self.timing.erase;
                 let span = self.resources.reserve(on_die, Class::Background, earliest, erase);
+                self.resources.dies[die.0 as usize].note_erase();
                 self.media.erase(block, self.latest_work(die, span));
             }
         }

@@ -98,6 +98,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             for die in 0..self.geometry.dies() {
                 let on_die = Resource::Die(DieIndex(die));
                 self.resources.reserve(on_die, Class::Background, from, self.timing.erase);
+                self.resources.dies[die as usize].note_erase();
             }
             self.counters.journal_erases += 1;
         }

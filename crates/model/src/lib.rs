@@ -35,5 +35,5 @@ pub mod units;
 mod victim;
 mod write;
 
-pub use resources::Span;
+pub use resources::{Span, suspend};
 pub use ssd::{Configuration, Ssd};

@@ -3,6 +3,7 @@
 use crate::flush::FlushParameters;
 use crate::mapping::MappingScheme;
 use crate::policy::{Pacing, VictimPolicy};
+use crate::resources::suspend::SuspendParameters;
 
 /// The mechanisms of a drive that not every drive has. The default is a drive with none of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,4 +19,6 @@ pub struct Mechanisms {
     pub pacing: Pacing,
     /// What its own random choices are made of: the same seed gives the same drive.
     pub seed: u64,
+    /// What a read may interrupt.
+    pub suspend: SuspendParameters,
 }

@@ -19,6 +19,7 @@ use toml::Spanned;
 
 use crate::flush::{FlushHandling, WriteCache};
 use crate::geometry::GeometryError;
+use crate::resources::suspend::Suspendable;
 use crate::text::{QuantityError, parse_duration, parse_length};
 use crate::units::{ByteLength, Nanoseconds};
 
@@ -80,7 +81,7 @@ impl<T: Default> Default for Sourced<T> {
 pub(crate) struct Length(pub(crate) ByteLength);
 
 /// A duration in the file: text such as `60us`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Span(pub(crate) Nanoseconds);
 
 impl<'de> Deserialize<'de> for Length {
@@ -153,6 +154,14 @@ pub(crate) struct FlashSection {
     pub(crate) program: Sourced<Span>,
     pub(crate) erase: Sourced<Span>,
     pub(crate) channel_mb_per_second: Sourced<f64>,
+    #[serde(default)]
+    pub(crate) suspend: Sourced<Suspendable>,
+    #[serde(default)]
+    pub(crate) suspend_time: Sourced<Span>,
+    #[serde(default)]
+    pub(crate) resume_time: Sourced<Span>,
+    #[serde(default)]
+    pub(crate) suspends_most: Sourced<u32>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -7,7 +7,7 @@
 //! would do (the tests hold both against each other):
 //!
 //! - a read goes before programs and erases that are booked on its die but not started, and
-//!   pushes them back ([`die::Die`]);
+//!   pushes them back ([`die::Die`]), or interrupts the one in progress ([`suspend`]);
 //! - a transfer may use a gap that an earlier reservation left ([`lane::Lane`]), and where reads
 //!   and writes share a link, go before one that is ready later ([`shared_link::SharedLink`]);
 //! - background work (collection) is debt on its die: it is done when the die would be idle, or
@@ -17,6 +17,7 @@ pub(crate) mod background;
 pub(crate) mod die;
 pub(crate) mod lane;
 pub(crate) mod shared_link;
+pub mod suspend;
 
 use crate::geometry::Geometry;
 use crate::timing::Timing;
@@ -25,6 +26,7 @@ use background::BackgroundQueue;
 use die::Die;
 use lane::Lane;
 use shared_link::SharedLink;
+use suspend::SuspendParameters;
 
 /// A stretch of a resource's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +98,12 @@ impl Resources {
             controller: Instant::START,
             now: Instant::START,
         }
+    }
+
+    /// The same with dies that suspend.
+    pub(crate) fn with_suspend(mut self, suspend: SuspendParameters) -> Self {
+        self.dies.fill(Die::new(suspend));
+        self
     }
 
     /// Takes `resource` for `duration`, not before `earliest`.

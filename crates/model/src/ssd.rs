@@ -122,7 +122,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             free: FreePool::new(geometry),
             host: WriteStream::new(geometry),
             collector: Collector::new(geometry, *collection, mechanisms),
-            resources: Resources::new(geometry, timing, collection.debt_max),
+            resources: Resources::new(geometry, timing, collection.debt_max)
+                .with_suspend(mechanisms.suspend),
             buffer: WriteBuffer::new(buffer.units),
             buffer_parameters: *buffer,
             durability: Durability::new(configuration),

@@ -16,6 +16,7 @@ use ssdlab_model::mechanisms::Mechanisms;
 use ssdlab_model::policy::{Pacing, VictimPolicy};
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
+use ssdlab_model::suspend::{SuspendParameters, Suspendable};
 use ssdlab_model::theory::Choices;
 use ssdlab_model::timing::{Delivery, Timing, TransferRate};
 use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount};
@@ -90,12 +91,29 @@ fn mechanisms() -> impl Strategy<Value = Mechanisms> {
         3 => Just(Pacing::Paced),
         1 => (5..8u32).prop_map(|high_water| Pacing::Bursty { high_water }),
     ];
-    (victims, pacing, flush()).prop_map(|(victims, pacing, flush)| {
+    (victims, pacing, flush(), suspend()).prop_map(|(victims, pacing, flush, suspend)| {
         let mut mechanisms = Mechanisms::default();
         mechanisms.victims = victims;
         mechanisms.pacing = pacing;
         mechanisms.flush = flush;
+        mechanisms.suspend = suspend;
         mechanisms
+    })
+}
+
+/// What a read may interrupt.
+fn suspend() -> impl Strategy<Value = SuspendParameters> {
+    let operations = prop_oneof![
+        3 => Just(Suspendable::Off),
+        1 => Just(Suspendable::Program),
+        1 => Just(Suspendable::Erase),
+        1 => Just(Suspendable::Both),
+    ];
+    operations.prop_map(|operations| SuspendParameters {
+        operations,
+        suspend: Nanoseconds::from_micros(30),
+        resume: Nanoseconds::from_micros(20),
+        most: 3,
     })
 }
 

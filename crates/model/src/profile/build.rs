@@ -10,6 +10,7 @@ use crate::journal::JournalParameters;
 use crate::mechanisms::Mechanisms;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::read_ahead::ReadAheadParameters;
+use crate::resources::suspend::{SuspendParameters, Suspendable};
 use crate::ssd::{BufferParameters, Configuration};
 use crate::theory::Choices;
 use crate::timing::{Delivery, Timing, TransferRate};
@@ -137,7 +138,26 @@ impl Profile {
             victims: self.victims()?,
             pacing: self.pacing()?,
             seed: self.seed,
+            suspend: self.suspend()?,
         })
+    }
+
+    fn suspend(&self) -> Result<SuspendParameters, ProfileError> {
+        let flash = &self.document.flash;
+        let parameters = SuspendParameters {
+            operations: *flash.suspend.value.get_ref(),
+            suspend: flash.suspend_time.value.get_ref().0,
+            resume: flash.resume_time.value.get_ref().0,
+            most: *flash.suspends_most.value.get_ref(),
+        };
+        if parameters.operations != Suspendable::Off && parameters.most == 0 {
+            return Err(self.inconsistent(
+                "flash.suspend lets reads interrupt, and flash.suspends_most says never; give it \
+                 at least 1, or set flash.suspend to off"
+                    .to_owned(),
+            ));
+        }
+        Ok(parameters)
     }
 
     fn flush(&self) -> Result<FlushParameters, ProfileError> {

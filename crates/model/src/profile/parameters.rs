@@ -197,6 +197,10 @@ keys! {
     "flash.program" => flash.program,
     "flash.erase" => flash.erase,
     "flash.channel_mb_per_second" => flash.channel_mb_per_second,
+    "flash.suspend" => flash.suspend,
+    "flash.suspend_time" => flash.suspend_time,
+    "flash.resume_time" => flash.resume_time,
+    "flash.suspends_most" => flash.suspends_most,
     "controller.unit_size" => controller.unit_size,
     "controller.command_latency" => controller.command_latency,
     "controller.command_occupancy" => controller.command_occupancy,
@@ -317,6 +321,9 @@ impl Profile {
         self.within("flash.erase", &d.flash.erase, us(1), us(1_000_000))?;
         let channel = &d.flash.channel_mb_per_second;
         self.within("flash.channel_mb_per_second", channel, 1.0, 100_000.0)?;
+        self.within("flash.suspend_time", &d.flash.suspend_time, us(0), us(10_000))?;
+        self.within("flash.resume_time", &d.flash.resume_time, us(0), us(10_000))?;
+        self.within("flash.suspends_most", &d.flash.suspends_most, 0, 1 << 16)?;
         self.within("controller.unit_size", &d.controller.unit_size, length(512), Length(MIB))?;
         let latency = &d.controller.command_latency;
         self.within("controller.command_latency", latency, us(0), us(100_000))?;

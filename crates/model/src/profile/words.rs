@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::parameters::Quantity;
 use crate::flush::{FlushHandling, WriteCache};
+use crate::resources::suspend::Suspendable;
 use crate::text::QuantityError;
 
 /// Reads and shows a type of a few variants, each by its word.
@@ -63,4 +64,12 @@ words!(
     "write-back or write-through",
     "write-back" => WriteBack,
     "write-through" => WriteThrough,
+);
+words!(
+    Suspendable,
+    "off, program, erase or both",
+    "off" => Off,
+    "program" => Program,
+    "erase" => Erase,
+    "both" => Both,
 );

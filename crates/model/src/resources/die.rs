@@ -2,7 +2,8 @@
 //!
 //! Programs and erases are served in the order they are booked. A read goes before all of them
 //! that have not started, waits for the one that has, and pushes the rest back; reads among
-//! themselves keep their order. (A program in progress is not interrupted.)
+//! themselves keep their order. Where the die can suspend, a read interrupts the one in progress
+//! ([`super::suspend`]).
 //!
 //! The promises given to earlier programs are not changed when a read pushes them back: their
 //! callers have gone. What is booked later sees the die's true backlog, and the write buffer asks
@@ -11,6 +12,7 @@
 //! ([`Die::expected_end`]): those that will are not known yet.
 
 use super::Span;
+use super::suspend::{SuspendParameters, Suspender};
 use crate::units::{Instant, Nanoseconds};
 
 /// Booked programs and erases remembered; more than a saturated die has waiting. Reads look only
@@ -38,6 +40,8 @@ pub(crate) struct Die {
     seen: (Instant, Nanoseconds),
     /// The share of time that reads take, lately, in 1/256.
     read_share: u64,
+    /// Where reads can interrupt what is in progress.
+    suspender: Option<Box<Suspender>>,
 }
 
 /// Over how long the share of time that reads take is worked out.
@@ -55,11 +59,17 @@ impl Default for Die {
             read_time: Nanoseconds::ZERO,
             seen: (Instant::START, Nanoseconds::ZERO),
             read_share: 0,
+            suspender: None,
         }
     }
 }
 
 impl Die {
+    /// An idle die.
+    pub(crate) fn new(suspend: SuspendParameters) -> Die {
+        Die { suspender: Suspender::new(suspend), ..Die::default() }
+    }
+
     /// The end of all that is booked.
     #[inline(always)]
     pub(crate) fn booked_until(&self) -> Instant {
@@ -81,6 +91,14 @@ impl Die {
     /// data is moved there only when the die is free for it.
     pub(crate) fn note_lead(&mut self, lead: Nanoseconds) {
         self.booked[self.bookings as usize % BOOKED].lead = lead;
+    }
+
+    /// Notes that the latest booking is an erase.
+    #[inline(always)]
+    pub(crate) fn note_erase(&mut self) {
+        if let Some(suspender) = &mut self.suspender {
+            suspender.note_erase(self.bookings);
+        }
     }
 
     /// The number of the latest booking.
@@ -146,12 +164,31 @@ impl Die {
             // Behind other waiting reads, the die takes this one before any program.
             self.reads_until
         } else {
-            self.in_progress_until(earliest)
+            match self.interrupt(earliest) {
+                Some(stopped) => stopped,
+                None => self.in_progress_until(earliest),
+            }
         };
         let end = start + duration;
         self.reads_until = end;
         self.push_back(start, end);
         Span { start, end }
+    }
+
+    /// Interrupts what is in progress at `at`, if that can be; returns when the die has stopped.
+    fn interrupt(&mut self, at: Instant) -> Option<Instant> {
+        self.suspender.as_ref()?;
+        let age = (0..BOOKED as u32)
+            .take_while(|&age| self.booking(age).end > at)
+            .find(|&age| self.booking(age).start < at)?;
+        let booking = self.bookings.wrapping_sub(age);
+        let left = self.booking(age).end.since(at);
+        let (suspend, resume) = self.suspender.as_mut()?.interrupt(booking, left)?;
+        let stopped = at + suspend;
+        // The read that comes now pushes it back, with all behind it.
+        let rest = Span { start: stopped, end: stopped + resume + left };
+        self.booked[booking as usize % BOOKED] = Booking { span: rest, lead: Nanoseconds::ZERO };
+        Some(stopped)
     }
 
     fn booking(&self, age: u32) -> Span {
@@ -193,6 +230,7 @@ impl Die {
 
 #[cfg(test)]
 mod tests {
+    use super::super::suspend::Suspendable;
     use super::*;
 
     fn at(us: u64) -> Instant {
@@ -218,6 +256,49 @@ mod tests {
         let read = die.read(at(700), us(60));
         assert_eq!(read.start, at(1320), "reads keep their order");
         assert_eq!(die.booked_until(), at(1980));
+    }
+
+    #[test]
+    fn a_read_interrupts_a_program_as_often_as_it_may() {
+        let mut die = Die::new(SuspendParameters {
+            operations: Suspendable::Program,
+            suspend: us(20),
+            resume: us(10),
+            most: 2,
+        });
+        die.append(at(0), us(600));
+        die.append(at(0), us(600));
+        assert_eq!(die.read(at(100), us(60)).start, at(120));
+        // 500 us are left, and 10 us go by until it goes on.
+        assert_eq!((die.booked_until(), die.end_of(1, at(0))), (at(180 + 510 + 600), at(690)));
+        assert_eq!(die.read(at(150), us(60)).start, at(180), "another one before it goes on");
+        assert_eq!(die.end_of(1, at(0)), at(750));
+        assert_eq!(die.read(at(700), us(60)).start, at(720), "the second interruption");
+        assert_eq!(die.end_of(1, at(0)), at(780 + 10 + 50));
+        assert_eq!(die.read(at(800), us(60)).start, at(840), "it is not interrupted again");
+        assert_eq!(die.booked_until(), at(900 + 600));
+        assert_eq!(die.read(at(1490), us(60)).start, at(1500), "its end is nearer");
+    }
+
+    #[test]
+    fn only_what_may_be_interrupted_is() {
+        for (operations, erase, start) in [
+            (Suspendable::Off, true, 600),
+            (Suspendable::Program, true, 600),
+            (Suspendable::Erase, true, 120),
+            (Suspendable::Erase, false, 600),
+            (Suspendable::Both, true, 120),
+            (Suspendable::Both, false, 120),
+        ] {
+            let suspend = us(20);
+            let mut die =
+                Die::new(SuspendParameters { operations, suspend, resume: us(0), most: 1 });
+            die.append(at(0), us(600));
+            if erase {
+                die.note_erase();
+            }
+            assert_eq!(die.read(at(100), us(60)).start, at(start), "{operations:?}, {erase}");
+        }
     }
 
     #[test]

@@ -1,0 +1,94 @@
+//! A program or erase in progress that a read interrupts.
+//!
+//! The die stops it, which takes a while, serves the reads that wait, and resumes it, which takes
+//! a while more. What was left of it is then work like any that has not begun: reads go before it
+//! and push it back ([`super::die::Die`]). An operation is interrupted only so often, and only
+//! when the read gets its turn earlier that way.
+
+use serde::Deserialize;
+
+use crate::units::Nanoseconds;
+
+/// What a read may interrupt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Suspendable {
+    /// Nothing.
+    #[default]
+    Off,
+    /// Programs.
+    Program,
+    /// Erases.
+    Erase,
+    /// Programs and erases.
+    Both,
+}
+
+/// How a die suspends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SuspendParameters {
+    /// What a read may interrupt.
+    pub operations: Suspendable,
+    /// From the command to suspend until the die can sense; the operation makes no progress.
+    pub suspend: Nanoseconds,
+    /// What resuming adds to the rest of the operation.
+    pub resume: Nanoseconds,
+    /// How often one operation can be interrupted.
+    pub most: u32,
+}
+
+/// Erases whose numbers are remembered: more than a die has booked and not over.
+const ERASES: usize = 16;
+
+/// What a die that suspends has to know of its bookings.
+#[derive(Clone, Debug)]
+pub(crate) struct Suspender {
+    parameters: SuspendParameters,
+    /// The bookings that are erases, the latest of them.
+    erases: [Option<u32>; ERASES],
+    erases_noted: usize,
+    /// The booking that was interrupted last, and how often.
+    interrupted: (u32, u32),
+}
+
+impl Suspender {
+    /// For a die that can suspend; none for one that cannot.
+    pub(crate) fn new(parameters: SuspendParameters) -> Option<Box<Suspender>> {
+        (parameters.operations != Suspendable::Off).then(|| {
+            Box::new(Suspender {
+                parameters,
+                erases: [None; ERASES],
+                erases_noted: 0,
+                interrupted: (0, 0),
+            })
+        })
+    }
+
+    /// Booking number `booking` is an erase.
+    pub(crate) fn note_erase(&mut self, booking: u32) {
+        self.erases[self.erases_noted % ERASES] = Some(booking);
+        self.erases_noted += 1;
+    }
+
+    /// Whether booking number `booking`, which would go on for `left`, is interrupted once more;
+    /// then how long stopping and resuming take.
+    pub(crate) fn interrupt(
+        &mut self,
+        booking: u32,
+        left: Nanoseconds,
+    ) -> Option<(Nanoseconds, Nanoseconds)> {
+        let allowed = match self.parameters.operations {
+            Suspendable::Off => false,
+            Suspendable::Both => true,
+            Suspendable::Erase => self.erases.contains(&Some(booking)),
+            Suspendable::Program => !self.erases.contains(&Some(booking)),
+        };
+        let (latest, times) = self.interrupted;
+        let times = if latest == booking { times } else { 0 };
+        if !allowed || times >= self.parameters.most || left <= self.parameters.suspend {
+            return None;
+        }
+        self.interrupted = (booking, times + 1);
+        Some((self.parameters.suspend, self.parameters.resume))
+    }
+}
