@@ -26,7 +26,7 @@ pub fn announce(
     let probed = drive.probe_throughput().ok();
     terminal.note(&format!(
         "This run writes at most {} in all, to a file of {} at {place} that is removed at the end.",
-        writes(plan),
+        writes(plan, probed),
         plan.space
     ));
     terminal.note(&duration_words(plan, probed));
@@ -35,8 +35,9 @@ pub fn announce(
 }
 
 /// What the run writes, with what the short try before it does.
-fn writes(plan: &Plan) -> ByteLength {
-    plan.writes() + plan.space.min(PROBE_LENGTH)
+fn writes(plan: &Plan, probed: Option<f64>) -> ByteLength {
+    let bytes_per_second = probed.unwrap_or(ASSUMED_BYTES_PER_SECOND);
+    plan.writes(bytes_per_second) + plan.space.min(PROBE_LENGTH)
 }
 
 fn duration(plan: &Plan, probed: Option<f64>) -> Duration {
@@ -65,8 +66,14 @@ mod tests {
     #[test]
     fn the_short_try_is_part_of_what_is_written() {
         let plan = |space| Plan { sequential_writes: space, space, ..Plan::default() };
-        assert_eq!(writes(&plan(MIB * 16)), MIB * 32);
-        assert_eq!(writes(&plan(MIB * 1024)), MIB * 1152);
+        assert_eq!(writes(&plan(MIB * 16), None), MIB * 32);
+        assert_eq!(writes(&plan(MIB * 1024), None), MIB * 1152);
+    }
+
+    #[test]
+    fn writing_for_a_time_writes_what_the_drive_takes_in_it() {
+        let plan = Plan { writing: Nanoseconds::from_secs(10), ..Plan::default() };
+        assert_eq!(writes(&plan, Some(50e6)), ByteLength::new(500_000_000));
     }
 
     #[test]

@@ -105,6 +105,16 @@ impl Observer for Unobserved {
     }
 }
 
+/// A drive that others like it can be made from, so that each of several workloads finds the
+/// same drive, and finds it at the same time. Real drives are none.
+pub trait Template: Sync {
+    /// Another drive in the very state that this one is in.
+    fn copy(&self) -> Box<dyn Drive + Send>;
+
+    /// Another drive of the same kind, made new.
+    fn copy_new(&self) -> Result<Box<dyn Drive + Send>, DriveError>;
+}
+
 /// Something that takes requests.
 ///
 /// Every method either does what it says or returns an error; a drive that cannot do a thing
@@ -145,6 +155,11 @@ pub trait Drive {
 
     /// The inside, where it can be seen.
     fn inside(&self) -> Option<Inside>;
+
+    /// The drive as one that others can be made from, where that can be done.
+    fn template(&self) -> Option<&dyn Template> {
+        None
+    }
 
     /// Removes whatever the run created (files); called at the end and after errors. Dropping a
     /// drive does the same, silently.

@@ -19,7 +19,7 @@ use crate::error::{DriveError, ErrorKind};
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Region};
 use crate::stack::{Built, Composition, StackError};
-use crate::{Control, Description, Drive, DriveKind, Inside, Observer, Progress};
+use crate::{Control, Description, Drive, DriveKind, Inside, Observer, Progress, Template};
 use model::Model;
 
 /// Longest stretch of a rest that is simulated between two looks at the observer.
@@ -81,6 +81,13 @@ impl SimulatedDrive {
         &*self.model
     }
 
+    /// The same, made new; its time goes on.
+    fn built(&self) -> Result<Built, DriveError> {
+        self.composition
+            .build(self.now)
+            .map_err(|error| DriveError::with_source(ErrorKind::Usage, "make new", error))
+    }
+
     /// The sectors that `region` covers.
     fn sectors_of(&self, region: Region) -> Result<(Sector, SectorCount), DriveError> {
         let (unit, capacity) = (self.model.block_size(), self.model.capacity());
@@ -96,6 +103,24 @@ impl SimulatedDrive {
             ));
         }
         Ok((Sector::at(region.offset), SectorCount::of(region.length)))
+    }
+}
+
+impl Template for SimulatedDrive {
+    fn copy(&self) -> Box<dyn Drive + Send> {
+        Box::new(self.clone())
+    }
+
+    fn copy_new(&self) -> Result<Box<dyn Drive + Send>, DriveError> {
+        let Built { model, from } = self.built()?;
+        Ok(Box::new(SimulatedDrive {
+            name: self.name.clone(),
+            facts: self.facts.clone(),
+            caveats: self.caveats.clone(),
+            composition: self.composition.clone(),
+            model,
+            now: from,
+        }))
     }
 }
 
@@ -191,10 +216,7 @@ impl Drive for SimulatedDrive {
     }
 
     fn make_new(&mut self) -> Result<(), DriveError> {
-        let built = self
-            .composition
-            .build(self.now)
-            .map_err(|error| DriveError::with_source(ErrorKind::Usage, "make new", error))?;
+        let built = self.built()?;
         (self.model, self.now) = (built.model, built.from);
         Ok(())
     }
@@ -205,6 +227,10 @@ impl Drive for SimulatedDrive {
 
     fn inside(&self) -> Option<Inside> {
         Some(Inside { counters: self.model.counters(), wear: self.model.wear() })
+    }
+
+    fn template(&self) -> Option<&dyn Template> {
+        Some(self)
     }
 
     fn clean_up(&mut self) -> Result<(), DriveError> {

@@ -1,13 +1,19 @@
 //! What experiments have in common: parameters, steps with progress, and what they leave behind.
 
+pub mod blocksize;
+mod course;
 pub mod fragmentation;
+pub mod random_write;
 mod settings;
+mod trials;
+mod words;
 
 use ssdlab_drive::{Control, Description, Drive, DriveKind, Observer, Progress};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use crate::error::LabError;
 use crate::report::{Finding, LatencyHistogram, Level, Percentile, Series, Table};
+pub use course::Tally;
 pub use settings::{Kind, ParameterSpec, Settings};
 
 /// A protocol.
@@ -28,8 +34,9 @@ pub trait Experiment: Sync {
     /// before any drive is opened.
     fn check(&self, settings: &mut Settings) -> Result<(), LabError>;
 
-    /// What a run will write and how long it rests; known before it starts.
-    fn plan(&self, settings: &Settings) -> Plan;
+    /// What a run will do to a drive; known before it starts. Fails where the drive is one that
+    /// the protocol cannot be run on.
+    fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError>;
 
     /// Runs the protocol. What was measured before an error stays in `record`.
     fn run(
@@ -44,7 +51,7 @@ pub trait Experiment: Sync {
 
 /// All experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&fragmentation::Fragmentation]
+    &[&fragmentation::Fragmentation, &blocksize::BlockSize, &random_write::RandomWrite]
 }
 
 /// The experiment called `name`.
@@ -66,6 +73,10 @@ pub struct Plan {
     pub random_writes: ByteLength,
     /// Bytes read one after the other.
     pub sequential_reads: ByteLength,
+    /// Time for which the drive is written to as fast as it takes it.
+    pub writing: Nanoseconds,
+    /// Time for which it is read as fast as it answers.
+    pub reading: Nanoseconds,
     /// Time in which the drive is left alone.
     pub rests: Nanoseconds,
     /// Bytes that must be free on the drive.
@@ -75,9 +86,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// All bytes the run writes.
-    pub fn writes(&self) -> ByteLength {
-        self.sequential_writes + self.random_writes
+    /// All bytes the run writes to a drive that takes `bytes_per_second`, at most: writes at
+    /// random are slower than that.
+    pub fn writes(&self, bytes_per_second: f64) -> ByteLength {
+        let timed = self.writing.seconds() * bytes_per_second;
+        self.sequential_writes + self.random_writes + ByteLength::new(timed as u64)
     }
 
     /// Checks that the drive takes requests of the plan's sizes; to be asked before anything is
@@ -102,7 +115,8 @@ impl Plan {
     pub fn estimate(&self, bytes_per_second: f64) -> Nanoseconds {
         let sequential = (self.sequential_writes + self.sequential_reads).bytes() as f64;
         let random = self.random_writes.bytes() as f64 / RANDOM_WRITE_SHARE;
-        Nanoseconds::from_secs_f64((sequential + random) / bytes_per_second) + self.rests
+        let by_amount = Nanoseconds::from_secs_f64((sequential + random) / bytes_per_second);
+        by_amount + self.writing + self.reading + self.rests
     }
 }
 
@@ -155,16 +169,36 @@ pub struct Record {
     pub histograms: Vec<LatencyHistogram>,
     /// Findings, most important first.
     pub findings: Vec<Finding>,
-    /// Requests sent.
-    pub requests: u64,
-    /// Bytes read or written.
-    pub bytes: ByteLength,
+    /// What it took of the drives.
+    pub tally: Tally,
 }
 
 impl Record {
     /// Adds a finding.
     pub fn find(&mut self, level: Level, code: &str, text: String) {
         self.findings.push(Finding { level, code: code.to_owned(), text });
+    }
+
+    /// Adds a curve; a single point is none.
+    pub(crate) fn add_series(&mut self, name: String, units: (&str, &str), points: &[(f64, f64)]) {
+        if points.len() > 1 {
+            let (x, y) = points.iter().copied().unzip();
+            let (unit_x, unit_y) = (units.0.to_owned(), units.1.to_owned());
+            self.series.push(Series { name, unit_x, unit_y, x, y });
+        }
+    }
+
+    /// Says that figures of a shortened protocol are no published ones.
+    pub(crate) fn say_if_shortened(&mut self, settings: &Settings) {
+        if settings.shortened() {
+            self.find(
+                Level::Info,
+                "shortened",
+                "The protocol was shortened; compare these figures only with runs of the same \
+                 parameters."
+                    .to_owned(),
+            );
+        }
     }
 
     /// Adds the latencies of one kind of request; nothing where there was none.
@@ -195,4 +229,20 @@ impl Record {
             bucket_count,
         });
     }
+}
+
+/// The longest time that one workload may be measured: what is longer is a slip.
+const MOST_TIME: Nanoseconds = Nanoseconds::from_secs(30 * 24 * 3600);
+
+/// Checks the duration called `name` of a workload.
+fn check_time(settings: &Settings, name: &'static str) -> Result<(), LabError> {
+    let time = settings.duration(name);
+    if time > Nanoseconds::ZERO && time <= MOST_TIME {
+        return Ok(());
+    }
+    Err(LabError::Range {
+        name,
+        value: settings.text(name).to_owned(),
+        why: "it must be more than none and at most 30 days".to_owned(),
+    })
 }

@@ -264,6 +264,33 @@ pub struct Cost {
     pub peak_rss_bytes: u64,
 }
 
+impl ReportCounters {
+    /// What two drives have counted, or one before and after it was made new. Of their wear, the
+    /// extremes, and the mean of the one with more of it: collection units that lived twice are
+    /// no more units.
+    pub(crate) fn and(self, other: ReportCounters) -> ReportCounters {
+        let host_writes = self.host_writes + other.host_writes;
+        let flash_writes = self.flash_writes + other.flash_writes;
+        let ratio = flash_writes as f64 / host_writes as f64;
+        ReportCounters {
+            host_writes,
+            host_reads: self.host_reads + other.host_reads,
+            flash_writes,
+            write_amplification: (host_writes > 0).then_some(ratio),
+            collection_writes: self.collection_writes + other.collection_writes,
+            padding_writes: self.padding_writes + other.padding_writes,
+            flash_page_reads: self.flash_page_reads + other.flash_page_reads,
+            collection_page_reads: self.collection_page_reads + other.collection_page_reads,
+            erases: self.erases + other.erases,
+            erases_min: self.erases_min.min(other.erases_min),
+            erases_mean: self.erases_mean.max(other.erases_mean),
+            erases_max: self.erases_max.max(other.erases_max),
+            trims: self.trims + other.trims,
+            flushes: self.flushes + other.flushes,
+        }
+    }
+}
+
 impl Report {
     /// The sentence to show where there is room for one: the first finding.
     pub fn headline(&self) -> Option<&str> {

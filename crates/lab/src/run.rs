@@ -37,8 +37,9 @@ pub fn run(
     let mut error = experiment.run(settings, seed, drive, &mut record, watcher).err();
     let description = drive.description();
     let simulated = description.kind == DriveKind::Simulated;
-    let simulated_seconds = simulated.then(|| drive.now().since(drive_time).seconds());
-    let inside = drive.inside();
+    let simulated_seconds =
+        simulated.then(|| (drive.now().since(drive_time) + record.tally.time_of_copies).seconds());
+    let insides: Vec<Inside> = record.tally.gone.iter().copied().chain(drive.inside()).collect();
     if let Err(failure) = drive.clean_up()
         && error.is_none()
     {
@@ -65,13 +66,13 @@ pub fn run(
         series: record.series,
         histograms: record.histograms,
         findings: record.findings,
-        counters: inside.map(|inside| counters_of(&inside)),
+        counters: insides.iter().map(counters_of).reduce(ReportCounters::and),
         cost: Cost {
             wall_seconds: wall.elapsed().as_secs_f64(),
             cpu_seconds: machine::cpu_seconds() - cpu,
             simulated_seconds,
-            requests: record.requests,
-            units: record.bytes.covering(KIB * 4),
+            requests: record.tally.requests,
+            units: record.tally.bytes.covering(KIB * 4),
             peak_rss_bytes: machine::peak_memory().bytes(),
         },
     };

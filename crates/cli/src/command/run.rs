@@ -85,14 +85,17 @@ fn open(
     request: &Request,
     terminal: &Terminal,
 ) -> Result<(Box<dyn Drive>, Option<Duration>), Failure> {
-    let plan = request.experiment.plan(&request.settings);
+    let plan_for =
+        |drive: &dyn Drive| request.experiment.plan(&request.settings, &drive.description());
     let Target::Path(path) = &request.target else {
         let mut drive = request.target.open(&request.options)?;
+        let plan = plan_for(&*drive)?;
         plan.check_blocks(&drive.description())?;
         drive.prepare(plan.space).map_err(LabError::from)?;
         return Ok((drive, None));
     };
     let mut drive = RealDrive::open(path, request.options.clone()).map_err(LabError::from)?;
+    let plan = plan_for(&drive)?;
     plan.check_blocks(&drive.description())?;
     drive.prepare(plan.space).map_err(LabError::from)?;
     if let Some(store) = &request.store {

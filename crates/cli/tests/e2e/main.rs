@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod compare;
+mod experiments;
 mod generated;
 mod profiles;
 mod real;

@@ -16,7 +16,7 @@ pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, 
 }
 
 /// A [`Responder`] behind a pointer. A whole phase is run by one call through it.
-pub(crate) trait Model: Responder + Send {
+pub(crate) trait Model: Responder + Send + Sync {
     /// Runs `phase` from `start`, adding what is measured to `result` and `meter`.
     fn run(
         &mut self,
@@ -31,7 +31,7 @@ pub(crate) trait Model: Responder + Send {
     fn boxed_clone(&self) -> Box<dyn Model>;
 }
 
-impl<R: Responder + Clone + Send + 'static> Model for R {
+impl<R: Responder + Clone + Send + Sync + 'static> Model for R {
     fn run(
         &mut self,
         phase: &Phase,

@@ -9,12 +9,13 @@
 
 mod findings;
 
-use ssdlab_drive::{Amount, Drive, Latencies, Mix, Pattern, Phase, Region};
+use ssdlab_drive::{Amount, Description, Drive, Latencies, Mix, Pattern, Phase, Region};
 use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
 
-use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watched, Watcher};
+use super::course::Course;
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words};
 use crate::error::LabError;
-use crate::report::{Cell, Column, Series, Table};
+use crate::report::{Cell, Column, Table};
 
 /// The experiment.
 pub struct Fragmentation;
@@ -117,6 +118,7 @@ impl Protocol {
             rests: self.all_rests(),
             space: self.file,
             block_sizes: vec![WRITE_BLOCK, READ_REQUEST],
+            ..Plan::default()
         }
     }
 
@@ -201,8 +203,8 @@ impl Experiment for Fragmentation {
         Ok(())
     }
 
-    fn plan(&self, settings: &Settings) -> Plan {
-        Protocol::new(settings).plan()
+    fn plan(&self, settings: &Settings, _: &Description) -> Result<Plan, LabError> {
+        Ok(Protocol::new(settings).plan())
     }
 
     fn run(
@@ -217,9 +219,8 @@ impl Experiment for Fragmentation {
         protocol.plan().check_blocks(&drive.description())?;
         let mut run = Run::new(&protocol, seed, drive, watcher);
         let outcome = run.carry_out();
-        let Run { reads, requests, bytes, writes_curve, .. } = run;
-        record.requests += requests;
-        record.bytes += bytes;
+        let Run { course, reads, writes_curve, .. } = run;
+        course.end(record);
         let simulated = drive.inside().is_some();
         let inside = match (simulated, drive.description().measures_flash) {
             (true, _) => findings::Inside::Visible,
@@ -254,13 +255,8 @@ fn check_rests(settings: &Settings) -> Result<(), LabError> {
 struct Run<'a> {
     protocol: &'a Protocol,
     seed: u64,
-    drive: &'a mut dyn Drive,
-    watcher: &'a mut dyn Watcher,
-    /// Weights of the watcher's steps are per second, simulated or estimated.
-    total_weight: f64,
+    course: Course<'a>,
     reads: Vec<Reads>,
-    requests: u64,
-    bytes: ByteLength,
     writes_curve: Vec<(f64, f64)>,
 }
 
@@ -276,32 +272,28 @@ impl<'a> Run<'a> {
         watcher: &'a mut dyn Watcher,
     ) -> Self {
         let plan = protocol.plan();
-        let mut total_weight = (plan.sequential_reads + plan.sequential_writes).bytes() as f64
+        let mut weights = (plan.sequential_reads + plan.sequential_writes).bytes() as f64
             + plan.random_writes.bytes() as f64 / super::RANDOM_WRITE_SHARE;
         if drive.inside().is_none() {
-            total_weight += plan.rests.seconds() * REST_WEIGHT_PER_SECOND;
+            weights += plan.rests.seconds() * REST_WEIGHT_PER_SECOND;
         }
         Run {
             protocol,
             seed,
-            drive,
-            watcher,
-            total_weight,
+            course: Course::new(drive, watcher, weights),
             reads: Vec::new(),
-            requests: 0,
-            bytes: ByteLength::ZERO,
             writes_curve: Vec::new(),
         }
     }
 
     fn carry_out(&mut self) -> Result<(), LabError> {
-        self.drive.prepare(self.protocol.file)?;
+        self.course.drive.prepare(self.protocol.file)?;
         let fill = self.protocol.phase("fill", Pattern::Sequential, Mix::WRITE, self.protocol.file);
         self.write(fill)?;
         self.read_step("fill".to_owned(), ByteLength::ZERO)?;
         let mut written = ByteLength::ZERO;
         for (index, &amount) in self.protocol.steps.iter().enumerate() {
-            let name = format!("random writes, {}", mib_words(amount));
+            let name = format!("random writes, {}", words::mib(amount));
             let mut phase = self.protocol.phase(
                 &name,
                 Pattern::RandomOnce,
@@ -311,21 +303,15 @@ impl<'a> Run<'a> {
             phase.seed = self.seed.wrapping_mul(1_000).wrapping_add(index as u64 + 1);
             self.write(phase)?;
             written += amount;
-            self.read_step(format!("after {}", mib_words(written)), written)?;
+            self.read_step(format!("after {}", words::mib(written)), written)?;
         }
-        if self.protocol.long_rest > Nanoseconds::ZERO {
-            self.rest(self.protocol.long_rest)?;
-        }
+        self.rest(self.protocol.long_rest)?;
         let name = match self.protocol.long_rest {
             Nanoseconds::ZERO => "once more".to_owned(),
-            rest => format!("after {} of rest", rest_words(rest)),
+            rest => format!("after {} of rest", words::duration(rest)),
         };
         self.begin_reads(name, written, true);
         self.read_once()
-    }
-
-    fn begin(&mut self, name: &str, weight: f64) {
-        self.watcher.step(name, weight / self.total_weight);
     }
 
     fn write(&mut self, mut phase: Phase) -> Result<(), LabError> {
@@ -334,10 +320,7 @@ impl<'a> Run<'a> {
         let bytes = phase.bytes_total().expect("amounts are in bytes");
         phase.seed = phase.seed.wrapping_add(self.seed << 20);
         phase.interval = Nanoseconds::from_millis(100);
-        self.begin(&phase.name.clone(), bytes.bytes() as f64 / share);
-        let result = self.drive.run_phase(&phase, &mut Watched(self.watcher))?;
-        self.requests += result.requests;
-        self.bytes += result.bytes();
+        let result = self.course.run(&phase, bytes.bytes() as f64 / share)?;
         if phase.pattern != Pattern::Sequential {
             self.writes_curve = thin(&result);
         }
@@ -345,15 +328,11 @@ impl<'a> Run<'a> {
     }
 
     fn rest(&mut self, duration: Nanoseconds) -> Result<(), LabError> {
-        if duration > Nanoseconds::ZERO {
-            let weight = match self.drive.inside() {
-                Some(_) => 0.0,
-                None => duration.seconds() * REST_WEIGHT_PER_SECOND,
-            };
-            self.begin(&format!("rest of {}", rest_words(duration)), weight);
-            self.drive.rest(duration, &mut Watched(self.watcher))?;
-        }
-        Ok(())
+        let weight = match self.course.drive.inside() {
+            Some(_) => 0.0,
+            None => duration.seconds() * REST_WEIGHT_PER_SECOND,
+        };
+        self.course.rest(duration, weight)
     }
 
     fn read_step(&mut self, name: String, written: ByteLength) -> Result<(), LabError> {
@@ -382,13 +361,10 @@ impl<'a> Run<'a> {
         let file = self.protocol.file;
         let mut phase = self.protocol.phase("read", Pattern::Sequential, Mix::READ, file);
         phase.interval = Nanoseconds::from_millis(20);
-        self.begin("read", file.bytes() as f64);
-        let before = self.drive.inside();
-        let result = self.drive.run_phase(&phase, &mut Watched(self.watcher))?;
-        self.requests += result.requests;
-        self.bytes += result.bytes();
+        let before = self.course.drive.inside();
+        let result = self.course.run(&phase, file.bytes() as f64)?;
         let reads = self.reads.last_mut().expect("reads were begun");
-        if let (Some(before), Some(after)) = (before, self.drive.inside()) {
+        if let (Some(before), Some(after)) = (before, self.course.drive.inside()) {
             let pages = after.counters.since(&before.counters).flash_page_reads_host;
             reads.pages_per_request = Some(pages as f64 / result.requests as f64);
         }
@@ -416,20 +392,6 @@ fn thin(result: &ssdlab_drive::PhaseResult) -> Vec<(f64, f64)> {
             (until.seconds(), bytes.bytes() as f64 / 1e6 / length.seconds())
         })
         .collect()
-}
-
-fn rest_words(duration: Nanoseconds) -> String {
-    humantime::format_duration(duration.into()).to_string()
-}
-
-/// A length in MiB, as the published table names its columns.
-fn mib_words(length: ByteLength) -> String {
-    let mib = length.mebibytes();
-    if mib.fract() == 0.0 || mib >= 100.0 {
-        format!("{mib:.0} MiB")
-    } else {
-        format!("{mib:.1} MiB")
-    }
 }
 
 fn tabulate(protocol: &Protocol, reads: &[Reads], simulated: bool, record: &mut Record) {
@@ -464,20 +426,15 @@ fn tabulate(protocol: &Protocol, reads: &[Reads], simulated: bool, record: &mut 
     record.tables.push(Table { name: "reads".to_owned(), columns, rows });
 }
 
+/// Units of the curves.
+const UNITS: (&str, &str) = ("s", "MB/s");
+
 fn draw(reads: &[Reads], writes_curve: Vec<(f64, f64)>, record: &mut Record) {
-    let mut add = |name: String, points: &[(f64, f64)]| {
-        if points.len() > 1 {
-            let (x, y) = points.iter().copied().unzip();
-            let (unit_x, unit_y) = ("s".to_owned(), "MB/s".to_owned());
-            record.series.push(Series { name, unit_x, unit_y, x, y });
-        }
-    };
-    let code = |name: &str| name.to_lowercase().replace([' ', '.'], "_");
     for step in reads {
-        add(format!("read_{}", code(&step.name)), &step.curve);
+        record.add_series(format!("read_{}", words::code(&step.name)), UNITS, &step.curve);
     }
-    add("write_last_step".to_owned(), &writes_curve);
+    record.add_series("write_last_step".to_owned(), UNITS, &writes_curve);
     for step in reads {
-        record.add_latencies(&format!("read_{}", code(&step.name)), &step.latencies);
+        record.add_latencies(&format!("read_{}", words::code(&step.name)), &step.latencies);
     }
 }

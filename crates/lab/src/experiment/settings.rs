@@ -1,7 +1,9 @@
 //! The parameters of a protocol: what there are, what they are set to, and what was changed.
 
+use ssdlab_drive::Description;
+use ssdlab_drive::DriveKind;
 use ssdlab_model::text::{QuantityError, parse_duration, parse_length};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
 
 use super::Experiment;
 use crate::error::LabError;
@@ -16,6 +18,16 @@ pub enum Kind {
     Duration,
     /// A whole number of at least 1.
     Count,
+    /// Lengths with commas between them, such as `4K,64K`; rising, each a multiple of 512.
+    Lengths,
+    /// A number of at least 0, such as `1.5`.
+    Factor,
+    /// A whole number from 0 to 100.
+    Percent,
+    /// How much of the drive is used: a length, or `all` of it.
+    Area,
+    /// One of some words.
+    Choice(&'static [&'static str]),
 }
 
 /// One parameter of a protocol.
@@ -125,6 +137,62 @@ impl Settings {
         self.text(name).parse().expect("counts were checked")
     }
 
+    /// The lengths called `name`.
+    ///
+    /// # Panics
+    /// When the experiment has no such parameter, or it is no list of lengths.
+    pub fn lengths(&self, name: &str) -> Vec<ByteLength> {
+        parse_lengths(self.text(name)).expect("lengths were checked")
+    }
+
+    /// The number called `name`.
+    ///
+    /// # Panics
+    /// When the experiment has no such parameter, or it is no number.
+    pub fn factor(&self, name: &str) -> f64 {
+        self.text(name).parse().expect("numbers were checked")
+    }
+
+    /// The percentage called `name`.
+    ///
+    /// # Panics
+    /// When the experiment has no such parameter, or it is no percentage.
+    pub fn percent(&self, name: &str) -> u8 {
+        self.text(name).parse().expect("percentages were checked")
+    }
+
+    /// How much of `drive` the parameter called `name` means, in whole MiB.
+    ///
+    /// # Panics
+    /// When the experiment has no such parameter, or it is no area.
+    pub fn area(&self, name: &'static str, drive: &Description) -> Result<ByteLength, LabError> {
+        let text = self.text(name);
+        let length = match (text, drive.kind) {
+            (ALL, DriveKind::File | DriveKind::Directory) => {
+                return Err(LabError::Range {
+                    name,
+                    value: ALL.to_owned(),
+                    why: format!(
+                        "{} is a place for a file, and a file has to have a size: --set {name}=8G",
+                        drive.name
+                    ),
+                });
+            }
+            (ALL, _) => drive.capacity,
+            _ => parse_length(text).expect("areas were checked"),
+        };
+        let whole = MIB * length.whole(MIB);
+        if whole < AREA_LEAST {
+            return Err(LabError::Range {
+                name,
+                value: text.to_owned(),
+                why: format!("it must be at least {AREA_LEAST}"),
+            });
+        }
+        // What is too much for the drive is its own error, which says how much it holds.
+        Ok(whole)
+    }
+
     /// Whether anything differs from the full protocol.
     pub fn shortened(&self) -> bool {
         self.values.iter().any(|(spec, value)| !same(spec, value))
@@ -148,21 +216,65 @@ fn same(spec: &ParameterSpec, value: &str) -> bool {
     match spec.kind {
         Kind::Length => parse_length(value) == parse_length(spec.full),
         Kind::Duration => parse_duration(value) == parse_duration(spec.full),
-        Kind::Count => value == spec.full,
+        Kind::Lengths => parse_lengths(value) == parse_lengths(spec.full),
+        Kind::Factor => value.parse::<f64>() == spec.full.parse::<f64>(),
+        Kind::Area if value != ALL && spec.full != ALL => {
+            parse_length(value) == parse_length(spec.full)
+        }
+        Kind::Count | Kind::Percent | Kind::Area | Kind::Choice(_) => value == spec.full,
     }
 }
 
+/// An area that is the whole drive.
+const ALL: &str = "all";
+
+/// Less than this says nothing about a drive.
+const AREA_LEAST: ByteLength = ByteLength::new(16 << 20);
+
+fn parse_lengths(text: &str) -> Result<Vec<ByteLength>, QuantityError> {
+    let lengths: Vec<ByteLength> = text.split(',').map(parse_length).collect::<Result<_, _>>()?;
+    let sector = ssdlab_drive::data::SECTOR;
+    let are_sectors =
+        lengths.iter().all(|&one| one > ByteLength::ZERO && one.is_multiple_of(sector));
+    if are_sectors && lengths.is_sorted_by(|a, b| a < b) {
+        return Ok(lengths);
+    }
+    Err(QuantityError {
+        text: text.to_owned(),
+        expected: "a list of rising sizes, each a multiple of 512 bytes, such as 4K,64K,1M",
+    })
+}
+
 fn check_value(spec: &ParameterSpec, value: &str) -> Result<(), LabError> {
+    let wrong = |expected| Err(QuantityError { text: value.to_owned(), expected });
+    let trimmed = value.trim();
     let outcome = match spec.kind {
         Kind::Length => parse_length(value).map(|_| ()),
         Kind::Duration => parse_duration(value).map(|_| ()),
-        Kind::Count => match value.trim().parse::<u32>() {
+        Kind::Count => match trimmed.parse::<u32>() {
             Ok(count) if count >= 1 => Ok(()),
-            _ => Err(QuantityError {
-                text: value.to_owned(),
-                expected: "a whole number of at least 1",
-            }),
+            _ => wrong("a whole number of at least 1"),
         },
+        Kind::Lengths => parse_lengths(trimmed).map(|_| ()),
+        Kind::Factor => match trimmed.parse::<f64>() {
+            Ok(factor) if factor >= 0.0 && factor < 1e6 => Ok(()),
+            _ => wrong("a number of at least 0, such as 1.5"),
+        },
+        Kind::Percent => match trimmed.parse::<u8>() {
+            Ok(0..=100) => Ok(()),
+            _ => wrong("a whole number from 0 to 100"),
+        },
+        Kind::Area if trimmed == ALL => Ok(()),
+        Kind::Area => match parse_length(trimmed) {
+            Ok(_) => Ok(()),
+            Err(_) => wrong("a size, such as 8G, or 'all' of the drive"),
+        },
+        Kind::Choice(words) if words.contains(&trimmed) => Ok(()),
+        Kind::Choice(words) => {
+            let why = format!("it is one of {}", words.join(", "));
+            let value = trimmed.to_owned();
+            return Err(LabError::Range { name: spec.name, value, why });
+        }
     };
     outcome.map_err(|source| LabError::Value { name: spec.name.to_owned(), source })
 }

@@ -1,6 +1,7 @@
 //! What the reads allow to say, and what they do not.
 
-use super::{Protocol, READ_REQUEST, Reads, WRITE_BLOCK, mib_words, rest_words};
+use super::{Protocol, READ_REQUEST, Reads, WRITE_BLOCK};
+use crate::experiment::words::{duration as rest_words, mib as mib_words};
 use crate::experiment::{Record, Settings};
 use crate::report::Level;
 use ssdlab_model::units::Nanoseconds;
@@ -77,15 +78,7 @@ pub(super) fn conclude(
             ),
         );
     }
-    if settings.shortened() {
-        record.find(
-            Level::Info,
-            "shortened",
-            "The protocol was shortened; compare these figures only with runs of the same \
-             parameters."
-                .to_owned(),
-        );
-    }
+    record.say_if_shortened(settings);
 }
 
 /// The largest spread of repeated reads of one state, as a share of the best.

@@ -1,0 +1,129 @@
+//! The experiments beyond the first, each on a small simulated drive.
+
+use serde_json::Value;
+
+use crate::support::Place;
+
+const SMALL: &str = "sim:generic-tlc,capacity.physical=2GiB,flash.dies=2,flash.channels=2,flash.pages_per_block=96,spare=20%";
+
+fn table<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let tables = report["tables"].as_array().unwrap();
+    tables.iter().find(|table| table["name"] == name).unwrap_or_else(|| panic!("no table {name}"))
+}
+
+fn column(table: &Value, name: &str) -> Vec<Value> {
+    let columns = table["columns"].as_array().unwrap();
+    let index = columns.iter().position(|column| column["name"] == name).unwrap();
+    table["rows"].as_array().unwrap().iter().map(|row| row[index].clone()).collect()
+}
+
+fn numbers(table: &Value, name: &str) -> Vec<f64> {
+    column(table, name).iter().map(|cell| cell.as_f64().unwrap()).collect()
+}
+
+fn codes(report: &Value) -> Vec<&str> {
+    let findings = report["findings"].as_array().unwrap();
+    findings.iter().map(|finding| finding["code"].as_str().unwrap()).collect()
+}
+
+#[track_caller]
+fn same_figures(first: &Value, second: &Value) {
+    for part in ["tables", "series", "histograms", "findings", "counters"] {
+        assert_eq!(first[part], second[part], "{part}");
+    }
+}
+
+#[test]
+fn blocksize_measures_every_operation_with_every_size() {
+    let place = Place::new();
+    let arguments = [
+        "run",
+        "blocksize",
+        SMALL,
+        "--json",
+        "--quick",
+        "--set",
+        "sizes=4K,64K,1M",
+        "--set",
+        "time=200ms",
+        "--set",
+        "area=all",
+    ];
+    let report = place.run(&arguments).with_code(0).json();
+    let throughput = table(&report, "throughput");
+    assert_eq!(report["tables"][0]["name"], "throughput");
+    let operations = ["seq_read", "rand_read", "seq_write_new", "seq_write_used"];
+    let expected: Vec<&str> = operations.iter().flat_map(|name| [*name; 3]).collect();
+    assert_eq!(column(throughput, "operation"), expected);
+    assert_eq!(numbers(throughput, "request_bytes")[..3], [4096.0, 65536.0, 1048576.0]);
+    let (mb_per_s, iops) = (numbers(throughput, "mb_per_s"), numbers(throughput, "iops"));
+    let sizes = numbers(throughput, "request_bytes");
+    for index in 0..12 {
+        let expected = iops[index] * sizes[index] / 1e6;
+        assert!((mb_per_s[index] / expected - 1.0).abs() < 1e-9 && iops[index] > 10.0);
+    }
+    assert!(codes(&report).contains(&"peaks") && codes(&report).contains(&"shortened"));
+    // What the copies did is counted, too.
+    assert!(report["counters"]["host_reads"].as_u64().unwrap() > 10_000);
+    assert!(report["cost"]["simulated_seconds"].as_f64().unwrap() > 2.4);
+    same_figures(&report, &place.run(&arguments).with_code(0).json());
+}
+
+#[test]
+fn random_write_shows_minutes_and_the_first_one_second_by_second() {
+    let place = Place::new();
+    let small = "sim:generic-tlc,capacity.physical=2GiB,flash.dies=2,flash.channels=2,flash.pages_per_block=96,spare=20%";
+    let arguments = [
+        "run",
+        "random-write",
+        small,
+        "--json",
+        "--quick",
+        "--set",
+        "sizes=64K,256K",
+        "--set",
+        "area=all",
+    ];
+    let report = place.run(&arguments).with_code(0).json();
+    let names = ["throughput_64k", "throughput_256k", "throughput_64k_first_minute"];
+    let series = report["series"].as_array().unwrap();
+    assert_eq!(series.len(), 4);
+    for (one, name) in series.iter().zip(names) {
+        assert_eq!(one["name"], name);
+        let points = if name.ends_with("minute") { 60 } else { 3 };
+        assert_eq!(one["y"].as_array().unwrap().len(), points);
+        assert_eq!(one["unit_y"], "MB/s");
+    }
+    // A full drive of this size is written over within seconds.
+    assert_eq!(codes(&report)[0], "writes-slower");
+    let speed = table(&report, "speed");
+    let (start, later) =
+        (numbers(speed, "first_seconds_mb_per_s"), numbers(speed, "later_half_mb_per_s"));
+    assert!(later[0] < 0.8 * start[0], "{start:?} {later:?}");
+    same_figures(&report, &place.run(&arguments).with_code(0).json());
+}
+
+#[test]
+fn settings_of_every_kind_are_checked_before_anything_runs() {
+    let place = Place::new();
+    let run = |experiment: &str, set: &str| {
+        place.run(&["run", experiment, SMALL, "--no-store", "--set", set])
+    };
+    run("blocksize", "sizes=64K,4K").fails(2, &["sizes", "rising"]);
+    run("blocksize", "sizes=1000").fails(2, &["sizes", "multiple of 512"]);
+    run("blocksize", "used=-1").fails(2, &["used", "at least 0"]);
+    run("blocksize", "time=0s").fails(2, &["time is 0s", "more than none"]);
+    run("blocksize", "area=some").fails(2, &["area", "'all' of the drive"]);
+    run("blocksize", "area=1M").fails(2, &["area is 1M", "at least"]);
+    run("random-write", "area=2T").fails(4, &["holds", "are needed"]);
+    run("random-write", "sizes=512").fails(4, &["512 B"]);
+}
+
+#[test]
+fn a_directory_needs_the_size_of_its_file() {
+    let place = Place::new();
+    let directory = place.directory("data");
+    let run = ["run", "random-write", &directory, "--no-store", "--allow-buffered"];
+    place.run(&run).fails(2, &["area is all", "--set area=8G"]);
+    assert!(crate::support::names_in(&directory).is_empty());
+}

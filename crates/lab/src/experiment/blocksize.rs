@@ -1,0 +1,357 @@
+//! How does throughput depend on the size of requests?
+//!
+//! Aligned requests of 512 bytes to 1 MiB, four at a time, five minutes for each size: sequential
+//! and random reads of a used drive, sequential writes to a new one and to a used one, on the
+//! whole drive without partitions or file system. Used is a drive to which 1.5 times its capacity
+//! was written at random in requests of 64 KiB. The protocol is that of a test of a Kingston
+//! SSDNow V 64 GB in KompyuterPress 01/2011 (S. Pakhomov).
+//!
+//! The random writes visit every block once before any twice. Otherwise a fifth of a drive that
+//! was new would stay unwritten after 1.5 capacities, and reads of that are answered without
+//! touching flash.
+
+mod findings;
+
+use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::course::{Course, Emptied};
+use super::trials::{self, Start, Trial};
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
+use crate::error::LabError;
+use crate::report::{Cell, Column, Table};
+
+/// The experiment.
+pub struct BlockSize;
+
+const PARAMETERS: [ParameterSpec; 5] = [
+    ParameterSpec {
+        name: "sizes",
+        kind: Kind::Lengths,
+        full: "512,1K,2K,4K,8K,16K,32K,64K,128K,256K,512K,1M",
+        quick: "512,1K,2K,4K,8K,16K,32K,64K,128K,256K,512K,1M",
+        help: "request sizes; those the drive does not take are left out",
+    },
+    ParameterSpec {
+        name: "time",
+        kind: Kind::Duration,
+        full: "5m",
+        quick: "1s",
+        help: "how long each operation is measured with each size",
+    },
+    ParameterSpec {
+        name: "depth",
+        kind: Kind::Count,
+        full: "4",
+        quick: "4",
+        help: "requests in flight",
+    },
+    ParameterSpec {
+        name: "area",
+        kind: Kind::Area,
+        full: "all",
+        quick: "2G",
+        help: "how much of the drive is used, from its start",
+    },
+    ParameterSpec {
+        name: "used",
+        kind: Kind::Factor,
+        full: "1.5",
+        quick: "1.5",
+        help: "how many times the area is written at random to make the drive a used one",
+    },
+];
+
+/// Requests that make the drive a used one.
+const USE_BLOCK: ByteLength = ByteLength::new(64 << 10);
+
+/// What writes of 64 KiB at random are taken to reach, for the progress.
+const USE_BYTES_PER_SECOND: f64 = 100e6;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    SeqRead,
+    RandRead,
+    SeqWriteNew,
+    SeqWriteUsed,
+}
+
+impl Operation {
+    /// In the order to show them.
+    const ALL: [Operation; 4] =
+        [Operation::SeqRead, Operation::RandRead, Operation::SeqWriteNew, Operation::SeqWriteUsed];
+
+    /// Its name in tables.
+    fn name(self) -> &'static str {
+        match self {
+            Operation::SeqRead => "seq_read",
+            Operation::RandRead => "rand_read",
+            Operation::SeqWriteNew => "seq_write_new",
+            Operation::SeqWriteUsed => "seq_write_used",
+        }
+    }
+
+    /// Its name in sentences.
+    fn words(self) -> &'static str {
+        match self {
+            Operation::SeqRead => "sequential read",
+            Operation::RandRead => "random read",
+            Operation::SeqWriteNew => "sequential write to a new drive",
+            Operation::SeqWriteUsed => "sequential write to a used drive",
+        }
+    }
+
+    fn pattern(self) -> Pattern {
+        if self == Operation::RandRead { Pattern::Random } else { Pattern::Sequential }
+    }
+
+    fn mix(self) -> Mix {
+        match self {
+            Operation::SeqRead | Operation::RandRead => Mix::READ,
+            Operation::SeqWriteNew | Operation::SeqWriteUsed => Mix::WRITE,
+        }
+    }
+}
+
+/// What a run does, worked out from its settings and the drive.
+#[derive(Clone, Debug)]
+struct Protocol {
+    sizes: Vec<ByteLength>,
+    /// Sizes that the drive does not take.
+    skipped: Vec<ByteLength>,
+    time: Nanoseconds,
+    depth: u32,
+    area: ByteLength,
+    /// Bytes written at random to make the drive a used one.
+    used: ByteLength,
+}
+
+impl Protocol {
+    fn new(settings: &Settings, drive: &Description) -> Result<Protocol, LabError> {
+        let area = settings.area("area", drive)?;
+        let (sizes, skipped): (Vec<_>, Vec<_>) = settings
+            .lengths("sizes")
+            .into_iter()
+            .partition(|size| size.is_multiple_of(drive.block_size) && *size <= area);
+        if sizes.is_empty() {
+            return Err(LabError::Unsupported(format!(
+                "{}: none of the request sizes fits; the drive takes multiples of {}",
+                drive.name, drive.block_size
+            )));
+        }
+        let used = area.bytes() as f64 * settings.factor("used");
+        Ok(Protocol {
+            sizes,
+            skipped,
+            time: settings.duration("time"),
+            depth: settings.count("depth"),
+            area,
+            used: USE_BLOCK * (used as u64 / USE_BLOCK.bytes()),
+        })
+    }
+
+    fn region(&self) -> Region {
+        Region::first(self.area)
+    }
+
+    fn plan(&self) -> Plan {
+        let each = self.time * self.sizes.len() as u64;
+        Plan {
+            random_writes: self.used,
+            writing: each * 2,
+            reading: each * 2,
+            space: self.area,
+            block_sizes: self.sizes.iter().copied().chain([USE_BLOCK]).collect(),
+            ..Plan::default()
+        }
+    }
+
+    fn weights(&self) -> f64 {
+        let trials = Operation::ALL.len() * self.sizes.len();
+        self.time.seconds() * trials as f64 + self.weight_of_use()
+    }
+
+    fn weight_of_use(&self) -> f64 {
+        self.used.bytes() as f64 / USE_BYTES_PER_SECOND
+    }
+
+    fn use_up(&self, seed: u64) -> Phase {
+        Phase {
+            name: "random writes, to make it a used drive".to_owned(),
+            pattern: Pattern::RandomOnce,
+            block_size: USE_BLOCK,
+            depth: self.depth,
+            mix: Mix::WRITE,
+            region: self.region(),
+            amount: Amount::Bytes(self.used),
+            rate: None,
+            seed: seed.wrapping_mul(1_000),
+            flush_at_end: true,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    fn phase(&self, operation: Operation, size: ByteLength, seed: u64) -> Phase {
+        Phase {
+            name: format!("{}, {size}", operation.words()),
+            pattern: operation.pattern(),
+            block_size: size,
+            depth: self.depth,
+            mix: operation.mix(),
+            region: self.region(),
+            amount: Amount::Time(self.time),
+            rate: None,
+            seed: seed.wrapping_mul(1_000).wrapping_add(size.bytes()),
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    fn trials(&self, operation: Operation, seed: u64) -> Vec<Trial<Phase>> {
+        self.sizes
+            .iter()
+            .map(|&size| self.phase(operation, size, seed))
+            .map(|phase| Trial {
+                name: phase.name.clone(),
+                weight: self.time.seconds(),
+                what: phase,
+            })
+            .collect()
+    }
+}
+
+/// One operation with one size.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Measured {
+    operation: Operation,
+    size: ByteLength,
+    mb_per_second: f64,
+    iops: f64,
+}
+
+impl Experiment for BlockSize {
+    fn name(&self) -> &'static str {
+        "blocksize"
+    }
+
+    fn question(&self) -> &'static str {
+        "How does throughput depend on the size of requests, and does use change it?"
+    }
+
+    fn source(&self) -> &'static str {
+        "KompyuterPress 01/2011, S. Pakhomov, test of the Kingston SSDNow V 64 GB"
+    }
+
+    fn parameters(&self) -> &'static [ParameterSpec] {
+        &PARAMETERS
+    }
+
+    fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
+        super::check_time(settings, "time")
+    }
+
+    fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
+        Ok(Protocol::new(settings, drive)?.plan())
+    }
+
+    fn run(
+        &self,
+        settings: &Settings,
+        seed: u64,
+        drive: &mut dyn Drive,
+        record: &mut Record,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), LabError> {
+        let protocol = Protocol::new(settings, &drive.description())?;
+        let mut course = Course::new(drive, watcher, protocol.weights());
+        let mut measured = Vec::new();
+        let mut state = State::default();
+        let outcome = carry_out(&protocol, seed, &mut course, &mut measured, &mut state);
+        course.end(record);
+        tabulate(&measured, record);
+        findings::conclude(&protocol, &measured, &state, settings, record);
+        outcome
+    }
+}
+
+/// How the drive was when it was measured.
+#[derive(Clone, Copy, Debug, Default)]
+struct State {
+    /// How it was made new before each size; `None` before that.
+    emptied: Option<Emptied>,
+    /// Whether each size found the used drive as the random writes have left it.
+    on_copies: bool,
+}
+
+fn carry_out(
+    protocol: &Protocol,
+    seed: u64,
+    course: &mut Course,
+    measured: &mut Vec<Measured>,
+    state: &mut State,
+) -> Result<(), LabError> {
+    course.drive.prepare(protocol.area)?;
+    let new = Start::New(protocol.region());
+    let (emptied, _) = measure(protocol, Operation::SeqWriteNew, seed, new, course, measured)?;
+    state.emptied = Some(emptied);
+    if protocol.used > ByteLength::ZERO {
+        course.run(&protocol.use_up(seed), protocol.weight_of_use())?;
+    }
+    // Reads first: they leave a drive as it is, also one that cannot be copied.
+    for operation in [Operation::SeqRead, Operation::RandRead, Operation::SeqWriteUsed] {
+        let (_, on_copies) = measure(protocol, operation, seed, Start::AsItIs, course, measured)?;
+        state.on_copies = on_copies;
+    }
+    Ok(())
+}
+
+/// Measures an operation with every size; says how the drive was emptied before, and whether each
+/// size had a drive of its own.
+fn measure(
+    protocol: &Protocol,
+    operation: Operation,
+    seed: u64,
+    start: Start,
+    course: &mut Course,
+    measured: &mut Vec<Measured>,
+) -> Result<(Emptied, bool), LabError> {
+    let trials = protocol.trials(operation, seed);
+    let work = |phase: &Phase, course: &mut Course, slot: &mut Option<Measured>| {
+        let result = course.run(phase, 1.0)?;
+        *slot = Some(Measured {
+            operation,
+            size: phase.block_size,
+            mb_per_second: result.mb_per_second(),
+            iops: result.requests as f64 / result.elapsed.seconds(),
+        });
+        Ok(())
+    };
+    let done = trials::run(course, start, &trials, &work);
+    measured.extend(done.results.into_iter().flatten());
+    done.outcome.map(|()| (done.emptied, done.on_copies))
+}
+
+fn tabulate(measured: &[Measured], record: &mut Record) {
+    let columns = vec![
+        Column::new("operation", ""),
+        Column::new("request_bytes", "B"),
+        Column::new("mb_per_s", "MB/s"),
+        Column::new("iops", "IOPS"),
+    ];
+    let of = |operation: Operation| {
+        measured.iter().filter(move |one| one.operation == operation).map(|one| {
+            vec![
+                Cell::from(one.operation.name()),
+                Cell::from(one.size.bytes()),
+                Cell::from(one.mb_per_second),
+                Cell::from(one.iops),
+            ]
+        })
+    };
+    let rows = Operation::ALL.into_iter().flat_map(of).collect();
+    record.tables.push(Table { name: "throughput".to_owned(), columns, rows });
+}
+
+/// What is said of small requests is said of this size, where it was measured.
+const SMALL: ByteLength = ByteLength::new(4 << 10);

@@ -1,0 +1,250 @@
+//! What the curves over the request size allow to say.
+
+use ssdlab_model::units::ByteLength;
+
+use super::{Measured, Operation, Protocol, SMALL, State};
+use crate::experiment::words::{list, speed};
+use crate::experiment::{Record, Settings};
+use crate::report::Level;
+
+/// A curve has saturated where it reaches this share of its peak.
+const SATURATED: f64 = 0.95;
+
+/// Throughputs that differ by less than this share are taken as the same.
+const SAME: f64 = 0.03;
+
+/// From this share on, a loss by use is a warning.
+const WARNING: f64 = 0.2;
+
+/// Adds the findings of a run, also of one that did not come to its end.
+pub(super) fn conclude(
+    protocol: &Protocol,
+    measured: &[Measured],
+    state: &State,
+    settings: &Settings,
+    record: &mut Record,
+) {
+    new_against_used(measured, record);
+    saturation(measured, record);
+    random_against_sequential(measured, record);
+    if !protocol.skipped.is_empty() {
+        let sizes: Vec<String> = protocol.skipped.iter().map(ByteLength::to_string).collect();
+        record.find(
+            Level::Info,
+            "sizes-left-out",
+            format!("Requests of {} were left out: the drive does not take them.", list(&sizes)),
+        );
+    }
+    if let Some(emptied) = state.emptied {
+        emptied.tell(record);
+    }
+    let has_used = measured.iter().any(|one| one.operation == Operation::SeqWriteUsed);
+    if has_used && !state.on_copies {
+        record.find(
+            Level::Info,
+            "one-after-the-other",
+            "Writes to the used drive went from the smallest requests to the largest, each size \
+             finding the drive as the one before had left it."
+                .to_owned(),
+        );
+    }
+    record.say_if_shortened(settings);
+}
+
+fn curve(measured: &[Measured], operation: Operation) -> Vec<&Measured> {
+    let mut curve: Vec<&Measured> =
+        measured.iter().filter(|one| one.operation == operation).collect();
+    curve.sort_by_key(|one| one.size);
+    curve
+}
+
+fn peak(curve: &[&Measured]) -> Option<f64> {
+    curve.iter().map(|one| one.mb_per_second).reduce(f64::max)
+}
+
+/// The peak of each curve, and the smallest request that reaches it.
+fn saturation(measured: &[Measured], record: &mut Record) {
+    let peaks: Vec<String> = Operation::ALL
+        .into_iter()
+        .filter_map(|operation| {
+            let curve = curve(measured, operation);
+            let peak = peak(&curve)?;
+            let first = curve.iter().find(|one| one.mb_per_second >= SATURATED * peak)?;
+            let words = operation.words();
+            Some(format!("{words} {} (from {} on)", speed(peak), first.size))
+        })
+        .collect();
+    if !peaks.is_empty() {
+        record.find(
+            Level::Info,
+            "peaks",
+            format!(
+                "Peaks, and the request size from which {:.0} % of them is reached: {}.",
+                SATURATED * 100.0,
+                list(&peaks)
+            ),
+        );
+    }
+}
+
+/// Sizes that both operations were measured with: size, first, second.
+fn pairs(measured: &[Measured], a: Operation, b: Operation) -> Vec<(ByteLength, f64, f64)> {
+    let second = curve(measured, b);
+    curve(measured, a)
+        .into_iter()
+        .filter_map(|one| {
+            let other = second.iter().find(|other| other.size == one.size)?;
+            Some((one.size, one.mb_per_second, other.mb_per_second))
+        })
+        .collect()
+}
+
+fn new_against_used(measured: &[Measured], record: &mut Record) {
+    let pairs = pairs(measured, Operation::SeqWriteNew, Operation::SeqWriteUsed);
+    let change = |pair: &(ByteLength, f64, f64)| pair.2 / pair.1 - 1.0;
+    let worst = pairs.iter().min_by(|a, b| change(a).total_cmp(&change(b)));
+    let best = pairs.iter().max_by(|a, b| change(a).total_cmp(&change(b)));
+    let (Some(worst), Some(best)) = (worst, best) else { return };
+    let largest = change(worst).abs().max(change(best).abs());
+    if largest <= SAME {
+        record.find(
+            Level::Info,
+            "writes-as-new",
+            format!(
+                "Sequential writes do not depend on use: new and used differ by at most {:.1} % \
+                 with any request size.",
+                largest * 100.0
+            ),
+        );
+    } else if change(worst) < -SAME {
+        let level = if change(worst) <= -WARNING { Level::Warning } else { Level::Notice };
+        record.find(
+            level,
+            "writes-slower-used",
+            format!(
+                "Sequential writes are up to {:.0} % slower on the used drive: {} instead of {} \
+                 with requests of {}. Likely cause: collection has to move what the random writes \
+                 left before there is room. Trimming what is free, or more spare area, helps.",
+                -change(worst) * 100.0,
+                speed(worst.2),
+                speed(worst.1),
+                worst.0
+            ),
+        );
+    } else {
+        record.find(
+            Level::Notice,
+            "writes-faster-used",
+            format!(
+                "Sequential writes are up to {:.0} % faster on the used drive: {} instead of {} \
+                 with requests of {}.",
+                change(best) * 100.0,
+                speed(best.2),
+                speed(best.1),
+                best.0
+            ),
+        );
+    }
+}
+
+fn random_against_sequential(measured: &[Measured], record: &mut Record) {
+    let pairs = pairs(measured, Operation::SeqRead, Operation::RandRead);
+    let small = pairs.iter().find(|pair| pair.0 >= SMALL).or(pairs.first());
+    let Some(&(size, sequential, random)) = small else { return };
+    if random >= sequential * (1.0 - SAME) {
+        record.find(
+            Level::Info,
+            "random-reads-as-fast",
+            format!(
+                "Random reads of {size} are as fast as sequential ones: {} against {}.",
+                speed(random),
+                speed(sequential)
+            ),
+        );
+        return;
+    }
+    let equal = pairs.iter().find(|pair| pair.2 >= pair.1 * SATURATED);
+    let until = match equal {
+        Some((size, ..)) => format!("; from {size} on there is no difference"),
+        None => "; they do not catch up with any size measured".to_owned(),
+    };
+    record.find(
+        Level::Info,
+        "random-reads-slower",
+        format!(
+            "Random reads of {size} reach {:.0} % of sequential ones, {} against {}{until}.",
+            random / sequential * 100.0,
+            speed(random),
+            speed(sequential)
+        ),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::blocksize::BlockSize;
+    use ssdlab_model::units::{GIB, KIB, Nanoseconds};
+
+    fn found(curves: &[(Operation, &[(u64, f64)])]) -> Vec<(String, String)> {
+        let measured: Vec<Measured> = curves
+            .iter()
+            .flat_map(|(operation, points)| {
+                points.iter().map(|&(kib, mb_per_second)| Measured {
+                    operation: *operation,
+                    size: KIB * kib,
+                    mb_per_second,
+                    iops: 1.0,
+                })
+            })
+            .collect();
+        let settings = Settings::new(&BlockSize, false, &[]).unwrap();
+        let protocol = Protocol {
+            sizes: Vec::new(),
+            skipped: vec![ByteLength::new(512)],
+            time: Nanoseconds::from_secs(1),
+            depth: 4,
+            area: GIB,
+            used: GIB,
+        };
+        let mut record = Record::default();
+        conclude(&protocol, &measured, &State::default(), &settings, &mut record);
+        record.findings.into_iter().map(|one| (one.code, one.text)).collect()
+    }
+
+    fn text(found: &[(String, String)], code: &str) -> String {
+        let one = found.iter().find(|(own, _)| own == code);
+        one.unwrap_or_else(|| panic!("no {code} in {found:?}")).1.clone()
+    }
+
+    #[test]
+    fn peaks_name_the_size_that_reaches_them() {
+        let read = [(4, 100.0), (64, 240.0), (128, 250.0), (1024, 249.0)];
+        let found = found(&[(Operation::SeqRead, &read)]);
+        assert!(text(&found, "peaks").contains("sequential read 250 MB/s (from 64 KiB on)"));
+        assert!(text(&found, "sizes-left-out").contains("512 B"));
+    }
+
+    #[test]
+    fn what_use_costs_is_said_only_where_it_costs() {
+        let new = [(4, 100.0), (128, 170.0)];
+        let of = |used: &[(u64, f64)]| {
+            found(&[(Operation::SeqWriteNew, &new), (Operation::SeqWriteUsed, used)])
+        };
+        text(&of(&[(4, 99.0), (128, 171.0)]), "writes-as-new");
+        let slower = of(&[(4, 100.0), (128, 85.0)]);
+        assert!(text(&slower, "writes-slower-used").contains("50 % slower"));
+        text(&of(&[(4, 110.0), (128, 170.0)]), "writes-faster-used");
+    }
+
+    #[test]
+    fn random_reads_are_held_against_sequential_ones_of_4_kib() {
+        let sequential = [(1, 10.0), (4, 100.0), (128, 250.0)];
+        let of = |random: &[(u64, f64)]| {
+            found(&[(Operation::SeqRead, &sequential), (Operation::RandRead, random)])
+        };
+        let slower = text(&of(&[(1, 1.0), (4, 30.0), (128, 245.0)]), "random-reads-slower");
+        assert!(slower.contains("of 4 KiB reach 30 %") && slower.contains("from 128 KiB on"));
+        text(&of(&[(4, 99.0)]), "random-reads-as-fast");
+    }
+}

@@ -1,0 +1,141 @@
+//! A run under way: what every experiment does with a drive, counted and watched.
+
+use ssdlab_drive::{Drive, DriveError, ErrorKind, Inside, Phase, PhaseResult, Region};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::{Record, Watched, Watcher, words};
+use crate::error::LabError;
+use crate::report::Level;
+
+/// A drive, whoever watches it, and what it was put through so far.
+pub(crate) struct Course<'a> {
+    /// The drive.
+    pub(super) drive: &'a mut dyn Drive,
+    pub(super) watcher: &'a mut dyn Watcher,
+    /// The sum of the weights of all steps; a step's share of the run is its weight by this.
+    weights: f64,
+    pub(super) tally: Tally,
+}
+
+/// What a run has asked of its drives.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tally {
+    /// Requests sent.
+    pub requests: u64,
+    /// Bytes read or written.
+    pub bytes: ByteLength,
+    /// The inside of drives that are gone when the run ends: copies, and states before a drive
+    /// was made new.
+    pub gone: Vec<Inside>,
+    /// Virtual time of copies, which their original does not know of.
+    pub time_of_copies: Nanoseconds,
+}
+
+impl Tally {
+    /// Adds what another part of the run has done.
+    pub(super) fn add(&mut self, other: Tally) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.gone.extend(other.gone);
+        self.time_of_copies += other.time_of_copies;
+    }
+}
+
+/// How a drive came to be without data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Emptied {
+    /// It was made new.
+    New,
+    /// It cannot be made new; the area was trimmed.
+    Trimmed,
+    /// It can neither be made new nor trimmed, and is as it was.
+    AsItWas,
+}
+
+impl<'a> Course<'a> {
+    /// A course whose steps have weights that sum up to `weights`.
+    pub(super) fn new(
+        drive: &'a mut dyn Drive,
+        watcher: &'a mut dyn Watcher,
+        weights: f64,
+    ) -> Course<'a> {
+        Course { drive, watcher, weights, tally: Tally::default() }
+    }
+
+    /// Hands over what was counted.
+    pub(super) fn end(self, record: &mut Record) {
+        record.tally.add(self.tally);
+    }
+
+    /// The sum of the weights of all steps.
+    pub(super) fn weights(&self) -> f64 {
+        self.weights.max(f64::MIN_POSITIVE)
+    }
+
+    /// Begins a step.
+    pub(super) fn begin(&mut self, name: &str, weight: f64) {
+        self.watcher.step(name, weight / self.weights());
+    }
+
+    /// Runs one workload as a step of its own.
+    pub(super) fn run(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
+        self.begin(&phase.name, weight);
+        let result = self.drive.run_phase(phase, &mut Watched(self.watcher))?;
+        self.tally.requests += result.requests;
+        self.tally.bytes += result.bytes();
+        Ok(result)
+    }
+
+    /// Leaves the drive alone; no time at all means no step either.
+    pub(super) fn rest(&mut self, duration: Nanoseconds, weight: f64) -> Result<(), LabError> {
+        if duration > Nanoseconds::ZERO {
+            self.begin(&format!("rest of {}", words::duration(duration)), weight);
+            self.drive.rest(duration, &mut Watched(self.watcher))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the drive new, or as new as it can be made: `area` is what the run has written to.
+    pub(super) fn empty(&mut self, area: Region) -> Result<Emptied, LabError> {
+        let before = self.drive.inside();
+        let unless_unsupported = |outcome: Result<(), DriveError>| match outcome {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
+            Err(error) => Err(error),
+        };
+        if unless_unsupported(self.drive.make_new())? {
+            self.tally.gone.extend(before);
+            return Ok(Emptied::New);
+        }
+        if unless_unsupported(self.drive.trim(area).map(|_| ()))? {
+            return Ok(Emptied::Trimmed);
+        }
+        Ok(Emptied::AsItWas)
+    }
+}
+
+/// What a drive has done since it was in the state `before`; its wear is that of all its life.
+pub(super) fn since(now: Option<Inside>, before: Option<Inside>) -> Option<Inside> {
+    let now = now?;
+    let counters = before.map_or(now.counters, |before| now.counters.since(&before.counters));
+    Some(Inside { counters, ..now })
+}
+
+impl Emptied {
+    /// Says in the report that the drive was not as new as the protocol has it.
+    pub(super) fn tell(self, record: &mut Record) {
+        let what = match self {
+            Emptied::New => return,
+            Emptied::Trimmed => "the area under test was trimmed instead",
+            Emptied::AsItWas => "and its area cannot be trimmed: it was measured as it was",
+        };
+        record.find(
+            Level::Notice,
+            "not-made-new",
+            format!(
+                "The drive cannot be made new through what it was reached by; {what}. Figures of \
+                 a new drive are those of a drive whose other contents stayed."
+            ),
+        );
+    }
+}

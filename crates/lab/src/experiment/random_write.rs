@@ -1,0 +1,250 @@
+//! How does the speed of random writes to a new drive develop?
+//!
+//! Random writes of 4, 16, 64 and 256 KiB to a drive made new before each, four at a time, for 240
+//! minutes with one point a minute, and the first minute second by second. The protocol is that
+//! of a test of a Kingston SSDNow V 64 GB in KompyuterPress 01/2011 (S. Pakhomov); the number of
+//! requests in flight is that of its other tests.
+
+mod development;
+mod findings;
+
+use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::course::Course;
+use super::trials::{self, Start, Trial};
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words};
+use crate::error::LabError;
+use crate::report::{Cell, Column, Table};
+use development::Development;
+
+/// The experiment.
+pub struct RandomWrite;
+
+const PARAMETERS: [ParameterSpec; 4] = [
+    ParameterSpec {
+        name: "sizes",
+        kind: Kind::Lengths,
+        full: "4K,16K,64K,256K",
+        quick: "4K,16K,64K,256K",
+        help: "request sizes, each on a drive made new",
+    },
+    ParameterSpec {
+        name: "time",
+        kind: Kind::Duration,
+        full: "240m",
+        quick: "3m",
+        help: "how long each size is written",
+    },
+    ParameterSpec {
+        name: "depth",
+        kind: Kind::Count,
+        full: "4",
+        quick: "4",
+        help: "requests in flight",
+    },
+    ParameterSpec {
+        name: "area",
+        kind: Kind::Area,
+        full: "all",
+        quick: "2G",
+        help: "how much of the drive is written, from its start",
+    },
+];
+
+/// The first minute is shown second by second.
+const FIRST: Nanoseconds = Nanoseconds::from_secs(60);
+const SECOND: Nanoseconds = Nanoseconds::from_secs(1);
+const MINUTE: Nanoseconds = Nanoseconds::from_secs(60);
+
+/// The minutes after the first are written in pieces of this length, so that a run that is
+/// interrupted keeps the ones before.
+const PIECE: Nanoseconds = Nanoseconds::from_secs(600);
+
+/// What a run does, worked out from its settings and the drive.
+#[derive(Clone, Debug)]
+struct Protocol {
+    sizes: Vec<ByteLength>,
+    time: Nanoseconds,
+    depth: u32,
+    area: ByteLength,
+}
+
+impl Protocol {
+    fn new(settings: &Settings, drive: &Description) -> Result<Protocol, LabError> {
+        Ok(Protocol {
+            sizes: settings.lengths("sizes"),
+            time: settings.duration("time"),
+            depth: settings.count("depth"),
+            area: settings.area("area", drive)?,
+        })
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            writing: self.time * self.sizes.len() as u64,
+            space: self.area,
+            block_sizes: self.sizes.clone(),
+            ..Plan::default()
+        }
+    }
+
+    fn phase(&self, size: ByteLength, piece: u64, time: Nanoseconds, seed: u64) -> Phase {
+        Phase {
+            name: format!("random writes, {size}"),
+            pattern: Pattern::Random,
+            block_size: size,
+            depth: self.depth,
+            mix: Mix::WRITE,
+            region: Region::first(self.area),
+            amount: Amount::Time(time),
+            rate: None,
+            seed: seed.wrapping_mul(1_000_000).wrapping_add(size.bytes()).wrapping_add(piece << 32),
+            flush_at_end: false,
+            interval: if piece == 0 { SECOND } else { MINUTE },
+        }
+    }
+
+    /// Writes at random for the whole time, in pieces.
+    fn write(
+        &self,
+        size: ByteLength,
+        seed: u64,
+        course: &mut Course,
+        speed: &mut Development,
+    ) -> Result<(), LabError> {
+        let mut done = Nanoseconds::ZERO;
+        for piece in 0.. {
+            let length = if piece == 0 { FIRST } else { PIECE };
+            let time = length.min(self.time.saturating_sub(done));
+            if time == Nanoseconds::ZERO {
+                break;
+            }
+            let phase = self.phase(size, piece, time, seed);
+            let before = course.drive.inside();
+            let weight = time.seconds() / self.time.seconds();
+            let result = course.run(&phase, weight)?;
+            speed.add(&result);
+            if let (Some(before), Some(after)) = (before, course.drive.inside())
+                && piece == 0
+            {
+                let counted = after.counters.since(&before.counters);
+                speed.moved_first = Some(counted.program_units_collection);
+            }
+            done += time;
+        }
+        Ok(())
+    }
+}
+
+/// One size.
+#[derive(Clone, Debug)]
+struct Written {
+    size: ByteLength,
+    speed: Development,
+}
+
+impl Experiment for RandomWrite {
+    fn name(&self) -> &'static str {
+        "random-write"
+    }
+
+    fn question(&self) -> &'static str {
+        "How does the speed of random writes to a new drive develop over hours?"
+    }
+
+    fn source(&self) -> &'static str {
+        "KompyuterPress 01/2011, S. Pakhomov, test of the Kingston SSDNow V 64 GB"
+    }
+
+    fn parameters(&self) -> &'static [ParameterSpec] {
+        &PARAMETERS
+    }
+
+    fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
+        super::check_time(settings, "time")
+    }
+
+    fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
+        Ok(Protocol::new(settings, drive)?.plan())
+    }
+
+    fn run(
+        &self,
+        settings: &Settings,
+        seed: u64,
+        drive: &mut dyn Drive,
+        record: &mut Record,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), LabError> {
+        let protocol = Protocol::new(settings, &drive.description())?;
+        protocol.plan().check_blocks(&drive.description())?;
+        drive.prepare(protocol.area)?;
+        let trials: Vec<Trial<ByteLength>> = protocol
+            .sizes
+            .iter()
+            .map(|&size| Trial {
+                name: format!("random writes, {size}"),
+                weight: protocol.time.seconds(),
+                what: size,
+            })
+            .collect();
+        let weights = protocol.time.seconds() * trials.len() as f64;
+        let mut course = Course::new(drive, watcher, weights);
+        let start = Start::New(Region::first(protocol.area));
+        let work = |size: &ByteLength, course: &mut Course, speed: &mut Development| {
+            protocol.write(*size, seed, course, speed)
+        };
+        let done = trials::run(&mut course, start, &trials, &work);
+        course.end(record);
+        let written: Vec<Written> = protocol
+            .sizes
+            .iter()
+            .zip(done.results)
+            .map(|(&size, speed)| Written { size, speed })
+            .filter(|written| !written.speed.is_empty())
+            .collect();
+        tabulate(&written, record);
+        draw(&written, record);
+        findings::conclude(&written, settings, record);
+        done.emptied.tell(record);
+        done.outcome
+    }
+}
+
+fn tabulate(written: &[Written], record: &mut Record) {
+    let columns = vec![
+        Column::new("request_bytes", "B"),
+        Column::new("first_seconds_mb_per_s", "MB/s"),
+        Column::new("later_half_mb_per_s", "MB/s"),
+        Column::new("fell_after_seconds", "s"),
+        Column::new("swing_mb_per_s", "MB/s"),
+        Column::new("swing_percent", "%"),
+    ];
+    let rows = written
+        .iter()
+        .map(|Written { size, speed }| {
+            let swing = speed.swing();
+            vec![
+                Cell::from(size.bytes()),
+                Cell::from(speed.start()),
+                Cell::from(speed.later_half()),
+                Cell::from(speed.fell_after()),
+                Cell::from(swing.map(|swing| swing.mb_per_second)),
+                Cell::from(swing.map(|swing| swing.share * 100.0)),
+            ]
+        })
+        .collect();
+    record.tables.push(Table { name: "speed".to_owned(), columns, rows });
+}
+
+fn draw(written: &[Written], record: &mut Record) {
+    for Written { size, speed } in written {
+        let name = format!("throughput_{}", words::size_code(*size));
+        record.add_series(name, ("min", "MB/s"), &speed.by_minute());
+    }
+    for Written { size, speed } in written {
+        let name = format!("throughput_{}_first_minute", words::size_code(*size));
+        record.add_series(name, ("s", "MB/s"), &speed.by_second());
+    }
+}

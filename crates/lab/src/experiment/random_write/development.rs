@@ -1,0 +1,199 @@
+//! A throughput over time: second by second at first, then minute by minute.
+
+use ssdlab_drive::{PhaseResult, ThroughputPoint};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+/// The speed at the start is that of so many seconds.
+const START_SECONDS: usize = 3;
+
+/// The speed has fallen where it is below this share of that at the start, and stays there.
+pub(super) const FALLEN: f64 = 0.8;
+
+/// Fewer points than this have no swing to speak of.
+const LEAST_POINTS: usize = 10;
+
+/// How the speed of one workload developed.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Development {
+    /// The first minute, second by second.
+    seconds: Vec<ThroughputPoint>,
+    /// The minutes after it.
+    minutes: Vec<ThroughputPoint>,
+    /// Units that collection has moved in the first minute, where the inside can be seen.
+    pub(super) moved_first: Option<u64>,
+}
+
+/// How much a speed swings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Swing {
+    /// Standard deviation of the minutes of the later half.
+    pub(super) mb_per_second: f64,
+    /// The same as a share of their mean: the coefficient of variation.
+    pub(super) share: f64,
+}
+
+impl Development {
+    /// Adds what the next piece of the workload has measured.
+    pub(super) fn add(&mut self, result: &PhaseResult) {
+        let points = whole(&result.throughput);
+        if self.seconds.is_empty() { self.seconds = points } else { self.minutes.extend(points) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.seconds.is_empty()
+    }
+
+    /// The first minute: seconds, MB/s.
+    pub(super) fn by_second(&self) -> Vec<(f64, f64)> {
+        along(&self.seconds, 1.0)
+    }
+
+    /// All of it: minutes, MB/s.
+    pub(super) fn by_minute(&self) -> Vec<(f64, f64)> {
+        let first = merge(&self.seconds);
+        let all: Vec<ThroughputPoint> =
+            first.into_iter().chain(self.minutes.iter().copied()).collect();
+        along(&all, 60.0)
+    }
+
+    /// MB/s in the first seconds.
+    pub(super) fn start(&self) -> Option<f64> {
+        let first = self.seconds.get(..START_SECONDS.min(self.seconds.len()))?;
+        merge(first).map(|point| point.mb_per_second())
+    }
+
+    /// MB/s in the later half of the time.
+    pub(super) fn later_half(&self) -> Option<f64> {
+        let later = match self.minutes.len() {
+            0 => &self.seconds[self.seconds.len() / 2..],
+            // The first minute is one of them.
+            minutes => &self.minutes[minutes.div_ceil(2) - 1..],
+        };
+        merge(later).map(|point| point.mb_per_second())
+    }
+
+    /// Seconds after which the speed fell for good, where it did: neither the point itself nor
+    /// the mean of all that follows comes up to [`FALLEN`] of the start.
+    pub(super) fn fell_after(&self) -> Option<f64> {
+        let limit = self.start()? * FALLEN;
+        let points: Vec<ThroughputPoint> =
+            self.seconds.iter().chain(&self.minutes).copied().collect();
+        let mut before = Nanoseconds::ZERO;
+        for (index, point) in points.iter().enumerate() {
+            let after = merge(&points[index..])?;
+            if point.mb_per_second() < limit && after.mb_per_second() < limit {
+                return Some(before.seconds());
+            }
+            before += point.length;
+        }
+        None
+    }
+
+    /// How much the minutes of the later half differ from each other, where there are enough.
+    pub(super) fn swing(&self) -> Option<Swing> {
+        let later = self.minutes.get(self.minutes.len() / 2..)?;
+        if later.len() < LEAST_POINTS {
+            return None;
+        }
+        let speeds: Vec<f64> = later.iter().map(ThroughputPoint::mb_per_second).collect();
+        let mean = speeds.iter().sum::<f64>() / speeds.len() as f64;
+        let squares: f64 = speeds.iter().map(|speed| (speed - mean).powi(2)).sum();
+        let deviation = (squares / (speeds.len() - 1) as f64).sqrt();
+        (mean > 0.0).then(|| Swing { mb_per_second: deviation, share: deviation / mean })
+    }
+}
+
+/// The points of a phase, with what was answered after its time was up added to the last one.
+fn whole(points: &[ThroughputPoint]) -> Vec<ThroughputPoint> {
+    let mut points = points.to_vec();
+    if let [.., before, last] = &mut points[..]
+        && last.length < before.length
+    {
+        *before = ThroughputPoint {
+            until: last.until,
+            bytes: before.bytes + last.bytes,
+            length: before.length + last.length,
+        };
+        points.pop();
+    }
+    points
+}
+
+/// Several points as one.
+fn merge(points: &[ThroughputPoint]) -> Option<ThroughputPoint> {
+    let last = points.last()?;
+    Some(ThroughputPoint {
+        until: last.until,
+        bytes: points.iter().map(|point| point.bytes).sum::<ByteLength>(),
+        length: points.iter().map(|point| point.length).sum::<Nanoseconds>(),
+    })
+}
+
+/// Points at the end of their intervals, counted from the start of the first.
+fn along(points: &[ThroughputPoint], seconds_per_step: f64) -> Vec<(f64, f64)> {
+    let mut until = Nanoseconds::ZERO;
+    points
+        .iter()
+        .map(|point| {
+            until += point.length;
+            (until.seconds() / seconds_per_step, point.mb_per_second())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(seconds: u64, speeds: &[f64]) -> Vec<ThroughputPoint> {
+        let length = Nanoseconds::from_secs(seconds);
+        let point = |(index, speed): (usize, &f64)| ThroughputPoint {
+            until: length * (index as u64 + 1),
+            bytes: ByteLength::new((speed * 1e6) as u64 * seconds),
+            length,
+        };
+        speeds.iter().enumerate().map(point).collect()
+    }
+
+    fn development(seconds: &[f64], minutes: &[f64]) -> Development {
+        Development { seconds: points(1, seconds), minutes: points(60, minutes), moved_first: None }
+    }
+
+    #[test]
+    fn a_fall_is_found_where_it_begins_and_a_dip_is_none() {
+        let falling = development(&[100.0, 100.0, 100.0, 90.0, 40.0, 30.0], &[30.0, 30.0]);
+        assert_eq!(falling.fell_after(), Some(4.0));
+        let dip = development(&[100.0, 100.0, 100.0, 40.0, 100.0, 100.0], &[99.0, 98.0]);
+        assert_eq!(dip.fell_after(), None);
+    }
+
+    #[test]
+    fn the_swing_is_that_of_the_later_half() {
+        let mut minutes = vec![500.0; 20];
+        minutes.extend([90.0, 110.0].repeat(10));
+        let swing = development(&[1.0; 60], &minutes).swing().unwrap();
+        assert!((swing.mb_per_second - 10.26).abs() < 0.01, "{swing:?}");
+        assert!((swing.share - 0.1026).abs() < 1e-4);
+        assert_eq!(development(&[1.0; 60], &[1.0; 5]).swing(), None);
+    }
+
+    #[test]
+    fn the_first_minute_is_the_first_point_of_the_minutes() {
+        let speed = development(&[10.0; 60], &[20.0, 30.0]);
+        assert_eq!(speed.by_minute(), [(1.0, 10.0), (2.0, 20.0), (3.0, 30.0)]);
+        assert_eq!(speed.by_second().len(), 60);
+    }
+
+    #[test]
+    fn what_was_answered_late_belongs_to_the_last_interval() {
+        let mut late = points(60, &[10.0, 10.0]);
+        late.push(ThroughputPoint {
+            until: Nanoseconds::from_millis(120_500),
+            bytes: ByteLength::new(5_000_000),
+            length: Nanoseconds::from_millis(500),
+        });
+        let whole = whole(&late);
+        assert_eq!(whole.len(), 2);
+        assert!((whole[1].mb_per_second() - 10.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,133 @@
+//! What the curves over time allow to say.
+
+use super::Written;
+use super::development::FALLEN;
+use crate::experiment::words::{list, speed};
+use crate::experiment::{Record, Settings};
+use crate::output::format::{significant, span};
+use crate::report::Level;
+
+/// From this share of the speed on that is left, a fall is a problem.
+const PROBLEM: f64 = 0.5;
+
+/// Adds the findings of a run, also of one that did not come to its end.
+pub(super) fn conclude(written: &[Written], settings: &Settings, record: &mut Record) {
+    falls(written, record);
+    before_collection(written, record);
+    swings(written, record);
+    record.say_if_shortened(settings);
+}
+
+/// One size whose speed fell.
+struct Fall<'a> {
+    written: &'a Written,
+    start: f64,
+    later: f64,
+    after: f64,
+}
+
+fn fallen(written: &[Written]) -> Vec<Fall<'_>> {
+    let fall = |written: &'_ Written| {
+        let speed = &written.speed;
+        Some((speed.start()?, speed.later_half()?, speed.fell_after()?))
+    };
+    written
+        .iter()
+        .filter_map(|written| {
+            let (start, later, after) = fall(written)?;
+            Some(Fall { written, start, later, after })
+        })
+        .collect()
+}
+
+fn falls(written: &[Written], record: &mut Record) {
+    let falls = fallen(written);
+    if falls.is_empty() && !written.is_empty() {
+        record.find(
+            Level::Info,
+            "writes-steady",
+            format!(
+                "Random writes kept at least {:.0} % of the speed of the new drive with every \
+                 request size.",
+                FALLEN * 100.0
+            ),
+        );
+        return;
+    }
+    let Some(worst) =
+        falls.iter().min_by(|a, b| (a.later / a.start).total_cmp(&(b.later / b.start)))
+    else {
+        return;
+    };
+    let words: Vec<String> = falls
+        .iter()
+        .map(|fall| {
+            format!(
+                "{} from {} to {} after {}",
+                fall.written.size,
+                speed(fall.start),
+                speed(fall.later),
+                if fall.after < 1.0 { "less than 1 s".to_owned() } else { span(fall.after) }
+            )
+        })
+        .collect();
+    let level = if worst.later / worst.start < PROBLEM { Level::Problem } else { Level::Warning };
+    let others = match written.len() - falls.len() {
+        0 => "",
+        _ => "; the other sizes kept their speed",
+    };
+    record.find(
+        level,
+        "writes-slower",
+        format!("The speed of random writes fell: {}{others}.", list(&words)),
+    );
+}
+
+/// A fall before collection has moved anything has another cause than a lack of free blocks.
+fn before_collection(written: &[Written], record: &mut Record) {
+    let is_early = |fall: &Fall| fall.after < super::FIRST.seconds();
+    let early: Vec<Fall> = fallen(written)
+        .into_iter()
+        .filter(|fall| is_early(fall) && fall.written.speed.moved_first == Some(0))
+        .collect();
+    if early.is_empty() {
+        return;
+    }
+    let sizes: Vec<String> = early.iter().map(|fall| fall.written.size.to_string()).collect();
+    record.find(
+        Level::Notice,
+        "before-collection",
+        format!(
+            "With {} it fell within the first minute, before collection had moved a single unit: \
+             not for want of free blocks, but because the write cache was full, or because the \
+             map of where everything lies outgrew the controller's memory.",
+            list(&sizes)
+        ),
+    );
+}
+
+fn swings(written: &[Written], record: &mut Record) {
+    let swings: Vec<String> = written
+        .iter()
+        .filter_map(|one| {
+            let swing = one.speed.swing()?;
+            Some(format!(
+                "{} by {} ({} % of the mean)",
+                one.size,
+                speed(swing.mb_per_second),
+                significant(swing.share * 100.0)
+            ))
+        })
+        .collect();
+    if !swings.is_empty() {
+        record.find(
+            Level::Info,
+            "swings",
+            format!(
+                "In the later half the speed swings from minute to minute, as a standard \
+                 deviation: {}.",
+                list(&swings)
+            ),
+        );
+    }
+}

@@ -1,0 +1,362 @@
+//! Trials: workloads that each begin from the same state of the drive.
+//!
+//! A simulated drive is copied for each of them, so that none sees what another one did, and the
+//! copies run at the same time, one a processor. What they measure does not depend on how many
+//! processors there are. A real drive is one and takes one trial after the other.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use ssdlab_drive::{Control, Drive, DriveError, Region, Template};
+
+use super::Watcher;
+use super::course::{Course, Emptied, Tally};
+use crate::error::LabError;
+
+/// What a trial finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// The drive in the state it is in; a real one as the trial before has left it.
+    AsItIs,
+    /// A drive made new. A real one that cannot be made new gets this area trimmed.
+    New(Region),
+}
+
+/// One workload.
+#[derive(Clone, Debug)]
+pub(super) struct Trial<T> {
+    /// What it is called in progress lines.
+    pub(super) name: String,
+    /// Its share of the work, on the scale of the course's other steps.
+    pub(super) weight: f64,
+    /// What it is about.
+    pub(super) what: T,
+}
+
+/// What the trials have come to.
+pub(super) struct Trials<R> {
+    /// What each trial measured, in their order; partly filled for one that did not end.
+    pub(super) results: Vec<R>,
+    /// How the drive was made empty before the trials, where it was.
+    pub(super) emptied: Emptied,
+    /// Whether each trial had a drive of its own.
+    pub(super) on_copies: bool,
+    /// The error that ended them early.
+    pub(super) outcome: Result<(), LabError>,
+}
+
+/// Runs `trials`, each with `work`, whose steps have weights that sum up to one.
+pub(super) fn run<T: Sync, R: Default + Send>(
+    course: &mut Course,
+    start: Start,
+    trials: &[Trial<T>],
+    work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
+) -> Trials<R> {
+    if course.drive.template().is_none() {
+        return one_by_one(course, start, trials, work);
+    }
+    let names: Vec<&str> = trials.iter().map(|trial| &*trial.name).collect();
+    let weight = trials.iter().map(|trial| trial.weight).sum();
+    course.begin(common_start(&names), weight);
+    let template = course.drive.template().expect("it was there a moment ago");
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let (done, outcome) = side_by_side(template, start, trials, work, threads, course.watcher);
+    let mut results = Vec::with_capacity(trials.len());
+    for (result, tally) in done {
+        results.push(result);
+        course.tally.add(tally);
+    }
+    Trials { results, emptied: Emptied::New, on_copies: true, outcome }
+}
+
+/// What the names of trials begin with, up to a comma: the name of all of them.
+fn common_start<'a>(names: &[&'a str]) -> &'a str {
+    let first = names.first().copied().unwrap_or("");
+    let start = first.split_once(',').map_or(first, |(start, _)| start);
+    if names.iter().all(|name| name.starts_with(start)) { start } else { first }
+}
+
+fn one_by_one<T, R: Default>(
+    course: &mut Course,
+    start: Start,
+    trials: &[Trial<T>],
+    work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
+) -> Trials<R> {
+    let mut results: Vec<R> = trials.iter().map(|_| R::default()).collect();
+    let mut emptied = Emptied::New;
+    let mut outcome = Ok(());
+    for (trial, result) in trials.iter().zip(&mut results) {
+        outcome = (|| {
+            if let Start::New(area) = start {
+                emptied = course.empty(area)?;
+            }
+            let share = trial.weight / course.weights();
+            let mut part = Part { of: course.watcher, name: &trial.name, share };
+            let mut own = Course::new(course.drive, &mut part, 1.0);
+            let outcome = work(&trial.what, &mut own, result);
+            let tally = own.tally;
+            course.tally.add(tally);
+            outcome
+        })();
+        if outcome.is_err() {
+            break;
+        }
+    }
+    Trials { results, emptied, on_copies: false, outcome }
+}
+
+/// Watches a trial that runs on its own for whoever watches the whole run.
+struct Part<'a> {
+    of: &'a mut dyn Watcher,
+    name: &'a str,
+    share: f64,
+}
+
+impl Watcher for Part<'_> {
+    fn step(&mut self, _: &str, weight: f64) {
+        self.of.step(self.name, weight * self.share);
+    }
+
+    fn progress(&mut self, done: f64) -> Control {
+        self.of.progress(done)
+    }
+}
+
+/// How often whoever watches hears of trials that run side by side.
+const TELL_EVERY: Duration = Duration::from_millis(50);
+
+/// How far the trials are, and whether they should go on.
+struct Board {
+    /// What is done of each trial, as the bits of a number from 0 to 1.
+    done: Vec<AtomicU64>,
+    cancelled: AtomicBool,
+    /// The next trial that no thread has taken.
+    next: AtomicUsize,
+    /// Threads that still work.
+    working: AtomicUsize,
+}
+
+impl Board {
+    fn done<T>(&self, trials: &[Trial<T>]) -> f64 {
+        let weight: f64 = trials.iter().map(|trial| trial.weight).sum();
+        let part = |(trial, done): (&Trial<T>, &AtomicU64)| {
+            trial.weight * f64::from_bits(done.load(Relaxed))
+        };
+        trials.iter().zip(&self.done).map(part).sum::<f64>() / weight.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Watches one of several trials from its own thread.
+struct OnBoard<'a> {
+    board: &'a Board,
+    index: usize,
+    before: f64,
+    weight: f64,
+}
+
+impl Watcher for OnBoard<'_> {
+    fn step(&mut self, _: &str, weight: f64) {
+        self.before += self.weight;
+        self.weight = weight;
+    }
+
+    fn progress(&mut self, done: f64) -> Control {
+        let done = (self.before + self.weight * done).min(1.0);
+        self.board.done[self.index].store(done.to_bits(), Relaxed);
+        if self.board.cancelled.load(Relaxed) { Control::Cancel } else { Control::Continue }
+    }
+}
+
+/// Ends a thread's turn also where the thread panics, so that nobody waits for it.
+struct Working<'a>(&'a AtomicUsize);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+type Done<R> = Vec<(R, Tally)>;
+
+fn side_by_side<T: Sync, R: Default + Send>(
+    template: &dyn Template,
+    start: Start,
+    trials: &[Trial<T>],
+    work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
+    threads: usize,
+    watcher: &mut dyn Watcher,
+) -> (Done<R>, Result<(), LabError>) {
+    let threads = threads.min(trials.len());
+    let board = Board {
+        done: trials.iter().map(|_| AtomicU64::new(0.0_f64.to_bits())).collect(),
+        cancelled: AtomicBool::new(false),
+        next: AtomicUsize::new(0),
+        working: AtomicUsize::new(threads),
+    };
+    let empty = trials.iter().map(|_| (R::default(), Tally::default(), Ok(()))).collect();
+    let slots: Mutex<Vec<(R, Tally, Result<(), LabError>)>> = Mutex::new(empty);
+    let take = || {
+        let _working = Working(&board.working);
+        while !board.cancelled.load(Relaxed) {
+            let index = board.next.fetch_add(1, Relaxed);
+            let Some(trial) = trials.get(index) else { return };
+            let mut watch = OnBoard { board: &board, index, before: 0.0, weight: 0.0 };
+            let slot = on_a_copy(template, start, &trial.what, work, &mut watch);
+            if slot.2.is_err() {
+                board.cancelled.store(true, Relaxed);
+            }
+            board.done[index].store(1.0_f64.to_bits(), Relaxed);
+            slots.lock().expect("no thread panics while it holds this")[index] = slot;
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(take);
+        }
+        while board.working.load(Relaxed) > 0 {
+            std::thread::sleep(TELL_EVERY);
+            if watcher.progress(board.done(trials)) == Control::Cancel {
+                board.cancelled.store(true, Relaxed);
+            }
+        }
+    });
+    let slots = slots.into_inner().expect("no thread panics while it holds this");
+    let was_cancelled = board.cancelled.load(Relaxed);
+    gather(slots, was_cancelled)
+}
+
+fn on_a_copy<T, R: Default>(
+    template: &dyn Template,
+    start: Start,
+    what: &T,
+    work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
+    watch: &mut dyn Watcher,
+) -> (R, Tally, Result<(), LabError>) {
+    let mut result = R::default();
+    let mut tally = Tally::default();
+    let outcome = (|| {
+        let mut copy: Box<dyn Drive + Send> = match start {
+            Start::AsItIs => template.copy(),
+            Start::New(_) => template.copy_new()?,
+        };
+        let (before, began) = (copy.inside(), copy.now());
+        let mut course = Course::new(&mut *copy, watch, 1.0);
+        let outcome = work(what, &mut course, &mut result);
+        tally = course.tally;
+        tally.time_of_copies += copy.now().since(began);
+        tally.gone.extend(super::course::since(copy.inside(), before));
+        outcome
+    })();
+    (result, tally, outcome)
+}
+
+/// The first real error counts; the others were only told to stop.
+fn gather<R>(
+    slots: Vec<(R, Tally, Result<(), LabError>)>,
+    was_cancelled: bool,
+) -> (Done<R>, Result<(), LabError>) {
+    let mut done = Vec::with_capacity(slots.len());
+    let mut outcome = if was_cancelled { Err(DriveError::cancelled().into()) } else { Ok(()) };
+    let mut is_real = false;
+    for (result, tally, ended) in slots {
+        done.push((result, tally));
+        if let Err(error) = ended
+            && !is_real
+        {
+            is_real = error.kind() != ssdlab_drive::ErrorKind::Cancelled;
+            outcome = Err(error);
+        }
+    }
+    (done, outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Unwatched;
+    use crate::target::Target;
+    use ssdlab_drive::real::RealOptions;
+    use ssdlab_drive::{Amount, Mix, Pattern, Phase};
+    use ssdlab_model::units::{KIB, MIB, Nanoseconds};
+
+    fn drive() -> Box<dyn Drive> {
+        let target = Target::parse("sim:generic-tlc,capacity.physical=2GiB,flash.dies=2,flash.channels=2,flash.pages_per_block=96,spare=20%").unwrap();
+        target.open(&RealOptions::default()).unwrap()
+    }
+
+    fn phase(kib: u64) -> Phase {
+        Phase {
+            name: format!("writes, {kib}"),
+            pattern: Pattern::Random,
+            block_size: KIB * kib,
+            depth: 4,
+            mix: Mix::WRITE,
+            region: Region::first(MIB * 64),
+            amount: Amount::Bytes(MIB * 32),
+            rate: None,
+            seed: kib,
+            flush_at_end: true,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    fn trials() -> Vec<Trial<Phase>> {
+        [4, 16, 64, 128]
+            .map(|kib| Trial { name: format!("writes, {kib}"), weight: 1.0, what: phase(kib) })
+            .to_vec()
+    }
+
+    fn write(phase: &Phase, course: &mut Course, elapsed: &mut u64) -> Result<(), LabError> {
+        *elapsed = course.run(phase, 1.0)?.elapsed.nanos();
+        Ok(())
+    }
+
+    #[test]
+    fn results_do_not_depend_on_the_number_of_threads() {
+        let drive = drive();
+        let run = |threads, start| {
+            let template = drive.template().unwrap();
+            let (done, outcome) =
+                side_by_side(template, start, &trials(), &write, threads, &mut Unwatched);
+            outcome.unwrap();
+            done
+        };
+        let alone = run(1, Start::AsItIs);
+        assert_eq!(alone, run(3, Start::AsItIs));
+        assert_eq!(alone, run(2, Start::New(Region::first(MIB))));
+        assert!(alone.iter().all(|(elapsed, tally)| *elapsed > 0 && tally.bytes == MIB * 32));
+    }
+
+    #[test]
+    fn whoever_watches_may_end_them_and_keeps_what_was_done() {
+        struct Impatient;
+        impl Watcher for Impatient {
+            fn step(&mut self, _: &str, _: f64) {}
+            fn progress(&mut self, _: f64) -> Control {
+                Control::Cancel
+            }
+        }
+        let drive = drive();
+        let mut endless = phase(4);
+        endless.amount = Amount::Time(Nanoseconds::from_secs(1 << 20));
+        let long = Trial { name: "endless".to_owned(), weight: 1.0, what: endless };
+        let trials = [trials().remove(3), long];
+        let template = drive.template().unwrap();
+        let (done, outcome) =
+            side_by_side(template, Start::AsItIs, &trials, &write, 2, &mut Impatient);
+        assert_eq!(outcome.unwrap_err().kind(), ssdlab_drive::ErrorKind::Cancelled);
+        assert!(done[0].0 > 0 && done[1].0 == 0);
+    }
+
+    #[test]
+    fn an_error_in_one_of_them_is_the_error_of_all() {
+        let mut wrong = trials();
+        wrong[2].what.depth = 0;
+        let mut drive = drive();
+        let mut unwatched = Unwatched;
+        let mut course = Course::new(&mut *drive, &mut unwatched, 4.0);
+        let done = run(&mut course, Start::AsItIs, &wrong, &write);
+        assert!(done.outcome.unwrap_err().to_string().contains("depth 0"));
+    }
+}

@@ -1,0 +1,65 @@
+//! How experiments put amounts into words and names.
+
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+/// A duration as it would be given to `--set`: `1m 30s`.
+pub(super) fn duration(duration: Nanoseconds) -> String {
+    humantime::format_duration(duration.into()).to_string()
+}
+
+/// A length in MiB, as published tables name their columns.
+pub(super) fn mib(length: ByteLength) -> String {
+    let mib = length.mebibytes();
+    if mib.fract() == 0.0 || mib >= 100.0 {
+        format!("{mib:.0} MiB")
+    } else {
+        format!("{mib:.1} MiB")
+    }
+}
+
+/// A length as the names of series have it: `512`, `4k`, `1m`.
+pub(super) fn size_code(length: ByteLength) -> String {
+    let bytes = length.bytes();
+    let units = [(1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")];
+    let unit = units.into_iter().find(|(unit, _)| bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
+}
+
+/// A name of a step as names of series have it.
+pub(super) fn code(name: &str) -> String {
+    name.to_lowercase().replace([' ', '.'], "_")
+}
+
+/// Names with commas between them and "and" before the last.
+pub(super) fn list(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// A throughput with the digits that can be defended.
+pub(super) fn speed(mb_per_second: f64) -> String {
+    format!("{} MB/s", crate::output::format::significant(mb_per_second))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ssdlab_model::units::KIB;
+
+    #[test]
+    fn sizes_are_named_in_the_largest_unit_that_is_exact() {
+        let codes = [512, 4096, 65536, 1 << 20, 3 << 20, 1536].map(ByteLength::new).map(size_code);
+        assert_eq!(codes, ["512", "4k", "64k", "1m", "3m", "1536"]);
+        assert_eq!(mib(KIB * 1536), "1.5 MiB");
+    }
+
+    #[test]
+    fn lists_end_with_and() {
+        let names = ["a", "b", "c"].map(str::to_owned);
+        assert_eq!(list(&names), "a, b and c");
+        assert_eq!(list(&names[..1]), "a");
+    }
+}
