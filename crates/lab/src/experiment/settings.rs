@@ -257,7 +257,7 @@ fn check_value(spec: &ParameterSpec, value: &str) -> Result<(), LabError> {
         },
         Kind::Lengths => parse_lengths(trimmed).map(|_| ()),
         Kind::Factor => match trimmed.parse::<f64>() {
-            Ok(factor) if factor >= 0.0 && factor < 1e6 => Ok(()),
+            Ok(factor) if (0.0..1e6).contains(&factor) => Ok(()),
             _ => wrong("a number of at least 0, such as 1.5"),
         },
         Kind::Percent => match trimmed.parse::<u8>() {

@@ -179,6 +179,9 @@ impl Drop for Working<'_> {
 
 type Done<R> = Vec<(R, Tally)>;
 
+/// What a trial measured, what it took, and how it ended.
+type Slot<R> = (R, Tally, Result<(), LabError>);
+
 fn side_by_side<T: Sync, R: Default + Send>(
     template: &dyn Template,
     start: Start,
@@ -195,7 +198,7 @@ fn side_by_side<T: Sync, R: Default + Send>(
         working: AtomicUsize::new(threads),
     };
     let empty = trials.iter().map(|_| (R::default(), Tally::default(), Ok(()))).collect();
-    let slots: Mutex<Vec<(R, Tally, Result<(), LabError>)>> = Mutex::new(empty);
+    let slots: Mutex<Vec<Slot<R>>> = Mutex::new(empty);
     let take = || {
         let _working = Working(&board.working);
         while !board.cancelled.load(Relaxed) {
@@ -232,7 +235,7 @@ fn on_a_copy<T, R: Default>(
     what: &T,
     work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
     watch: &mut dyn Watcher,
-) -> (R, Tally, Result<(), LabError>) {
+) -> Slot<R> {
     let mut result = R::default();
     let mut tally = Tally::default();
     let outcome = (|| {
@@ -252,10 +255,7 @@ fn on_a_copy<T, R: Default>(
 }
 
 /// The first real error counts; the others were only told to stop.
-fn gather<R>(
-    slots: Vec<(R, Tally, Result<(), LabError>)>,
-    was_cancelled: bool,
-) -> (Done<R>, Result<(), LabError>) {
+fn gather<R>(slots: Vec<Slot<R>>, was_cancelled: bool) -> (Done<R>, Result<(), LabError>) {
     let mut done = Vec::with_capacity(slots.len());
     let mut outcome = if was_cancelled { Err(DriveError::cancelled().into()) } else { Ok(()) };
     let mut is_real = false;
