@@ -222,6 +222,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let host = (!self.buffer_parameters.protected).then_some(host);
         self.collector.copies.add_emptied(victim.block, host);
         self.collector.victim = None;
+        self.end_map_batch();
         true
     }
 
@@ -246,6 +247,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             moved += count;
         }
         self.owe_copies_read(now);
+        self.write_moved_map_pages(now);
         self.flash.move_units(block, moved);
         moved
     }

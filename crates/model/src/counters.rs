@@ -74,16 +74,30 @@ counters! {
         erases,
         /// Collection units chosen as victims.
         collections,
+        /// Map pages that a request needed and that were in RAM, or on their way there. Counted
+        /// once for each request and map page.
+        map_hits,
+        /// Map pages that a request needed and that were not in RAM.
+        map_misses,
+        /// Map pages read from flash, for requests and for collection.
+        map_page_reads,
+        /// Units programmed to hold map pages.
+        program_units_map,
+        /// Metadata blocks chosen to be collected.
+        map_collections,
     }
 }
 
 impl Counters {
     /// Units programmed for any reason but the journal, whose pages are counted by themselves.
     pub fn flash_write_units(&self) -> u64 {
-        self.program_units_host + self.program_units_collection + self.program_units_padding
+        self.program_units_host
+            + self.program_units_collection
+            + self.program_units_padding
+            + self.program_units_map
     }
 
-    /// Flash programs per host write; `None` before the first host write.
+    /// Flash programs per host write, those of the map included; `None` before the first host write.
     pub fn write_amplification(&self) -> Option<f64> {
         (self.host_write_units > 0)
             .then(|| self.flash_write_units() as f64 / self.host_write_units as f64)

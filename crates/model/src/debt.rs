@@ -156,6 +156,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Carries out the debt of `die` that begins in the time it was idle before `now`.
     #[inline(always)]
     pub(crate) fn settle(&mut self, die: DieIndex, now: Instant) {
+        if self.map.cache().is_some_and(|cache| !cache.later_reads[die.0 as usize].is_empty()) {
+            self.book_later_reads(die, now);
+        }
+        self.settle_owed(die, now);
+    }
+
+    /// The same where no read waits to be booked.
+    #[inline(always)]
+    pub(crate) fn settle_owed(&mut self, die: DieIndex, now: Instant) {
         let queue = &self.resources.background[die.0 as usize];
         if !queue.is_empty() && self.resources.dies[die.0 as usize].booked_until() < now {
             self.settle_debt(die, now);
@@ -211,7 +220,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 let erase = self.timing.erase;
                 let span = self.resources.reserve(on_die, Class::Background, earliest, erase);
                 self.resources.dies[die.0 as usize].note_erase();
-                self.media.erase(block, self.latest_work(die, span));
+                // Blocks behind those for data hold the map, which the media knows nothing of.
+                if block.0 < self.geometry.blocks() {
+                    self.media.erase(block, self.latest_work(die, span));
+                }
             }
         }
     }

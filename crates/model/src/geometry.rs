@@ -90,6 +90,19 @@ pub enum GeometryError {
         /// Physical units that can hold data.
         usable: u64,
     },
+    /// Too few metadata blocks for a map that lies on flash.
+    #[error(
+        "a map of {pages} map pages on flash needs {needed} collection units for metadata, not \
+         {given}; set collection.metadata_units={needed}"
+    )]
+    NoRoomForMap {
+        /// Map pages.
+        pages: u32,
+        /// Metadata collection units there are.
+        given: u32,
+        /// How many it takes, with those that are open or kept free.
+        needed: u32,
+    },
     /// More units than 32 bits count.
     #[error("{units} physical units are more than 32 bits count; choose a larger unit_size")]
     TooLarge {

@@ -15,9 +15,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub fn trim(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
         self.check_range(first, units);
         self.counters.host_trim_units += u64::from(units);
-        let start = self.take_up(at);
+        let mut start = self.take_up(at);
         if self.trim_enabled {
             self.read_ahead.forget();
+            start = self.look_up_trimmed(start, first, units);
             for unit in first.0..first.0 + units {
                 if let Some(old) = self.map.clear(LogicalUnit(unit))
                     && self.flash.lose_unit(self.geometry.block_of(old))

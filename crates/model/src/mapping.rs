@@ -1,6 +1,12 @@
 //! Which physical unit holds a logical one.
 
+pub mod cached;
+mod map_area;
+mod traffic;
+
 use serde::Deserialize;
+
+use cached::MapCache;
 
 use crate::prefetch::prefetch;
 use crate::units::{LogicalUnit, PhysicalUnit};
@@ -12,6 +18,8 @@ pub enum MappingScheme {
     /// The whole map in RAM, unit by unit.
     #[default]
     Page,
+    /// The map on flash in map pages, some of them cached in RAM (DFTL).
+    Cached,
 }
 
 /// A mapping scheme.
@@ -33,6 +41,19 @@ pub trait Mapping {
 
     /// Asks for the memory that the other calls will touch for `unit`.
     fn prefetch(&self, unit: LogicalUnit);
+
+    /// What is known of a map that lies on flash; `None` for a map in RAM, and then all that
+    /// asks is compiled away.
+    #[inline(always)]
+    fn cache(&mut self) -> Option<&mut MapCache> {
+        None
+    }
+
+    /// Checks what the scheme knows besides where each unit lies. Walks all of it.
+    ///
+    /// # Panics
+    /// When anything is wrong, saying what.
+    fn check_invariants(&self) {}
 }
 
 /// The whole map in RAM, one entry of four bytes per unit.

@@ -13,6 +13,8 @@ pub struct Mechanisms {
     pub mapping: MappingScheme,
     /// How it makes writes durable.
     pub flush: FlushParameters,
+    /// Map pages that RAM holds, for [`MappingScheme::Cached`].
+    pub map_cache_pages: u32,
     /// What it collects next.
     pub victims: VictimPolicy,
     /// How its collection keeps up with the host.

@@ -7,6 +7,7 @@
 
 mod build;
 mod embedded;
+mod mapping;
 mod parameters;
 mod sections;
 mod words;

@@ -58,6 +58,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.host_read_units += u64::from(units);
         let start = self.take_up(at);
         self.advance_debt_at_times(start);
+        let start = self.look_up(start, first, units, false);
         let stream = if self.read_ahead.is_on() {
             self.read_ahead.follow(first.0, first.0 + units)
         } else {
@@ -99,7 +100,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     #[inline(always)]
-    fn sense(&mut self, die: DieIndex, start: Instant) -> Instant {
+    pub(crate) fn sense(&mut self, die: DieIndex, start: Instant) -> Instant {
+        if self.map.cache().is_some_and(|cache| start > cache.acted_at) {
+            return self.sense_later(die, start);
+        }
         self.settle(die, start);
         let duration = self.timing.page_read;
         self.resources.reserve(Resource::Die(die), Class::Read, start, duration).end
@@ -264,6 +268,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let segment = self.read_ahead.parameters().segment;
         let logical_units = self.geometry.logical_units();
         while let Some(first) = self.read_ahead.next_to_fetch(stream, logical_units) {
+            let start = self.look_up_ahead(start, LogicalUnit(first), segment);
             if is_whole(&self.map, &self.geometry, LogicalUnit(first), segment) {
                 self.begin_pieces();
                 self.gather(start, LogicalUnit(first), segment);

@@ -11,7 +11,8 @@ use crate::counters::{Counters, Wear};
 use crate::flash::Flash;
 use crate::flush::Durability;
 use crate::geometry::{Geometry, GeometryError};
-use crate::mapping::{Mapping, PageMap};
+use crate::mapping::cached::CachedMap;
+use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::mechanisms::Mechanisms;
 use crate::media::{Media, Null, SequenceNumber};
 use crate::read::ReadScratch;
@@ -64,6 +65,14 @@ impl Configuration {
         }
         Err(GeometryError::NoSpare { logical: geometry.logical_units().into(), usable })
     }
+
+    /// Checks that there is room for what the mapping scheme keeps on flash.
+    pub fn check_mapping(&self) -> Result<(), GeometryError> {
+        match self.mechanisms.mapping {
+            MappingScheme::Page => Ok(()),
+            MappingScheme::Cached => CachedMap::check_room(&self.geometry),
+        }
+    }
 }
 
 /// A simulated drive, generic over how it maps and what its flash keeps.
@@ -89,6 +98,13 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) sequence: SequenceNumber,
     pub(crate) unit_to_host: Nanoseconds,
     pub(crate) unit_over_channel: Nanoseconds,
+}
+
+impl Ssd<CachedMap, Null> {
+    /// A new drive whose map lies on flash, with flash that keeps no payload.
+    pub fn with_cached_map(configuration: &Configuration) -> Result<Self, GeometryError> {
+        Ssd::with(configuration, CachedMap::new(configuration)?, Null)
+    }
 }
 
 impl Ssd<PageMap, Null> {
@@ -217,6 +233,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             assert_eq!(named, Some(LogicalUnit(unit)), "the spare area of {physical:?}");
             valid[self.geometry.block_of(physical).0 as usize] += 1;
         }
+        self.map.check_invariants();
         self.check_blocks(&valid);
     }
 
@@ -253,17 +270,23 @@ pub(crate) mod tests {
 
     /// A drive of 64 MiB with the parts of the default profile.
     pub(crate) fn small_drive() -> Ssd {
+        Ssd::new(&small_configuration(&[])).expect("a sound drive")
+    }
+
+    /// Its configuration, with some values changed.
+    pub(crate) fn small_configuration(changed: &[(&str, &str)]) -> Configuration {
         let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
-        for (key, value) in [
+        let small = [
             ("capacity.logical", "64M"),
             ("capacity.physical", "96M"),
             ("flash.channels", "2"),
             ("flash.dies", "4"),
             ("flash.pages_per_block", "6"),
             ("read_ahead.window", "0"),
-        ] {
+        ];
+        for (key, value) in small.iter().chain(changed) {
             profile.set(key, value).expect("a sound value");
         }
-        Ssd::new(&profile.configuration().expect("a sound profile")).expect("a sound drive")
+        profile.configuration().expect("a sound profile")
     }
 }

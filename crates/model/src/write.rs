@@ -41,6 +41,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.host_write_units += u64::from(units);
         let mut ready = self.take_up(at);
         self.advance_debt_at_times(ready);
+        ready = self.look_up(ready, first, units, true);
         let mut next = first.0;
         let end = first.0 + units;
         while next < end {
@@ -54,7 +55,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             next += count;
             if self.host.room() == 0 {
-                self.program_host(ready, 0);
+                // What waits for its map page may come behind what was asked for later.
+                let on_flash = self.map.cache().is_some();
+                let complete = if on_flash { self.buffer.received_until() } else { ready };
+                self.program_host(complete, 0);
             }
         }
         ready

@@ -65,6 +65,7 @@ impl Profile {
             geometry,
         };
         configuration.check_spare().map_err(|source| self.geometry_error(source))?;
+        configuration.check_mapping().map_err(|source| self.geometry_error(source))?;
         Ok(configuration)
     }
 
@@ -131,9 +132,10 @@ impl Profile {
     }
 
     fn mechanisms(&self) -> Result<Mechanisms, ProfileError> {
-        let d = &self.document;
+        let (mapping, map_cache_pages) = self.mapping()?;
         Ok(Mechanisms {
-            mapping: *d.mapping.scheme.value.get_ref(),
+            mapping,
+            map_cache_pages,
             flush: self.flush()?,
             victims: self.victims()?,
             pacing: self.pacing()?,
@@ -222,7 +224,7 @@ impl Profile {
         }
     }
 
-    fn inconsistent(&self, message: String) -> ProfileError {
+    pub(super) fn inconsistent(&self, message: String) -> ProfileError {
         ProfileError::Inconsistent { origin: self.origin.clone(), message }
     }
 

@@ -121,12 +121,14 @@ impl Quantity for MappingScheme {
     fn read(text: &str) -> Result<Self, QuantityError> {
         match text.trim() {
             "page" => Ok(MappingScheme::Page),
-            _ => Err(QuantityError { text: text.to_owned(), expected: "page" }),
+            "cached" => Ok(MappingScheme::Cached),
+            _ => Err(QuantityError { text: text.to_owned(), expected: "page or cached" }),
         }
     }
     fn show(&self) -> String {
         match self {
             MappingScheme::Page => "page",
+            MappingScheme::Cached => "cached",
         }
         .to_owned()
     }
@@ -226,6 +228,7 @@ keys! {
     "link.full_duplex" => link.full_duplex,
     "link.delivery" => link.delivery,
     "mapping.scheme" => mapping.scheme,
+    "mapping.cache" => mapping.cache,
     "flush.overhead" => flush.overhead,
     "flush.journal" => flush.journal,
     "flush.journal_program" => flush.journal_program,
@@ -343,6 +346,7 @@ impl Profile {
         self.within("collection.idle_high_water", &d.collection.idle_high_water, 2, 1 << 20)?;
         self.within("collection.debt_max", &d.collection.debt_max, 0, 31)?;
         self.within("collection.metadata_units", &d.collection.metadata_units, 0, 1 << 20)?;
+        self.within("mapping.cache", &d.mapping.cache, length(0), length(64 << 30))?;
         self.within("collection.choices", &d.collection.choices, 0, 1024)?;
         self.within("collection.high_water", &d.collection.high_water, 0, 1 << 16)?;
         self.within("link.mb_per_second", &d.link.mb_per_second, 1.0, 100_000.0)

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
-use super::{Sourced, Span};
+use super::{Length, Sourced, Span};
 use crate::mapping::MappingScheme;
-use crate::units::Nanoseconds;
+use crate::units::{ByteLength, Nanoseconds};
 
 /// A section that a profile may leave out, as a whole or in part: each key with the value that
 /// means that the mechanism is not there.
@@ -29,6 +29,7 @@ optional_section! {
     /// How logical units are mapped to physical ones.
     MappingSection {
         scheme: MappingScheme = MappingScheme::Page,
+        cache: Length = Length(ByteLength::ZERO),
     }
 }
 

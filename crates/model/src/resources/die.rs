@@ -158,6 +158,17 @@ impl Die {
         self.read_before_booked(earliest, duration)
     }
 
+    /// When a read that is asked for at `earliest` would begin, if it interrupts nothing.
+    pub(crate) fn read_start(&self, earliest: Instant) -> Instant {
+        if self.reads_until.later(earliest) >= self.booked_until {
+            self.booked_until.later(earliest)
+        } else if self.reads_until > earliest {
+            self.reads_until
+        } else {
+            self.in_progress_until(earliest)
+        }
+    }
+
     #[inline(never)]
     fn read_before_booked(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
         let start = if self.reads_until > earliest {

@@ -1,0 +1,449 @@
+//! A map on flash, of which RAM holds a part (DFTL).
+//!
+//! The map lies in map pages of one mapping unit with an entry of four bytes for each logical
+//! unit. RAM holds whole map pages in two lists (segmented LRU): a page comes in on probation, a
+//! second use makes it protected, and the page that was on probation for longest goes out. Where
+//! each map page lies is always in RAM (the paper's global translation directory).
+//!
+//! The scheme is one of time and traffic: the truth is an ordinary map underneath, so this file
+//! knows which pages are in RAM and which of them differ from the flash; `traffic` reads and
+//! writes them, `map_area` says where.
+//!
+//! Gupta, Kim, Urgaonkar: DFTL, ASPLOS 2009. The paper caches entries and writes all changed
+//! entries of a map page back together; caching pages does the same with no search per entry, and
+//! costs RAM for neighbours that random access does not use. The lists are those of Karedla, Love,
+//! Wherry: Caching Strategies to Improve Disk System Performance, Computer 27(3), 1994, which the
+//! paper uses too; that half of RAM is protected is assumed.
+
+use std::collections::VecDeque;
+
+use super::map_area::{self, MapArea};
+use super::{Mapping, PageMap};
+use crate::geometry::{Geometry, GeometryError};
+use crate::ssd::Configuration;
+use crate::units::{ByteLength, Instant, LogicalUnit, PhysicalUnit};
+
+/// Bytes of an entry of the map: a physical unit in 32 bits.
+const ENTRY: ByteLength = ByteLength::new(4);
+
+/// Fewest map pages that RAM holds: one for each list, one that comes and one that goes.
+pub(crate) const LEAST_PAGES: u32 = 4;
+
+const NONE: u32 = u32::MAX;
+
+/// A map on flash over a map that knows the truth.
+#[derive(Clone, Debug)]
+pub struct CachedMap<M: Mapping = PageMap> {
+    truth: M,
+    cache: MapCache,
+}
+
+impl CachedMap<PageMap> {
+    /// An empty map for the drive of `configuration`.
+    ///
+    /// # Errors
+    /// When the metadata blocks cannot hold the map.
+    pub fn new(configuration: &Configuration) -> Result<Self, GeometryError> {
+        let truth = PageMap::new(configuration.geometry.logical_units());
+        CachedMap::over(truth, configuration)
+    }
+
+    /// Checks that the metadata blocks can hold the map.
+    pub(crate) fn check_room(geometry: &Geometry) -> Result<(), GeometryError> {
+        map_area::check_room(geometry, map_pages(geometry.logical_units(), geometry.unit_size()))
+    }
+}
+
+impl<M: Mapping> CachedMap<M> {
+    /// The same over an empty map of another kind.
+    ///
+    /// # Errors
+    /// When the metadata blocks cannot hold the map.
+    pub fn over(truth: M, configuration: &Configuration) -> Result<Self, GeometryError> {
+        Ok(CachedMap { truth, cache: MapCache::new(configuration)? })
+    }
+}
+
+impl<M: Mapping> Mapping for CachedMap<M> {
+    #[inline(always)]
+    fn get(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        self.truth.get(unit)
+    }
+
+    #[inline(always)]
+    fn set(&mut self, unit: LogicalUnit, physical: PhysicalUnit) -> Option<PhysicalUnit> {
+        self.truth.set(unit, physical)
+    }
+
+    #[inline(always)]
+    fn relocate(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
+        self.truth.relocate(unit, physical);
+        self.cache.note_relocated(unit);
+    }
+
+    #[inline(always)]
+    fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        self.truth.clear(unit)
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, unit: LogicalUnit) {
+        self.truth.prefetch(unit);
+    }
+
+    #[inline(always)]
+    fn cache(&mut self) -> Option<&mut MapCache> {
+        Some(&mut self.cache)
+    }
+
+    fn check_invariants(&self) {
+        self.cache.check_invariants();
+    }
+}
+
+/// Where in RAM a map page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Segment {
+    Absent,
+    Probation,
+    Protected,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct MapPage {
+    next: u32,
+    previous: u32,
+    /// Its place in the map area plus one; zero for none.
+    place: u32,
+    segment: Segment,
+    /// Whether it differs from what the flash holds.
+    dirty: bool,
+    /// Whether entries of it that collection has changed wait to be written to it.
+    moved: bool,
+    /// When it is in RAM.
+    ready: Instant,
+}
+
+/// A list of map pages through their links, most recently used first.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    head: u32,
+    tail: u32,
+    len: u32,
+}
+
+impl List {
+    const EMPTY: List = List { head: NONE, tail: NONE, len: 0 };
+}
+
+/// A page that had to make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Evicted {
+    pub(crate) page: u32,
+    pub(crate) dirty: bool,
+    /// When it was in RAM.
+    pub(crate) ready: Instant,
+}
+
+/// A page sensed for a request whose map page is still being read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaterRead {
+    pub(crate) from: Instant,
+    pub(crate) promised: Instant,
+}
+
+/// Which map pages are in RAM, which of those changed, and the map area of the flash.
+#[derive(Clone, Debug)]
+pub struct MapCache {
+    entries_shift: u32,
+    pages: Vec<MapPage>,
+    capacity: u32,
+    probation: List,
+    protected: List,
+    /// Map pages not in RAM with entries that the collection of the present victim has changed.
+    moved: Vec<u32>,
+    /// The same of earlier victims, to be written while the next one is collected.
+    owed: Vec<u32>,
+    /// How many of `owed` are written for each program unit that is collected.
+    owed_per_step: u32,
+    pub(crate) area: MapArea,
+    /// When the latest request was acted on.
+    pub(crate) acted_at: Instant,
+    /// By die, by `from`: reads that are not booked yet.
+    pub(crate) later_reads: Vec<VecDeque<LaterRead>>,
+    /// Nanoseconds by which promises to such reads were too early, on the whole.
+    pub(crate) short: i64,
+}
+
+/// Map pages of a drive: each is one unit with an entry for each logical unit.
+pub(crate) fn map_pages(logical_units: u32, unit_size: ByteLength) -> u32 {
+    u64::from(logical_units).div_ceil(unit_size.whole(ENTRY)) as u32
+}
+
+impl MapCache {
+    pub(crate) fn new(configuration: &Configuration) -> Result<MapCache, GeometryError> {
+        let geometry = &configuration.geometry;
+        let pages = map_pages(geometry.logical_units(), geometry.unit_size());
+        let absent = MapPage {
+            next: NONE,
+            previous: NONE,
+            place: 0,
+            segment: Segment::Absent,
+            dirty: false,
+            moved: false,
+            ready: Instant::START,
+        };
+        Ok(MapCache {
+            entries_shift: geometry.unit_size().whole(ENTRY).trailing_zeros(),
+            pages: vec![absent; pages as usize],
+            capacity: configuration.mechanisms.map_cache_pages.max(LEAST_PAGES),
+            probation: List::EMPTY,
+            protected: List::EMPTY,
+            moved: Vec::new(),
+            owed: Vec::new(),
+            owed_per_step: 0,
+            area: MapArea::new(geometry, pages)?,
+            acted_at: Instant::START,
+            later_reads: vec![VecDeque::new(); geometry.dies() as usize],
+            short: 0,
+        })
+    }
+
+    /// The map page with the entry of `unit`.
+    #[inline(always)]
+    pub(crate) fn page_of(&self, unit: LogicalUnit) -> u32 {
+        unit.0 >> self.entries_shift
+    }
+
+    /// Binary logarithm of the entries of a map page.
+    pub(crate) fn entries_shift(&self) -> u32 {
+        self.entries_shift
+    }
+
+    /// Uses `page`, if it is in RAM; returns when it is there.
+    #[inline(always)]
+    pub(crate) fn touch(&mut self, page: u32, change: bool) -> Option<Instant> {
+        let entry = &mut self.pages[page as usize];
+        if entry.segment == Segment::Absent {
+            return None;
+        }
+        entry.dirty |= change;
+        let ready = entry.ready;
+        self.promote(page);
+        Some(ready)
+    }
+
+    fn promote(&mut self, page: u32) {
+        self.unlink(page);
+        self.link(page, Segment::Protected);
+        if self.protected.len > self.capacity / 2 {
+            let oldest = self.protected.tail;
+            self.unlink(oldest);
+            self.link(oldest, Segment::Probation);
+        }
+    }
+
+    /// Takes the page out that was on probation for longest, if there is no room for another.
+    pub(crate) fn make_room(&mut self) -> Option<Evicted> {
+        if self.probation.len + self.protected.len < self.capacity {
+            return None;
+        }
+        // Never empty: at most half of the pages are protected.
+        let page = self.probation.tail;
+        Some(self.take_out(page))
+    }
+
+    fn take_out(&mut self, page: u32) -> Evicted {
+        self.unlink(page);
+        let entry = &mut self.pages[page as usize];
+        entry.segment = Segment::Absent;
+        Evicted { page, dirty: std::mem::take(&mut entry.dirty), ready: entry.ready }
+    }
+
+    /// Puts a page on probation that will be there at `ready`. What collection has changed in it
+    /// meanwhile goes into it.
+    pub(crate) fn insert(&mut self, page: u32, change: bool, ready: Instant) {
+        let entry = &mut self.pages[page as usize];
+        entry.dirty = change | std::mem::take(&mut entry.moved);
+        entry.ready = ready;
+        self.link(page, Segment::Probation);
+    }
+
+    /// Forgets a page whose units are all trimmed; returns where it lay.
+    pub(crate) fn forget(&mut self, page: u32) -> Option<PhysicalUnit> {
+        if self.pages[page as usize].segment != Segment::Absent {
+            self.take_out(page);
+        }
+        let entry = &mut self.pages[page as usize];
+        entry.moved = false;
+        std::mem::take(&mut entry.place).checked_sub(1).map(PhysicalUnit)
+    }
+
+    fn list(&mut self, segment: Segment) -> &mut List {
+        match segment {
+            Segment::Probation => &mut self.probation,
+            Segment::Protected => &mut self.protected,
+            Segment::Absent => panic!("a map page that is not in RAM is in no list"),
+        }
+    }
+
+    fn unlink(&mut self, page: u32) {
+        let MapPage { next, previous, segment, .. } = self.pages[page as usize];
+        match previous {
+            NONE => self.list(segment).head = next,
+            _ => self.pages[previous as usize].next = next,
+        }
+        match next {
+            NONE => self.list(segment).tail = previous,
+            _ => self.pages[next as usize].previous = previous,
+        }
+        self.list(segment).len -= 1;
+    }
+
+    fn link(&mut self, page: u32, segment: Segment) {
+        let list = self.list(segment);
+        let head = std::mem::replace(&mut list.head, page);
+        list.len += 1;
+        if head == NONE {
+            list.tail = page;
+        } else {
+            self.pages[head as usize].previous = page;
+        }
+        let entry = &mut self.pages[page as usize];
+        entry.segment = segment;
+        (entry.next, entry.previous) = (head, NONE);
+    }
+
+    /// Where `page` lies on flash.
+    pub(crate) fn place(&self, page: u32) -> Option<PhysicalUnit> {
+        self.pages[page as usize].place.checked_sub(1).map(PhysicalUnit)
+    }
+
+    /// Notes that `page` was written to `place`; returns where it lay before.
+    pub(crate) fn set_place(&mut self, page: u32, place: PhysicalUnit) -> Option<PhysicalUnit> {
+        let entry = &mut self.pages[page as usize];
+        std::mem::replace(&mut entry.place, place.0 + 1).checked_sub(1).map(PhysicalUnit)
+    }
+
+    /// Collection has moved `unit`: its entry changes, in RAM or in the batch of this victim.
+    #[inline(always)]
+    fn note_relocated(&mut self, unit: LogicalUnit) {
+        let page = self.page_of(unit);
+        let entry = &mut self.pages[page as usize];
+        if entry.segment != Segment::Absent {
+            entry.dirty = true;
+        } else if !entry.moved {
+            entry.moved = true;
+            self.moved.push(page);
+        }
+    }
+
+    /// All that was valid on a victim is moved: its batch is to be written while the next victim,
+    /// of `steps` program units, is collected.
+    pub(crate) fn end_victim(&mut self, steps: u32) {
+        self.owed.append(&mut self.moved);
+        self.owed_per_step = (self.owed.len() as u32).div_ceil(steps);
+    }
+
+    /// How many map pages to write with each program unit that is collected.
+    pub(crate) fn owed_per_step(&self) -> u32 {
+        self.owed_per_step
+    }
+
+    /// A map page of the batch that is not in RAM.
+    pub(crate) fn take_owed(&mut self) -> Option<u32> {
+        while let Some(page) = self.owed.pop() {
+            if std::mem::take(&mut self.pages[page as usize].moved) {
+                return Some(page);
+            }
+        }
+        None
+    }
+
+    /// The next map page of the map area's victim that is valid, and its place.
+    pub(crate) fn next_of_map_victim(&mut self) -> Option<(u32, PhysicalUnit)> {
+        let pages = &self.pages;
+        self.area.next_of_victim(|page| pages[page as usize].place.checked_sub(1).map(PhysicalUnit))
+    }
+
+    /// A map page that is in RAM is about to be written, whoever asked for it: it is the same as on
+    /// flash from then on. Returns when it is in RAM, if it is.
+    pub(crate) fn clean(&mut self, page: u32) -> Option<Instant> {
+        let entry = &mut self.pages[page as usize];
+        if entry.segment == Segment::Absent {
+            return None;
+        }
+        entry.dirty = false;
+        Some(entry.ready)
+    }
+
+    /// Checks that lists, places and the map area agree.
+    fn check_invariants(&self) {
+        for (list, segment) in
+            [(self.probation, Segment::Probation), (self.protected, Segment::Protected)]
+        {
+            let (mut page, mut previous, mut len) = (list.head, NONE, 0);
+            while page != NONE {
+                let entry = &self.pages[page as usize];
+                assert_eq!((entry.segment, entry.previous), (segment, previous), "page {page}");
+                assert!(!entry.moved, "what is in RAM waits for no batch");
+                (previous, page, len) = (page, entry.next, len + 1);
+            }
+            assert_eq!((len, previous), (list.len, list.tail), "the list of {segment:?}");
+        }
+        assert!(self.probation.len + self.protected.len <= self.capacity, "RAM holds its pages");
+        let places: Vec<_> = (0..self.pages.len() as u32).map(|page| self.place(page)).collect();
+        self.area.check_invariants(&places);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssd::tests::small_configuration;
+
+    fn cache(pages: u32) -> MapCache {
+        let mut configuration = small_configuration(&[("collection.metadata_units", "8")]);
+        configuration.mechanisms.map_cache_pages = pages;
+        MapCache::new(&configuration).expect("room for the map")
+    }
+
+    /// Uses a page; whether it was there, and what had to go.
+    fn touch(cache: &mut MapCache, page: u32, change: bool) -> (bool, Option<u32>) {
+        if cache.touch(page, change).is_some() {
+            return (true, None);
+        }
+        let evicted = cache.make_room();
+        cache.insert(page, change, Instant::START);
+        (false, evicted.map(|it| it.page))
+    }
+
+    #[test]
+    fn a_page_used_twice_outlives_a_page_used_once() {
+        let mut cache = cache(4);
+        for page in [0, 1, 2, 3] {
+            assert_eq!(touch(&mut cache, page, false), (false, None));
+        }
+        assert_eq!(touch(&mut cache, 0, false), (true, None));
+        assert_eq!(touch(&mut cache, 4, false), (false, Some(1)));
+        assert_eq!(touch(&mut cache, 5, false), (false, Some(2)));
+        assert_eq!(touch(&mut cache, 0, false), (true, None));
+        cache.check_invariants();
+    }
+
+    #[test]
+    fn what_collection_moved_is_in_ram_or_in_one_batch() {
+        let mut cache = cache(4);
+        let entries = 1 << cache.entries_shift();
+        touch(&mut cache, 1, false);
+        for unit in [0, 1, 2 * entries, entries, 5] {
+            cache.note_relocated(LogicalUnit(unit));
+        }
+        cache.end_victim(1);
+        assert_eq!(cache.owed_per_step(), 2);
+        touch(&mut cache, 2, false);
+        assert_eq!(cache.take_owed(), Some(0));
+        assert_eq!(cache.take_owed(), None, "page 2 took its change with it when it was read");
+        assert!(cache.take_out(1).dirty && cache.take_out(2).dirty);
+    }
+}

@@ -1,0 +1,218 @@
+//! The metadata blocks that hold the map pages of a map on flash.
+//!
+//! They are written by a stream of their own, one map page a unit, as collection units of the same
+//! shape as those for data and with the same write buffer rules, and collected by a greedy
+//! collector of their own.
+
+use std::collections::VecDeque;
+
+use crate::buffer::WriteBuffer;
+use crate::flash::{BlockState, Flash};
+use crate::geometry::{Geometry, GeometryError, GeometryParameters};
+use crate::policy::VictimPolicy;
+use crate::stream::{FreePool, WriteStream};
+use crate::units::{BlockIndex, Instant, PhysicalUnit};
+
+/// Blocks for each group of dies that hold no map pages for long: one open, two kept free.
+const KEPT_PER_GROUP: u32 = 3;
+
+/// A block of the map area from which all that was valid has been moved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EmptiedMapBlock {
+    pub(crate) block: BlockIndex,
+    /// The program unit of the map's that holds the last copy, by its number.
+    pub(crate) number: u32,
+}
+
+/// A block of the map area that is being collected.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MapVictim {
+    pub(crate) block: BlockIndex,
+    /// What was valid on it, and what not, when it was chosen.
+    valid: u32,
+    gain: u32,
+    /// Moves owed, times `gain`.
+    credit: u32,
+    /// The next unit of it to look at.
+    next: u32,
+}
+
+/// The blocks that hold the map.
+#[derive(Clone, Debug)]
+pub(crate) struct MapArea {
+    /// The shape of the metadata blocks alone, numbered from zero.
+    pub(crate) geometry: Geometry,
+    pub(crate) flash: Flash,
+    pub(crate) free: FreePool,
+    pub(crate) stream: WriteStream,
+    pub(crate) buffer: WriteBuffer,
+    /// When all that is in the program unit being filled is there.
+    pub(crate) data_at: Instant,
+    pub(crate) victim: Option<MapVictim>,
+    pub(crate) emptied: VecDeque<EmptiedMapBlock>,
+}
+
+/// Checks that the metadata blocks of a drive can hold a map of `pages` map pages.
+pub(crate) fn check_room(geometry: &Geometry, pages: u32) -> Result<(), GeometryError> {
+    let groups = geometry.groups();
+    let given = geometry.parameters().metadata_collection_units;
+    let full = u64::from(pages).div_ceil(geometry.units_per_block().into()) as u32;
+    let needed = (groups * KEPT_PER_GROUP + full + 1).next_multiple_of(groups).max(4);
+    if given >= needed {
+        return Ok(());
+    }
+    Err(GeometryError::NoRoomForMap { pages, given, needed })
+}
+
+impl MapArea {
+    pub(crate) fn new(geometry: &Geometry, pages: u32) -> Result<MapArea, GeometryError> {
+        check_room(geometry, pages)?;
+        let groups = geometry.groups();
+        let given = geometry.parameters().metadata_collection_units;
+        let geometry = Geometry::new(GeometryParameters {
+            collection_units: given / groups * groups,
+            metadata_collection_units: 0,
+            logical_units: pages,
+            ..geometry.parameters().clone()
+        })?;
+        Ok(MapArea {
+            flash: Flash::new(&geometry, VictimPolicy::Greedy, 0),
+            free: FreePool::new(&geometry),
+            stream: WriteStream::new(&geometry),
+            // One program unit on its way to each die, and one that is filled.
+            buffer: WriteBuffer::new((geometry.dies() + 1) * geometry.units_per_program()),
+            data_at: Instant::START,
+            victim: None,
+            emptied: VecDeque::new(),
+            geometry,
+        })
+    }
+
+    /// Whether map collection has to go on.
+    pub(crate) fn is_short_of_blocks(&self) -> bool {
+        let coming = self.free.len() + self.emptied.len() as u32;
+        coming < self.geometry.groups() * (KEPT_PER_GROUP - 1)
+    }
+
+    /// Whether the map page at `place` is in RAM still at `at`, because it is not programmed.
+    pub(crate) fn is_buffered(&self, place: PhysicalUnit, at: Instant) -> bool {
+        match self.flash.state(self.geometry.block_of(place)) {
+            BlockState::OpenForHost | BlockState::Closing => {
+                self.stream.holds(place) || self.buffer.is_in_flight(place, at)
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes a slot of the map's write buffer; returns when it is free.
+    pub(crate) fn admit(
+        &mut self,
+        at: Instant,
+        dies: &mut [crate::resources::die::Die],
+    ) -> Instant {
+        let flash = &mut self.flash;
+        self.buffer.admit(at, 1, dies, |block| {
+            if flash.state(block) == BlockState::Closing {
+                flash.set_state(block, BlockState::Closed);
+            }
+        })
+    }
+
+    /// How many map pages to move of the victim for a page that was written, so that it is empty
+    /// by the time the stream has filled what it yields; whether it was chosen for this.
+    pub(crate) fn moves_for_a_page(&mut self) -> (Option<u32>, bool) {
+        let begun = self.victim.is_none();
+        if begun {
+            self.victim = self.choose_victim();
+        }
+        let Some(victim) = self.victim.as_mut() else {
+            return (None, false);
+        };
+        victim.credit += victim.valid;
+        let moves = victim.credit / victim.gain;
+        victim.credit %= victim.gain;
+        (Some(moves), begun)
+    }
+
+    fn choose_victim(&mut self) -> Option<MapVictim> {
+        let (block, valid) = self.flash.take_victim()?;
+        self.flash.set_state(block, BlockState::Victim);
+        let gain = self.geometry.units_per_block() - valid;
+        assert!(gain > 0, "some block of the map has room to gain");
+        Some(MapVictim { block, valid, gain, credit: 0, next: 0 })
+    }
+
+    /// The next map page of the victim that is valid, by its number and place, given where
+    /// every map page lies.
+    pub(crate) fn next_of_victim(
+        &mut self,
+        place_of: impl Fn(u32) -> Option<PhysicalUnit>,
+    ) -> Option<(u32, PhysicalUnit)> {
+        let victim = self.victim.as_mut()?;
+        let first = self.geometry.first_unit(victim.block).0;
+        while victim.next < self.geometry.units_per_block() {
+            let place = PhysicalUnit(first + victim.next);
+            victim.next += 1;
+            let page = self.flash.logical_at(place).map(|page| page.0);
+            if let Some(page) = page.filter(|&page| place_of(page) == Some(place)) {
+                return Some((page, place));
+            }
+        }
+        None
+    }
+
+    /// Hands the victim on to be erased when nothing on it is valid any more.
+    pub(crate) fn finish_victim_if_empty(&mut self) -> bool {
+        let Some(victim) = self.victim else {
+            return true;
+        };
+        if self.flash.valid(victim.block) > 0 {
+            return false;
+        }
+        let open = u32::from(!self.stream.is_partial());
+        let number = self.buffer.next_number().wrapping_sub(open);
+        self.emptied.push_back(EmptiedMapBlock { block: victim.block, number });
+        self.victim = None;
+        true
+    }
+
+    /// Forgets what the block held that was emptied first, and makes it free; returns its group of
+    /// dies.
+    pub(crate) fn erase_emptied(&mut self) -> u32 {
+        let EmptiedMapBlock { block, .. } = self.emptied.pop_front().expect("some was emptied");
+        let first = self.geometry.first_unit(block);
+        self.flash.erase(block, first, self.geometry.units_per_block());
+        let group = self.geometry.group_of(block);
+        self.free.put(group, block);
+        group
+    }
+
+    /// Checks valid counts and the free pool against where the pages lie.
+    pub(crate) fn check_invariants(&self, places: &[Option<PhysicalUnit>]) {
+        let mut valid = vec![0; self.geometry.blocks() as usize];
+        for (page, place) in places.iter().enumerate() {
+            let Some(place) = *place else { continue };
+            let named = self.flash.logical_at(place).map(|page| page.0 as usize);
+            assert_eq!(named, Some(page), "the spare area of map page {page}");
+            valid[self.geometry.block_of(place).0 as usize] += 1;
+        }
+        let mut free = 0;
+        for (index, &valid) in valid.iter().enumerate() {
+            let block = BlockIndex(index as u32);
+            match self.flash.state(block) {
+                BlockState::Free => free += 1,
+                BlockState::OpenForHost | BlockState::OpenForCollection => {
+                    assert!(self.flash.valid(block) >= valid, "map pages of open {block:?}");
+                    continue;
+                }
+                _ => {}
+            }
+            let counted = match self.flash.state(block) {
+                BlockState::Free => 0,
+                _ => self.flash.valid(block),
+            };
+            assert_eq!(counted, valid, "map pages of {block:?}");
+        }
+        assert_eq!(free, self.free.len(), "the free pool of the map holds every free block");
+    }
+}
