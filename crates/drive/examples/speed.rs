@@ -2,16 +2,17 @@
 //! timed, once collection is steady. Prints simulated requests per second of processor time, with
 //! the write amplification and flash programs that go with them.
 //!
-//! `cargo run --release -p ssdlab-drive --example speed [-- 480]` (the argument adds the large
-//! drive, which needs about 1.1 GiB of memory). On a machine with other work on it, count
+//! `cargo run --release -p ssdlab-drive --example speed [-- 480 | cached]` (the argument adds the
+//! large drive, which needs about 1.1 GiB of memory, or one with a tenth of its map in RAM). On a machine with other work on it, count
 //! instructions instead: the example `instructions`.
 
 mod common;
 
-use common::{configuration, phase};
+use common::{configuration, phase, with_cached_map};
 use ssdlab_drive::memory::LargePages;
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Drive, Mix, Pattern, Phase, PhaseResult, Region, Unobserved};
+use ssdlab_model::Configuration;
 use ssdlab_model::units::{ByteLength, GIB, KIB, MIB};
 
 #[global_allocator]
@@ -33,7 +34,10 @@ fn measure(drive: &mut SimulatedDrive, mut phase: Phase) -> (PhaseResult, f64) {
 }
 
 fn run(capacity: ByteLength, spare: f64) {
-    let configuration = configuration(capacity, spare);
+    measure_all(configuration(capacity, spare), capacity, spare);
+}
+
+fn measure_all(configuration: Configuration, capacity: ByteLength, spare: f64) {
     let mut drive = SimulatedDrive::new("speed", configuration).expect("a sound drive");
     let block = KIB * 4;
     let fill = phase("fill", Pattern::Sequential, MIB, Mix::WRITE, capacity);
@@ -64,12 +68,29 @@ fn run(capacity: ByteLength, spare: f64) {
         per_cpu(capacity.whole(block), large_cpu),
         per_cpu(filled.requests * 256, fill_cpu),
     );
+    if counted.map_hits + counted.map_misses > 0 {
+        println!(
+            "  of each host write: {:.3} map hits, {:.3} map page reads, {:.3} map pages programmed, \
+             {} collections of metadata blocks in all",
+            counted.map_hits as f64 / written.requests as f64,
+            counted.map_page_reads as f64 / written.requests as f64,
+            counted.program_units_map as f64 / written.requests as f64,
+            counted.map_collections,
+        );
+    }
 }
 
 fn main() {
     run(GIB * 8, 0.07);
     run(GIB * 8, 0.20);
-    if std::env::args().nth(1).as_deref() == Some("480") {
-        run(GIB * 480, 0.07);
+    match std::env::args().nth(1).as_deref() {
+        Some("480") => run(GIB * 480, 0.07),
+        Some("cached") => {
+            for spare in [0.07, 0.20] {
+                let configuration = with_cached_map(configuration(GIB * 8, spare), 0.1);
+                measure_all(configuration, GIB * 8, spare);
+            }
+        }
+        _ => {}
     }
 }

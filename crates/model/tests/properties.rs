@@ -12,6 +12,8 @@ use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::flush::{FlushHandling, FlushParameters, WriteCache};
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::journal::JournalParameters;
+use ssdlab_model::mapping::cached::CachedMap;
+use ssdlab_model::mapping::{Mapping, MappingScheme};
 use ssdlab_model::mechanisms::Mechanisms;
 use ssdlab_model::policy::{Pacing, VictimPolicy};
 use ssdlab_model::read_ahead::ReadAheadParameters;
@@ -19,7 +21,9 @@ use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::suspend::{SuspendParameters, Suspendable};
 use ssdlab_model::theory::Choices;
 use ssdlab_model::timing::{Delivery, Timing, TransferRate};
-use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount};
+use ssdlab_model::units::{
+    ByteLength, Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount,
+};
 use ssdlab_model::{Configuration, Ssd};
 
 /// What a host does. First and length are shares of the drive, out of 2^16 and 2^8.
@@ -191,8 +195,8 @@ fn timing(full_duplex: bool) -> Timing {
 }
 
 /// A drive, what its map says, and what the host believes.
-struct Bench {
-    ssd: Ssd<Versions, CheckedMedia>,
+struct Bench<M: Mapping> {
+    ssd: Ssd<M, CheckedMedia>,
     map: Versions,
     /// The number of the latest write of each unit; none when it was trimmed or never written.
     believed: HashMap<LogicalUnit, u64>,
@@ -206,8 +210,9 @@ struct Bench {
     write_through: bool,
 }
 
-impl Bench {
-    fn new(configuration: &Configuration) -> Bench {
+impl<M: Mapping> Bench<M> {
+    /// A drive whose map is what `mapping` makes of one that knows versions.
+    fn new(configuration: &Configuration, mapping: impl Fn(Versions) -> M) -> Bench<M> {
         let units = configuration.geometry.logical_units();
         let map = Versions::new(units);
         let media = CheckedMedia::new(
@@ -216,7 +221,7 @@ impl Bench {
             !configuration.buffer.protected,
         );
         Bench {
-            ssd: Ssd::with(configuration, map.clone(), media).expect("a sound drive"),
+            ssd: Ssd::with(configuration, mapping(map.clone()), media).expect("a sound drive"),
             map,
             believed: HashMap::new(),
             writes: 0,
@@ -376,7 +381,47 @@ proptest! {
         configuration in configuration(),
         steps in prop::collection::vec(step(), 1..60),
     ) {
-        let mut bench = Bench::new(&configuration);
+        let mut bench = Bench::new(&configuration, |versions| versions);
+        for step in steps {
+            bench.step(step);
+        }
+        bench.finish();
+    }
+}
+
+/// The same drive with a map on flash, of which RAM holds `pages` map pages. Its units are of 512
+/// bytes, so that a map page has 128 entries and even a small drive has some.
+fn with_cached_map(configuration: &Configuration, pages: u32) -> Configuration {
+    let mut parameters = configuration.geometry.parameters().clone();
+    let scale = parameters.unit_size.bytes() / 512;
+    parameters.unit_size = ByteLength::new(parameters.unit_size.bytes() / scale);
+    parameters.page_size = ByteLength::new(parameters.page_size.bytes() / scale);
+    let groups = configuration.geometry.groups();
+    let map_pages = parameters.logical_units.div_ceil(128);
+    let full = map_pages.div_ceil(configuration.geometry.units_per_block());
+    parameters.metadata_collection_units = (3 * groups + full + 1).next_multiple_of(groups).max(4);
+    let mut configuration = configuration.clone();
+    configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
+    configuration.mechanisms.mapping = MappingScheme::Cached;
+    configuration.mechanisms.map_cache_pages = pages;
+    configuration.mechanisms.flush.journal = None;
+    configuration.check_mapping().expect("room for the map");
+    configuration
+}
+
+proptest! {
+    #![proptest_config(cases(1500))]
+
+    #[test]
+    fn a_drive_with_a_cached_map_keeps_what_it_is_given(
+        configuration in configuration(),
+        pages in 4..20u32,
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let configuration = with_cached_map(&configuration, pages);
+        let mut bench = Bench::new(&configuration, |versions| {
+            CachedMap::over(versions, &configuration).expect("room for the map")
+        });
         for step in steps {
             bench.step(step);
         }

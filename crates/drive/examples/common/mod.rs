@@ -4,6 +4,7 @@ use ssdlab_drive::{Amount, Mix, Pattern, Phase, Region};
 use ssdlab_model::Configuration;
 use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
+use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::timing::{Delivery, Timing, TransferRate};
@@ -56,6 +57,18 @@ pub fn configuration(capacity: ByteLength, spare_of_logical: f64) -> Configurati
         trim: true,
         mechanisms: ssdlab_model::mechanisms::Mechanisms::default(),
     }
+}
+
+/// The same with its map on flash and a share of it in RAM.
+#[allow(dead_code, reason = "only one of the examples that share this file uses it")]
+pub fn with_cached_map(mut configuration: Configuration, share: f64) -> Configuration {
+    let mut parameters = configuration.geometry.parameters().clone();
+    let map_pages = parameters.logical_units.div_ceil(1024);
+    parameters.metadata_collection_units = map_pages.div_ceil(4096) + 4;
+    configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
+    configuration.mechanisms.mapping = MappingScheme::Cached;
+    configuration.mechanisms.map_cache_pages = (f64::from(map_pages) * share) as u32;
+    configuration
 }
 
 /// A phase at depth 32, unpaced.

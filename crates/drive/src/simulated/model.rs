@@ -1,6 +1,7 @@
 //! Which model a configuration means, and how a drive holds one without naming its type.
 
 use ssdlab_model::geometry::GeometryError;
+use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::units::Instant;
 use ssdlab_model::{Configuration, Ssd};
 
@@ -12,7 +13,11 @@ use crate::phase::Phase;
 
 /// The model that `configuration` asks for: the one place where its mapping scheme becomes a type.
 pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, GeometryError> {
-    Ok(Box::new(Ssd::new(configuration)?))
+    configuration.check_mapping()?;
+    Ok(match configuration.mechanisms.mapping {
+        MappingScheme::Page => Box::new(Ssd::new(configuration)?),
+        MappingScheme::Cached => Box::new(Ssd::with_cached_map(configuration)?),
+    })
 }
 
 /// A [`Responder`] behind a pointer. A whole phase is run by one call through it.
