@@ -31,6 +31,8 @@ Targets:
   sim:toshiba-xg5,flash.page_read=70us
                         with changes, as key=value
   sim:./my.toml         a profile of your own
+  'raid1(sim:a;sim:b),sync=none'
+                        a stack of simulated drives; see ssdlab list stacks
   /mnt/ssd              the drive behind a directory
   /mnt/ssd/new.dat      the same, by a file that does not exist yet
 
@@ -62,6 +64,7 @@ Examples:
   ssdlab list experiments fragmentation
   ssdlab list profiles toshiba-xg5
   ssdlab list profiles toshiba-xg5 --toml > my.toml
+  ssdlab list stacks
   ssdlab list runs";
 
 const COMPLETIONS_EXAMPLES: &str = "\
@@ -122,7 +125,7 @@ pub enum Command {
     /// Put a drive through an experiment and report what was found
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArguments),
-    /// List the experiments, the simulated drives, or the runs that were kept
+    /// List the experiments, the simulated drives and stacks, or the runs that were kept
     #[command(after_help = LIST_EXAMPLES)]
     List {
         /// What to list.
@@ -218,6 +221,12 @@ pub enum List {
         /// Print the profile as a file, to begin your own with
         #[arg(long, conflicts_with_all = ["json", "keys"], requires = "name")]
         toml: bool,
+    },
+    /// What simulated drives can be put behind, such as RAID, with the options of each
+    Stacks {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// The runs that were kept, newest first
     Runs {

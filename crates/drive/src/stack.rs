@@ -84,8 +84,8 @@ pub enum Synchronisation {
 /// Which of several copies is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadPolicy {
-    /// The one with the fewest requests under way; of equals the one that read what lies just
-    /// before, or else the next in turn.
+    /// The one with the fewest reads under way; of equals the one that read what lies just
+    /// before, or else the first (`read_balance` in `drivers/md/raid1.c`, for SSDs).
     FreeFirst,
     /// One after the other.
     RoundRobin,
@@ -204,6 +204,30 @@ impl Level {
     }
 }
 
+/// How much a drive holds, and its smallest request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Shape {
+    pub(crate) capacity: ByteLength,
+    pub(crate) unit: ByteLength,
+}
+
+/// How much of each member an array uses: whole chunks, where it has any, of the smallest.
+fn used_of_each(members: &[Shape], chunk: Option<ByteLength>) -> Result<Shape, StackError> {
+    let unit = members[0].unit;
+    if let Some(other) = members.iter().map(|it| it.unit).find(|&it| it != unit) {
+        return Err(StackError::Units { one: unit, other });
+    }
+    let smallest = members.iter().map(|it| it.capacity).min().expect("some member");
+    let piece = chunk.unwrap_or(unit);
+    if !piece.bytes().is_power_of_two() || !piece.is_multiple_of(unit) {
+        return Err(StackError::Chunk { chunk: piece, unit });
+    }
+    if smallest < piece {
+        return Err(StackError::Small { smallest, chunk: piece });
+    }
+    Ok(Shape { capacity: piece * smallest.whole(piece), unit })
+}
+
 /// A drive that was built, and the instant from which it can be used.
 pub(crate) struct Built {
     pub(crate) model: Box<dyn Model>,
@@ -211,8 +235,30 @@ pub(crate) struct Built {
 }
 
 impl Composition {
+    /// Whether it can be built; builds nothing.
+    ///
+    /// # Errors
+    /// When it cannot, as [`SimulatedDrive::of`](crate::simulated::SimulatedDrive::of) would say.
+    pub fn check(&self) -> Result<(), StackError> {
+        self.shape().map(|_| ())
+    }
+
+    fn shape(&self) -> Result<Shape, StackError> {
+        match self {
+            Composition::Ssd(configuration) => {
+                configuration.check_spare()?;
+                let geometry = &configuration.geometry;
+                Ok(Shape { capacity: geometry.capacity(), unit: geometry.unit_size() })
+            }
+            Composition::Array(array) => array.shape(),
+            Composition::Crypt(_, Encryption { processors: 0, .. }) => Err(StackError::Processors),
+            Composition::Usb(member, _) | Composition::Crypt(member, _) => member.shape(),
+        }
+    }
+
     /// Builds it at `at`; copies that are made to agree take until [`Built::from`].
     pub(crate) fn build(&self, at: Instant) -> Result<Built, StackError> {
+        self.check()?;
         match self {
             Composition::Ssd(configuration) => {
                 Ok(Built { model: model_of(configuration)?, from: at })
@@ -223,9 +269,6 @@ impl Composition {
                 Ok(Built { model: Box::new(Bridged::new(model, *bridge)), from })
             }
             Composition::Crypt(member, encryption) => {
-                if encryption.processors == 0 {
-                    return Err(StackError::Processors);
-                }
                 let Built { model, from } = member.build(at)?;
                 Ok(Built { model: Box::new(Encrypted::new(model, *encryption)), from })
             }
@@ -234,8 +277,23 @@ impl Composition {
 }
 
 impl Array {
-    fn build(&self, at: Instant) -> Result<Built, StackError> {
+    fn shape(&self) -> Result<Shape, StackError> {
         self.level.check_members(self.members.len())?;
+        let members: Vec<Shape> =
+            self.members.iter().map(Composition::shape).collect::<Result<_, _>>()?;
+        let chunk = (self.level != Level::Raid1).then_some(self.chunk);
+        let each = used_of_each(&members, chunk)?;
+        let count = members.len() as u64;
+        let with_data = match self.level {
+            Level::Raid0 => count,
+            Level::Raid1 => 1,
+            Level::Raid10 => count / 2,
+            Level::Raid5 => count - 1,
+        };
+        Ok(Shape { capacity: each.capacity * with_data, unit: each.unit })
+    }
+
+    fn build(&self, at: Instant) -> Result<Built, StackError> {
         let mut models = Vec::with_capacity(self.members.len());
         let mut from = at;
         for member in &self.members {

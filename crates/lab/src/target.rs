@@ -1,14 +1,19 @@
 //! How a user names a drive, and the drive that it means.
 //!
 //! `sim:PROFILE` and `sim:PROFILE,key=value,...` are simulated drives, `sim:` the default one,
-//! `sim:./my.toml` one of the user's own. Anything else is a path.
+//! `sim:./my.toml` one of the user's own; `raid1(sim:a;sim:b)` and the like are stacks of them.
+//! Anything else is a path.
+
+mod simulated;
+mod stack;
+
+pub use stack::{StackKind, StackOption, StackTarget, stacks};
 
 use std::path::{Path, PathBuf};
 
 use ssdlab_drive::Drive;
 use ssdlab_drive::real::{RealDrive, RealOptions};
-use ssdlab_drive::simulated::SimulatedDrive;
-use ssdlab_model::profile::{self, Basis, Profile};
+use ssdlab_model::profile::{self, Profile};
 
 use crate::error::LabError;
 
@@ -22,6 +27,8 @@ pub enum Target {
         /// Its profile, changes applied.
         profile: Box<Profile>,
     },
+    /// Simulated drives behind something.
+    Stack(Box<StackTarget>),
     /// A file or directory on a real drive.
     Path(PathBuf),
 }
@@ -30,14 +37,10 @@ impl Target {
     /// Reads a target; the files it names are read, no drive is opened yet.
     pub fn parse(text: &str) -> Result<Target, LabError> {
         if let Some(rest) = text.strip_prefix("sim:") {
-            return parse_simulated(text, rest);
+            return simulated::parse(text, rest);
         }
-        for stack in ["raid0(", "raid1(", "raid10(", "raid5(", "usb(", "crypt("] {
-            if text.starts_with(stack) {
-                return Err(LabError::Unsupported(format!(
-                    "target '{text}': stacks of drives are not supported yet; name one drive"
-                )));
-            }
+        if let Some(stack) = StackTarget::parse(text)? {
+            return Ok(Target::Stack(Box::new(stack)));
         }
         if text.is_empty() {
             return Err(LabError::Target {
@@ -55,14 +58,15 @@ impl Target {
     /// Opens the drive.
     pub fn open(&self, options: &RealOptions) -> Result<Box<dyn Drive>, LabError> {
         match self {
-            Target::Simulated { name, profile } => Ok(Box::new(simulated(name, profile)?)),
+            Target::Simulated { name, profile } => Ok(Box::new(simulated::open(name, profile)?)),
+            Target::Stack(stack) => Ok(Box::new(stack.open()?)),
             Target::Path(path) => Ok(Box::new(RealDrive::open(path, options.clone())?)),
         }
     }
 
     /// Whether it is simulated, so that trying it costs neither time nor wear.
     pub fn is_simulated(&self) -> bool {
-        matches!(self, Target::Simulated { .. })
+        !matches!(self, Target::Path(_))
     }
 }
 
@@ -106,119 +110,6 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-fn parse_simulated(text: &str, rest: &str) -> Result<Target, LabError> {
-    let mut parts = rest.split(',');
-    let name = match parts.next() {
-        None | Some("") => profile::DEFAULT,
-        Some(name) => name,
-    };
-    let mut profile = load(name)?;
-    let changes = changes(parts).map_err(|why| LabError::Target { text: text.to_owned(), why })?;
-    for (key, value) in &changes {
-        profile.set(key, value)?;
-    }
-    if !changes.is_empty() {
-        profile.check()?;
-    }
-    let name = if rest.is_empty() { format!("sim:{name}") } else { text.to_owned() };
-    Ok(Target::Simulated { name, profile: Box::new(profile) })
-}
-
-/// The keys that say how much of the flash the host can address: each leaves nothing to another.
-const ADDRESSABLE: [&str; 3] = ["spare", "spare_of_logical", "capacity.logical"];
-
-/// Keys and values in the order to apply them: shares of the flash after what the flash is.
-fn changes<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a str)>, String> {
-    let mut changes: Vec<(&str, &str)> = Vec::new();
-    for part in parts {
-        let (key, value) =
-            part.split_once('=').ok_or_else(|| format!("'{part}' is not key=value"))?;
-        // Of the short names this one stands for a key; the others are in the list above.
-        let key = if key.trim() == "trim" { "controller.trim" } else { key.trim() };
-        for &(earlier, _) in &changes {
-            if earlier == key {
-                return Err(format!("{key} is set more than once"));
-            }
-            if ADDRESSABLE.contains(&earlier) && ADDRESSABLE.contains(&key) {
-                return Err(format!("{earlier} and {key} contradict each other; give one of them"));
-            }
-        }
-        changes.push((key, value.trim()));
-    }
-    changes.sort_by_key(|(key, _)| ADDRESSABLE[..2].contains(key));
-    Ok(changes)
-}
-
-fn load(name: &str) -> Result<Profile, LabError> {
-    let path = Path::new(name);
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("ssd") => Err(LabError::Unsupported(format!(
-            "sim:{name}: saved drives are not supported yet; name a profile"
-        ))),
-        Some("toml") => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|source| LabError::Read { path: path.to_owned(), source })?;
-            let stem = path.file_stem().map_or(name.into(), |stem| stem.to_string_lossy());
-            Ok(Profile::parse(&stem, name, &text)?)
-        }
-        _ => Ok(Profile::named(name)?),
-    }
-}
-
-/// What one must know to read the figures of any simulated drive.
-const NEW_AND_EMPTY: &str = "the drive was new and holds nothing but the file: spare area and \
-                             collection play no part here unless the run writes more than is free";
-
-/// The simulated drive of a profile, with the facts a report shows of it.
-fn simulated(name: &str, profile: &Profile) -> Result<SimulatedDrive, LabError> {
-    let configuration = profile.configuration()?;
-    let geometry = &configuration.geometry;
-    let count = |basis: Basis| {
-        profile.parameters().iter().filter(|parameter| parameter.basis == basis).count()
-    };
-    let fact = |name: &str, value: String| (name.to_owned(), value);
-    let given: Vec<String> = profile
-        .parameters()
-        .into_iter()
-        .filter(|parameter| parameter.basis == Basis::Given)
-        .map(|parameter| format!("{} = {}", parameter.key, parameter.value))
-        .collect();
-    let mut facts = vec![
-        fact("profile", profile.summary().to_owned()),
-        fact("flash", flash_words(geometry)),
-        fact("mapping unit", geometry.unit_size().to_string()),
-        fact("spare area", format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0)),
-        fact(
-            "parameters",
-            format!(
-                "{} published, {} fitted, {} assumed (see 'ssdlab list profiles')",
-                count(Basis::Published),
-                count(Basis::Fitted),
-                count(Basis::Assumed)
-            ),
-        ),
-    ];
-    if !given.is_empty() {
-        facts.push(fact("changed", given.join(", ")));
-    }
-    let drive = SimulatedDrive::new(name, configuration)
-        .map_err(|source| LabError::Target { text: name.to_owned(), why: source.to_string() })?;
-    Ok(drive.describe(facts, vec![NEW_AND_EMPTY.to_owned()]))
-}
-
-fn flash_words(geometry: &ssdlab_model::geometry::Geometry) -> String {
-    let p = geometry.parameters();
-    format!(
-        "{} dies on {} channels, {} {}, {} pages, {} in all",
-        p.dies,
-        p.channels,
-        p.planes_per_die,
-        if p.planes_per_die == 1 { "plane each" } else { "planes each" },
-        p.page_size,
-        geometry.physical_capacity()
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,7 +141,6 @@ mod tests {
         assert!(error("sim:nosuch").contains("there is no profile 'nosuch'"));
         assert!(error("sim:toshiba-xg5,spare").contains("not key=value"));
         assert!(error("toshiba-xg5").contains("write sim:toshiba-xg5 for"));
-        assert!(error("usb(sim:a)").contains("not supported yet"));
     }
 
     #[test]

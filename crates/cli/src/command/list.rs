@@ -1,9 +1,9 @@
 //! `list`: what there is to choose from, and what was kept.
 
 use serde::Serialize;
-use ssdlab_lab::Target;
 use ssdlab_lab::experiment::{self, Experiment};
 use ssdlab_lab::store::{Store, StoreError};
+use ssdlab_lab::target::{self, Target};
 use ssdlab_model::profile::{self, Basis, Profile};
 
 use super::json;
@@ -32,6 +32,7 @@ pub fn list(what: &List, terminal: &Terminal) -> Result<(), Failure> {
             (None, true) => parameters(profile::DEFAULT, *json, terminal),
             (None, false) => profiles(*json, terminal),
         },
+        List::Stacks { json } => stacks(*json, terminal),
         List::Runs { json, store } => runs(&keep::path(store.store.as_deref())?, *json, terminal),
     }
 }
@@ -199,6 +200,58 @@ fn parameters(name: &str, as_json: bool, terminal: &Terminal) -> Result<(), Fail
     for (change, meaning) in CHANGES {
         terminal.note(&format!("  {change:<20} {meaning}"));
     }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct StackEntry {
+    name: &'static str,
+    summary: &'static str,
+    members: &'static str,
+    options: Vec<StackOptionEntry>,
+}
+
+#[derive(Serialize)]
+struct StackOptionEntry {
+    name: &'static str,
+    default: &'static str,
+    help: &'static str,
+}
+
+fn stacks(as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
+    let entry = |kind: &target::StackKind| StackEntry {
+        name: kind.name,
+        summary: kind.summary,
+        members: kind.members,
+        options: kind
+            .options
+            .iter()
+            .map(|it| StackOptionEntry { name: it.name, default: it.default, help: it.help })
+            .collect(),
+    };
+    let entries: Vec<StackEntry> = target::stacks().iter().map(entry).collect();
+    if as_json {
+        return terminal.print(&json(&entries));
+    }
+    let heads = [Head::Name("option"), Head::Name("default"), Head::Words("what it does")];
+    let mut text = String::new();
+    for entry in &entries {
+        let rows: Vec<Vec<String>> = entry
+            .options
+            .iter()
+            .map(|it| vec![it.name.into(), it.default.into(), it.help.into()])
+            .collect();
+        let (name, summary, members) = (entry.name, entry.summary, entry.members);
+        text.push_str(&format!("{name}: {summary}; members: {members}\n\n"));
+        text.push_str(&lay_out(&heads, &rows, terminal));
+        text.push('\n');
+    }
+    terminal.print(text.trim_end_matches('\n'))?;
+    terminal.print("\n")?;
+    terminal.note(
+        "\nWrite the members between parentheses, parted by ';', and options behind them:\n\
+         'raid1(sim:toshiba-xg5,spare=28%;sim:toshiba-xg5),sync=none'. Members may be stacks.",
+    );
     Ok(())
 }
 

@@ -37,7 +37,8 @@ fn places_that_are_none_are_explained() {
     run(&place, "SIM:toshiba-xg5", &[]).fails(2, &["write sim:toshiba-xg5"]);
     assert_eq!(names_in(place.path(".")), [""; 0]);
     run(&place, "", &[]).fails(2, &["name a simulated drive"]);
-    run(&place, "raid1(sim:a;sim:b)", &[]).fails(4, &["not supported yet"]);
+    run(&place, "raid1(sim:;sim:b)", &[]).fails(2, &["at character 12", "no profile 'b'"]);
+    run(&place, "raid6(sim:;sim:)", &[]).fails(2, &["there is no stack 'raid6'", "raid5"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
-use super::StackError;
+use super::{Shape, StackError, used_of_each};
 use crate::simulated::model::Model;
 
 /// Requests of a synchronisation: of this length, so many under way at a time. md reads ahead of
@@ -28,13 +28,7 @@ pub(super) struct Members {
 impl Members {
     /// Members that are used whole.
     pub(super) fn whole(drives: Vec<Box<dyn Model>>, trim: bool) -> Result<Self, StackError> {
-        let unit = drives[0].block_size();
-        if let Some(other) = drives.iter().map(|it| it.block_size()).find(|&it| it != unit) {
-            return Err(StackError::Units { one: unit, other });
-        }
-        let smallest = drives.iter().map(|it| it.capacity()).min().expect("some member");
-        let each = SectorCount::of(unit * smallest.whole(unit));
-        Ok(Members { drives, each, chunk: SectorCount(0), block_size: unit, trim })
+        Members::used(drives, None, trim)
     }
 
     /// Members that hold whole chunks of `chunk`.
@@ -43,17 +37,24 @@ impl Members {
         chunk: ByteLength,
         trim: bool,
     ) -> Result<Self, StackError> {
-        let whole = Members::whole(drives, trim)?;
-        let unit = whole.block_size;
-        if !chunk.bytes().is_power_of_two() || !chunk.is_multiple_of(unit) {
-            return Err(StackError::Chunk { chunk, unit });
-        }
-        let smallest = whole.each.length();
-        if smallest < chunk {
-            return Err(StackError::Small { smallest, chunk });
-        }
-        let each = SectorCount::of(chunk * smallest.whole(chunk));
-        Ok(Members { each, chunk: SectorCount::of(chunk), ..whole })
+        Members::used(drives, Some(chunk), trim)
+    }
+
+    fn used(
+        drives: Vec<Box<dyn Model>>,
+        chunk: Option<ByteLength>,
+        trim: bool,
+    ) -> Result<Self, StackError> {
+        let shape = |it: &Box<dyn Model>| Shape { capacity: it.capacity(), unit: it.block_size() };
+        let shapes: Vec<Shape> = drives.iter().map(shape).collect();
+        let each = used_of_each(&shapes, chunk)?;
+        Ok(Members {
+            drives,
+            each: SectorCount::of(each.capacity),
+            chunk: SectorCount::of(chunk.unwrap_or(ByteLength::ZERO)),
+            block_size: each.unit,
+            trim,
+        })
     }
 
     /// Makes all writes durable on every member; returns when the last is done.

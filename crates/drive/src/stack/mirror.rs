@@ -43,10 +43,10 @@ impl Mirrored {
     /// The member that reads what begins at `first`.
     fn choose(&mut self, at: Instant, first: u64) -> usize {
         let drives = self.reads.len();
-        let turn = self.turn;
         match self.policy {
             ReadPolicy::First => 0,
             ReadPolicy::RoundRobin => {
+                let turn = self.turn;
                 self.turn = (turn + 1) % drives;
                 turn
             }
@@ -56,13 +56,9 @@ impl Mirrored {
                         reads.under_way.pop();
                     }
                 }
-                let cost = |&member: &usize| {
-                    let reads = &self.reads[member];
-                    (reads.under_way.len(), reads.next != first, (member + drives - turn) % drives)
-                };
-                let member = (0..drives).min_by_key(cost).expect("some member");
-                self.turn = (member + 1) % drives;
-                member
+                let cost = |reads: &Reads| (reads.under_way.len(), reads.next != first);
+                let cheapest = (0..drives).min_by_key(|&member| cost(&self.reads[member]));
+                cheapest.expect("some member")
             }
         }
     }

@@ -1,0 +1,127 @@
+//! One simulated drive: its profile, what the user changes in it, and what a report says of it.
+
+use std::path::Path;
+
+use ssdlab_drive::simulated::SimulatedDrive;
+use ssdlab_model::profile::{self, Basis, Profile};
+
+use super::Target;
+use crate::error::LabError;
+
+pub(super) fn parse(text: &str, rest: &str) -> Result<Target, LabError> {
+    let mut parts = rest.split(',');
+    let name = match parts.next() {
+        None | Some("") => profile::DEFAULT,
+        Some(name) => name,
+    };
+    let mut profile = load(name)?;
+    let changes = changes(parts).map_err(|why| LabError::Target { text: text.to_owned(), why })?;
+    for (key, value) in &changes {
+        profile.set(key, value)?;
+    }
+    if !changes.is_empty() {
+        profile.check()?;
+    }
+    let name = if rest.is_empty() { format!("sim:{name}") } else { text.to_owned() };
+    Ok(Target::Simulated { name, profile: Box::new(profile) })
+}
+
+/// The keys that say how much of the flash the host can address: each leaves nothing to another.
+const ADDRESSABLE: [&str; 3] = ["spare", "spare_of_logical", "capacity.logical"];
+
+/// Keys and values in the order to apply them: shares of the flash after what the flash is.
+fn changes<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a str)>, String> {
+    let mut changes: Vec<(&str, &str)> = Vec::new();
+    for part in parts {
+        let (key, value) =
+            part.split_once('=').ok_or_else(|| format!("'{part}' is not key=value"))?;
+        // Of the short names this one stands for a key; the others are in the list above.
+        let key = if key.trim() == "trim" { "controller.trim" } else { key.trim() };
+        for &(earlier, _) in &changes {
+            if earlier == key {
+                return Err(format!("{key} is set more than once"));
+            }
+            if ADDRESSABLE.contains(&earlier) && ADDRESSABLE.contains(&key) {
+                return Err(format!("{earlier} and {key} contradict each other; give one of them"));
+            }
+        }
+        changes.push((key, value.trim()));
+    }
+    changes.sort_by_key(|(key, _)| ADDRESSABLE[..2].contains(key));
+    Ok(changes)
+}
+
+fn load(name: &str) -> Result<Profile, LabError> {
+    let path = Path::new(name);
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("ssd") => Err(LabError::Unsupported(format!(
+            "sim:{name}: saved drives are not supported yet; name a profile"
+        ))),
+        Some("toml") => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|source| LabError::Read { path: path.to_owned(), source })?;
+            let stem = path.file_stem().map_or(name.into(), |stem| stem.to_string_lossy());
+            Ok(Profile::parse(&stem, name, &text)?)
+        }
+        _ => Ok(Profile::named(name)?),
+    }
+}
+
+/// What one must know to read the figures of any simulated drive.
+pub(super) const NEW_AND_EMPTY: &str = "the drive was new and holds nothing but the file: spare area and \
+                             collection play no part here unless the run writes more than is free";
+
+/// The simulated drive of a profile, with the facts a report shows of it.
+pub(super) fn open(name: &str, profile: &Profile) -> Result<SimulatedDrive, LabError> {
+    let configuration = profile.configuration()?;
+    let geometry = &configuration.geometry;
+    let count = |basis: Basis| {
+        profile.parameters().iter().filter(|parameter| parameter.basis == basis).count()
+    };
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let mut facts = vec![
+        fact("profile", profile.summary().to_owned()),
+        fact("flash", flash_words(geometry)),
+        fact("mapping unit", geometry.unit_size().to_string()),
+        fact("spare area", format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0)),
+        fact(
+            "parameters",
+            format!(
+                "{} published, {} fitted, {} assumed (see 'ssdlab list profiles')",
+                count(Basis::Published),
+                count(Basis::Fitted),
+                count(Basis::Assumed)
+            ),
+        ),
+    ];
+    if let Some(changed) = changed_words(profile) {
+        facts.push(fact("changed", changed));
+    }
+    let drive = SimulatedDrive::new(name, configuration)
+        .map_err(|source| LabError::Target { text: name.to_owned(), why: source.to_string() })?;
+    Ok(drive.describe(facts, vec![NEW_AND_EMPTY.to_owned()]))
+}
+
+/// What the user changed in a profile, if anything.
+pub(super) fn changed_words(profile: &Profile) -> Option<String> {
+    let given: Vec<String> = profile
+        .parameters()
+        .into_iter()
+        .filter(|parameter| parameter.basis == Basis::Given)
+        .map(|parameter| format!("{} = {}", parameter.key, parameter.value))
+        .collect();
+    (!given.is_empty()).then(|| given.join(", "))
+}
+
+pub(super) fn flash_words(geometry: &ssdlab_model::geometry::Geometry) -> String {
+    let p = geometry.parameters();
+    format!(
+        "{} dies on {} channels, {} {}, {} pages, {} in all",
+        p.dies,
+        p.channels,
+        p.planes_per_die,
+        if p.planes_per_die == 1 { "plane each" } else { "planes each" },
+        p.page_size,
+        geometry.physical_capacity()
+    )
+}

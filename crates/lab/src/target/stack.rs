@@ -1,0 +1,507 @@
+//! Stacks of simulated drives as users write them: `raid1(sim:a,spare=7%;sim:b),sync=none`.
+//!
+//! Members stand between parentheses, parted by `;`, and may be stacks themselves; options of the
+//! stack follow the closing parenthesis. Whatever is wrong is said with its place.
+
+use ssdlab_drive::simulated::SimulatedDrive;
+use ssdlab_drive::stack::{
+    Array, Composition, Encryption, Level, ReadPolicy, Synchronisation, UsbBridge,
+};
+use ssdlab_model::text::{QuantityError, parse_duration, parse_length, parse_switch};
+use ssdlab_model::timing::TransferRate;
+use ssdlab_model::units::Nanoseconds;
+
+use super::{Target, simulated};
+use crate::error::LabError;
+
+/// A kind of stack, to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackKind {
+    /// What it is called in targets.
+    pub name: &'static str,
+    /// What it does.
+    pub summary: &'static str,
+    /// How many members it takes.
+    pub members: &'static str,
+    /// Its options.
+    pub options: &'static [StackOption],
+}
+
+/// An option of a stack, to show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackOption {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value where none is given.
+    pub default: &'static str,
+    /// What it does, with the values it takes.
+    pub help: &'static str,
+}
+
+const fn option(name: &'static str, default: &'static str, help: &'static str) -> StackOption {
+    StackOption { name, default, help }
+}
+
+const CHUNK: StackOption = option(
+    "chunk",
+    "512K",
+    "what goes to one member before the next has its turn (mdadm: 512 KiB)",
+);
+const TRIM_PASSED: StackOption = option("trim", "on", "whether trim is passed on: on or off");
+const READS: StackOption = option(
+    "reads",
+    "free-first",
+    "which copy is read: free-first (fewest requests under way), round-robin or first",
+);
+const SYNC_COPY: StackOption = option(
+    "sync",
+    "full",
+    "full writes all of each second copy before the run, and so uses up its spare area, as mdadm \
+     does; none does not (--assume-clean)",
+);
+
+static STACKS: [StackKind; 6] = [
+    StackKind {
+        name: "raid0",
+        summary: "chunks in turn over the members",
+        members: "2 or more",
+        options: &[CHUNK, TRIM_PASSED],
+    },
+    StackKind {
+        name: "raid1",
+        summary: "everything on every member; a write waits for the last of them",
+        members: "2 or more",
+        options: &[READS, SYNC_COPY, TRIM_PASSED],
+    },
+    StackKind {
+        name: "raid10",
+        summary: "chunks in turn over pairs of members that hold the same",
+        members: "4, 6, 8 ...",
+        options: &[CHUNK, READS, SYNC_COPY, TRIM_PASSED],
+    },
+    StackKind {
+        name: "raid5",
+        summary: "chunks in turn, one of each stripe the parity of the others, rotating",
+        members: "3 or more",
+        options: &[
+            CHUNK,
+            option(
+                "sync",
+                "full",
+                "full writes all of the last member before the run; none does not",
+            ),
+            option(
+                "trim",
+                "off",
+                "whether trim is passed on: md does only where it is told that trimmed sectors \
+                 read as zeros",
+            ),
+        ],
+    },
+    StackKind {
+        name: "usb",
+        summary: "a drive in a USB enclosure",
+        members: "1",
+        options: &[
+            option("flush", "pass", "pass, or swallow: flush and FUA are answered at once"),
+            option("trim", "off", "whether trim is passed on; most bridges drop it"),
+            option("mb_per_second", "400", "rate of the link (USB 5 Gbit/s; assumed)"),
+            option("per_command", "20us", "how long the bridge is busy with a command (assumed)"),
+            option("protocol", "uas", "uas: many commands under way; bot: one at a time"),
+        ],
+    },
+    StackKind {
+        name: "crypt",
+        summary: "a drive under encryption by the host (dm-crypt)",
+        members: "1",
+        options: &[
+            option("trim", "off", "whether trim is passed on (discards are allowed)"),
+            option("mb_per_second", "2000", "what one processor encrypts: AES-XTS (assumed)"),
+            option("processors", "4", "how many encrypt (assumed)"),
+        ],
+    },
+];
+
+/// The kinds of stacks there are.
+pub fn stacks() -> &'static [StackKind] {
+    &STACKS
+}
+
+/// A stack as the user named it.
+#[derive(Clone, Debug)]
+pub struct StackTarget {
+    name: String,
+    kind: &'static StackKind,
+    members: Vec<Target>,
+    /// The value of each option of the kind.
+    values: Vec<String>,
+}
+
+/// Where in the target something is wrong, and what: a byte offset and a sentence.
+type Fault = (usize, String);
+
+impl StackTarget {
+    /// Reads a stack; nothing where `text` names none.
+    pub(super) fn parse(text: &str) -> Result<Option<StackTarget>, LabError> {
+        let fail = |(at, why): Fault| LabError::Target {
+            text: text.to_owned(),
+            why: format!("at character {}: {why}", text[..at].chars().count() + 1),
+        };
+        let word = text.find('(').map_or("", |end| &text[..end]);
+        if word.is_empty() || !word.chars().all(|c| c.is_ascii_alphanumeric()) {
+            return Ok(None);
+        }
+        let Some(kind) = STACKS.iter().find(|kind| kind.name == word) else {
+            if std::path::Path::new(text).symlink_metadata().is_ok() {
+                return Ok(None);
+            }
+            let known: Vec<&str> = STACKS.iter().map(|kind| kind.name).collect();
+            return Err(fail((
+                0,
+                format!("there is no stack '{word}'; there are: {}", known.join(", ")),
+            )));
+        };
+        let (pieces, behind) = split_members(text, word.len()).map_err(fail)?;
+        let mut members = Vec::with_capacity(pieces.len());
+        for (at, piece) in pieces {
+            members.push(member(at, piece).map_err(fail)?);
+        }
+        if kind.members == "1" && members.len() > 1 {
+            return Err(fail((
+                word.len() + 1,
+                format!("{word} takes one drive, not {}", members.len()),
+            )));
+        }
+        let values = options(kind, text, behind).map_err(fail)?;
+        let target = StackTarget { name: text.to_owned(), kind, members, values };
+        target.composition()?;
+        Ok(Some(target))
+    }
+
+    /// What to build.
+    pub(super) fn composition(&self) -> Result<Composition, LabError> {
+        let wrong = |why: String| LabError::Target { text: self.name.clone(), why };
+        let members: Vec<Composition> =
+            self.members.iter().map(Target::composition).collect::<Result<_, _>>()?;
+        let mut members = members.into_iter();
+        let mut only = || Box::new(members.next().expect("a stack has a member"));
+        let composition = match self.kind.name {
+            "usb" => Composition::Usb(only(), self.bridge().map_err(wrong)?),
+            "crypt" => Composition::Crypt(only(), self.encryption().map_err(wrong)?),
+            name => {
+                let levels = [Level::Raid0, Level::Raid1, Level::Raid10, Level::Raid5];
+                let level = levels.into_iter().find(|level| level.name() == name);
+                let array = level.expect("the others are arrays").array(members.collect());
+                Composition::Array(self.array(array).map_err(wrong)?)
+            }
+        };
+        composition.check().map_err(|error| wrong(error.to_string()))?;
+        Ok(composition)
+    }
+
+    fn value(&self, option: &str) -> Option<&str> {
+        let place = self.kind.options.iter().position(|it| it.name == option)?;
+        Some(&self.values[place])
+    }
+
+    fn array(&self, mut array: Array) -> Result<Array, String> {
+        for (option, value) in self.kind.options.iter().zip(&self.values) {
+            let wrong = |error: QuantityError| format!("{}: {error}", option.name);
+            match option.name {
+                "chunk" => array.chunk = parse_length(value).map_err(wrong)?,
+                "trim" => array.trim = parse_switch(value).map_err(wrong)?,
+                "sync" => {
+                    let words = [("full", Synchronisation::Full), ("none", Synchronisation::None)];
+                    array.synchronisation = one_of("sync", value, &words)?;
+                }
+                _ => {
+                    let words = [
+                        ("free-first", ReadPolicy::FreeFirst),
+                        ("round-robin", ReadPolicy::RoundRobin),
+                        ("first", ReadPolicy::First),
+                    ];
+                    array.reads = one_of("reads", value, &words)?;
+                }
+            }
+        }
+        Ok(array)
+    }
+
+    fn bridge(&self) -> Result<UsbBridge, String> {
+        let value = |option| self.value(option).expect("an option of the bridge");
+        let protocol = one_of("protocol", value("protocol"), &[("uas", false), ("bot", true)])?;
+        let per_command = parse_duration(value("per_command"))
+            .map_err(|error| format!("per_command: {error}"))?;
+        if per_command > Nanoseconds::from_secs(1) {
+            return Err(format!("per_command: {per_command} is more than a second"));
+        }
+        Ok(UsbBridge {
+            trim: parse_switch(value("trim")).map_err(|error| format!("trim: {error}"))?,
+            flush: one_of("flush", value("flush"), &[("pass", true), ("swallow", false)])?,
+            link: rate(value("mb_per_second"))?,
+            per_command,
+            one_at_a_time: protocol,
+        })
+    }
+
+    fn encryption(&self) -> Result<Encryption, String> {
+        let value = |option| self.value(option).expect("an option of encryption");
+        let processors = value("processors");
+        Ok(Encryption {
+            trim: parse_switch(value("trim")).map_err(|error| format!("trim: {error}"))?,
+            per_processor: rate(value("mb_per_second"))?,
+            processors: processors
+                .parse()
+                .ok()
+                .filter(|processors| (1..=1024).contains(processors))
+                .ok_or_else(|| format!("processors: '{processors}' is not within 1 to 1024"))?,
+        })
+    }
+
+    /// Builds the stack.
+    pub(super) fn open(&self) -> Result<SimulatedDrive, LabError> {
+        let drive = SimulatedDrive::of(&self.name, self.composition()?).map_err(|error| {
+            LabError::Target { text: self.name.clone(), why: error.to_string() }
+        })?;
+        let mut facts = vec![
+            ("stack".to_owned(), format!("{}: {}", self.kind.name, self.kind.summary)),
+            ("options".to_owned(), self.option_words()),
+            (
+                "counters".to_owned(),
+                "sums over all members; initial synchronisation included".to_owned(),
+            ),
+        ];
+        self.add_member_facts("", &mut facts)?;
+        let mut caveats = vec![simulated::NEW_AND_EMPTY.to_owned()];
+        if self.value("sync") == Some("full") {
+            caveats.push(
+                "the initial synchronisation has written one copy (of raid5, the last member) \
+                 whole, so that its spare area is in use; sync=none leaves it out"
+                    .to_owned(),
+            );
+        }
+        Ok(drive.describe(facts, caveats))
+    }
+
+    fn option_words(&self) -> String {
+        let options = self.kind.options.iter().zip(&self.values);
+        let words: Vec<String> =
+            options.map(|(option, value)| format!("{}={value}", option.name)).collect();
+        words.join(", ")
+    }
+
+    fn add_member_facts(
+        &self,
+        above: &str,
+        facts: &mut Vec<(String, String)>,
+    ) -> Result<(), LabError> {
+        for (index, member) in self.members.iter().enumerate() {
+            let number = format!("{above}{}", index + 1);
+            let words = match member {
+                Target::Stack(stack) => format!("{}: {}", stack.name, stack.option_words()),
+                Target::Simulated { name, profile } => {
+                    let geometry = profile.configuration()?.geometry;
+                    let spare = geometry.spare_of_physical() * 100.0;
+                    let flash = simulated::flash_words(&geometry);
+                    format!("{name}: {flash}, {spare:.2} % of it spare")
+                }
+                Target::Path(_) => unreachable!("members are simulated"),
+            };
+            facts.push((format!("member {number}"), words));
+            if let Target::Stack(stack) = member {
+                stack.add_member_facts(&format!("{number}."), facts)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The members between the parentheses, the first of which opens at `open`, each with its place;
+/// and the place behind the closing one.
+fn split_members(text: &str, open: usize) -> Result<(Vec<(usize, &str)>, usize), Fault> {
+    let (mut depth, mut start) = (0usize, open + 1);
+    let mut members = Vec::new();
+    for (at, letter) in text.char_indices().skip_while(|(at, _)| *at < open) {
+        match letter {
+            '(' => depth += 1,
+            ')' if depth > 1 => depth -= 1,
+            ';' if depth == 1 => {
+                members.push((start, &text[start..at]));
+                start = at + 1;
+            }
+            ')' => {
+                members.push((start, &text[start..at]));
+                return Ok((members, at + 1));
+            }
+            _ => {}
+        }
+    }
+    Err((open, "this '(' is never closed".to_owned()))
+}
+
+/// Reads one member, which begins at `at`.
+fn member(at: usize, text: &str) -> Result<Target, Fault> {
+    if text.trim().is_empty() {
+        return Err((at, "a member is missing; write sim:PROFILE or another stack".to_owned()));
+    }
+    match Target::parse(text) {
+        Ok(Target::Path(_)) => Err((
+            at,
+            format!("'{text}' is a path; members of a stack are simulated drives or stacks"),
+        )),
+        Ok(member) => Ok(member),
+        Err(error) => Err((at, format!("member '{text}': {}", without_target(&error, text)))),
+    }
+}
+
+/// What an error says, but for the target that was said already.
+fn without_target(error: &LabError, text: &str) -> String {
+    let words = error.to_string();
+    words.strip_prefix(&format!("target '{text}': ")).unwrap_or(&words).to_owned()
+}
+
+/// The value of each option of `kind`, given behind the members from `at` on or by default.
+fn options(kind: &StackKind, text: &str, at: usize) -> Result<Vec<String>, Fault> {
+    let mut given: Vec<Option<String>> = vec![None; kind.options.len()];
+    let mut at = at;
+    while at < text.len() {
+        if !text[at..].starts_with(',') {
+            return Err((at, "only options may follow, as ,key=value".to_owned()));
+        }
+        at += 1;
+        let part = text[at..].split(',').next().unwrap_or("");
+        let (key, value) = part.split_once('=').ok_or_else(|| {
+            (at, format!("'{part}' is not an option of {} as key=value", kind.name))
+        })?;
+        let (key, value) = (key.trim(), value.trim());
+        let Some(place) = kind.options.iter().position(|option| option.name == key) else {
+            let known: Vec<&str> = kind.options.iter().map(|option| option.name).collect();
+            let known = known.join(", ");
+            return Err((at, format!("{} has no option '{key}'; it has: {known}", kind.name)));
+        };
+        if given[place].replace(value.to_owned()).is_some() {
+            return Err((at, format!("{key} is set more than once")));
+        }
+        at += part.len();
+    }
+    let defaults = kind.options.iter().map(|option| option.default);
+    Ok(given
+        .into_iter()
+        .zip(defaults)
+        .map(|(given, it)| given.unwrap_or_else(|| it.to_owned()))
+        .collect())
+}
+
+fn one_of<T: Copy>(option: &str, value: &str, words: &[(&str, T)]) -> Result<T, String> {
+    let known = words.iter().find(|(word, _)| *word == value);
+    known.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        format!("{option} is '{value}', not {}", words.join(" or "))
+    })
+}
+
+fn rate(value: &str) -> Result<TransferRate, String> {
+    let number = value.parse::<f64>().ok().filter(|rate| (1.0..=100_000.0).contains(rate));
+    number
+        .map(TransferRate::from_mb_per_second)
+        .ok_or_else(|| format!("mb_per_second: '{value}' is not within 1 to 100000"))
+}
+
+impl Target {
+    /// What to build, of a simulated one.
+    fn composition(&self) -> Result<Composition, LabError> {
+        match self {
+            Target::Simulated { profile, .. } => {
+                Ok(Composition::Ssd(Box::new(profile.configuration()?)))
+            }
+            Target::Stack(stack) => stack.composition(),
+            Target::Path(_) => unreachable!("members are simulated"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ssdlab_model::units::{KIB, MIB};
+
+    fn error(text: &str) -> String {
+        Target::parse(text).unwrap_err().to_string()
+    }
+
+    fn stack(text: &str) -> Box<StackTarget> {
+        let Target::Stack(stack) = Target::parse(text).unwrap() else { panic!("{text}") };
+        stack
+    }
+
+    #[test]
+    fn members_and_options_are_told_apart_at_every_depth() {
+        let text = "raid0(raid1(sim:,spare=28%;sim:),sync=none;usb(sim:),flush=swallow),chunk=64K";
+        let Composition::Array(outer) = stack(text).composition().unwrap() else { panic!() };
+        assert_eq!((outer.level, outer.chunk, outer.trim), (Level::Raid0, KIB * 64, true));
+        let Composition::Array(inner) = &outer.members[0] else { panic!() };
+        assert_eq!((inner.level, inner.members.len()), (Level::Raid1, 2));
+        assert_eq!(inner.synchronisation, Synchronisation::None);
+        let Composition::Usb(_, bridge) = &outer.members[1] else { panic!() };
+        assert!(!bridge.flush && !bridge.trim && !bridge.one_at_a_time);
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_its_place() {
+        for (text, words) in [
+            ("raid1(sim:;sim:b)", "at character 12: member 'sim:b': there is no profile 'b'"),
+            ("raid1(sim:;sim:", "at character 6: this '(' is never closed"),
+            ("raid1(;sim:)", "at character 7: a member is missing"),
+            ("raid1(sim:;/tmp)", "at character 12: '/tmp' is a path"),
+            ("raid1(sim:;sim:)x", "at character 17: only options may follow"),
+            ("raid1(sim:;sim:),chunk=4K", "at character 18: raid1 has no option 'chunk'"),
+            ("raid1(sim:;sim:),sync", "at character 18: 'sync' is not an option"),
+            ("raid1(sim:;sim:),sync=some", "sync is 'some', not full or none"),
+            ("raid0(sim:;sim:),trim=on,trim=off", "at character 26: trim is set more than once"),
+            ("raid0(sim:;sim:),chunk=3K", "not a power of two"),
+            ("raid5(sim:;sim:)", "at least 3"),
+            ("usb(sim:;sim:)", "at character 5: usb takes one drive, not 2"),
+            ("usb(sim:),mb_per_second=0", "not within 1 to 100000"),
+            ("crypt(sim:),processors=0", "not within 1 to 1024"),
+            ("raid6(sim:)", "there is no stack 'raid6'; there are: raid0"),
+            ("raid0(raid1(sim:;sim:,spare=x);sim:)", "at character 12: member 'sim:,spare=x'"),
+            ("raid0(sim:;sim:,controller.unit_size=8K)", "units of 4 KiB and of 8 KiB"),
+        ] {
+            let error = error(text);
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_defaults_that_are_listed_are_those_that_are_used() {
+        for kind in stacks() {
+            let count = match kind.members {
+                "1" => 1,
+                _ => 4,
+            };
+            let members = vec!["sim:"; count].join(";");
+            let given: Vec<String> =
+                kind.options.iter().map(|it| format!(",{}={}", it.name, it.default)).collect();
+            let plain = stack(&format!("{}({members})", kind.name));
+            let spelt = stack(&format!("{}({members}){}", kind.name, given.concat()));
+            assert_eq!(plain.values, spelt.values, "{}", kind.name);
+        }
+    }
+
+    #[test]
+    fn a_report_names_members_and_options() {
+        let members =
+            "sim:,capacity.physical=32GiB,spare=30%;sim:,capacity.physical=32GiB,spare=40%";
+        let mut drive = stack(&format!("raid1({members}),sync=none")).open().unwrap();
+        use ssdlab_drive::Drive;
+        let description = drive.description();
+        let fact = |name: &str| {
+            let found = description.facts.iter().find(|(known, _)| known == name);
+            found.map(|(_, value)| value.clone()).unwrap_or_else(|| panic!("no fact {name}"))
+        };
+        assert_eq!(fact("options"), "reads=free-first, sync=none, trim=on");
+        assert!(fact("member 2").contains("spare=40%"));
+        assert!(fact("counters").contains("sums over all members"));
+        drive.prepare(MIB).unwrap();
+    }
+}
