@@ -45,8 +45,10 @@ impl Members {
         chunk: Option<ByteLength>,
         trim: bool,
     ) -> Result<Self, StackError> {
-        let shape = |it: &Box<dyn Model>| Shape { capacity: it.capacity(), unit: it.block_size() };
-        let shapes: Vec<Shape> = drives.iter().map(shape).collect();
+        let shapes: Vec<Shape> = drives
+            .iter()
+            .map(|it| Shape { capacity: it.capacity(), unit: it.block_size() })
+            .collect();
         let each = used_of_each(&shapes, chunk)?;
         Ok(Members {
             drives,
