@@ -316,9 +316,12 @@ impl StackTarget {
     }
 }
 
+/// Members, each with its place.
+type Pieces<'a> = Vec<(usize, &'a str)>;
+
 /// The members between the parentheses, the first of which opens at `open`, each with its place;
 /// and the place behind the closing one.
-fn split_members(text: &str, open: usize) -> Result<(Vec<(usize, &str)>, usize), Fault> {
+fn split_members(text: &str, open: usize) -> Result<(Pieces<'_>, usize), Fault> {
     let (mut depth, mut start) = (0usize, open + 1);
     let mut members = Vec::new();
     for (at, letter) in text.char_indices().skip_while(|(at, _)| *at < open) {
