@@ -301,7 +301,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     fn make_room_for_copies(&mut self, units: u32) {
         if self.free.is_empty()
-            && self.collector.stream.room() < units
+            && !self.collector.stream.can_take(units)
             && self.collector.copies.emptied() > 0
         {
             // The blocks that were emptied last wait only for what replaces them to be durable.
@@ -362,16 +362,28 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let now = self.resources.now();
         self.advance_debt(now);
         while self.free.len() <= self.collector.reserve {
-            if self.collector.copies.emptied() == 0 {
-                if self.current_victim().is_none() {
-                    return;
-                }
-                while !self.finish_victim_if_empty() {
+            // Collecting on is what fills the program unit that an emptied block waits for:
+            // padding it instead would cost the spare area that is short.
+            if self.is_oldest_emptied_copied() {
+                self.erase_oldest_emptied();
+            } else if self.current_victim().is_some() {
+                if !self.finish_victim_if_empty() {
                     self.collect_program_unit(now);
                 }
+            } else if self.collector.copies.emptied() > 0 {
+                self.erase_oldest_emptied();
+            } else {
+                return;
             }
-            self.erase_oldest_emptied();
         }
+    }
+
+    /// Whether all that was on the block that was emptied first lies in full program units.
+    fn is_oldest_emptied_copied(&self) -> bool {
+        let Collector { copies, stream, .. } = &self.collector;
+        copies
+            .oldest_emptied()
+            .is_some_and(|it| !(stream.is_partial() && it.sequence == copies.latest()))
     }
 
     /// Uses idle time from `from` to `until`: pays debt, then collects up to the high water.

@@ -110,6 +110,18 @@ impl WriteStream {
         self.room() > 0 && self.room() < self.units_per_program
     }
 
+    /// Whether `units` more units, at most a program unit of them, have room without a block from
+    /// the pool.
+    pub(crate) fn can_take(&self, units: u32) -> bool {
+        self.room() >= units
+            || self.open.iter().zip(0..).any(|(slot, group)| {
+                let being_filled = group == self.group && self.room() > 0;
+                slot.is_some_and(|open| {
+                    open.programs + u32::from(being_filled) < self.programs_per_block
+                })
+            })
+    }
+
     /// The place for the next unit.
     ///
     /// # Panics

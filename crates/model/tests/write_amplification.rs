@@ -1,221 +1,194 @@
-//! Greedy collection against its closed form: uniform random writes of single units to a full
-//! drive.
+//! Write amplification against its closed forms, for every policy that has one: a full drive in
+//! steady state, written one unit at a time.
 //!
-//! The closed form knows blocks that hold data and nothing else. A drive keeps some blocks free,
+//! The closed forms know blocks that hold data and nothing else. A drive keeps some blocks free,
 //! and has one that the host fills, one that collection fills and one that is being emptied. What
 //! they are worth is measured, not assumed: the medium counts the units that are programmed and
 //! not yet erased, and the mean of that over the run is the physical size that goes into the
 //! formula. The one thing a medium cannot see is how much of the victim was moved already; over
 //! time that is half of a block.
+//!
+//! What runs unless asked is a part of the grid. All of it, every block size with every spare:
+//! `cargo test --release -p ssdlab-model --test write_amplification -- --ignored --nocapture`
 
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
-use ssdlab_model::collection::CollectionParameters;
-use ssdlab_model::geometry::{Geometry, GeometryParameters};
-use ssdlab_model::mapping::PageMap;
-use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea};
-use ssdlab_model::read_ahead::ReadAheadParameters;
-use ssdlab_model::ssd::BufferParameters;
-use ssdlab_model::theory::{SpareFactor, UnitsPerBlock, greedy};
-use ssdlab_model::timing::{Delivery, Timing, TransferRate};
-use ssdlab_model::units::{BlockIndex, Instant, KIB, LogicalUnit, Nanoseconds, PhysicalUnit};
-use ssdlab_model::{Configuration, Ssd};
+#[path = "write_amplification/bench.rs"]
+mod bench;
 
-/// Enough that neither the few blocks kept nor chance matter.
-const BLOCKS: u32 = 16_384;
-
-const LOW_WATER: u32 = 3;
+use bench::{Bench, Case, Spare, Workload};
+use ssdlab_model::policy::VictimPolicy;
+use ssdlab_model::theory::hot_cold::HotCold;
+use ssdlab_model::theory::{
+    Choices, SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random, trim,
+};
 
 /// How far the model may be from the closed form.
-const LIMIT: f64 = 0.005;
+const LIMIT: f64 = 0.01;
 
-/// Requests drawn ahead, so that the maps are fetched before they are needed.
-const AHEAD: usize = 32;
+/// The same for greedy, whose victims leave nothing to chance.
+const LIMIT_GREEDY: f64 = 0.005;
 
-/// Flash that counts the units that are programmed.
-#[derive(Clone, Debug)]
-struct Counting {
-    units_per_program: u64,
-    units_per_block: u32,
-    in_block: Vec<u32>,
-    programmed: u64,
+/// 80 % of the writes to 20 % of the pages.
+const HOT_COLD: Workload = Workload::HotCold { writes: 0.8, pages: 0.2 };
+
+fn d(choices: u32) -> VictimPolicy {
+    VictimPolicy::DChoices(Choices::new(choices).expect("some choices"))
 }
 
-impl Media for Counting {
-    fn program(&mut self, first: PhysicalUnit, _: SpareArea<'_>, _: SequenceNumber, _: FlashWork) {
-        self.in_block[(first.0 / self.units_per_block) as usize] += self.units_per_program as u32;
-        self.programmed += self.units_per_program;
-    }
-
-    fn erase(&mut self, block: BlockIndex, _: FlashWork) {
-        self.programmed -= u64::from(std::mem::take(&mut self.in_block[block.0 as usize]));
-    }
-}
-
-/// One die whose flash is so much faster than the host that collection is never behind: what is
-/// tested is where data goes, not when.
-fn configuration(units_per_block: u32, logical_units: u32) -> Configuration {
-    let geometry = Geometry::new(GeometryParameters {
-        channels: 1,
-        dies: 1,
-        planes_per_die: 2,
-        multi_plane_read: true,
-        pages_per_shot: 1,
-        pages_per_block: units_per_block / 8,
-        page_size: KIB * 16,
-        unit_size: KIB * 4,
-        dies_per_collection_unit: 1,
-        collection_units: BLOCKS,
-        metadata_collection_units: 0,
-        logical_units,
-    })
-    .expect("a sound geometry");
-    let fast = TransferRate::from_mb_per_second(1e6);
-    Configuration {
-        geometry,
-        timing: Timing {
-            page_read: Nanoseconds::new(1),
-            program: Nanoseconds::new(1),
-            erase: Nanoseconds::new(1),
-            channel: fast,
-            link: fast,
-            link_full_duplex: true,
-            delivery: Delivery::AnyOrder,
-            command_latency: Nanoseconds::ZERO,
-            command_occupancy: Nanoseconds::from_micros(10),
-        },
-        buffer: BufferParameters {
-            units: 64,
-            protected: false,
-            idle_before_flush: Nanoseconds::from_secs(1),
-        },
-        read_ahead: ReadAheadParameters { window: 0, segment: 8, trigger: 2 },
-        collection: CollectionParameters {
-            low_water: LOW_WATER,
-            idle_high_water: LOW_WATER,
-            debt_max: 8,
-        },
-        trim: true,
-        mechanisms: ssdlab_model::mechanisms::Mechanisms::default(),
-    }
-}
-
-/// A drive and a host that writes to it at random.
-struct Bench {
-    ssd: Ssd<PageMap, Counting>,
-    generator: Pcg64Mcg,
-    ahead: [u32; AHEAD],
-    now: Instant,
-}
-
-impl Bench {
-    /// A drive that was written once from end to end.
-    fn filled(configuration: &Configuration, seed: u64) -> Bench {
-        let geometry = &configuration.geometry;
-        let media = Counting {
-            units_per_program: geometry.units_per_program().into(),
-            units_per_block: geometry.units_per_block(),
-            in_block: vec![0; geometry.blocks() as usize],
-            programmed: 0,
-        };
-        let logical = geometry.logical_units();
-        let mut ssd = Ssd::with(configuration, PageMap::new(logical), media).expect("sound");
-        let mut now = Instant::START;
-        for unit in 0..logical {
-            now = ssd.write(now, LogicalUnit(unit), 1);
+/// What theory says of a case on a drive with `spare`.
+fn expected(case: &Case, spare: SpareFactor) -> f64 {
+    let units = UnitsPerBlock::new(case.units_per_block).expect("sound");
+    let of_policy = |spare| match case.policy {
+        VictimPolicy::Greedy => greedy::write_amplification(spare, units),
+        VictimPolicy::Fifo => fifo::write_amplification(spare),
+        VictimPolicy::Random => random::write_amplification(spare),
+        VictimPolicy::DChoices(choices) => d_choices::write_amplification(spare, units, choices),
+        VictimPolicy::CostBenefit => panic!("there is no closed form for cost-benefit"),
+    };
+    match case.workload {
+        Workload::Uniform => of_policy(spare),
+        Workload::Trim { share } => {
+            of_policy(trim::effective_spare(spare, share).expect("a sound share"))
         }
-        let mut generator = Pcg64Mcg::seed_from_u64(seed);
-        let ahead = std::array::from_fn(|_| generator.random_range(0..logical));
-        Bench { ssd, generator, ahead, now }
-    }
-
-    /// Writes `writes` units; returns the mean number of units programmed and not erased.
-    fn write(&mut self, writes: u64) -> f64 {
-        let logical = self.ssd.geometry().logical_units();
-        let mut sum = 0;
-        for index in 0..writes as usize {
-            let unit = self.ahead[index % AHEAD];
-            let drawn = self.generator.random_range(0..logical);
-            self.ahead[index % AHEAD] = drawn;
-            self.ssd.prefetch_map(LogicalUnit(drawn));
-            self.ssd.prefetch_target(LogicalUnit(self.ahead[(index + AHEAD / 2) % AHEAD]));
-            self.now = self.ssd.write(self.now, LogicalUnit(unit), 1);
-            sum += self.ssd.media().programmed;
-        }
-        sum as f64 / writes as f64
-    }
-}
-
-/// Spare area, as it is spoken of.
-#[derive(Clone, Copy, Debug)]
-enum Spare {
-    OfLogical(f64),
-    OfPhysical(f64),
-}
-
-impl Spare {
-    fn logical_units(self, physical: f64) -> u32 {
-        match self {
-            Spare::OfLogical(share) => (physical / (1.0 + share)) as u32,
-            Spare::OfPhysical(share) => (physical * (1.0 - share)) as u32,
+        Workload::HotCold { writes, pages } => {
+            assert_eq!(case.policy, VictimPolicy::Fifo, "one stream has a closed form for FIFO");
+            HotCold::new(writes, pages).expect("sound shares").fifo_one_stream(spare)
         }
     }
 }
 
-fn deviation(units_per_block: u32, spare: Spare) -> f64 {
-    let usable = f64::from((BLOCKS - LOW_WATER) * units_per_block);
-    let logical_units = spare.logical_units(usable);
-    let configuration = configuration(units_per_block, logical_units);
-    let mut bench = Bench::filled(&configuration, 1);
-    bench.write(u64::from(logical_units) * 3 / 2);
-    let before = bench.ssd.counters();
-    let programmed = bench.write(u64::from(logical_units));
-    let counted = bench.ssd.counters().since(&before);
-    let measured = counted.write_amplification().expect("units were written");
-    let physical = programmed - f64::from(units_per_block) / 2.0;
-    let spare_factor =
-        SpareFactor::from_counts(physical.round() as u64, logical_units.into()).expect("sound");
-    let expected = greedy::write_amplification(
-        spare_factor,
-        UnitsPerBlock::new(units_per_block).expect("sound"),
-    );
-    let deviation = measured / expected - 1.0;
+/// Runs a case; says how far it is from theory.
+fn deviation(case: &Case) -> f64 {
+    let run = Bench::steady(case);
+    let physical = run.programmed - f64::from(case.units_per_block) / 2.0;
+    let spare =
+        SpareFactor::from_counts(physical.round() as u64, run.logical_units.into()).expect("sound");
+    let expected = expected(case, spare);
+    let deviation = run.write_amplification / expected - 1.0;
     println!(
-        "b {units_per_block:3}, spare {spare:?}: {measured:.4}, closed form {expected:.4} \
-         ({:+.3} %), {:.2} blocks hold nothing",
+        "{case}: {:.4}, closed form {expected:.4} ({:+.3} %), {:.2} blocks hold nothing",
+        run.write_amplification,
         deviation * 100.0,
-        f64::from(BLOCKS) - physical / f64::from(units_per_block),
+        f64::from(case.blocks) - physical / f64::from(case.units_per_block),
     );
     deviation
 }
 
-fn check(cases: &[(u32, Spare)]) {
-    for &(units_per_block, spare) in cases {
-        let deviation = deviation(units_per_block, spare);
-        assert!(deviation.abs() < LIMIT, "{units_per_block} units a block, spare {spare:?}");
+fn check(cases: impl IntoIterator<Item = Case>) {
+    let far = |case: &Case| {
+        let limit = if case.is_plain_greedy() { LIMIT_GREEDY } else { LIMIT };
+        deviation(case).abs() >= limit
+    };
+    let far: Vec<String> = cases.into_iter().filter(far).map(|case| case.to_string()).collect();
+    assert!(far.is_empty(), "beyond the limit: {}", far.join("; "));
+}
+
+/// Every block size with every spare.
+fn grid(policy: VictimPolicy, workload: Workload) -> impl Iterator<Item = Case> {
+    [64, 128, 256].into_iter().flat_map(move |units| {
+        [0.07, 0.10, 0.15, 0.20, 0.28]
+            .map(|share| Case::new(units, Spare::OfLogical(share), policy, workload))
+    })
+}
+
+/// The ends of that for the block size that costs least.
+fn ends(policy: VictimPolicy, workload: Workload) -> impl Iterator<Item = Case> {
+    [0.07, 0.28]
+        .into_iter()
+        .map(move |share| Case::new(64, Spare::OfLogical(share), policy, workload))
+}
+
+#[test]
+fn greedy_with_little_spare_area_of_logical() {
+    check(
+        [(64, 0.07), (128, 0.07), (128, 0.10), (64, 0.15)]
+            .map(|(units, share)| Case::greedy(units, Spare::OfLogical(share))),
+    );
+}
+
+#[test]
+fn greedy_with_much_spare_area_of_logical() {
+    check(
+        [(256, 0.20), (64, 0.28)]
+            .map(|(units, share)| Case::greedy(units, Spare::OfLogical(share))),
+    );
+}
+
+#[test]
+fn greedy_with_spare_area_of_physical() {
+    check(
+        [(128, 0.07), (64, 0.10), (256, 0.28)]
+            .map(|(units, share)| Case::greedy(units, Spare::OfPhysical(share))),
+    );
+}
+
+#[test]
+fn random_victims() {
+    check(ends(VictimPolicy::Random, Workload::Uniform));
+}
+
+#[test]
+fn the_oldest_victim() {
+    check(ends(VictimPolicy::Fifo, Workload::Uniform));
+    check([Case::new(128, Spare::OfPhysical(0.07), VictimPolicy::Fifo, Workload::Uniform)]);
+}
+
+#[test]
+fn the_better_of_two_and_the_best_of_ten() {
+    check(ends(d(2), Workload::Uniform));
+    check(ends(d(10), Workload::Uniform));
+    check([Case::new(256, Spare::OfLogical(0.20), d(10), Workload::Uniform)]);
+}
+
+#[test]
+fn hot_and_cold_data_in_one_stream() {
+    check(ends(VictimPolicy::Fifo, HOT_COLD));
+}
+
+#[test]
+fn trimmed_space_is_spare() {
+    for share in [0.1, 0.3] {
+        check(ends(VictimPolicy::Greedy, Workload::Trim { share }));
+        check(ends(VictimPolicy::Fifo, Workload::Trim { share }));
     }
 }
 
 #[test]
-fn little_spare_area_of_logical() {
-    check(&[
-        (64, Spare::OfLogical(0.07)),
-        (128, Spare::OfLogical(0.07)),
-        (128, Spare::OfLogical(0.10)),
-        (64, Spare::OfLogical(0.15)),
-    ]);
+#[ignore = "the whole grid: a minute for each policy"]
+fn the_whole_grid_of_greedy() {
+    check(grid(VictimPolicy::Greedy, Workload::Uniform).map(Case::large));
 }
 
 #[test]
-fn much_spare_area_of_logical() {
-    check(&[(256, Spare::OfLogical(0.20)), (64, Spare::OfLogical(0.28))]);
+#[ignore = "the whole grid"]
+fn the_whole_grid_of_random() {
+    check(grid(VictimPolicy::Random, Workload::Uniform));
 }
 
 #[test]
-fn spare_area_of_physical() {
-    check(&[
-        (128, Spare::OfPhysical(0.07)),
-        (64, Spare::OfPhysical(0.10)),
-        (256, Spare::OfPhysical(0.28)),
-    ]);
+#[ignore = "the whole grid"]
+fn the_whole_grid_of_fifo() {
+    check(grid(VictimPolicy::Fifo, Workload::Uniform));
+}
+
+#[test]
+#[ignore = "the whole grid"]
+fn the_whole_grid_of_d_choices() {
+    check(grid(d(2), Workload::Uniform).chain(grid(d(10), Workload::Uniform)));
+}
+
+#[test]
+#[ignore = "the whole grid"]
+fn the_whole_grid_of_hot_and_cold_in_one_stream() {
+    check(grid(VictimPolicy::Fifo, HOT_COLD));
+}
+
+#[test]
+#[ignore = "the whole grid"]
+fn the_whole_grid_of_trim() {
+    for share in [0.1, 0.3] {
+        for policy in [VictimPolicy::Greedy, VictimPolicy::Fifo, VictimPolicy::Random, d(2), d(10)]
+        {
+            check(grid(policy, Workload::Trim { share }));
+        }
+    }
 }

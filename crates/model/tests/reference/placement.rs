@@ -413,17 +413,14 @@ impl Placement {
                 self.durable(block);
                 continue;
             }
-            if self.emptied.is_empty() {
-                let Some(victim) = self.choose_victim() else {
-                    return work;
-                };
-                while self.blocks[victim.block].valid > 0 {
+            // Collecting on fills the program unit that an emptied block waits for.
+            match self.choose_victim() {
+                Some(victim) if self.blocks[victim.block].valid > 0 => {
                     self.collect_program_unit(&mut work);
                 }
-                self.finish_victim(&mut work);
-            }
-            if !self.emptied.is_empty() {
-                self.pad_copies(&mut work);
+                Some(_) => self.finish_victim(&mut work),
+                None if self.emptied.is_empty() => return work,
+                None => self.pad_copies(&mut work),
             }
         }
         work
