@@ -65,24 +65,43 @@ impl Addresses {
     /// The next request.
     #[inline]
     pub fn next_request(&mut self) -> BlockRequest {
-        let block = match &mut self.order {
+        let mut one = [BlockRequest { block: 0, read: false }];
+        self.draw(&mut one);
+        one[0]
+    }
+
+    /// The next requests, as many as there is room for: drawn together they cost a few
+    /// instructions each.
+    #[inline]
+    pub fn draw(&mut self, requests: &mut [BlockRequest]) {
+        let (blocks, reads) = (self.blocks, self.reads);
+        // What is counted up stays in registers.
+        let mut generator = self.generator.clone();
+        match &mut self.order {
             Order::Sequential { next } => {
-                let block = *next;
-                *next = if block + 1 == self.blocks { 0 } else { block + 1 };
-                block
+                for request in requests {
+                    let block = *next;
+                    *next = if block + 1 == blocks { 0 } else { block + 1 };
+                    *request = BlockRequest { block, read: reads.decide(|| generator.next_u64()) };
+                }
             }
             Order::Random => {
-                // One draw is both: the high half of the product picks the block, the low half
-                // is the place within that block's share of the range, just as uniform.
-                let product = u128::from(self.generator.next_u64()) * u128::from(self.blocks);
-                return BlockRequest {
-                    block: (product >> 64) as u64,
-                    read: self.reads.decide(|| product as u64),
-                };
+                for request in requests {
+                    // One draw is both: the high half of the product picks the block, the low
+                    // half is the place within that block's share of the range, just as uniform.
+                    let product = u128::from(generator.next_u64()) * u128::from(blocks);
+                    let read = reads.decide(|| product as u64);
+                    *request = BlockRequest { block: (product >> 64) as u64, read };
+                }
             }
-            Order::Once(passes) => passes.next(),
-        };
-        BlockRequest { block, read: self.reads.decide(|| self.generator.next_u64()) }
+            Order::Once(passes) => {
+                for request in requests {
+                    let block = passes.next();
+                    *request = BlockRequest { block, read: reads.decide(|| generator.next_u64()) };
+                }
+            }
+        }
+        self.generator = generator;
     }
 }
 

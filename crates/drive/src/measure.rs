@@ -62,6 +62,62 @@ impl Latencies {
     }
 }
 
+/// Latencies on their way into [`Latencies`], in a few instructions each.
+///
+/// Counted in the same steps as there: up to 2047 ns exactly, beyond that 1024 to each power of
+/// two (Tene's HDR histogram).
+#[derive(Clone, Debug)]
+pub struct LatencyCounts {
+    counts: Vec<u64>,
+    sum: u128,
+}
+
+/// Binary logarithm of the steps to each power of two: three significant digits need as many.
+const STEPS_SHIFT: u32 = 10;
+
+impl LatencyCounts {
+    /// None so far.
+    pub fn new() -> Self {
+        let most = Self::step_of(LATENCY_MAX.nanos());
+        LatencyCounts { counts: vec![0; most + 1], sum: 0 }
+    }
+
+    /// Counts one request that took `latency`.
+    #[inline(always)]
+    pub fn record(&mut self, latency: Nanoseconds) {
+        self.counts[Self::step_of(latency.nanos().min(LATENCY_MAX.nanos()))] += 1;
+        self.sum += u128::from(latency.nanos());
+    }
+
+    #[inline(always)]
+    fn step_of(nanos: u64) -> usize {
+        let shift = Self::shift_of(nanos);
+        ((u64::from(shift) << STEPS_SHIFT) + (nanos >> shift)) as usize
+    }
+
+    /// Places by which a value is shifted to fall among the steps of its power of two.
+    #[inline(always)]
+    fn shift_of(nanos: u64) -> u32 {
+        (nanos | ((2 << STEPS_SHIFT) - 1)).ilog2() - STEPS_SHIFT
+    }
+
+    /// Adds all of them to `latencies`.
+    pub fn add_to(&self, latencies: &mut Latencies) {
+        for (step, &count) in self.counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
+            let shift = (step as u64 >> STEPS_SHIFT).saturating_sub(1);
+            let nanos = (step as u64 - (shift << STEPS_SHIFT)) << shift;
+            latencies.histogram.saturating_record_n(nanos, count);
+        }
+        latencies.sum += self.sum;
+    }
+}
+
+impl Default for LatencyCounts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// One point of a throughput series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ThroughputPoint {
@@ -204,6 +260,23 @@ mod tests {
         let p99 = latencies.percentile(99.0).expect("a thousand samples are enough");
         assert!((989.0..=992.0).contains(&p99.micros()), "{p99}");
         assert!(latencies.percentile(99.9).is_none());
+    }
+
+    #[test]
+    fn latencies_counted_in_steps_are_those_recorded_one_by_one() {
+        let (mut counts, mut one_by_one) = (LatencyCounts::new(), Latencies::default());
+        let mut latency = 1u64;
+        while latency < LATENCY_MAX.nanos() {
+            for near in [latency - 1, latency, latency + 1] {
+                counts.record(Nanoseconds::new(near));
+                one_by_one.record(Nanoseconds::new(near));
+            }
+            latency += latency / 8 + 1;
+        }
+        let mut summed = Latencies::default();
+        counts.add_to(&mut summed);
+        assert!(summed.histogram() == one_by_one.histogram());
+        assert_eq!(summed.mean(), one_by_one.mean());
     }
 
     #[test]

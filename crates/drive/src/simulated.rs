@@ -6,6 +6,7 @@
 //! model's maps can be fetched before they are needed.
 
 mod closed_loop;
+mod in_flight;
 pub(crate) mod model;
 mod responder;
 

@@ -2,9 +2,10 @@
 
 use ssdlab_model::units::{Instant, Nanoseconds, Sector, SectorCount};
 
+use super::in_flight::InFlight;
 use super::responder::Responder;
-use crate::addresses::Addresses;
-use crate::measure::{PhaseResult, ThroughputMeter};
+use crate::addresses::{Addresses, BlockRequest};
+use crate::measure::{LatencyCounts, PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase, Rate};
 use crate::{Control, Observer, Progress};
 
@@ -24,17 +25,10 @@ pub(crate) struct Outcome {
     pub(crate) cancelled: bool,
 }
 
-/// A request: its first sector, and whether it reads.
-#[derive(Clone, Copy)]
-struct Drawn {
-    first: Sector,
-    read: bool,
-}
-
-/// Requests drawn ahead.
+/// Requests drawn ahead, in two halves: while one is sent, the other has been drawn.
 struct LookAhead {
     addresses: Addresses,
-    ring: [Drawn; AHEAD],
+    drawn: [BlockRequest; 2 * AHEAD],
     next: usize,
     first: Sector,
     sectors_per_block: u64,
@@ -42,132 +36,45 @@ struct LookAhead {
 
 impl LookAhead {
     fn new(phase: &Phase) -> Self {
-        let none = Drawn { first: Sector(0), read: true };
+        let none = BlockRequest { block: 0, read: true };
         let mut this = LookAhead {
             addresses: Addresses::new(phase),
-            ring: [none; AHEAD],
+            drawn: [none; 2 * AHEAD],
             next: 0,
             first: Sector::at(phase.region.offset),
             sectors_per_block: SectorCount::of(phase.block_size).0,
         };
-        for place in 0..AHEAD {
-            this.ring[place] = this.draw();
-        }
+        this.addresses.draw(&mut this.drawn[..AHEAD]);
         this
     }
 
     #[inline(always)]
-    fn draw(&mut self) -> Drawn {
-        let request = self.addresses.next_request();
-        let first = Sector(self.first.0 + request.block * self.sectors_per_block);
-        Drawn { first, read: request.read }
+    fn sector(&self, request: BlockRequest) -> Sector {
+        Sector(self.first.0 + request.block * self.sectors_per_block)
     }
 
-    /// The next request; draws another and asks for the memory of those ahead.
+    /// The next request and where it begins; asks for the memory of those ahead.
     #[inline(always)]
-    fn next(&mut self, drive: &impl Responder) -> Drawn {
-        let next = self.next % AHEAD;
+    fn next(&mut self, drive: &impl Responder) -> (Sector, bool) {
+        let next = self.next % (2 * AHEAD);
         self.next = next + 1;
-        let request = self.ring[next];
-        let drawn = self.draw();
-        self.ring[next] = drawn;
-        drive.prefetch(drawn.first);
-        let halfway = self.ring[(next + AHEAD / 2) % AHEAD];
+        if next.is_multiple_of(AHEAD) {
+            self.draw_behind(next);
+        }
+        drive.prefetch(self.sector(self.drawn[(next + AHEAD) % (2 * AHEAD)]));
+        let halfway = self.drawn[(next + AHEAD / 2) % (2 * AHEAD)];
         if !halfway.read {
-            drive.prefetch_for_write(halfway.first);
+            drive.prefetch_for_write(self.sector(halfway));
         }
-        request
-    }
-}
-
-/// When the requests in flight are answered; the earliest of them makes room for the next.
-///
-/// A tournament of groups of four. An entry is an instant with its place in the low bits, so the
-/// winner says where it came from, and replacing it plays again only the matches on its way up,
-/// without a branch to guess wrong.
-struct InFlight {
-    /// The entries by place, then the winners of each four of them, and so on up to one.
-    matches: Vec<u64>,
-    /// Where each round begins in `matches`, the entries' first.
-    rounds: Vec<usize>,
-    /// Entries count from here, so that the simulated time before a phase has no limit.
-    start: Instant,
-}
-
-/// Bits of an entry that hold the place: depths up to 4096. The rest holds nanoseconds up to 52
-/// days of a phase.
-const PLACE_BITS: u32 = 12;
-const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
-
-/// Entries that play each other in one match.
-const GROUP: usize = 4;
-
-impl InFlight {
-    /// `depth` places, all free at `start`.
-    fn new(depth: usize, start: Instant) -> Self {
-        assert!(depth as u64 <= PLACE_MASK + 1, "phases are checked for their depth");
-        let (mut rounds, mut length, mut total) = (vec![0], depth, 0);
-        while length > 1 {
-            total += length.next_multiple_of(GROUP);
-            length = length.div_ceil(GROUP);
-            rounds.push(total);
-        }
-        let mut this = InFlight { matches: vec![u64::MAX; total + 1], rounds, start };
-        for place in 0..depth {
-            this.set(place as u64, this.entry(place as u64, start));
-        }
-        this
+        let request = self.drawn[next];
+        (self.sector(request), request.read)
     }
 
-    #[inline(always)]
-    fn entry(&self, place: u64, end: Instant) -> u64 {
-        let since = end.since(self.start).nanos();
-        assert!(since < u64::MAX >> PLACE_BITS, "a phase lasts less than 52 days");
-        since << PLACE_BITS | place
-    }
-
-    fn instant(&self, entry: u64) -> Instant {
-        self.start + Nanoseconds::new(entry >> PLACE_BITS)
-    }
-
-    #[inline(always)]
-    fn winner(&self) -> u64 {
-        self.matches[self.matches.len() - 1]
-    }
-
-    /// The earliest instant at which a place is free.
-    #[inline(always)]
-    fn earliest(&self) -> Instant {
-        self.instant(self.winner())
-    }
-
-    /// The place that is free first is taken until `end`.
-    #[inline(always)]
-    fn replace_earliest(&mut self, end: Instant) {
-        let place = self.winner() & PLACE_MASK;
-        self.set(place, self.entry(place, end));
-    }
-
-    #[inline(always)]
-    fn set(&mut self, place: u64, entry: u64) {
-        let mut index = place as usize;
-        self.matches[index] = entry;
-        for round in 1..self.rounds.len() {
-            index /= GROUP;
-            let first = self.rounds[round - 1] + index * GROUP;
-            let four: [u64; GROUP] =
-                self.matches[first..first + GROUP].try_into().expect("four are four");
-            let winner = four[0].min(four[1]).min(four[2].min(four[3]));
-            self.matches[self.rounds[round] + index] = winner;
-        }
-    }
-
-    /// The instant at which all places are free.
-    fn latest(&self) -> Instant {
-        let behind = self.rounds.get(1).copied().unwrap_or(1);
-        let entries = self.matches[..behind].iter().copied();
-        let latest = entries.filter(|&entry| entry != u64::MAX).max();
-        latest.map_or(self.start, |entry| self.instant(entry))
+    /// Draws the half behind the one that begins at `next`.
+    #[inline(never)]
+    fn draw_behind(&mut self, next: usize) {
+        let behind = (next + AHEAD) % (2 * AHEAD);
+        self.addresses.draw(&mut self.drawn[behind..behind + AHEAD]);
     }
 }
 
@@ -218,6 +125,7 @@ pub(super) fn run<R: Responder>(
     let mut pace = Pace::new(phase, start);
     let count = SectorCount::of(phase.block_size);
     let (mut requests, mut reads, mut cancelled) = (0u64, 0u64, false);
+    let (mut read_latencies, mut write_latencies) = (LatencyCounts::new(), LatencyCounts::new());
     while requests < requests_max && !cancelled {
         let batch_end = requests_max.min(requests + OBSERVE_EVERY);
         let mut at = in_flight.earliest();
@@ -226,19 +134,20 @@ pub(super) fn run<R: Responder>(
             if at >= deadline {
                 break;
             }
-            let request = ahead.next(drive);
-            let end = if request.read {
-                let end = drive.read(at, request.first, count);
-                result.read_latencies.record(end.since(at));
+            let place = in_flight.take_earliest();
+            let (first, is_read) = ahead.next(drive);
+            let end = if is_read {
+                let end = drive.read(at, first, count);
+                read_latencies.record(end.since(at));
                 reads += 1;
                 end
             } else {
-                let end = drive.write(at, request.first, count);
-                result.write_latencies.record(end.since(at));
+                let end = drive.write(at, first, count);
+                write_latencies.record(end.since(at));
                 end
             };
+            in_flight.enter(place, end);
             meter.record(end.since(start), phase.block_size);
-            in_flight.replace_earliest(end);
             requests += 1;
         }
         let progress = Progress {
@@ -252,46 +161,10 @@ pub(super) fn run<R: Responder>(
             break;
         }
     }
+    read_latencies.add_to(&mut result.read_latencies);
+    write_latencies.add_to(&mut result.write_latencies);
     result.requests = requests;
     result.bytes_read = phase.block_size * reads;
     result.bytes_written = phase.block_size * (requests - reads);
     Outcome { end: in_flight.latest(), cancelled }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_earliest_end_always_comes_next() {
-        use rand::{RngExt, SeedableRng};
-        let mut generator = rand_pcg::Pcg64Mcg::seed_from_u64(5);
-        let start = Instant::from_nanos(1 << 62);
-        for depth in [1usize, 2, 3, 4, 5, 8, 31, 32, 64, 200, 4096] {
-            let mut in_flight = InFlight::new(depth, start);
-            let mut plain = vec![start.nanos(); depth];
-            for _ in 0..2_000 {
-                let earliest = *plain.iter().min().unwrap();
-                assert_eq!(in_flight.earliest().nanos(), earliest, "depth {depth}");
-                let place = plain.iter().position(|&end| end == earliest).unwrap();
-                plain[place] = earliest + generator.random_range(0..100u64);
-                in_flight.replace_earliest(Instant::from_nanos(plain[place]));
-            }
-            assert_eq!(in_flight.latest().nanos(), *plain.iter().max().unwrap());
-        }
-    }
-
-    #[test]
-    fn places_free_up_in_the_order_of_their_ends() {
-        let mut in_flight = InFlight::new(3, Instant::START);
-        for end in [50, 20, 70] {
-            assert_eq!(in_flight.earliest(), Instant::START);
-            in_flight.replace_earliest(Instant::from_nanos(end));
-        }
-        for (earliest, end) in [(20, 60), (50, 55), (55, 90), (60, 100)] {
-            assert_eq!(in_flight.earliest(), Instant::from_nanos(earliest));
-            in_flight.replace_earliest(Instant::from_nanos(end));
-        }
-        assert_eq!(in_flight.latest(), Instant::from_nanos(100));
-    }
 }

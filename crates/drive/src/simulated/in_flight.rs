@@ -1,0 +1,149 @@
+//! When the requests in flight are answered; the earliest of them makes room for the next.
+//!
+//! A tournament of groups of four. An entry is an instant with its place in the low bits, so the
+//! winner says where it came from. It leaves, and the matches on its way up are played again, before
+//! the request that takes its place is simulated: when the next request is sent is then known
+//! already, unless this one is answered even sooner, which is rare and easily foreseen. So the
+//! processor can begin with the next request while it is still at this one.
+
+use ssdlab_model::units::{Instant, Nanoseconds};
+
+/// Bits of an entry that hold the place. The rest holds nanoseconds up to 52 days of a phase.
+const PLACE_BITS: u32 = 12;
+const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
+
+/// Entries that play each other in one match.
+const GROUP: usize = 4;
+
+/// The most rounds: 4^6 entries are as many as places have numbers.
+const ROUNDS: usize = 6;
+
+/// Where each round's winners begin among the matches, the entries themselves first.
+const ROUND: [usize; ROUNDS + 1] = [0, 4096, 5120, 5376, 5440, 5456, 5460];
+
+/// Nobody plays here.
+const NOBODY: u64 = u64::MAX;
+
+/// The requests in flight.
+pub(super) struct InFlight {
+    /// The entries by place, then the winners of each four of them, and so on.
+    matches: Box<[u64; 5461]>,
+    /// Rounds until one is left.
+    rounds: usize,
+    /// The entry that is answered first.
+    earliest: u64,
+    /// Entries count from here, so that the simulated time before a phase has no limit.
+    start: Instant,
+}
+
+impl InFlight {
+    /// `depth` places, all free at `start`.
+    pub(super) fn new(depth: usize, start: Instant) -> Self {
+        assert!(
+            (1..=PLACE_MASK as usize + 1).contains(&depth),
+            "phases are checked for their depth"
+        );
+        let rounds = (0..).find(|&rounds| GROUP.pow(rounds) >= depth).expect("six at most");
+        let matches = Box::new([NOBODY; 5461]);
+        let mut this = InFlight { matches, rounds: rounds as usize, earliest: NOBODY, start };
+        for place in 0..depth as u64 {
+            this.enter(place, start);
+        }
+        this
+    }
+
+    /// The earliest instant at which a place is free.
+    #[inline(always)]
+    pub(super) fn earliest(&self) -> Instant {
+        self.start + Nanoseconds::new(self.earliest >> PLACE_BITS)
+    }
+
+    /// Takes the place that is free first; it has to be entered again.
+    #[inline(always)]
+    pub(super) fn take_earliest(&mut self) -> u64 {
+        let place = self.earliest & PLACE_MASK;
+        let mut index = place as usize;
+        self.matches[index] = NOBODY;
+        let mut winner = NOBODY;
+        for round in 0..self.rounds {
+            index /= GROUP;
+            let first = ROUND[round] + index * GROUP;
+            let four: [u64; GROUP] =
+                self.matches[first..first + GROUP].try_into().expect("four are four");
+            winner = four[0].min(four[1]).min(four[2].min(four[3]));
+            self.matches[ROUND[round + 1] + index] = winner;
+        }
+        self.earliest = winner;
+        place
+    }
+
+    /// Place `place` is taken until `end`.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, place: u64, end: Instant) {
+        let since = end.since(self.start).nanos();
+        assert!(since < u64::MAX >> PLACE_BITS, "a phase lasts less than 52 days");
+        let entry = since << PLACE_BITS | place;
+        let mut index = place as usize;
+        self.matches[index] = entry;
+        // Most who enter are answered late, and do not win even their first match.
+        for winners in &ROUND[1..=self.rounds] {
+            index /= GROUP;
+            let winner = &mut self.matches[winners + index];
+            if *winner < entry {
+                return;
+            }
+            *winner = entry;
+        }
+        self.earliest = entry;
+    }
+
+    /// The instant at which all places are free.
+    pub(super) fn latest(&self) -> Instant {
+        let entries = self.matches[..ROUND[1]].iter().filter(|&&entry| entry != NOBODY);
+        let latest = entries.max().copied().unwrap_or(0);
+        self.start + Nanoseconds::new(latest >> PLACE_BITS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_end_always_comes_next() {
+        use rand::{RngExt, SeedableRng};
+        let mut generator = rand_pcg::Pcg64Mcg::seed_from_u64(5);
+        let start = Instant::from_nanos(1 << 62);
+        for depth in [1usize, 2, 3, 4, 5, 8, 31, 32, 64, 200, 4096] {
+            let mut in_flight = InFlight::new(depth, start);
+            let mut plain = vec![start.nanos(); depth];
+            for _ in 0..2_000 {
+                let earliest = *plain.iter().min().unwrap();
+                assert_eq!(in_flight.earliest().nanos(), earliest, "depth {depth}");
+                let place = plain.iter().position(|&end| end == earliest).unwrap();
+                plain[place] = earliest + generator.random_range(0..100u64);
+                let taken = in_flight.take_earliest();
+                in_flight.enter(taken, Instant::from_nanos(plain[place]));
+            }
+            assert_eq!(in_flight.latest().nanos(), *plain.iter().max().unwrap());
+        }
+    }
+
+    #[test]
+    fn places_free_up_in_the_order_of_their_ends() {
+        let mut in_flight = InFlight::new(3, Instant::START);
+        let mut next = |earliest, end| {
+            assert_eq!(in_flight.earliest(), Instant::from_nanos(earliest));
+            let place = in_flight.take_earliest();
+            in_flight.enter(place, Instant::from_nanos(end));
+            in_flight.latest()
+        };
+        for end in [50, 20, 70] {
+            next(0, end);
+        }
+        for (earliest, end) in [(20, 60), (50, 55), (55, 90)] {
+            next(earliest, end);
+        }
+        assert_eq!(next(60, 100), Instant::from_nanos(100));
+    }
+}
