@@ -97,7 +97,7 @@ impl SimulatedDrive {
             return Err(DriveError::new(
                 ErrorKind::Usage,
                 format!(
-                    "{} bytes from {} are not whole units of {unit} within {capacity}",
+                    "{} bytes from {} are not multiples of {unit} within {capacity}",
                     region.length.bytes(),
                     region.offset.bytes()
                 ),

@@ -8,7 +8,7 @@ mod settings;
 mod trials;
 mod words;
 
-use ssdlab_drive::{Control, Description, Drive, DriveKind, Observer, Progress};
+use ssdlab_drive::{Control, Description, Drive, Observer, Progress};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use crate::error::LabError;
@@ -100,12 +100,8 @@ impl Plan {
         let Some(block) = self.block_sizes.iter().find(|block| !block.is_multiple_of(unit)) else {
             return Ok(());
         };
-        let takes = match drive.kind {
-            DriveKind::Simulated => format!("the drive maps {unit} units"),
-            _ => format!("the drive takes multiples of {unit}"),
-        };
         Err(LabError::Unsupported(format!(
-            "{}: this experiment writes {block} blocks; {takes}",
+            "{}: this experiment writes {block} blocks; the drive takes multiples of {unit}",
             drive.name
         )))
     }

@@ -64,6 +64,11 @@ counters! {
         flash_page_reads_host,
         /// Flash pages read by collection.
         flash_page_reads_collection,
+        /// Flash pages read to complete units that the host wrote in part.
+        flash_page_reads_merge,
+        /// Units written in part that were completed without the flash: the rest of them was in
+        /// the write buffer.
+        buffer_merge_units,
         /// Units read that were answered from the write buffer.
         buffer_hit_units,
         /// Units read that read-ahead had already fetched.

@@ -101,7 +101,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Writes `count` sectors from `first` with FUA: returns when their data is durable.
     ///
     /// # Panics
-    /// When the range is empty, does not lie within the drive, or is not whole units.
+    /// When the range is empty or does not lie within the drive.
     pub fn write_fua_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
         self.counters.fua_writes += 1;
         let program = self.buffer.next_number();

@@ -19,6 +19,7 @@ pub mod journal;
 pub mod mapping;
 pub mod mechanisms;
 pub mod media;
+mod merge;
 pub mod policy;
 mod prefetch;
 pub mod profile;

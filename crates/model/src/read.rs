@@ -15,17 +15,22 @@ use crate::read_ahead::is_whole;
 use crate::resources::{Class, Resource};
 use crate::ssd::Ssd;
 use crate::timing::Delivery;
-use crate::units::{DieIndex, Instant, LogicalUnit, PhysicalUnit};
+use crate::units::{DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Pages of a request that are compared with the next unit's. A page's units are neighbours of
 /// each other unless some were overwritten since, and then the strays lie between them.
 const LOOK_BACK: usize = 8;
+
+/// A request for whole units.
+const NOTHING_LEFT_OUT: [Nanoseconds; 2] = [Nanoseconds::ZERO; 2];
 
 /// Data of a request that arrives together.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     ready: Instant,
     units: u32,
+    /// What the host did not ask for of its first or last unit, as time on the link.
+    left_out: Nanoseconds,
 }
 
 /// One flash page that a request needs.
@@ -59,26 +64,48 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let start = self.take_up(at);
         self.advance_debt_at_times(start);
         let start = self.look_up(start, first, units, false);
-        let stream = if self.read_ahead.is_on() {
-            self.read_ahead.follow(first.0, first.0 + units)
-        } else {
-            None
-        };
-        match stream {
-            None if units == 1 => self.read_one(start, first),
-            None => {
-                self.begin_pieces();
-                self.gather(start, first, units);
-                self.sense_and_transfer(start);
-                self.deliver(start)
-            }
-            Some(stream) => self.read_sequential(stream, start, first, units),
+        match self.follow(first.0, first.0 + units) {
+            None if units == 1 => self.read_one(start, first, self.unit_to_host),
+            stream => self.read_many(stream, start, first, units, NOTHING_LEFT_OUT),
         }
     }
 
-    /// A read of a single unit, the most common request of all.
+    /// Whether a read of `first..end` continues a stream that is read ahead of, and which.
     #[inline(always)]
-    fn read_one(&mut self, start: Instant, unit: LogicalUnit) -> Instant {
+    pub(crate) fn follow(&mut self, first: u32, end: u32) -> Option<usize> {
+        if self.read_ahead.is_on() { self.read_ahead.follow(first, end) } else { None }
+    }
+
+    /// Reads `units` units from `first`, all of them but what is `left_out` of the first and the
+    /// last on the link.
+    #[inline(always)]
+    pub(crate) fn read_many(
+        &mut self,
+        stream: Option<usize>,
+        start: Instant,
+        first: LogicalUnit,
+        units: u32,
+        left_out: [Nanoseconds; 2],
+    ) -> Instant {
+        let Some(stream) = stream else {
+            self.begin_pieces();
+            self.gather(start, first, units);
+            self.sense_and_transfer(start);
+            self.leave_out(left_out);
+            return self.deliver(start);
+        };
+        self.read_sequential(stream, start, first, units, left_out)
+    }
+
+    /// A read of a single unit, the most common request of all, of which the link moves as much
+    /// as takes `transfer`.
+    #[inline(always)]
+    pub(crate) fn read_one(
+        &mut self,
+        start: Instant,
+        unit: LogicalUnit,
+        transfer: Nanoseconds,
+    ) -> Instant {
         let ready = match self.map.get(unit) {
             None => {
                 self.counters.unmapped_read_units += 1;
@@ -90,13 +117,19 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             Some(physical) => {
                 self.counters.flash_page_reads_host += 1;
-                let die = self.geometry.die_of(physical);
-                let sensed = self.sense(die, start);
-                let channel = Resource::Channel(self.geometry.channel_of(die));
-                self.resources.reserve(channel, Class::Read, sensed, self.unit_over_channel).end
+                self.read_unit_of_flash(physical, start)
             }
         };
-        self.resources.reserve(Resource::LinkToHost, Class::Read, ready, self.unit_to_host).end
+        self.resources.reserve(Resource::LinkToHost, Class::Read, ready, transfer).end
+    }
+
+    /// Senses the page of one unit and moves the unit to the controller; the instant it is there.
+    #[inline(always)]
+    pub(crate) fn read_unit_of_flash(&mut self, unit: PhysicalUnit, start: Instant) -> Instant {
+        let die = self.geometry.die_of(unit);
+        let sensed = self.sense(die, start);
+        let channel = Resource::Channel(self.geometry.channel_of(die));
+        self.resources.reserve(channel, Class::Read, sensed, self.unit_over_channel).end
     }
 
     #[inline(always)]
@@ -111,7 +144,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Whether the data of `unit` is in the write buffer at `at`.
     #[inline(always)]
-    fn is_buffered(&self, unit: PhysicalUnit, at: Instant) -> bool {
+    pub(crate) fn is_buffered(&self, unit: PhysicalUnit, at: Instant) -> bool {
         match self.flash.state(self.geometry.block_of(unit)) {
             BlockState::OpenForHost | BlockState::Closing => {
                 self.host.holds(unit) || self.buffer.is_in_flight(unit, at)
@@ -152,7 +185,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             .is_some_and(|page| page.piece as usize + 1 == self.scratch.pieces.len());
         match self.scratch.pieces.last_mut() {
             Some(last) if !last_is_page && last.ready == ready => last.units += units,
-            _ => self.scratch.pieces.push(Piece { ready, units }),
+            _ => self.scratch.pieces.push(Piece { ready, units, left_out: Nanoseconds::ZERO }),
         }
     }
 
@@ -169,7 +202,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
         }
         let piece = scratch.pieces.len() as u32;
-        scratch.pieces.push(Piece { ready: Instant::START, units: 1 });
+        let left_out = Nanoseconds::ZERO;
+        scratch.pieces.push(Piece { ready: Instant::START, units: 1, left_out });
         scratch.pages.push(PageRead {
             page,
             sense: self.geometry.sense_of(physical),
@@ -207,6 +241,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         last
     }
 
+    /// Takes off the gathered pieces what the host did not ask for of its first and last unit.
+    fn leave_out(&mut self, [head, tail]: [Nanoseconds; 2]) {
+        let pieces = &mut self.scratch.pieces;
+        pieces.first_mut().expect("a request has units").left_out += head;
+        pieces.last_mut().expect("a request has units").left_out += tail;
+    }
+
     /// Sends the gathered pieces to the host; returns when the last has arrived.
     fn deliver(&mut self, start: Instant) -> Instant {
         let mut pieces = std::mem::take(&mut self.scratch.pieces);
@@ -223,7 +264,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         for piece in &pieces {
             let after = if delivery == Delivery::AnyOrder { start } else { end };
             let ready = piece.ready.max(after).max(not_before);
-            let transfer = self.unit_to_host * u64::from(piece.units);
+            let transfer = self.unit_to_host * u64::from(piece.units) - piece.left_out;
             let span = self.resources.reserve(Resource::LinkToHost, Class::Read, ready, transfer);
             end = end.max(span.end);
         }
@@ -239,6 +280,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         start: Instant,
         first: LogicalUnit,
         units: u32,
+        left_out: [Nanoseconds; 2],
     ) -> Instant {
         let segment_units = self.read_ahead.parameters().segment;
         let end = first.0 + units;
@@ -250,15 +292,16 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 Some(segment) => {
                     let count = segment_end - unit;
                     self.counters.read_ahead_hit_units += u64::from(count);
-                    self.scratch
-                        .pieces
-                        .push(Piece { ready: segment.ready.max(start), units: count });
+                    let ready = segment.ready.max(start);
+                    let left_out = Nanoseconds::ZERO;
+                    self.scratch.pieces.push(Piece { ready, units: count, left_out });
                 }
                 None => self.gather(start, LogicalUnit(unit), segment_end - unit),
             }
             unit = segment_end;
         }
         self.sense_and_transfer(start);
+        self.leave_out(left_out);
         let done = self.deliver(start);
         self.fetch_ahead(stream, start);
         done

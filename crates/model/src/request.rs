@@ -1,4 +1,6 @@
 //! Requests as hosts make them: by sectors of 512 bytes, whatever the size of a mapping unit.
+//!
+//! Requests for whole units go straight on; those that cover a unit in part are in `merge`.
 
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -9,30 +11,37 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Reads `count` sectors from `first` at `at`; returns when the last of them has arrived.
     ///
     /// # Panics
-    /// When the range is empty, does not lie within the drive, or is not whole units.
+    /// When the range is empty or does not lie within the drive.
     #[inline(always)]
     pub fn read_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let (unit, units) = self.whole_units(first, count);
-        self.read(at, unit, units)
+        match self.whole_units(first, count) {
+            Some((unit, units)) => self.read(at, unit, units),
+            None => self.read_in_part(at, first, count),
+        }
     }
 
     /// Writes `count` sectors from `first` at `at`; returns when the host is told it is done.
     ///
     /// # Panics
-    /// When the range is empty, does not lie within the drive, or is not whole units.
+    /// When the range is empty or does not lie within the drive.
     #[inline(always)]
     pub fn write_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let (unit, units) = self.whole_units(first, count);
-        self.write(at, unit, units)
+        match self.whole_units(first, count) {
+            Some((unit, units)) => self.write(at, unit, units),
+            None => self.write_in_part(at, first, count),
+        }
     }
 
-    /// Forgets what `count` sectors from `first` hold; returns when the host is told so.
+    /// Forgets what `count` sectors from `first` hold; returns when the host is told so. Units
+    /// that the range covers only in part stay as they are.
     ///
     /// # Panics
-    /// When the range is empty, does not lie within the drive, or is not whole units.
+    /// When the range is empty or does not lie within the drive.
     pub fn trim_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let (unit, units) = self.whole_units(first, count);
-        self.trim(at, unit, units)
+        match self.whole_units(first, count) {
+            Some((unit, units)) => self.trim(at, unit, units),
+            None => self.trim_whole_units_within(at, first, count),
+        }
     }
 
     /// Asks for the map entry of a sector that will be requested some requests from now; see
@@ -50,14 +59,17 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.prefetch_target(unit);
     }
 
+    /// The units that the sectors are, if they are whole ones.
     #[inline(always)]
-    fn whole_units(&self, first: Sector, count: SectorCount) -> (LogicalUnit, u32) {
+    fn whole_units(&self, first: Sector, count: SectorCount) -> Option<(LogicalUnit, u32)> {
         let shift = self.geometry.sectors_per_unit_shift();
         let mask = (1 << shift) - 1;
-        assert!((first.0 | count.0) & mask == 0, "a request is whole mapping units");
+        if (first.0 | count.0) & mask != 0 {
+            return None;
+        }
         let (unit, units) = (first.0 >> shift, count.0 >> shift);
         assert!(unit + units <= u64::from(u32::MAX), "a request lies within the drive");
-        (LogicalUnit(unit as u32), units as u32)
+        Some((LogicalUnit(unit as u32), units as u32))
     }
 }
 
@@ -65,7 +77,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 mod tests {
     use super::*;
     use crate::ssd::tests::small_drive;
-    use crate::units::ByteLength;
 
     #[test]
     fn sectors_and_units_address_the_same_data() {
@@ -76,12 +87,5 @@ mod tests {
         let answered = by_sector.write_sectors(at, first, SectorCount::of(unit * 3));
         assert_eq!(answered, by_unit.write(at, LogicalUnit(5), 3));
         assert_eq!(by_sector.counters(), by_unit.counters());
-    }
-
-    #[test]
-    #[should_panic(expected = "whole mapping units")]
-    fn half_a_unit_is_refused() {
-        let first = Sector::at(ByteLength::new(512));
-        small_drive().write_sectors(Instant::START, first, SectorCount(8));
     }
 }

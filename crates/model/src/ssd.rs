@@ -15,6 +15,7 @@ use crate::mapping::cached::CachedMap;
 use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::mechanisms::Mechanisms;
 use crate::media::{Media, Null, SequenceNumber};
+use crate::merge::Merges;
 use crate::read::ReadScratch;
 use crate::read_ahead::{ReadAhead, ReadAheadParameters};
 use crate::resources::{Class, Resource, Resources};
@@ -92,6 +93,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) durability: Durability,
     pub(crate) read_ahead: ReadAhead,
     pub(crate) scratch: ReadScratch,
+    pub(crate) merges: Merges,
     pub(crate) counters: Counters,
     pub(crate) trim_enabled: bool,
     /// The number of the latest program unit that was finished.
@@ -145,6 +147,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             durability: Durability::new(configuration),
             read_ahead: ReadAhead::new(*read_ahead),
             scratch: ReadScratch::default(),
+            merges: Merges::default(),
             counters: Counters::default(),
             trim_enabled: *trim,
             sequence: SequenceNumber::default(),

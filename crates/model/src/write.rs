@@ -7,7 +7,7 @@ use crate::media::{FlashWork, Media, SequenceNumber};
 use crate::resources::{Class, Resource, Span};
 use crate::ssd::Ssd;
 use crate::stream::FilledProgram;
-use crate::units::{DieIndex, Instant, LogicalUnit, PhysicalUnit};
+use crate::units::{DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// What a unit is that no program unit sent off holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,17 +39,22 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.check_range(first, units);
         self.read_ahead.forget();
         self.counters.host_write_units += u64::from(units);
-        let mut ready = self.take_up(at);
+        let ready = self.take_up(at);
         self.advance_debt_at_times(ready);
-        ready = self.look_up(ready, first, units, true);
-        let mut next = first.0;
-        let end = first.0 + units;
+        let ready = self.look_up(ready, first, units, true);
+        self.write_whole(ready, first.0, first.0 + units)
+    }
+
+    /// Writes the units from `first` to before `end`, whole; returns when their data is there.
+    #[inline(always)]
+    pub(crate) fn write_whole(&mut self, ready: Instant, first: u32, end: u32) -> Instant {
+        let (mut ready, mut next) = (ready, first);
         while next < end {
             if self.host.room() == 0 {
                 self.begin_host_program();
             }
             let count = self.host.room().min(end - next);
-            ready = self.receive(ready, count);
+            ready = self.receive(ready, count, self.unit_to_host * u64::from(count));
             for unit in next..next + count {
                 self.place(LogicalUnit(unit));
             }
@@ -64,9 +69,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         ready
     }
 
-    /// Moves `units` units from the host into the buffer, once it has room.
+    /// Moves `units` units from the host into the buffer, once it has room; they take `transfer`
+    /// on the link.
     #[inline(always)]
-    fn receive(&mut self, ready: Instant, units: u32) -> Instant {
+    pub(crate) fn receive(&mut self, ready: Instant, units: u32, transfer: Nanoseconds) -> Instant {
         let flash = &mut self.flash;
         let dies = &mut self.resources.dies;
         let admitted = self.buffer.admit(ready, units, dies, |block| {
@@ -74,15 +80,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 flash.set_state(block, BlockState::Closed);
             }
         });
-        let duration = self.unit_to_host * u64::from(units);
-        let span = self.resources.reserve(Resource::LinkToDrive, Class::Write, admitted, duration);
+        let span = self.resources.reserve(Resource::LinkToDrive, Class::Write, admitted, transfer);
         self.buffer.note_received(span.end);
         span.end
     }
 
     /// Puts one unit at the host stream's next place.
     #[inline(always)]
-    fn place(&mut self, unit: LogicalUnit) {
+    pub(crate) fn place(&mut self, unit: LogicalUnit) {
         let physical = self.host.append();
         self.flash.note_written(physical, unit);
         self.media.receive(physical, unit);
@@ -111,7 +116,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         Some(unsent)
     }
 
-    fn begin_host_program(&mut self) {
+    pub(crate) fn begin_host_program(&mut self) {
         if self.host.needs_block() {
             self.ensure_free_block();
         }
@@ -128,6 +133,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     fn send_host_program(&mut self, ready: Instant, padding: u32) {
+        let ready = ready.later(std::mem::replace(&mut self.merges.done_at, Instant::START));
         let filled = self.host.finish_program(&self.geometry);
         let units = self.geometry.units_per_program();
         let die = self.geometry.die_of_program(filled.block, filled.index);

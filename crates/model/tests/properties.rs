@@ -45,6 +45,15 @@ enum Step {
         first: u16,
         units: u8,
     },
+    /// A write and a trim by sectors, which need not be whole units.
+    WriteSectors {
+        first: u16,
+        sectors: u8,
+    },
+    TrimSectors {
+        first: u16,
+        sectors: u8,
+    },
     Flush,
     Rest {
         micros: u32,
@@ -61,6 +70,10 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (any::<u16>(), 1..40u8).prop_map(|(first, units)| Step::Write { first, units }),
         1 => (any::<u16>(), 1..40u8).prop_map(|(first, units)| Step::Trim { first, units }),
         1 => (any::<u16>(), 1..40u8).prop_map(|(first, units)| Step::WriteFua { first, units }),
+        4 => (any::<u16>(), 1..60u8)
+            .prop_map(|(first, sectors)| Step::WriteSectors { first, sectors }),
+        1 => (any::<u16>(), 1..60u8)
+            .prop_map(|(first, sectors)| Step::TrimSectors { first, sectors }),
         1 => Just(Step::Flush),
         1 => (0..400_000u32).prop_map(|micros| Step::Rest { micros }),
         2 => any::<u16>().prop_map(|seed| Step::Scatter { seed }),
@@ -238,8 +251,15 @@ impl<M: Mapping> Bench<M> {
         (first, u32::from(units).min(self.units - first))
     }
 
+    /// The same in sectors, eight of them a unit.
+    fn range_of_sectors(&self, first: u16, sectors: u8) -> (u32, u32) {
+        let all = self.units * 8;
+        let first = ((u64::from(first) * u64::from(all)) >> 16) as u32;
+        (first, u32::from(sectors).min(all - first))
+    }
+
     fn write(&mut self, first: u32, units: u32) -> Instant {
-        self.believe(first, units);
+        self.believe(first..first + units);
         let end = self.ssd.write(self.now, LogicalUnit(first), units);
         if self.write_through && self.flush_waits {
             self.check_durable_range(first, units, end);
@@ -248,7 +268,7 @@ impl<M: Mapping> Bench<M> {
     }
 
     fn write_fua(&mut self, first: u32, units: u32) -> Instant {
-        self.believe(first, units);
+        self.believe(first..first + units);
         let unit = self.ssd.geometry().unit_size();
         let first_sector = Sector::at(unit * u64::from(first));
         let count = SectorCount::of(unit * u64::from(units));
@@ -259,12 +279,20 @@ impl<M: Mapping> Bench<M> {
         end
     }
 
-    /// The host is about to write `units` units from `first`.
-    fn believe(&mut self, first: u32, units: u32) {
-        for unit in first..first + units {
+    /// The host is about to write `units`.
+    fn believe(&mut self, units: std::ops::Range<u32>) {
+        for unit in units {
             self.writes += 1;
             self.believed.insert(LogicalUnit(unit), self.writes);
             self.map.announce(LogicalUnit(unit));
+        }
+    }
+
+    fn forget(&mut self, units: std::ops::Range<u32>) {
+        if self.trim {
+            for unit in units {
+                self.believed.remove(&LogicalUnit(unit));
+            }
         }
     }
 
@@ -285,12 +313,25 @@ impl<M: Mapping> Bench<M> {
             }
             Step::Trim { first, units } => {
                 let (first, units) = self.range(first, units);
-                if self.trim {
-                    for unit in first..first + units {
-                        self.believed.remove(&LogicalUnit(unit));
-                    }
-                }
+                self.forget(first..first + units);
                 self.ssd.trim(sent, LogicalUnit(first), units)
+            }
+            Step::WriteSectors { first, sectors } => {
+                let (first, sectors) = self.range_of_sectors(first, sectors);
+                let (unit, end) = (first / 8, (first + sectors).div_ceil(8));
+                self.believe(unit..end);
+                let (first, count) = (Sector(first.into()), SectorCount(sectors.into()));
+                let answered = self.ssd.write_sectors(sent, first, count);
+                if self.write_through && self.flush_waits {
+                    self.check_durable_range(unit, end - unit, answered);
+                }
+                answered
+            }
+            Step::TrimSectors { first, sectors } => {
+                let (first, sectors) = self.range_of_sectors(first, sectors);
+                self.forget(first.div_ceil(8)..(first + sectors) / 8);
+                let (first, count) = (Sector(first.into()), SectorCount(sectors.into()));
+                self.ssd.trim_sectors(sent, first, count)
             }
             Step::Flush => {
                 let end = self.ssd.flush(sent);
@@ -308,7 +349,9 @@ impl<M: Mapping> Bench<M> {
         };
         assert!(end >= sent, "{step:?} sent at {sent:?} is answered at {end:?}");
         // Some requests follow at once, some when the one before is answered.
-        if !matches!(step, Step::Write { .. }) || self.writes.is_multiple_of(2) {
+        if !matches!(step, Step::Write { .. } | Step::WriteSectors { .. })
+            || self.writes.is_multiple_of(2)
+        {
             self.now = end;
         }
         self.check();
@@ -447,6 +490,12 @@ fn answers(ssd: &mut Ssd, steps: &[Step], now: &mut Instant, answers: &mut Vec<I
             | Step::Trim { first, units } => {
                 let (first, units) = range(first, units);
                 ssd.write(*now, first, units)
+            }
+            Step::WriteSectors { first, sectors } | Step::TrimSectors { first, sectors } => {
+                let (unit, units) = range(first, sectors);
+                let first = Sector(u64::from(unit.0) * 8 + 1);
+                let count = u64::from(units) * 8 - 2;
+                ssd.write_sectors(*now, first, SectorCount(count))
             }
             Step::Scatter { seed } => {
                 let (first, units) = range(seed, 3);

@@ -63,7 +63,7 @@ impl<M: Mapping, D: Media> Responder for Ssd<M, D> {
     }
 
     fn block_size(&self) -> ByteLength {
-        self.geometry().unit_size()
+        Sector::SIZE
     }
 
     #[inline(always)]
