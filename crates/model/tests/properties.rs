@@ -251,9 +251,13 @@ impl<M: Mapping> Bench<M> {
         (first, u32::from(units).min(self.units - first))
     }
 
-    /// The same in sectors, eight of them a unit.
+    fn sectors_per_unit(&self) -> u32 {
+        1 << self.ssd.geometry().sectors_per_unit_shift()
+    }
+
+    /// The same in sectors.
     fn range_of_sectors(&self, first: u16, sectors: u8) -> (u32, u32) {
-        let all = self.units * 8;
+        let all = self.units * self.sectors_per_unit();
         let first = ((u64::from(first) * u64::from(all)) >> 16) as u32;
         (first, u32::from(sectors).min(all - first))
     }
@@ -318,7 +322,8 @@ impl<M: Mapping> Bench<M> {
             }
             Step::WriteSectors { first, sectors } => {
                 let (first, sectors) = self.range_of_sectors(first, sectors);
-                let (unit, end) = (first / 8, (first + sectors).div_ceil(8));
+                let per_unit = self.sectors_per_unit();
+                let (unit, end) = (first / per_unit, (first + sectors).div_ceil(per_unit));
                 self.believe(unit..end);
                 let (first, count) = (Sector(first.into()), SectorCount(sectors.into()));
                 let answered = self.ssd.write_sectors(sent, first, count);
@@ -329,7 +334,8 @@ impl<M: Mapping> Bench<M> {
             }
             Step::TrimSectors { first, sectors } => {
                 let (first, sectors) = self.range_of_sectors(first, sectors);
-                self.forget(first.div_ceil(8)..(first + sectors) / 8);
+                let per_unit = self.sectors_per_unit();
+                self.forget(first.div_ceil(per_unit)..(first + sectors) / per_unit);
                 let (first, count) = (Sector(first.into()), SectorCount(sectors.into()));
                 self.ssd.trim_sectors(sent, first, count)
             }
