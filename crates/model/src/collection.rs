@@ -15,6 +15,7 @@ use crate::mechanisms::Mechanisms;
 use crate::media::Media;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::resources::background::Operation;
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Ssd;
 use crate::stream::WriteStream;
 use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
@@ -106,7 +107,74 @@ impl Collector {
     }
 }
 
+impl Collector {
+    /// Blocks it writes to, each with the program units of it that are filled.
+    pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockIndex, u32)> + '_ {
+        self.stream.open_blocks()
+    }
+
+    /// Numbers its copies anew, once none is under way.
+    pub(crate) fn forget_copies(&mut self) {
+        assert!(!self.copies.is_any(), "copies are carried out before they are forgotten");
+        self.copies = CopiesUnderWay::new();
+    }
+
+    pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let Collector {
+            // From the configuration.
+            parameters: _,
+            low_water: _,
+            burst_until: _,
+            high_water: _,
+            reserve: _,
+            policy: _,
+            // Nothing, of a drive that was shut down.
+            copies,
+            victim,
+            advance_from: _,
+            stream,
+            credit,
+            latest_rate,
+        } = self;
+        assert!(!copies.is_any() && victim.is_none(), "the drive was shut down");
+        stream.save(to)?;
+        to.long(*credit as u64)?;
+        to.long(*latest_rate as u64)
+    }
+
+    /// Takes on what was saved of a collector that was new.
+    pub(crate) fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        geometry: &Geometry,
+    ) -> Result<(), SnapshotError> {
+        self.stream.restore(from, geometry)?;
+        (self.credit, self.latest_rate) = (from.long()? as i64, from.long()? as i64);
+        // More copies than a drive has units are never owed.
+        let most = i64::from(u32::MAX) << CREDIT_SHIFT;
+        let fine = |value: i64| (-most..=most).contains(&value);
+        if fine(self.credit) && fine(self.latest_rate) {
+            return Ok(());
+        }
+        damaged("collection owes more than there is")
+    }
+}
+
 impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Finishes the victim, its copies and its erase, so that collection has nothing under way.
+    pub(crate) fn finish_collection(&mut self, now: Instant) {
+        while !self.finish_victim_if_empty() {
+            self.collect_program_unit(now);
+        }
+        if self.is_copying() {
+            self.pad_collection_program();
+        }
+        while self.collector.copies.emptied() > 0 {
+            self.erase_oldest_emptied();
+        }
+        self.collector.advance_from = Instant::from_nanos(u64::MAX);
+    }
+
     /// Blocks that are free or will be as soon as their copies are durable.
     fn blocks_coming(&self) -> u32 {
         self.free.len() + self.collector.copies.emptied()

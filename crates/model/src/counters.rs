@@ -28,6 +28,16 @@ macro_rules! counters {
             pub fn plus(&self, other: &$name) -> $name {
                 $name { $($field: self.$field + other.$field,)* }
             }
+
+            /// All counts, in the order they are declared.
+            pub(crate) fn values(&self) -> impl Iterator<Item = u64> + use<> {
+                [$(self.$field,)*].into_iter()
+            }
+
+            /// The same, to set.
+            pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut u64> {
+                [$(&mut self.$field,)*].into_iter()
+            }
         }
     };
 }

@@ -194,6 +194,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
+    /// Carries out all debt of all dies.
+    pub(crate) fn pay_all_debt(&mut self) {
+        for die in 0..self.geometry.dies() {
+            while !self.resources.background[die as usize].is_empty() {
+                self.carry_out_oldest(DieIndex(die), Instant::START);
+            }
+        }
+    }
+
     /// Books the oldest operation of a die's debt, not before `earliest`.
     fn carry_out_oldest(&mut self, die: DieIndex, earliest: Instant) {
         let queue = &mut self.resources.background[die.0 as usize];

@@ -6,6 +6,7 @@ use crate::geometry::Geometry;
 use crate::media::SpareArea;
 use crate::policy::VictimPolicy;
 use crate::prefetch::prefetch;
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 use crate::victim::VictimQueue;
 
@@ -156,6 +157,62 @@ impl Flash {
 
     pub(crate) fn spare_area(&self, first: PhysicalUnit, units: u32) -> SpareArea<'_> {
         SpareArea::from_raw(&self.reverse[first.0 as usize..(first.0 + units) as usize])
+    }
+
+    pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        // The valid part of the reverse map follows from the map.
+        let Flash { reverse: _, blocks, erases, victims } = self;
+        for block in blocks {
+            let state = match block.state {
+                BlockState::Free => 0,
+                BlockState::Closed => 1,
+                BlockState::OpenForHost => 2,
+                BlockState::OpenForCollection => 3,
+                BlockState::Closing | BlockState::Victim => panic!("the drive was shut down"),
+            };
+            to.word(state)?;
+            to.word(block.valid)?;
+        }
+        to.table(erases)?;
+        victims.save(to)
+    }
+
+    /// Takes on what was saved, but for the reverse map. A block's count is checked by the caller.
+    pub(crate) fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        units_per_block: u32,
+    ) -> Result<(), SnapshotError> {
+        let mut closed = 0;
+        for block in &mut self.blocks {
+            block.state = match from.word()? {
+                0 => BlockState::Free,
+                1 => BlockState::Closed,
+                2 => BlockState::OpenForHost,
+                3 => BlockState::OpenForCollection,
+                other => return damaged(format!("a block is in state {other}")),
+            };
+            closed += u32::from(block.state == BlockState::Closed);
+            block.valid = from.at_most(units_per_block, "a block's count of valid units")?;
+        }
+        self.erases = from.table(self.erases.len())?;
+        let Flash { victims, blocks, .. } = self;
+        victims.restore(from, closed, blocks.len() as u32, |block| blocks[block as usize].valid)
+    }
+
+    /// How many units of `block` hold data that the map knows: among the first `written`, and
+    /// among the rest.
+    pub(crate) fn units_held(
+        &self,
+        block: BlockIndex,
+        geometry: &Geometry,
+        written: u32,
+    ) -> (u32, u32) {
+        let first = geometry.first_unit(block).0 as usize;
+        let units = &self.reverse[first..first + geometry.units_per_block() as usize];
+        let (written, rest) = units.split_at(written as usize);
+        let held = |units: &[u32]| units.iter().filter(|&&unit| unit != 0).count() as u32;
+        (held(written), held(rest))
     }
 
     pub(crate) fn wear(&self) -> Wear {

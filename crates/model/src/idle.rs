@@ -42,7 +42,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.collect_while_idle(until);
     }
 
-    fn release_buffer(&mut self, at: Instant) {
+    pub(crate) fn release_buffer(&mut self, at: Instant) {
         let flash = &mut self.flash;
         self.buffer.admit(at, 0, &mut self.resources.dies, |block| {
             if flash.state(block) == BlockState::Closing {

@@ -10,6 +10,7 @@ use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::resources::{Class, Resource};
+use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Ssd;
 use crate::units::{ByteLength, DieIndex, Instant, Nanoseconds};
 
@@ -57,6 +58,21 @@ impl Journal {
             blocks,
             programmed_until: Instant::START,
         }
+    }
+}
+
+impl Journal {
+    pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let Journal { pending, pages, programmed_until, .. } = self;
+        assert!(*pending == 0, "the drive was shut down");
+        to.long(*pages)?;
+        to.long(programmed_until.nanos())
+    }
+
+    pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.pages = from.long()?;
+        self.programmed_until = Instant::from_nanos(from.long()?);
+        Ok(())
     }
 }
 

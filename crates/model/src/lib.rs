@@ -27,6 +27,7 @@ mod read;
 pub mod read_ahead;
 mod request;
 mod resources;
+pub mod snapshot;
 pub mod ssd;
 mod stream;
 pub mod text;

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use cached::MapCache;
 
 use crate::prefetch::prefetch;
+use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::units::{LogicalUnit, PhysicalUnit};
 
 /// Which scheme a drive maps by.
@@ -54,6 +55,23 @@ pub trait Mapping {
     /// # Panics
     /// When anything is wrong, saying what.
     fn check_invariants(&self) {}
+
+    /// Writes the map of a drive that was shut down.
+    ///
+    /// # Errors
+    /// When writing fails, or the scheme cannot be saved.
+    fn save(&self, _: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        Err(SnapshotError::Unsupported { what: "this mapping scheme" })
+    }
+
+    /// Takes on the map that was saved of a drive of the same configuration. Whether what it
+    /// points to exists is checked by the caller.
+    ///
+    /// # Errors
+    /// When reading fails, or the scheme cannot be saved.
+    fn restore(&mut self, _: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        Err(SnapshotError::Unsupported { what: "this mapping scheme" })
+    }
 }
 
 /// The whole map in RAM, one entry of four bytes per unit.
@@ -94,5 +112,15 @@ impl Mapping for PageMap {
     #[inline(always)]
     fn prefetch(&self, unit: LogicalUnit) {
         prefetch(&self.entries, unit.0 as usize);
+    }
+
+    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let PageMap { entries } = self;
+        to.table(entries)
+    }
+
+    fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.entries = from.table(self.entries.len())?;
+        Ok(())
     }
 }

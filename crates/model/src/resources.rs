@@ -153,6 +153,12 @@ impl Resources {
         };
     }
 
+    /// The same resources, with nothing booked.
+    pub(crate) fn renewed(&self, geometry: &Geometry, timing: &Timing) -> Self {
+        let debt_max = self.background[0].debt_max();
+        Resources::new(geometry, timing, debt_max).with_suspend(self.dies[0].suspend_parameters())
+    }
+
     /// The arrival of the latest request.
     pub(crate) fn now(&self) -> Instant {
         self.now

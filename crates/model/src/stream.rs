@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::geometry::Geometry;
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::units::{BlockIndex, PhysicalUnit};
 
 /// Erased blocks, oldest first, per group of dies.
@@ -56,6 +57,38 @@ impl FreePool {
         self.groups[group as usize].recycled.push_back(block.0);
         self.len += 1;
     }
+
+    /// All of them.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockIndex> + '_ {
+        let of_group = |it: &FreeGroup| it.unused.clone().chain(it.recycled.clone());
+        self.groups.iter().flat_map(of_group).map(BlockIndex)
+    }
+
+    pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let FreePool { groups, len: _ } = self;
+        for FreeGroup { unused, recycled } in groups {
+            to.word(unused.start)?;
+            to.list(recycled.iter().copied())?;
+        }
+        Ok(())
+    }
+
+    /// Takes on what was saved of a pool that was new. Whether the blocks are free, and listed
+    /// once, is checked by the caller.
+    pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.len = 0;
+        for FreeGroup { unused, recycled } in &mut self.groups {
+            let all = unused.clone();
+            unused.start = from.at_most(all.end, "the first block never used")?;
+            let listed = from.list(all.len() as u32, all.end, "the list of free blocks")?;
+            if unused.start < all.start || listed.iter().any(|block| !all.contains(block)) {
+                return damaged("a free block is in a group that is not its own");
+            }
+            *recycled = listed.into();
+            self.len += unused.len() as u32 + recycled.len() as u32;
+        }
+        Ok(())
+    }
 }
 
 /// A program unit that a stream has filled.
@@ -97,6 +130,47 @@ impl WriteStream {
             programs_per_block: geometry.units_per_block() / geometry.units_per_program(),
             units_per_program: geometry.units_per_program(),
         }
+    }
+
+    /// Blocks it writes to, each with the program units of it that are filled.
+    pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockIndex, u32)> + '_ {
+        self.open.iter().flatten().map(|open| (open.block, open.programs))
+    }
+
+    pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let WriteStream { open, group, cursor, program_end, .. } = self;
+        assert!(cursor == program_end, "the drive was shut down");
+        to.word(*group)?;
+        for open in open {
+            let (block, programs) = open.map_or((u32::MAX, 0), |it| (it.block.0, it.programs));
+            to.word(block)?;
+            to.word(programs)?;
+        }
+        Ok(())
+    }
+
+    /// Takes on what was saved of a stream that was new. Whether a block is open for it is checked
+    /// by the caller.
+    pub(crate) fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        geometry: &Geometry,
+    ) -> Result<(), SnapshotError> {
+        self.group = from.at_most(geometry.groups() - 1, "a stream's group of dies")?;
+        for (group, slot) in self.open.iter_mut().enumerate() {
+            let (block, programs) = (BlockIndex(from.word()?), from.word()?);
+            if block.0 == u32::MAX {
+                continue;
+            }
+            let is_right = block.0 < geometry.blocks()
+                && geometry.group_of(block) as usize == group
+                && programs < self.programs_per_block;
+            if !is_right {
+                return damaged("a stream writes where it cannot");
+            }
+            *slot = Some(OpenBlock { block, programs });
+        }
+        Ok(())
     }
 
     /// Units until the program unit being filled is full; zero when none has been begun.

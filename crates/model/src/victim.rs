@@ -8,10 +8,11 @@ mod cost_benefit;
 mod greedy;
 mod lists;
 
-use rand::SeedableRng;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::policy::VictimPolicy;
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::theory::Choices;
 use crate::units::BlockIndex;
 use bag::Bag;
@@ -37,6 +38,8 @@ enum Candidates {
 pub(crate) struct VictimQueue {
     candidates: Candidates,
     generator: Pcg64Mcg,
+    /// What the generator was begun with.
+    seed: u64,
     len: u32,
 }
 
@@ -55,7 +58,8 @@ impl VictimQueue {
             }
             VictimPolicy::DChoices(choices) => Candidates::DChoices(Bag::new(blocks), choices),
         };
-        VictimQueue { candidates, generator: Pcg64Mcg::seed_from_u64(seed ^ STREAM), len: 0 }
+        let seed = seed ^ STREAM;
+        VictimQueue { candidates, generator: Pcg64Mcg::seed_from_u64(seed), seed, len: 0 }
     }
 
     /// Closed blocks in the queue.
@@ -133,6 +137,60 @@ impl VictimQueue {
             Candidates::CostBenefit(blocks) => blocks.remove(block.0, valid),
             Candidates::Fifo(list) => list.unlink(block.0, 0),
             Candidates::DChoices(bag, _) => bag.remove(block.0),
+        }
+    }
+
+    /// Draws from a generator begun anew from here on, as the drive that is restored will.
+    pub(crate) fn begin_draws_anew(&mut self) {
+        self.seed = self.generator.random();
+        self.generator = Pcg64Mcg::seed_from_u64(self.seed);
+    }
+
+    /// The closed blocks: of equal ones first what was inserted last, or for a bag as it lies.
+    pub(crate) fn blocks(&self) -> Box<dyn Iterator<Item = u32> + '_> {
+        match &self.candidates {
+            Candidates::Greedy(greedy) => Box::new(greedy.blocks()),
+            Candidates::CostBenefit(blocks) => Box::new(blocks.blocks()),
+            Candidates::Fifo(list) => Box::new(list.blocks()),
+            Candidates::DChoices(bag, _) => Box::new(bag.blocks()),
+        }
+    }
+
+    pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let VictimQueue { candidates, generator: _, seed, len: _ } = self;
+        to.long(*seed)?;
+        let blocks: Vec<u32> = self.blocks().collect();
+        to.list(blocks.into_iter())?;
+        match candidates {
+            Candidates::CostBenefit(blocks) => blocks.save_ages(to),
+            Candidates::Greedy(_) | Candidates::Fifo(_) | Candidates::DChoices(..) => Ok(()),
+        }
+    }
+
+    /// Takes on what was saved: `closed` of the drive's `blocks` blocks, which hold `valid` units.
+    pub(crate) fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        closed: u32,
+        blocks: u32,
+        valid: impl Fn(u32) -> u32,
+    ) -> Result<(), SnapshotError> {
+        self.seed = from.long()?;
+        self.generator = Pcg64Mcg::seed_from_u64(self.seed);
+        let mut listed = from.list(closed, blocks, "the list of closed blocks")?;
+        let mut is_listed = vec![false; blocks as usize];
+        if listed.iter().any(|&it| std::mem::replace(&mut is_listed[it as usize], true)) {
+            return damaged("a closed block is listed more than once");
+        }
+        if !matches!(self.candidates, Candidates::DChoices(..)) {
+            listed.reverse();
+        }
+        for block in listed {
+            self.insert(BlockIndex(block), valid(block));
+        }
+        match &mut self.candidates {
+            Candidates::CostBenefit(blocks) => blocks.restore_ages(from),
+            Candidates::Greedy(_) | Candidates::Fifo(_) | Candidates::DChoices(..) => Ok(()),
         }
     }
 

@@ -68,6 +68,10 @@ impl BackgroundQueue {
         }
     }
 
+    pub(crate) fn debt_max(&self) -> u32 {
+        self.debt_max as u32
+    }
+
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0

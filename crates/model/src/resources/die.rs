@@ -70,6 +70,11 @@ impl Die {
         Die { suspender: Suspender::new(suspend), ..Die::default() }
     }
 
+    /// How it suspends.
+    pub(crate) fn suspend_parameters(&self) -> SuspendParameters {
+        self.suspender.as_ref().map_or_else(SuspendParameters::default, |it| it.parameters())
+    }
+
     /// The end of all that is booked.
     #[inline(always)]
     pub(crate) fn booked_until(&self) -> Instant {

@@ -52,6 +52,10 @@ pub(crate) struct Suspender {
 }
 
 impl Suspender {
+    pub(crate) fn parameters(&self) -> SuspendParameters {
+        self.parameters
+    }
+
     /// For a die that can suspend; none for one that cannot.
     pub(crate) fn new(parameters: SuspendParameters) -> Option<Box<Suspender>> {
         (parameters.operations != Suspendable::Off).then(|| {

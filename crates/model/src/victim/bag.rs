@@ -30,6 +30,10 @@ impl Bag {
     }
 
     /// One of the blocks that are here, which are some; it stays.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.members.iter().copied()
+    }
+
     pub(super) fn draw(&self, generator: &mut Pcg64Mcg) -> u32 {
         self.members[generator.random_range(0..self.members.len())]
     }

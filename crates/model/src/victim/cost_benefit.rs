@@ -5,6 +5,7 @@
 //! bucket per victim, while a victim moves as many units as there are buckets, or nearly.
 
 use super::lists::{Lists, NONE};
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 
 #[derive(Clone, Debug)]
 pub(super) struct CostBenefit {
@@ -71,6 +72,29 @@ impl CostBenefit {
         let age = (self.changes + 1 - self.changed[block as usize]) as f64;
         let gain = f64::from(self.units_per_block - valid);
         age * gain / (2.0 * f64::from(valid))
+    }
+
+    pub(super) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.lists.blocks()
+    }
+
+    /// Writes when each block changed; the lists are the caller's.
+    pub(super) fn save_ages(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let CostBenefit { lists: _, changed, changes, units_per_block: _ } = self;
+        to.long(*changes)?;
+        changed.iter().try_for_each(|&changed| to.long(changed))
+    }
+
+    /// Reads the same, after the blocks were inserted.
+    pub(super) fn restore_ages(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.changes = from.long()?;
+        for changed in &mut self.changed {
+            *changed = from.long()?;
+            if *changed > self.changes {
+                return damaged("a block changed after the last change");
+            }
+        }
+        Ok(())
     }
 
     #[inline(always)]

@@ -46,6 +46,10 @@ impl Greedy {
         block
     }
 
+    pub(super) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        self.lists.blocks()
+    }
+
     #[inline(always)]
     pub(super) fn prefetch(&self, block: u32) {
         self.lists.prefetch(block);

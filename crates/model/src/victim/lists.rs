@@ -89,6 +89,14 @@ impl<const ENDS: bool> Lists<ENDS> {
     }
 
     /// Asks for the memory that taking `block` out will touch.
+    /// All blocks, list by list, each from its first.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        let some = |block: u32| (block != NONE).then_some(block);
+        self.heads.iter().flat_map(move |&head| {
+            std::iter::successors(some(head), move |&it| some(self.links[it as usize].next))
+        })
+    }
+
     #[inline(always)]
     pub(super) fn prefetch(&self, block: u32) {
         prefetch(&self.links, block as usize);
