@@ -30,6 +30,8 @@ pub(crate) struct WriteBuffer {
     occupied: u32,
     /// By the end of their program.
     in_flight: VecDeque<InFlight>,
+    /// The end of the last of them, as far as is known.
+    in_flight_until: Instant,
     /// Until when data had to wait for slots. What comes later is not let in before: the slots
     /// that a program leaves beyond those it was waited for are not free any earlier.
     waited_until: Instant,
@@ -46,6 +48,7 @@ impl WriteBuffer {
             capacity,
             occupied: 0,
             in_flight: VecDeque::new(),
+            in_flight_until: Instant::START,
             waited_until: Instant::START,
             received_until: Instant::START,
             next_number: 0,
@@ -154,6 +157,7 @@ impl WriteBuffer {
 
     #[inline(always)]
     fn send_again(&mut self, program: InFlight) {
+        self.in_flight_until = self.in_flight_until.max(program.end);
         let mut place = self.in_flight.len();
         while place > 0 && self.in_flight[place - 1].end > program.end {
             place -= 1;
@@ -178,6 +182,12 @@ impl WriteBuffer {
         let is_needed = |it: &&InFlight| it.number.wrapping_sub(number) as i32 <= 0;
         let ends = self.in_flight.iter().filter(is_needed).map(end_of);
         Some(ends.fold(self.over_until, Instant::max))
+    }
+
+    /// Whether any program may not be over at `at`.
+    #[inline(always)]
+    pub(crate) fn is_any_in_flight(&self, at: Instant) -> bool {
+        self.in_flight_until > at
     }
 
     /// Whether `unit` is of a program unit whose program is not over at `at`.

@@ -29,7 +29,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         for die in 0..self.resources.debt_due.len() {
             if self.resources.debt_due[die] < now {
                 self.settle(DieIndex(die as u32), now);
-                self.resources.note_debt_due(die);
             }
         }
         self.owe_copies_read(now);
@@ -145,12 +144,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     pub(crate) fn owe(&mut self, die: DieIndex, operation: Operation, from: Instant, now: Instant) {
         self.settle(die, now);
-        self.resources.debt_due[die.0 as usize] = Instant::START;
         let queue = &mut self.resources.background[die.0 as usize];
         queue.push(Owed { operation, from });
         if queue.is_over_limit() {
             self.carry_out_oldest(die, now);
         }
+        self.resources.note_debt_due(die);
     }
 
     /// Carries out the debt of `die` that begins in the time it was idle before `now`.
@@ -165,8 +164,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// The same where no read waits to be booked.
     #[inline(always)]
     pub(crate) fn settle_owed(&mut self, die: DieIndex, now: Instant) {
-        let queue = &self.resources.background[die.0 as usize];
-        if !queue.is_empty() && self.resources.dies[die.0 as usize].booked_until() < now {
+        if self.resources.debt_due[die.0 as usize] < now {
             self.settle_debt(die, now);
         }
     }
@@ -174,15 +172,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(never)]
     fn settle_debt(&mut self, die: DieIndex, now: Instant) {
         loop {
-            let queue = &self.resources.background[die.0 as usize];
-            let Some(Owed { from, .. }) = queue.front() else {
-                return;
-            };
-            let free = self.resources.dies[die.0 as usize].booked_until();
-            if free.max(from) >= now {
+            let due = self.resources.note_debt_due(die);
+            if due >= now {
                 return;
             }
-            self.carry_out_oldest(die, free);
+            self.carry_out_oldest(die, self.resources.dies[die.0 as usize].booked_until());
         }
     }
 

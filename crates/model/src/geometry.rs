@@ -7,8 +7,7 @@
 //! numbered in write order, so that a collection unit is a contiguous range and a stream that
 //! fills it visits die after die.
 
-use strength_reduce::StrengthReducedU32;
-
+use crate::divisor::Divisor;
 use crate::units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, PhysicalUnit, Sector};
 
 /// The shape of a drive. All counts are per the next larger thing, as their names say.
@@ -122,11 +121,11 @@ pub struct Geometry {
     units_per_block: u32,
     groups: u32,
     blocks_per_group: u32,
-    by_block: StrengthReducedU32,
-    by_program: StrengthReducedU32,
-    by_stripe: StrengthReducedU32,
-    by_blocks_per_group: StrengthReducedU32,
-    by_channels: StrengthReducedU32,
+    by_block: Divisor,
+    by_program: Divisor,
+    by_stripe: Divisor,
+    by_blocks_per_group: Divisor,
+    by_channels: Divisor,
 }
 
 fn within(what: &'static str, value: u64, least: u64, most: u64) -> Result<(), GeometryError> {
@@ -204,11 +203,11 @@ impl Geometry {
             units_per_block,
             groups,
             blocks_per_group,
-            by_block: StrengthReducedU32::new(units_per_block),
-            by_program: StrengthReducedU32::new(units_per_program),
-            by_stripe: StrengthReducedU32::new(p.dies_per_collection_unit),
-            by_blocks_per_group: StrengthReducedU32::new(blocks_per_group),
-            by_channels: StrengthReducedU32::new(p.channels),
+            by_block: Divisor::new(units_per_block),
+            by_program: Divisor::new(units_per_program),
+            by_stripe: Divisor::new(p.dies_per_collection_unit),
+            by_blocks_per_group: Divisor::new(blocks_per_group),
+            by_channels: Divisor::new(p.channels),
             parameters,
         })
     }

@@ -11,6 +11,7 @@ pub mod collection;
 mod copies;
 pub mod counters;
 mod debt;
+mod divisor;
 mod flash;
 pub mod flush;
 pub mod geometry;

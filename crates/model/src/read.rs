@@ -78,7 +78,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Reads `units` units from `first`, all of them but what is `left_out` of the first and the
     /// last on the link.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn read_many(
         &mut self,
         stream: Option<usize>,
@@ -145,12 +145,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Whether the data of `unit` is in the write buffer at `at`.
     #[inline(always)]
     pub(crate) fn is_buffered(&self, unit: PhysicalUnit, at: Instant) -> bool {
-        match self.flash.state(self.geometry.block_of(unit)) {
-            BlockState::OpenForHost | BlockState::Closing => {
-                self.host.holds(unit) || self.buffer.is_in_flight(unit, at)
-            }
-            _ => false,
-        }
+        self.host.holds(unit) || (self.buffer.is_any_in_flight(at) && self.is_in_flight(unit, at))
+    }
+
+    fn is_in_flight(&self, unit: PhysicalUnit, at: Instant) -> bool {
+        // Few blocks are in question, and the programs in flight are many.
+        let state = self.flash.state(self.geometry.block_of(unit));
+        matches!(state, BlockState::OpenForHost | BlockState::Closing)
+            && self.buffer.is_in_flight(unit, at)
     }
 
     fn begin_pieces(&mut self) {
@@ -274,6 +276,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// A read that continues a sequential stream: takes what was read ahead, fetches the rest,
     /// and reads ahead again.
+    #[inline(never)]
     fn read_sequential(
         &mut self,
         stream: usize,

@@ -146,11 +146,14 @@ impl Resources {
 
     /// Works out when `die` can do more of its debt. What is booked later only delays it.
     #[inline(always)]
-    pub(crate) fn note_debt_due(&mut self, die: usize) {
-        self.debt_due[die] = match self.background[die].front() {
+    pub(crate) fn note_debt_due(&mut self, die: DieIndex) -> Instant {
+        let die = die.0 as usize;
+        let due = match self.background[die].front() {
             Some(owed) => self.dies[die].booked_until().max(owed.from),
             None => Instant::from_nanos(u64::MAX),
         };
+        self.debt_due[die] = due;
+        due
     }
 
     /// The same resources, with nothing booked.

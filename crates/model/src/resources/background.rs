@@ -72,7 +72,6 @@ impl BackgroundQueue {
         self.debt_max as u32
     }
 
-    #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }

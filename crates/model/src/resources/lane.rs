@@ -73,7 +73,54 @@ impl Lane {
         let slot = earliest.nanos() >> self.slot_shift;
         let owed = self.carry + duration.nanos();
         let slots = owed >> self.slot_shift;
-        self.carry = owed - (slots << self.slot_shift);
+        self.carry = owed & ((1 << self.slot_shift) - 1);
+        let start = match self.take_unit(slot, slots) {
+            Some(first) => first,
+            None => return self.reserve_otherwise(now, earliest, duration, slots),
+        };
+        let start = earliest.later(Instant::from_nanos(start << self.slot_shift));
+        let end = start + duration;
+        self.free_from = self.free_from.later(end);
+        Span { start, end }
+    }
+
+    /// Takes the two to four slots of a single unit, where the first word looked at has them
+    /// free. That is by far the most common; the number of slots changes with the carry, and no
+    /// branch depends on it.
+    #[inline(always)]
+    fn take_unit(&mut self, slot: u64, slots: u64) -> Option<u64> {
+        let byte = (slot / 8) as usize % BYTES;
+        let is_held = slot.wrapping_sub(self.first) <= SLOTS - 64;
+        let place = self.taken[byte..].first_chunk_mut()?;
+        let further = slots.wrapping_sub(2);
+        if !is_held || further > 2 {
+            return None;
+        }
+        let word = u64::from_le_bytes(*place);
+        let bit = slot % 8;
+        let free = !word >> bit;
+        let two = free & (free >> 1);
+        let starts = two & (two >> further);
+        if starts == 0 {
+            return None;
+        }
+        let first = u64::from(starts.trailing_zeros());
+        // Two slots, or the three that follow two, or the four: 0b11, 0b111, 0b1111.
+        let run = (4u64 << further) - 1;
+        *place = (word | run << (bit + first)).to_le_bytes();
+        Some(slot + first)
+    }
+
+    /// The same for any number of slots, anywhere.
+    #[inline(never)]
+    fn reserve_otherwise(
+        &mut self,
+        now: Instant,
+        earliest: Instant,
+        duration: Nanoseconds,
+        slots: u64,
+    ) -> Span {
+        let slot = earliest.nanos() >> self.slot_shift;
         let (first, last) = if slots <= PIECE {
             let first = self.take(now, slot, slots);
             (first, first)
@@ -89,7 +136,6 @@ impl Lane {
 
     /// Takes the first `slots` free slots in a row from `slot` on; returns the first of them.
     /// `slots` is at most [`PIECE`].
-    #[inline(always)]
     fn take(&mut self, now: Instant, slot: u64, slots: u64) -> u64 {
         let mut slot = slot;
         loop {
@@ -112,7 +158,6 @@ impl Lane {
         }
     }
 
-    #[inline(always)]
     fn word(&self, byte: usize) -> u64 {
         match self.taken[byte..].first_chunk() {
             Some(&bytes) => u64::from_le_bytes(bytes),
@@ -120,7 +165,6 @@ impl Lane {
         }
     }
 
-    #[inline(always)]
     fn set_word(&mut self, byte: usize, word: u64) {
         let bytes = word.to_le_bytes();
         match self.taken[byte..].first_chunk_mut() {
@@ -177,11 +221,6 @@ impl Lane {
 /// The places from which `run` bits of `free` in a row are set.
 #[inline(always)]
 fn runs_of(free: u64, run: u32) -> u64 {
-    let two = free & (free >> 1);
-    if (2..=4).contains(&run) {
-        // A single unit; its number of slots changes with the carry, and no branch depends on it.
-        return two & (two >> (run - 2));
-    }
     let (mut runs, mut length) = (free, 1);
     // After each step a bit says that `length` bits from there on are set.
     while 2 * length < run {
