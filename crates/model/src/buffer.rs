@@ -203,14 +203,14 @@ impl WriteBuffer {
     pub(crate) fn programmed_from(
         &self,
         number: u32,
-        end_of: impl Fn(&InFlight) -> Instant,
+        end_of: impl FnMut(&InFlight) -> Instant,
     ) -> Instant {
         let is_of_them = |it: &&InFlight| it.number.wrapping_sub(number) as i32 >= 0;
         self.in_flight.iter().filter(is_of_them).map(end_of).max().unwrap_or(Instant::START)
     }
 
     /// When everything sent off so far is programmed.
-    pub(crate) fn drained_at(&self, end_of: impl Fn(&InFlight) -> Instant) -> Instant {
+    pub(crate) fn drained_at(&self, end_of: impl FnMut(&InFlight) -> Instant) -> Instant {
         self.in_flight.iter().map(end_of).max().unwrap_or(self.waited_until).max(self.waited_until)
     }
 }

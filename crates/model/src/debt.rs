@@ -158,6 +158,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if self.map.cache().is_some_and(|cache| !cache.later_reads[die.0 as usize].is_empty()) {
             self.book_later_reads(die, now);
         }
+        if self.durability.journal.is_some() {
+            self.book_journal_pages(die, now);
+        }
         self.settle_owed(die, now);
     }
 

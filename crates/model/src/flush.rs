@@ -15,6 +15,7 @@ use crate::buffer::InFlight;
 use crate::journal::{Journal, JournalParameters};
 use crate::mapping::Mapping;
 use crate::media::Media;
+use crate::resources::die::Die;
 use crate::ssd::{Configuration, Ssd};
 use crate::units::{Instant, Nanoseconds, Sector, SectorCount};
 
@@ -92,8 +93,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
         let start = self.take_up_for(at, self.durability.overhead);
         self.pad_host_program(start);
-        let dies = &self.resources.dies;
-        let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
+        let dies = &mut self.resources.dies;
+        let end_of = |it: &InFlight| expected_end(dies, it, start);
         let programmed = self.buffer.drained_at(end_of).max(start);
         self.complete_journal(programmed)
     }
@@ -118,11 +119,19 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(never)]
     pub(crate) fn make_durable(&mut self, program: u32, received: Instant) -> Instant {
         self.pad_host_program(received);
-        let dies = &self.resources.dies;
-        let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
+        let dies = &mut self.resources.dies;
+        let end_of = |it: &InFlight| expected_end(dies, it, received);
         let programmed = self.buffer.programmed_from(program, end_of).max(received);
         self.complete_journal(programmed)
     }
+}
+
+/// When a program is to be expected to be over, seen from `at`: reads that will come before it, or
+/// interrupt it, are not known yet, but how many came lately is.
+fn expected_end(dies: &mut [Die], program: &InFlight, at: Instant) -> Instant {
+    let die = &mut dies[program.die.0 as usize];
+    let end = die.end_of(program.booking, program.end);
+    if end <= at { end } else { die.expected_end(program.booking, end, at) }
 }
 
 #[cfg(test)]

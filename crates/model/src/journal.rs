@@ -3,8 +3,15 @@
 //! A change takes eight bytes: a logical and a physical unit of four bytes each. A page is
 //! programmed when a flush has to make changes durable, or when as many have come together as it
 //! holds. Pages go round the dies; the metadata blocks are written in turn, and each is erased
-//! before it is written again. (That the map itself is saved before that is not modelled: a drive
+//! before it is written again.
+//!
+//! A page waits for the data that its changes are about, so it is known of before it can be
+//! programmed. It does not hold its die until then: it is booked when something next looks at the
+//! die and the page has become ready. Its end is promised when it is made: from what the die has to
+//! do then, and from how much longer an earlier page had to wait because of what came meanwhile. (That the map itself is saved before that is not modelled: a drive
 //! that keeps its map in RAM does it now and then, in pieces.)
+
+use std::collections::VecDeque;
 
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
@@ -16,6 +23,18 @@ use crate::units::{ByteLength, DieIndex, Instant, Nanoseconds};
 
 /// Bytes that one change of the map takes: two unit numbers of 32 bits.
 const ENTRY: ByteLength = ByteLength::new(8);
+
+/// Pages whose wait is remembered: what a page is promised is what such a one met with.
+const WAITS: usize = 32;
+
+/// A page that is not booked on its die.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// When it is there.
+    ready: Instant,
+    /// When it would begin if nothing came meanwhile.
+    from: Instant,
+}
 
 /// How a drive journals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +54,12 @@ pub(crate) struct Journal {
     pages: u64,
     pages_per_block: u64,
     blocks: u64,
-    /// When all pages so far are programmed.
+    /// Pages that are not booked on their dies, by die, in the order in which they are there.
+    waiting: Vec<VecDeque<Waiting>>,
+    /// How much longer the latest pages have waited than what was known when they were made.
+    waits: [Nanoseconds; WAITS],
+    waits_noted: usize,
+    /// When all pages so far are programmed, as far as is known.
     programmed_until: Instant,
 }
 
@@ -56,6 +80,9 @@ impl Journal {
             pages: 0,
             pages_per_block: pages * u64::from(shape.dies_per_collection_unit),
             blocks,
+            waits: [Nanoseconds::ZERO; WAITS],
+            waits_noted: 0,
+            waiting: vec![VecDeque::new(); geometry.dies() as usize],
             programmed_until: Instant::START,
         }
     }
@@ -119,14 +146,37 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.counters.journal_erases += 1;
         }
         let die = DieIndex((page % dies) as u32);
-        self.settle(die, from);
+        self.settle(die, self.resources.now());
         let channel = Resource::Channel(self.geometry.channel_of(die));
         let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());
         let arrived = self.resources.reserve(channel, Class::Write, from, transfer).end;
-        let span = self.resources.reserve(Resource::Die(die), Class::Write, arrived, program);
         self.counters.journal_pages += 1;
         let journal = self.durability.journal.as_mut().expect("there is a journal");
-        journal.programmed_until = journal.programmed_until.max(span.end);
+        let waiting = &mut journal.waiting[die.0 as usize];
+        let place = waiting.partition_point(|other| other.ready <= arrived);
+        let mut from = self.resources.dies[die.0 as usize].booked_until();
+        for page in waiting.iter().take(place) {
+            from = from.max(page.ready) + program;
+        }
+        from = from.max(arrived);
+        waiting.insert(place, Waiting { ready: arrived, from });
+        let end = from + journal.waits[page as usize % WAITS] + program;
+        journal.programmed_until = journal.programmed_until.max(end);
+    }
+
+    /// Books the journal pages on `die` that have arrived there by `now`.
+    #[inline(never)]
+    pub(crate) fn book_journal_pages(&mut self, die: DieIndex, now: Instant) {
+        let journal = self.durability.journal.as_mut().expect("there is a journal");
+        let program = journal.program;
+        let waiting = &mut journal.waiting[die.0 as usize];
+        while let Some(page) = waiting.pop_front_if(|it| it.ready <= now) {
+            let span =
+                self.resources.reserve(Resource::Die(die), Class::Write, page.ready, program);
+            let wait = span.start.max(page.from).since(page.from);
+            journal.waits[journal.waits_noted % WAITS] = wait;
+            journal.waits_noted += 1;
+        }
     }
 }
 

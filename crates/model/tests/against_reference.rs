@@ -13,11 +13,14 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use reference::{Measured, Operation, Reference};
 use ssdlab_model::collection::CollectionParameters;
+use ssdlab_model::flush::{FlushParameters, WriteCache};
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
+use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
+use ssdlab_model::suspend::{SuspendParameters, Suspendable};
 use ssdlab_model::timing::{Delivery, Timing, TransferRate};
-use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds};
+use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount};
 use ssdlab_model::{Configuration, Ssd};
 
 /// Requests that are measured per case: enough for a p99 that does not depend on single ones.
@@ -119,7 +122,7 @@ impl Drive {
             unit_size: KIB * 4,
             dies_per_collection_unit: self.stripe,
             collection_units: collection_units_per_group * groups,
-            metadata_collection_units: 0,
+            metadata_collection_units: 400,
             logical_units: (f64::from(usable) * logical_share) as u32 / 64 * 64,
         })
         .expect("a sound geometry");
@@ -163,6 +166,10 @@ enum Workload {
     LargeRead,
     SequentialWrite,
     FlushedWrite,
+    /// Reads, writes, and now and then a flush or a write with FUA.
+    Durable,
+    /// Nothing but writes with FUA.
+    FuaWrite,
 }
 
 use Workload::*;
@@ -177,6 +184,7 @@ impl Workload {
                 let random = generator.random_range(0..units);
                 let large = generator.random_range(0..units - 16);
                 let reads = generator.random_range(0..10) < 7;
+                let kind = if self == Durable { generator.random_range(0..20) } else { 0 };
                 if matches!(self, SequentialRead | SequentialWrite) {
                     next = (next + 16) % units;
                 }
@@ -184,6 +192,13 @@ impl Workload {
                     RandomRead => Operation::Read { first: random, units: 1 },
                     FlushedWrite if index % 16 == 15 => Operation::Flush,
                     RandomWrite | FlushedWrite => Operation::Write { first: random, units: 1 },
+                    FuaWrite => Operation::WriteFua { first: random, units: 1 },
+                    Durable => match kind {
+                        0 => Operation::Flush,
+                        1 => Operation::WriteFua { first: random, units: 1 },
+                        2..=9 => Operation::Write { first: random, units: 1 },
+                        _ => Operation::Read { first: random, units: 1 },
+                    },
                     Mixed if reads => Operation::Read { first: random, units: 1 },
                     Mixed => Operation::Write { first: random, units: 1 },
                     SequentialRead => Operation::Read { first: next, units: 16 },
@@ -213,12 +228,20 @@ impl Model {
             let end = match *operation {
                 Operation::Read { first, units } => self.ssd.read(at, LogicalUnit(first), units),
                 Operation::Write { first, units } => self.ssd.write(at, LogicalUnit(first), units),
+                Operation::WriteFua { first, units } => {
+                    let unit = self.ssd.geometry().unit_size();
+                    let first = Sector::at(unit * u64::from(first));
+                    let count = SectorCount::of(unit * u64::from(units));
+                    self.ssd.write_fua_sectors(at, first, count)
+                }
                 Operation::Flush => self.ssd.flush(at),
             };
             match operation {
                 Operation::Read { .. } => measured.reads.push(end.since(at).nanos()),
                 Operation::Write { .. } => measured.writes.push(end.since(at).nanos()),
-                Operation::Flush => {}
+                Operation::WriteFua { .. } | Operation::Flush => {
+                    measured.durable.push(end.since(at).nanos());
+                }
             }
             free.push(Reverse(end.nanos()));
             last = last.max(end.nanos());
@@ -319,7 +342,7 @@ impl Row {
             (false, false) => "  BEYOND THE LIMIT",
         };
         println!(
-            "{:44} {:10} {:12.1} {:12.1} {:+8.2} %{verdict}",
+            "{:52} {:12} {:12.1} {:12.1} {:+8.2} %{verdict}",
             self.case,
             self.figure,
             self.model / 1000.0,
@@ -335,6 +358,7 @@ fn compare(case: String, results: &(Measured, Measured), limits: (f64, f64)) -> 
     for (values, other, mean_name, p99_name) in [
         (&model.reads, &reference.reads, "read mean", "read p99"),
         (&model.writes, &reference.writes, "write mean", "write p99"),
+        (&model.durable, &reference.durable, "durable mean", "durable p99"),
     ] {
         assert_eq!(values.len(), other.len());
         if values.is_empty() {
@@ -352,7 +376,7 @@ fn compare(case: String, results: &(Measured, Measured), limits: (f64, f64)) -> 
 }
 
 fn check(rows: &[Row]) {
-    println!("{:44} {:10} {:>12} {:>12}", "case", "figure", "model us", "reference us");
+    println!("{:52} {:12} {:>12} {:>12}", "case", "figure", "model us", "reference us");
     rows.iter().for_each(Row::print);
     let known = rows.iter().filter(|row| row.is_known()).count();
     let beyond = rows.iter().filter(|row| !row.is_within_limit()).count() - known;
@@ -422,6 +446,114 @@ fn with_collection_latencies_agree() {
                         limit: if drive.stripe == 1 { 0.05 } else { 0.01 },
                     });
                 }
+                rows.extend(compare(case, &results, (0.05, 0.10)));
+            }
+        }
+    }
+    check(&rows);
+}
+
+/// What a drive has beyond the plain one.
+#[derive(Clone, Copy, Debug)]
+enum Feature {
+    /// A flush takes the controller's time and completes a journal.
+    Journal,
+    /// Every write is durable when answered.
+    WriteThrough,
+    /// Capacitors protect the buffer.
+    Protected,
+    /// Reads interrupt programs and erases.
+    Suspend,
+}
+
+impl Feature {
+    fn of(self, configuration: &Configuration) -> Configuration {
+        let mut configuration = configuration.clone();
+        match self {
+            Feature::Journal => {
+                configuration.mechanisms.flush = FlushParameters {
+                    overhead: Nanoseconds::from_micros(50),
+                    journal: Some(JournalParameters { program: Nanoseconds::from_micros(300) }),
+                    ..FlushParameters::default()
+                };
+            }
+            Feature::WriteThrough => {
+                configuration.mechanisms.flush.write_cache = WriteCache::WriteThrough;
+            }
+            Feature::Protected => configuration.buffer.protected = true,
+            Feature::Suspend => {
+                configuration.mechanisms.suspend = SuspendParameters {
+                    operations: Suspendable::Both,
+                    suspend: Nanoseconds::from_micros(30),
+                    resume: Nanoseconds::from_micros(20),
+                    most: 4,
+                };
+            }
+        }
+        configuration
+    }
+}
+
+/// Which workload each feature shows in.
+const FEATURES: [(Feature, &[Workload]); 4] = [
+    (Feature::Journal, &[FlushedWrite, Durable, FuaWrite]),
+    (Feature::WriteThrough, &[RandomWrite, Mixed]),
+    (Feature::Protected, &[Durable]),
+    (Feature::Suspend, &[Mixed, Durable]),
+];
+
+/// The drives that differ most: SATA, many dies, one-shot programs.
+const FEATURE_DRIVES: [Drive; 3] = [DRIVES[1], DRIVES[2], DRIVES[4]];
+
+#[test]
+fn with_cache_flush_and_suspend_latencies_agree() {
+    let mut rows = Vec::new();
+    for drive in FEATURE_DRIVES {
+        let units_per_program = 4 * drive.planes * drive.pages_per_shot;
+        let units_per_row = 4 * drive.planes * FLASH_PAGES_PER_BLOCK * drive.dies;
+        // Each write may be padded to a program unit, and still nothing is collected.
+        let blocks = REQUESTS as u32 * units_per_program / units_per_row + 40;
+        let plain = drive.configuration(blocks, 0.05);
+        for (feature, workloads) in FEATURES {
+            let configuration = feature.of(&plain);
+            let mut filled = Pair::new(&configuration);
+            let units = filled.logical_units / 64 * 64;
+            filled.fill(units);
+            for &workload in workloads {
+                for depth in [1, 8, 32] {
+                    let mut pair = filled.clone();
+                    let operations = workload.operations(REQUESTS, units, depth as u64);
+                    let results = pair.run(depth, &operations);
+                    let case = format!("{} {feature:?} {workload:?} depth {depth}", drive.name);
+                    rows.extend(compare(case, &results, (0.02, 0.05)));
+                }
+            }
+        }
+    }
+    check(&rows);
+}
+
+#[test]
+fn with_cache_flush_suspend_and_collection_latencies_agree() {
+    let mut rows = Vec::new();
+    for drive in FEATURE_DRIVES {
+        let plain = drive.configuration(60, 0.8);
+        for (feature, workload) in [
+            (Feature::Journal, Durable),
+            (Feature::Protected, Durable),
+            (Feature::Suspend, Mixed),
+            (Feature::Suspend, Durable),
+        ] {
+            let configuration = feature.of(&plain);
+            let mut steady = Pair::new(&configuration);
+            steady.fill(steady.logical_units);
+            steady.scatter(1);
+            for depth in [1, 8, 32] {
+                let mut pair = steady.clone();
+                let operations =
+                    workload.operations(REQUESTS_STEADY / 2, pair.logical_units, depth as u64);
+                let results = pair.run(depth, &operations);
+                let case = format!("{} steady {feature:?} {workload:?} depth {depth}", drive.name);
                 rows.extend(compare(case, &results, (0.05, 0.10)));
             }
         }

@@ -131,11 +131,13 @@ impl Die {
         }
         self.work_out_read_share(at);
         let span = self.booked[booking as usize % BOOKED].span;
-        if span.start <= at {
-            return span.end;
-        }
         // Fewer come in the time that they add: the host waits for this write meanwhile.
-        let wait = span.start.since(at).nanos();
+        let wait = match &self.suspender {
+            None if span.start <= at => return span.end,
+            None => span.start.since(at).nanos(),
+            // Until it is over: then reads do not wait for what is in progress either.
+            Some(_) => span.end.since(at.min(span.end)).nanos(),
+        };
         span.end + Nanoseconds::new(wait * self.read_share / 256)
     }
 
@@ -200,6 +202,7 @@ impl Die {
         let booking = self.bookings.wrapping_sub(age);
         let left = self.booking(age).end.since(at);
         let (suspend, resume) = self.suspender.as_mut()?.interrupt(booking, left)?;
+        self.read_time += suspend + resume;
         let stopped = at + suspend;
         // The read that comes now pushes it back, with all behind it.
         let rest = Span { start: stopped, end: stopped + resume + left };

@@ -3,6 +3,10 @@
 //! Each figure has the deviation it may have, a little more than it was when it was noted: a test
 //! fails if one gets worse, and if one gets better its line should go.
 
+mod durability;
+
+use durability::{JOURNAL, PROTECTED, SUSPEND, WRITE_THROUGH};
+
 /// Case, figure, and the share by which the model may be off.
 type Known = (&'static str, &'static str, f64);
 
@@ -51,8 +55,11 @@ const COLLECTION: &[Known] = &[
 
 /// How far the model may be off in a figure, if it is known to be beyond its limit.
 pub fn bound(case: &str, figure: &str) -> Option<f64> {
-    [HALF_DUPLEX_LINK, READS_DELAY_WRITES, LARGE_READS, COLLECTION]
+    let plain = [HALF_DUPLEX_LINK, READS_DELAY_WRITES, LARGE_READS, COLLECTION];
+    let durability = [JOURNAL, WRITE_THROUGH, PROTECTED, SUSPEND];
+    plain
         .into_iter()
+        .chain(durability)
         .flatten()
         .find(|known| known.0 == case && known.1 == figure)
         .map(|known| known.2)

@@ -1,5 +1,6 @@
 //! A die's work, by class: reads first, then programs in the order they were booked, then
-//! collection when the die would be idle. Nothing in progress is interrupted.
+//! collection when the die would be idle. Where the drive suspends, a read interrupts what is in
+//! progress.
 
 use std::collections::VecDeque;
 
@@ -16,6 +17,10 @@ pub enum Job {
     CopyProgram { copy: u64 },
     /// Erases the die's part of a collection unit.
     Erase { block: usize },
+    /// Programs a page of the map journal.
+    Journal { page: u64 },
+    /// Stops what is in progress.
+    Stop,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -24,6 +29,21 @@ pub struct Die {
     pub booked: VecDeque<Job>,
     pub background: VecDeque<Job>,
     pub running: Option<Job>,
+    /// When that will be over, and which of the die's announced ends is its.
+    pub running_until: u64,
+    pub end: u64,
+    /// What was interrupted: what is left of it and how often it was.
+    pub interrupted: Option<Interrupted>,
+    /// How often what is running was interrupted before.
+    pub times: u32,
+}
+
+/// Work that was interrupted.
+#[derive(Clone, Copy, Debug)]
+pub struct Interrupted {
+    pub job: Job,
+    pub left: u64,
+    pub times: u32,
 }
 
 impl Die {

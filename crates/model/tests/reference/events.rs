@@ -13,7 +13,7 @@ pub enum Event {
     /// A lane has moved what it was moving.
     LaneDone { lane: usize },
     /// A die has done what it was doing.
-    DieDone { die: usize },
+    DieDone { die: usize, end: u64 },
 }
 
 #[derive(Clone, Debug, Default)]

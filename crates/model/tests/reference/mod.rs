@@ -7,6 +7,7 @@
 //! the model and nothing else in common with it, and it is written to be believed, not to be fast.
 
 mod die;
+mod durability;
 mod events;
 mod placement;
 mod read_ahead;
@@ -17,8 +18,10 @@ mod writes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use ssdlab_model::Configuration;
+use ssdlab_model::suspend::Suspendable;
 
-use die::{Die, Job};
+use die::{Die, Interrupted, Job};
+use durability::{Journal, Waiting};
 use events::{Event, Events, Lane};
 use placement::{Placement, Row};
 use read_ahead::ReadAhead;
@@ -31,6 +34,7 @@ use writes::{CopyProgram, HostWrite, WaitingChunk, WaitingErase};
 pub enum Operation {
     Read { first: u32, units: u32 },
     Write { first: u32, units: u32 },
+    WriteFua { first: u32, units: u32 },
     Flush,
 }
 
@@ -39,6 +43,8 @@ pub enum Operation {
 pub struct Measured {
     pub reads: Vec<u64>,
     pub writes: Vec<u64>,
+    /// Of flushes and of writes with FUA.
+    pub durable: Vec<u64>,
     pub elapsed: u64,
 }
 
@@ -93,8 +99,9 @@ pub struct Reference {
     buffered: HashSet<Row>,
     buffer_used: u32,
     waiting_chunks: VecDeque<WaitingChunk>,
-    /// Flush commands and the last program unit that each waits for.
-    flushes: Vec<(usize, u64)>,
+    /// Who waits for what to be durable.
+    waiting: Vec<Waiting>,
+    journal: Journal,
     /// Units that each of collection's reads transfers.
     copy_reads: HashMap<u64, usize>,
     copies_read: HashSet<u64>,
@@ -103,8 +110,9 @@ pub struct Reference {
     copies_to_read: VecDeque<u64>,
     copies_under_way: BTreeSet<u64>,
     waiting_erases: Vec<WaitingErase>,
-    /// Parts of blocks whose erase has to be over before they can be programmed.
-    erasing: BTreeSet<(usize, usize)>,
+    /// Parts of blocks whose erase has to be over before they can be programmed again, with the
+    /// latest copy and host program from before.
+    erasing: BTreeMap<(usize, usize), (u64, u64)>,
     to_send: VecDeque<Operation>,
     measured: Measured,
 }
@@ -126,14 +134,15 @@ impl Reference {
             buffered: HashSet::new(),
             buffer_used: 0,
             waiting_chunks: VecDeque::new(),
-            flushes: Vec::new(),
+            waiting: Vec::new(),
+            journal: Journal::default(),
             copy_reads: HashMap::new(),
             copies_read: HashSet::new(),
             copies: HashMap::new(),
             copies_to_read: VecDeque::new(),
             copies_under_way: BTreeSet::new(),
             waiting_erases: Vec::new(),
-            erasing: BTreeSet::new(),
+            erasing: BTreeMap::new(),
             to_send: VecDeque::new(),
             measured: Measured::default(),
             shape,
@@ -171,9 +180,9 @@ impl Reference {
         while let Some(event) = self.events.next() {
             self.happen(event);
         }
-        let answered = self.measured.reads.len() + self.measured.writes.len();
-        let flushes = operations.iter().filter(|&&it| it == Operation::Flush).count();
-        assert_eq!(answered + flushes, operations.len(), "every request is answered");
+        let Measured { reads, writes, durable, .. } = &self.measured;
+        let answered = reads.len() + writes.len() + durable.len();
+        assert_eq!(answered, operations.len(), "every request is answered");
         self.measured.elapsed -= start;
         std::mem::take(&mut self.measured)
     }
@@ -188,8 +197,18 @@ impl Reference {
         self.requests.push(Request { operation, sent, parts_left: 0, pieces });
         self.controller.push_back(self.requests.len() - 1);
         if self.controller.len() == 1 {
-            self.events.after(self.shape.command_occupancy, Event::ControllerFree);
+            self.take_up_next();
         }
+    }
+
+    /// The controller begins with the oldest command that waits for it.
+    fn take_up_next(&mut self) {
+        let Some(&request) = self.controller.front() else {
+            return;
+        };
+        let flush = self.requests[request].operation == Operation::Flush;
+        let overhead = if flush { self.shape.flush_overhead } else { 0 };
+        self.events.after(self.shape.command_occupancy + overhead, Event::ControllerFree);
     }
 
     /// A request is answered; the host sends another.
@@ -200,7 +219,7 @@ impl Reference {
         match operation {
             Operation::Read { .. } => self.measured.reads.push(now - sent),
             Operation::Write { .. } => self.measured.writes.push(now - sent),
-            Operation::Flush => {}
+            Operation::WriteFua { .. } | Operation::Flush => self.measured.durable.push(now - sent),
         }
         self.send();
     }
@@ -210,20 +229,21 @@ impl Reference {
             Event::ControllerFree => {
                 let request = self.controller.pop_front().expect("a command was taken up");
                 self.events.after(self.shape.command_latency, Event::Act { request });
-                if !self.controller.is_empty() {
-                    self.events.after(self.shape.command_occupancy, Event::ControllerFree);
-                }
+                self.take_up_next();
             }
             Event::Act { request } => match self.requests[request].operation {
                 Operation::Read { first, units } => self.read(request, first, units),
-                Operation::Write { first, units } => self.write(request, first, units),
+                Operation::Write { first, units } | Operation::WriteFua { first, units } => {
+                    self.write(request, first, units);
+                }
                 Operation::Flush => self.flush(request),
             },
             Event::LaneDone { lane } => {
                 let transfer = self.lanes[lane].done(lane, &mut self.events);
                 self.transferred(transfer);
             }
-            Event::DieDone { die } => self.die_done(die),
+            Event::DieDone { die, end } if end == self.dies[die].end => self.die_done(die),
+            Event::DieDone { .. } => {}
         }
     }
 
@@ -255,10 +275,16 @@ impl Reference {
     /// Gives an idle die its next work: a read, else what is booked, else collection.
     fn wake(&mut self, die: usize) {
         if self.dies[die].running.is_some() {
+            self.interrupt(die);
             return;
         }
         if let Some(job) = self.dies[die].reads.pop_front() {
             self.begin(die, job);
+            return;
+        }
+        if let Some(Interrupted { job, left, times }) = self.dies[die].interrupted.take() {
+            self.begin_for(die, job, self.shape.suspend.resume.nanos() + left);
+            self.dies[die].times = times;
             return;
         }
         // What waits for the erase of its block lets the rest go ahead.
@@ -285,9 +311,43 @@ impl Reference {
             Job::Sense { .. } | Job::CopyRead { .. } => self.shape.sense,
             Job::HostProgram { .. } | Job::CopyProgram { .. } => self.shape.program,
             Job::Erase { .. } => self.shape.erase,
+            Job::Journal { .. } => self.shape.journal_program.expect("there is a journal"),
+            Job::Stop => self.shape.suspend.suspend.nanos(),
         };
-        self.dies[die].running = Some(job);
-        self.events.after(duration, Event::DieDone { die });
+        self.begin_for(die, job, duration);
+    }
+
+    fn begin_for(&mut self, die: usize, job: Job, duration: u64) {
+        let until = self.now() + duration;
+        let die_state = &mut self.dies[die];
+        die_state.running = Some(job);
+        die_state.running_until = until;
+        die_state.end += 1;
+        die_state.times = 0;
+        let end = die_state.end;
+        self.events.after(duration, Event::DieDone { die, end });
+    }
+
+    /// Interrupts what is in progress on a die if a read waits and it may.
+    fn interrupt(&mut self, die: usize) {
+        let suspend = self.shape.suspend;
+        let job = self.dies[die].running.expect("something is in progress");
+        let may = match job {
+            Job::Erase { .. } => {
+                matches!(suspend.operations, Suspendable::Erase | Suspendable::Both)
+            }
+            Job::HostProgram { .. } | Job::CopyProgram { .. } | Job::Journal { .. } => {
+                matches!(suspend.operations, Suspendable::Program | Suspendable::Both)
+            }
+            Job::Sense { .. } | Job::CopyRead { .. } | Job::Stop => false,
+        };
+        let left = self.dies[die].running_until - self.now();
+        let times = self.dies[die].times;
+        let waits = !self.dies[die].reads.is_empty();
+        if may && waits && times < suspend.most && left > suspend.suspend.nanos() {
+            self.dies[die].interrupted = Some(Interrupted { job, left, times: times + 1 });
+            self.begin(die, Job::Stop);
+        }
     }
 
     fn die_done(&mut self, die: usize) {
@@ -303,6 +363,8 @@ impl Reference {
             Job::Erase { block } => {
                 self.erasing.remove(&(block, die));
             }
+            Job::Journal { page } => self.page_programmed(page),
+            Job::Stop => {}
         }
         self.wake(die);
     }

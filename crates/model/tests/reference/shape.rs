@@ -1,6 +1,8 @@
 //! Where things lie, worked out with plain divisions from the same parameters that the model has.
 
 use ssdlab_model::Configuration;
+use ssdlab_model::flush::{FlushHandling, WriteCache};
+use ssdlab_model::suspend::SuspendParameters;
 use ssdlab_model::timing::Delivery;
 
 /// A physical unit: its collection unit, and its place in that one's write order.
@@ -35,6 +37,13 @@ pub struct Shape {
     pub command_latency: u64,
     pub buffer_units: u32,
     pub buffer_protected: bool,
+    /// Whether flush and FUA have anything to wait for, and whether every write does.
+    pub flush_waits: bool,
+    pub write_through: bool,
+    pub flush_overhead: u64,
+    pub journal_program: Option<u64>,
+    pub changes_per_page: usize,
+    pub suspend: SuspendParameters,
     pub read_ahead_window: u32,
     pub read_ahead_segment: u32,
     pub read_ahead_trigger: u32,
@@ -50,6 +59,9 @@ impl Shape {
         let groups = geometry.dies as usize / stripe;
         let units_per_page = (geometry.page_size.bytes() / geometry.unit_size.bytes()) as usize;
         let units_per_sense = units_per_page * geometry.planes_per_die as usize;
+        let flush = &configuration.mechanisms.flush;
+        let flush_waits =
+            !configuration.buffer.protected && flush.handling == FlushHandling::Honest;
         Shape {
             channels: geometry.channels as usize,
             dies: geometry.dies as usize,
@@ -72,6 +84,15 @@ impl Shape {
             command_latency: timing.command_latency.nanos(),
             buffer_units: configuration.buffer.units,
             buffer_protected: configuration.buffer.protected,
+            flush_waits,
+            write_through: flush_waits && flush.write_cache == WriteCache::WriteThrough,
+            flush_overhead: if flush_waits { flush.overhead.nanos() } else { 0 },
+            journal_program: flush
+                .journal
+                .filter(|_| flush_waits)
+                .map(|journal| journal.program.nanos()),
+            changes_per_page: geometry.page_size.bytes() as usize / 8,
+            suspend: configuration.mechanisms.suspend,
             read_ahead_window: configuration.read_ahead.window,
             read_ahead_segment: configuration.read_ahead.segment,
             read_ahead_trigger: configuration.read_ahead.trigger,

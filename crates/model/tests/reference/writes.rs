@@ -3,13 +3,13 @@
 
 use super::die::Job;
 use super::placement::{Background, Chunk, HostProgram};
-use super::{Reference, Transfer};
+use super::{Operation, Reference, Transfer};
 
 /// A program unit of the host's that is in the buffer, at least in part.
 #[derive(Clone, Debug, Default)]
 pub struct HostWrite {
     received: u32,
-    filled: Option<HostProgram>,
+    pub(super) filled: Option<HostProgram>,
     sent_to_die: bool,
     on_die: bool,
 }
@@ -45,13 +45,26 @@ impl Reference {
         self.read_ahead.forget();
         let chunks = self.placement.write(first, units);
         self.requests[request].parts_left = chunks.len();
+        let programs = chunks.iter().map(|chunk| chunk.program);
+        let (oldest, latest) = (programs.clone().min(), programs.max());
         for Chunk { program, row, units, fills } in chunks {
             // Until it is programmed, what was just placed is read from the buffer.
             self.buffered.insert(row);
+            if let Some(filled) = &fills {
+                self.map_changed(filled.data_units as usize, Some(program));
+            }
             self.host_writes.entry(program).or_default().filled = fills;
             self.waiting_chunks.push_back(WaitingChunk { request, program, units });
         }
         self.admit();
+        if self.is_durable_when_answered(request) {
+            self.wait_for_own(request, oldest.expect("some"), latest.expect("some"));
+        }
+    }
+
+    fn is_durable_when_answered(&self, request: usize) -> bool {
+        let fua = matches!(self.requests[request].operation, Operation::WriteFua { .. });
+        self.shape.write_through || fua && self.shape.flush_waits
     }
 
     /// Lets data into the buffer, in the order in which it was given its place.
@@ -71,13 +84,13 @@ impl Reference {
         self.host_writes.get_mut(&program).expect("it has its place").received += units;
         self.send_if_complete(program);
         self.requests[request].parts_left -= 1;
-        if self.requests[request].parts_left == 0 {
+        if self.requests[request].parts_left == 0 && !self.is_durable_when_answered(request) {
             self.answer(request);
         }
     }
 
     /// Sends a program unit to its die once all its data is there, and collection's share with it.
-    fn send_if_complete(&mut self, program: u64) {
+    pub(super) fn send_if_complete(&mut self, program: u64) {
         let write = self.host_writes.get_mut(&program).expect("it is in the buffer");
         let Some(filled) = &write.filled else {
             return;
@@ -105,6 +118,7 @@ impl Reference {
             Job::CopyProgram { copy } => {
                 self.copies.get_mut(&copy).expect("it is under way").on_die = true;
             }
+            Job::Journal { page } => self.page_on_die(page),
             _ => unreachable!("only programs carry data to a die"),
         }
         self.wake(die);
@@ -116,29 +130,8 @@ impl Reference {
         self.buffer_used -= filled.data_units;
         self.buffered.remove(&filled.row);
         self.admit();
-        let oldest = self.host_writes.keys().next().copied().unwrap_or(u64::MAX);
-        let (done, waiting) = std::mem::take(&mut self.flushes)
-            .into_iter()
-            .partition::<Vec<_>, _>(|&(_, last)| last < oldest);
-        self.flushes = waiting;
-        for (request, _) in done {
-            self.answer(request);
-        }
+        self.answer_durable();
         self.begin_durable_erases();
-    }
-
-    pub(super) fn flush(&mut self, request: usize) {
-        if self.shape.buffer_protected {
-            return self.answer(request);
-        }
-        if let Some(Chunk { program, fills, .. }) = self.placement.pad() {
-            self.host_writes.get_mut(&program).expect("it is being filled").filled = fills;
-            self.send_if_complete(program);
-        }
-        match self.host_writes.keys().next_back() {
-            Some(&last) => self.flushes.push((request, last)),
-            None => self.answer(request),
-        }
     }
 
     /// Gives collection's work to the dies as debt; where there is too much, the oldest is booked.
@@ -152,6 +145,7 @@ impl Reference {
                 Background::Program { copy, die, block, reads } => {
                     let program =
                         CopyProgram { die, block, reads, transferring: false, on_die: false };
+                    self.map_changed(self.shape.units_per_program, None);
                     self.copies_under_way.insert(copy);
                     self.copies.insert(copy, program);
                     self.copies_to_read.push_back(copy);
@@ -159,7 +153,7 @@ impl Reference {
                 }
                 Background::Erase { block, after, after_host } => {
                     for die in self.dies_of(block) {
-                        self.erasing.insert((block, die));
+                        self.erasing.insert((block, die), (after, after_host));
                     }
                     self.waiting_erases.push(WaitingErase { block, after, after_host });
                     self.begin_durable_erases();
@@ -241,7 +235,12 @@ impl Reference {
 
     /// Whether the block that a job programs is erased on its die.
     pub(super) fn is_erased(&self, die: usize, job: Job) -> bool {
-        self.block_of(job).is_none_or(|block| !self.erasing.contains(&(block, die)))
+        let erase = self.block_of(job).and_then(|block| self.erasing.get(&(block, die)));
+        erase.is_none_or(|&(after, after_host)| match job {
+            Job::CopyProgram { copy } => copy <= after,
+            Job::HostProgram { program } => program <= after_host,
+            _ => true,
+        })
     }
 
     /// Whether the oldest booked job can begin on an idle die; for a copy, sees to its transfer.
@@ -252,6 +251,7 @@ impl Reference {
                 self.transfer_copy(die, copy);
                 self.copies[&copy].on_die
             }
+            Job::Journal { page } => self.is_page_on_die(page),
             _ => true,
         };
         on_die && self.is_erased(die, job)
