@@ -90,8 +90,9 @@ impl Journal {
 
 impl Journal {
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let Journal { pending, pages, programmed_until, .. } = self;
-        assert!(*pending == 0, "the drive was shut down");
+        let Journal { pending, pages, programmed_until, waiting, .. } = self;
+        let is_done = *pending == 0 && waiting.iter().all(VecDeque::is_empty);
+        assert!(is_done, "the drive was shut down");
         to.long(*pages)?;
         to.long(programmed_until.nanos())
     }
@@ -162,6 +163,20 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         waiting.insert(place, Waiting { ready: arrived, from });
         let end = from + journal.waits[page as usize % WAITS] + program;
         journal.programmed_until = journal.programmed_until.max(end);
+    }
+
+    /// Books all journal pages that wait, and forgets how long they did: for a drive that is shut
+    /// down.
+    pub(crate) fn book_all_journal_pages(&mut self) {
+        if self.durability.journal.is_some() {
+            for die in 0..self.geometry.dies() {
+                self.book_journal_pages(DieIndex(die), Instant::from_nanos(u64::MAX));
+            }
+        }
+        if let Some(journal) = &mut self.durability.journal {
+            journal.waits = [Nanoseconds::ZERO; WAITS];
+            journal.waits_noted = 0;
+        }
     }
 
     /// Books the journal pages on `die` that have arrived there by `now`.

@@ -181,7 +181,9 @@ impl<M: Mapping> Ssd<M, Null> {
         self.pad_host_program(at);
         self.finish_collection(at);
         self.pay_all_debt();
-        let done = self.complete_journal(at).max(self.resources.idle_from()).max(at);
+        let journalled = self.complete_journal(at);
+        self.book_all_journal_pages();
+        let done = journalled.max(self.resources.idle_from()).max(at);
         self.release_buffer(done);
         self.forget_what_is_volatile();
         done
