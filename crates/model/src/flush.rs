@@ -89,14 +89,16 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub fn flush(&mut self, at: Instant) -> Instant {
         self.counters.flushes += 1;
         if !self.durability.waits {
-            return self.take_up(at);
+            let end = self.take_up(at);
+            return self.note_flush(at, end);
         }
         let start = self.take_up_for(at, self.durability.overhead);
         self.pad_host_program(start);
         let dies = &mut self.resources.dies;
         let end_of = |it: &InFlight| expected_end(dies, it, start);
         let programmed = self.buffer.drained_at(end_of).max(start);
-        self.complete_journal(programmed)
+        let end = self.complete_journal(programmed);
+        self.note_flush(at, end)
     }
 
     /// Writes `count` sectors from `first` with FUA: returns when their data is durable.
@@ -107,11 +109,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.fua_writes += 1;
         let program = self.buffer.next_number();
         let received = self.write_sectors(at, first, count);
-        if self.durability.waits && !self.durability.write_through {
-            self.make_durable(program, received)
-        } else {
-            received
+        if !self.durability.waits || self.durability.write_through {
+            return received;
         }
+        let end = self.make_durable(program, received);
+        self.delays.writes.latency += end.since(received);
+        end
     }
 
     /// Makes a write durable whose data was there at `received` and went into the host's program
@@ -122,7 +125,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let dies = &mut self.resources.dies;
         let end_of = |it: &InFlight| expected_end(dies, it, received);
         let programmed = self.buffer.programmed_from(program, end_of).max(received);
-        self.complete_journal(programmed)
+        let end = self.complete_journal(programmed);
+        self.delays.writes.parts.flush += end.since(received);
+        end
     }
 }
 

@@ -27,7 +27,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 }
             }
         }
-        start
+        self.note_trim(at, start)
     }
 
     /// Leaves the drive alone from `from` for `duration`: it pays its debt, programs what waits

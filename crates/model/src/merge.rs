@@ -76,11 +76,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         count: SectorCount,
     ) -> Instant {
         let program = self.buffer.next_number();
-        let received = self.write_parts_to_buffer(at, first, count);
+        let mut end = self.write_parts_to_buffer(at, first, count);
         if self.durability.write_through {
-            return self.make_durable(program, received);
+            end = self.make_durable(program, end);
         }
-        received
+        self.note_write(at, end)
     }
 
     /// The same to the buffer; returns when all data is there.
@@ -91,7 +91,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.host_write_units += whole_units_of(&mut self.merges.written, count, shift);
         let start = self.take_up(at);
         self.advance_debt_at_times(start);
-        let start = self.look_up(start, LogicalUnit(first), end - first, true);
+        let start = self.look_up_for_write(start, LogicalUnit(first), end - first);
         if end - first == 1 {
             return self.write_part_of(LogicalUnit(first), count, start, start);
         }
@@ -135,7 +135,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             Some(physical) => {
                 self.counters.flash_page_reads_merge += 1;
-                self.read_unit_of_flash(physical, start)
+                self.aside(|ssd| ssd.read_unit_of_flash(physical, start))
             }
         };
         if self.host.room() == 0 {
@@ -161,6 +161,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.buffer_merge_units += 1;
         let link = Resource::LinkToDrive;
         let received = self.resources.reserve(link, Class::Write, ready, transfer).end;
+        self.delays.writes.parts.link += transfer;
         self.buffer.note_received(received);
         self.media.receive(physical, unit);
         let before = self.map.set(unit, physical);
@@ -183,16 +184,17 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let start = self.take_up(at);
         self.advance_debt_at_times(start);
         let (unit, units) = (LogicalUnit(parts.first), parts.end - parts.first);
-        let start = self.look_up(start, unit, units, false);
+        let start = self.look_up_for_read(start, unit, units);
         // The next request of a sequential stream begins in the unit that this one ends in.
         let next = ((first + count).0 >> shift) as u32;
-        match self.follow(parts.first, next) {
+        let end = match self.follow(parts.first, next) {
             None if units == 1 => self.read_one(start, unit, self.over_link(count)),
             stream => {
                 let left_out = [self.over_link(parts.head), self.over_link(parts.tail)];
                 self.read_many(stream, start, unit, units, left_out)
             }
-        }
+        };
+        self.note_read(at, end)
     }
 
     /// [`Ssd::trim_sectors`] of a range that does not begin and end with units. ATA and NVMe let
@@ -206,7 +208,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     ) -> Instant {
         let Parts { first, end, head, tail } = self.parts(first, count);
         let (first, end) = (first + u32::from(head.0 > 0), end - u32::from(tail.0 > 0));
-        if first < end { self.trim(at, LogicalUnit(first), end - first) } else { self.take_up(at) }
+        if first < end {
+            return self.trim(at, LogicalUnit(first), end - first);
+        }
+        let end = self.take_up(at);
+        self.note_trim(at, end)
     }
 }
 

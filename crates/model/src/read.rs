@@ -8,6 +8,7 @@
 //! A unit that collection is moving is read from its new place, although the old copy would do
 //! as long as the new one is not programmed: either way it is one page read on some die.
 
+use crate::attribution::Blocked;
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -43,6 +44,20 @@ struct PageRead {
     /// Where in the request it belongs: an index of [`ReadScratch::pieces`].
     piece: u32,
     sensed: Instant,
+    /// What its sense waited for.
+    blocked: Blocked,
+}
+
+/// Who wants pages read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// A request that waits for them.
+    Request,
+    /// A request of a sequential stream that waits for what was not read ahead; what was is there
+    /// at `fetched`.
+    Stream { fetched: Instant },
+    /// Nobody yet.
+    ReadAhead,
 }
 
 /// Lists that a read needs, kept so that no request allocates.
@@ -63,11 +78,27 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.host_read_units += u64::from(units);
         let start = self.take_up(at);
         self.advance_debt_at_times(start);
-        let start = self.look_up(start, first, units, false);
-        match self.follow(first.0, first.0 + units) {
+        let start = self.look_up_for_read(start, first, units);
+        let end = match self.follow(first.0, first.0 + units) {
             None if units == 1 => self.read_one(start, first, self.unit_to_host),
             stream => self.read_many(stream, start, first, units, NOTHING_LEFT_OUT),
+        };
+        self.note_read(at, end)
+    }
+
+    /// Looks up where `units` units from `first` lie; returns when that is known.
+    #[inline(always)]
+    pub(crate) fn look_up_for_read(
+        &mut self,
+        start: Instant,
+        first: LogicalUnit,
+        units: u32,
+    ) -> Instant {
+        let known = self.look_up(start, first, units, false);
+        if known > start {
+            self.delays.reads.parts.map_miss += known.since(start);
         }
+        known
     }
 
     /// Whether a read of `first..end` continues a stream that is read ahead of, and which.
@@ -90,9 +121,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let Some(stream) = stream else {
             self.begin_pieces();
             self.gather(start, first, units);
-            self.sense_and_transfer(start);
+            let ready = self.sense_and_transfer(start, Asked::Request);
             self.leave_out(left_out);
-            return self.deliver(start);
+            let end = self.deliver(start);
+            self.delays.reads.parts.link += end.since(ready);
+            return end;
         };
         self.read_sequential(stream, start, first, units, left_out)
     }
@@ -117,9 +150,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             Some(physical) => {
                 self.counters.flash_page_reads_host += 1;
+                self.delays.reads.parts.flash_read += self.timing.page_read;
+                self.delays.reads.parts.link += self.unit_over_channel;
                 self.read_unit_of_flash(physical, start)
             }
         };
+        self.delays.reads.parts.link += transfer;
         self.resources.reserve(Resource::LinkToHost, Class::Read, ready, transfer).end
     }
 
@@ -213,32 +249,61 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             units: 1,
             piece,
             sensed: Instant::START,
+            blocked: Blocked::default(),
         });
     }
 
-    /// Reads the gathered pages, all asked for at `start`; returns when the last is in RAM.
-    fn sense_and_transfer(&mut self, start: Instant) -> Instant {
+    /// Reads the gathered pages, all asked for at `start`; returns when the last is in RAM. What
+    /// that one took and waited for is the request's, if one asked.
+    fn sense_and_transfer(&mut self, start: Instant, asked: Asked) -> Instant {
         let mut pages = std::mem::take(&mut self.scratch.pages);
         self.counters.flash_page_reads_host += pages.len() as u64;
+        let blocked_before = self.blocked();
         for index in 0..pages.len() {
             let recent = index.saturating_sub(LOOK_BACK);
             let together =
                 pages[recent..index].iter().rev().find(|other| other.sense == pages[index].sense);
-            pages[index].sensed = match together {
-                Some(other) => other.sensed,
-                None => self.sense(pages[index].die, start),
+            let (sensed, blocked) = match together {
+                Some(other) => (other.sensed, other.blocked),
+                None => {
+                    let before = self.blocked();
+                    let sensed = self.sense(pages[index].die, start);
+                    (sensed, self.blocked().since(before))
+                }
             };
+            (pages[index].sensed, pages[index].blocked) = (sensed, blocked);
         }
         // Channels serve what is sensed first; that is also the order to reserve them in.
         pages.sort_by_key(|page| page.sensed);
-        let mut last = start;
+        let (mut last, mut decides) = (start, None);
         for page in &pages {
             let channel = Resource::Channel(self.geometry.channel_of(page.die));
             let transfer = self.unit_over_channel * u64::from(page.units);
             let ready = self.resources.reserve(channel, Class::Read, page.sensed, transfer).end;
             self.scratch.pieces[page.piece as usize].ready = ready;
-            last = last.max(ready);
+            if ready > last {
+                (last, decides) = (ready, Some((page, transfer)));
+            }
         }
+        let blocked = self.blocked().since(blocked_before);
+        self.delays.not_critical += match (asked, decides) {
+            (Asked::Request, Some((page, transfer))) => {
+                self.delays.reads.parts.flash_read += self.timing.page_read;
+                self.delays.reads.parts.link += transfer;
+                blocked.since(page.blocked)
+            }
+            (Asked::Stream { fetched }, Some((page, transfer))) if last >= fetched => {
+                self.delays.reads.parts.read_ahead_miss += page.sensed.since(start);
+                self.delays.reads.parts.link += transfer;
+                blocked
+            }
+            (Asked::Stream { fetched }, _) => {
+                self.delays.reads.parts.flash_read += fetched.since(start);
+                last = fetched;
+                blocked
+            }
+            (Asked::ReadAhead, _) | (_, None) => blocked,
+        };
         self.scratch.pages = pages;
         last
     }
@@ -303,9 +368,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             unit = segment_end;
         }
-        self.sense_and_transfer(start);
+        let fetched = self.scratch.pieces.iter().map(|piece| piece.ready).fold(start, Instant::max);
+        let ready = self.sense_and_transfer(start, Asked::Stream { fetched });
         self.leave_out(left_out);
         let done = self.deliver(start);
+        self.delays.reads.parts.link += done.since(ready);
         self.fetch_ahead(stream, start);
         done
     }
@@ -318,7 +385,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             if is_whole(&self.map, &self.geometry, LogicalUnit(first), segment) {
                 self.begin_pieces();
                 self.gather(start, LogicalUnit(first), segment);
-                let ready = self.sense_and_transfer(start);
+                let ready = self.sense_and_transfer(start, Asked::ReadAhead);
                 self.read_ahead.note_fetched(stream, first, ready);
             }
         }

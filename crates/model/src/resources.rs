@@ -19,6 +19,7 @@ pub(crate) mod lane;
 pub(crate) mod shared_link;
 pub mod suspend;
 
+use crate::attribution::Blocked;
 use crate::geometry::Geometry;
 use crate::timing::Timing;
 use crate::units::{DieIndex, Instant, Nanoseconds};
@@ -77,6 +78,8 @@ pub(crate) struct Resources {
     both_ways: SharedLink,
     full_duplex: bool,
     controller: Instant,
+    /// What reads waited for that was no read.
+    pub(crate) blocked: Blocked,
     /// The arrival of the latest request: nothing will be asked for before it.
     now: Instant,
 }
@@ -96,6 +99,7 @@ impl Resources {
             both_ways: SharedLink::default(),
             full_duplex: timing.link_full_duplex,
             controller: Instant::START,
+            blocked: Blocked::default(),
             now: Instant::START,
         }
     }
@@ -120,8 +124,10 @@ impl Resources {
             Resource::Die(die) => {
                 let die = &mut self.dies[die.0 as usize];
                 match class {
-                    Class::Read => die.read(earliest, duration),
-                    Class::Write | Class::Background => die.append(earliest, duration),
+                    Class::Read => die.read(earliest, duration, &mut self.blocked),
+                    Class::Write | Class::Background => {
+                        die.append(earliest, duration, class == Class::Background)
+                    }
                 }
             }
             Resource::Channel(channel) => self.channels[channel].reserve(now, earliest, duration),

@@ -13,6 +13,7 @@
 
 use std::io::{self, Read, Write};
 
+use crate::attribution::Delays;
 use crate::buffer::WriteBuffer;
 use crate::flash::BlockState;
 use crate::geometry::GeometryError;
@@ -190,7 +191,9 @@ impl<M: Mapping> Ssd<M, Null> {
     }
 
     fn forget_what_is_volatile(&mut self) {
+        let blocked = self.resources.blocked;
         self.resources = self.resources.renewed(&self.geometry, &self.timing);
+        self.resources.blocked = blocked;
         self.buffer = WriteBuffer::new(self.buffer_parameters.units);
         self.read_ahead = ReadAhead::new(self.read_ahead.parameters());
         self.scratch = ReadScratch::default();
@@ -222,6 +225,8 @@ impl<M: Mapping> Ssd<M, Null> {
             read_ahead: _,
             scratch: _,
             merges: _,
+            // Of the requests of one life: begins anew.
+            delays: _,
             map,
             flash,
             free,
@@ -266,6 +271,7 @@ impl<M: Mapping> Ssd<M, Null> {
         for count in ssd.counters.values_mut() {
             *count = from.long()?;
         }
+        ssd.delays = Delays::after(&ssd.counters);
         ssd.sequence.0 = from.long()?;
         ssd.restore_reverse_map()?;
         ssd.check_restored()?;

@@ -5,6 +5,7 @@
 //! The rules of each kind of request are in their own files (`write`, `read`, `trim`, `idle`),
 //! collection in `collection`.
 
+use crate::attribution::Delays;
 use crate::buffer::WriteBuffer;
 use crate::collection::{CollectionParameters, Collector};
 use crate::counters::{Counters, Wear};
@@ -95,6 +96,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) scratch: ReadScratch,
     pub(crate) merges: Merges,
     pub(crate) counters: Counters,
+    pub(crate) delays: Delays,
     pub(crate) trim_enabled: bool,
     /// The number of the latest program unit that was finished.
     pub(crate) sequence: SequenceNumber,
@@ -149,6 +151,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             scratch: ReadScratch::default(),
             merges: Merges::default(),
             counters: Counters::default(),
+            delays: Delays::default(),
             trim_enabled: *trim,
             sequence: SequenceNumber::default(),
             unit_to_host: timing.link.duration(geometry.unit_size()),

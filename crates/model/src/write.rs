@@ -26,11 +26,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline]
     pub fn write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
         let program = self.buffer.next_number();
-        let received = self.write_to_buffer(at, first, units);
+        let mut end = self.write_to_buffer(at, first, units);
         if self.durability.write_through {
-            return self.make_durable(program, received);
+            end = self.make_durable(program, end);
         }
-        received
+        self.note_write(at, end)
     }
 
     /// Writes to the buffer; returns when all data is there.
@@ -41,8 +41,23 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.host_write_units += u64::from(units);
         let ready = self.take_up(at);
         self.advance_debt_at_times(ready);
-        let ready = self.look_up(ready, first, units, true);
+        let ready = self.look_up_for_write(ready, first, units);
         self.write_whole(ready, first.0, first.0 + units)
+    }
+
+    /// Looks up where `units` units from `first` lie; returns when that is known.
+    #[inline(always)]
+    pub(crate) fn look_up_for_write(
+        &mut self,
+        start: Instant,
+        first: LogicalUnit,
+        units: u32,
+    ) -> Instant {
+        let known = self.look_up(start, first, units, true);
+        if known > start {
+            self.delays.writes.parts.map_miss += known.since(start);
+        }
+        known
     }
 
     /// Writes the units from `first` to before `end`, whole; returns when their data is there.
@@ -81,6 +96,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
         });
         let span = self.resources.reserve(Resource::LinkToDrive, Class::Write, admitted, transfer);
+        self.delays.writes.parts.link += transfer;
+        self.delays.room += admitted.since(ready);
         self.buffer.note_received(span.end);
         span.end
     }
@@ -158,6 +175,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         });
         if filled.closes {
             self.flash.close(filled.block, BlockState::Closing);
+            self.delays.divide_room(&self.counters, &self.geometry, &self.timing);
         }
     }
 

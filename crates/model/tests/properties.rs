@@ -302,6 +302,7 @@ impl<M: Mapping> Bench<M> {
 
     fn step(&mut self, step: Step) {
         let sent = self.now;
+        let attributed = self.ssd.attribution();
         let end = match step {
             Step::Read { first, units } => {
                 let (first, units) = self.range(first, units);
@@ -354,6 +355,11 @@ impl<M: Mapping> Bench<M> {
             Step::Scatter { seed } => self.scatter(seed),
         };
         assert!(end >= sent, "{step:?} sent at {sent:?} is answered at {end:?}");
+        let split = self.ssd.attribution().since(&attributed);
+        if !matches!(step, Step::Rest { .. } | Step::Scatter { .. }) {
+            let parts = split.reads.total() + split.writes.total() + split.others.total();
+            assert_eq!(parts, end.since(sent), "the parts of {step:?}: {split:?}");
+        }
         // Some requests follow at once, some when the one before is answered.
         if !matches!(step, Step::Write { .. } | Step::WriteSectors { .. })
             || self.writes.is_multiple_of(2)

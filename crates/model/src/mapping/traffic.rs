@@ -90,7 +90,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn read_map_page_at(&mut self, place: PhysicalUnit, at: Instant) -> Instant {
         let die = self.cache().area.geometry.die_of(place);
         self.counters.map_page_reads += 1;
-        let sensed = self.sense(die, at);
+        let sensed = self.aside(|ssd| ssd.sense(die, at));
         let channel = Resource::Channel(self.geometry.channel_of(die));
         self.resources.reserve(channel, Class::Read, sensed, self.unit_over_channel).end
     }
@@ -320,7 +320,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.settle_owed(die, from);
             let duration = self.timing.page_read;
             let read = Resource::Die(die);
-            let end = self.resources.reserve(read, Class::Read, from, duration).end;
+            // What it waits for was promised as queueing.
+            let book = |ssd: &mut Self| ssd.resources.reserve(read, Class::Read, from, duration);
+            let end = self.aside(book).end;
             self.cache().short += end.nanos() as i64 - promised.nanos() as i64;
         }
     }

@@ -13,6 +13,7 @@
 
 use super::Span;
 use super::suspend::{SuspendParameters, Suspender};
+use crate::attribution::Blocked;
 use crate::units::{Instant, Nanoseconds};
 
 /// Booked programs and erases remembered; more than a saturated die has waiting. Reads look only
@@ -35,6 +36,11 @@ pub(crate) struct Die {
     booked: [Booking; BOOKED],
     /// Programs and erases booked so far; wraps.
     bookings: u32,
+    /// Which of those booked are background work: a bit each.
+    background: u64,
+    /// The latest end of a program or erase that a read waited for, and whether that was
+    /// background work. Reads behind that one waited for it as well.
+    blocked: (Instant, bool),
     /// All the time that reads took, so far and when the share was last worked out.
     read_time: Nanoseconds,
     seen: (Instant, Nanoseconds),
@@ -56,6 +62,8 @@ impl Default for Die {
             reads_until: Instant::START,
             booked: [none; BOOKED],
             bookings: 0,
+            background: 0,
+            blocked: (Instant::START, false),
             read_time: Nanoseconds::ZERO,
             seen: (Instant::START, Nanoseconds::ZERO),
             read_share: 0,
@@ -83,12 +91,19 @@ impl Die {
 
     /// Books a program or an erase behind all that is booked.
     #[inline(always)]
-    pub(crate) fn append(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
+    pub(crate) fn append(
+        &mut self,
+        earliest: Instant,
+        duration: Nanoseconds,
+        background: bool,
+    ) -> Span {
         let start = self.booked_until.later(earliest);
         let span = Span { start, end: start + duration };
         self.booked_until = span.end;
         self.bookings = self.bookings.wrapping_add(1);
-        self.booked[self.bookings as usize % BOOKED] = Booking { span, lead: Nanoseconds::ZERO };
+        let place = self.bookings as usize % BOOKED;
+        self.booked[place] = Booking { span, lead: Nanoseconds::ZERO };
+        self.background = self.background & !(1 << place) | u64::from(background) << place;
         span
     }
 
@@ -150,10 +165,18 @@ impl Die {
         }
     }
 
-    /// Books a read as early as can be.
+    /// Books a read as early as can be; adds to `blocked` what it waits for that is no read.
     #[inline(always)]
-    pub(crate) fn read(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
+    pub(crate) fn read(
+        &mut self,
+        earliest: Instant,
+        duration: Nanoseconds,
+        blocked: &mut Blocked,
+    ) -> Span {
         self.read_time += duration;
+        if self.blocked.0 > earliest {
+            self.note_blocked(earliest, blocked);
+        }
         // Idle, or nothing but reads ahead: one test, because which of the two is a coin toss.
         if self.reads_until.later(earliest) >= self.booked_until {
             let start = self.booked_until.later(earliest);
@@ -162,7 +185,7 @@ impl Die {
             self.reads_until = span.end;
             return span;
         }
-        self.read_before_booked(earliest, duration)
+        self.read_before_booked(earliest, duration, blocked)
     }
 
     /// When a read that is asked for at `earliest` would begin, if it interrupts nothing.
@@ -177,15 +200,27 @@ impl Die {
     }
 
     #[inline(never)]
-    fn read_before_booked(&mut self, earliest: Instant, duration: Nanoseconds) -> Span {
+    fn read_before_booked(
+        &mut self,
+        earliest: Instant,
+        duration: Nanoseconds,
+        blocked: &mut Blocked,
+    ) -> Span {
         let start = if self.reads_until > earliest {
             // Behind other waiting reads, the die takes this one before any program.
             self.reads_until
         } else {
-            match self.interrupt(earliest) {
+            let age = self.in_progress(earliest);
+            let start = match self.interrupt(earliest, age) {
                 Some(stopped) => stopped,
-                None => self.in_progress_until(earliest),
+                None => age.map_or(earliest, |age| self.booking(age).end),
+            };
+            if let Some(age) = age {
+                let place = self.bookings.wrapping_sub(age) as usize % BOOKED;
+                self.blocked = (start, self.background >> place & 1 != 0);
+                self.note_blocked(earliest, blocked);
             }
+            start
         };
         let end = start + duration;
         self.reads_until = end;
@@ -193,12 +228,23 @@ impl Die {
         Span { start, end }
     }
 
-    /// Interrupts what is in progress at `at`, if that can be; returns when the die has stopped.
-    fn interrupt(&mut self, at: Instant) -> Option<Instant> {
+    /// Notes that a read asked for at `earliest` waits for what the reads before it waited for.
+    #[inline(never)]
+    fn note_blocked(&mut self, earliest: Instant, blocked: &mut Blocked) {
+        let (until, background) = self.blocked;
+        let waits = until.since(earliest);
+        if background {
+            blocked.collection += waits;
+        } else {
+            blocked.program += waits;
+        }
+    }
+
+    /// Interrupts what is in progress at `at`, the booking of this `age`, if that can be; returns
+    /// when the die has stopped.
+    fn interrupt(&mut self, at: Instant, age: Option<u32>) -> Option<Instant> {
         self.suspender.as_ref()?;
-        let age = (0..BOOKED as u32)
-            .take_while(|&age| self.booking(age).end > at)
-            .find(|&age| self.booking(age).start < at)?;
+        let age = age?;
         let booking = self.bookings.wrapping_sub(age);
         let left = self.booking(age).end.since(at);
         let (suspend, resume) = self.suspender.as_mut()?.interrupt(booking, left)?;
@@ -214,13 +260,16 @@ impl Die {
         self.booked[self.bookings.wrapping_sub(age) as usize % BOOKED].span
     }
 
+    /// The program or erase that is in progress at `at`, by its age.
+    fn in_progress(&self, at: Instant) -> Option<u32> {
+        (0..BOOKED as u32)
+            .take_while(|&age| self.booking(age).end > at)
+            .find(|&age| self.booking(age).start < at)
+    }
+
     /// The end of the program or erase that is in progress at `at`, or `at` where none is.
     fn in_progress_until(&self, at: Instant) -> Instant {
-        (0..BOOKED as u32)
-            .map(|age| self.booking(age))
-            .take_while(|span| span.end > at)
-            .find(|span| span.start < at)
-            .map_or(at, |span| span.end)
+        self.in_progress(at).map_or(at, |age| self.booking(age).end)
     }
 
     /// Makes room for `start..end`: what was booked to begin at or after `start` begins later.
@@ -264,15 +313,15 @@ mod tests {
     fn a_read_waits_for_the_program_in_progress_and_overtakes_the_rest() {
         let mut die = Die::default();
         for _ in 0..3 {
-            die.append(at(0), us(600));
+            die.append(at(0), us(600), false);
         }
-        let read = die.read(at(300), us(60));
+        let read = die.read(at(300), us(60), &mut Blocked::default());
         assert_eq!((read.start, read.end), (at(600), at(660)));
         assert_eq!(die.booked_until(), at(1860));
         // The second program now runs from 660 to 1260.
-        let read = die.read(at(700), us(60));
+        let read = die.read(at(700), us(60), &mut Blocked::default());
         assert_eq!(read.start, at(1260));
-        let read = die.read(at(700), us(60));
+        let read = die.read(at(700), us(60), &mut Blocked::default());
         assert_eq!(read.start, at(1320), "reads keep their order");
         assert_eq!(die.booked_until(), at(1980));
     }
@@ -285,18 +334,34 @@ mod tests {
             resume: us(10),
             most: 2,
         });
-        die.append(at(0), us(600));
-        die.append(at(0), us(600));
-        assert_eq!(die.read(at(100), us(60)).start, at(120));
+        die.append(at(0), us(600), false);
+        die.append(at(0), us(600), false);
+        assert_eq!(die.read(at(100), us(60), &mut Blocked::default()).start, at(120));
         // 500 us are left, and 10 us go by until it goes on.
         assert_eq!((die.booked_until(), die.end_of(1, at(0))), (at(180 + 510 + 600), at(690)));
-        assert_eq!(die.read(at(150), us(60)).start, at(180), "another one before it goes on");
+        assert_eq!(
+            die.read(at(150), us(60), &mut Blocked::default()).start,
+            at(180),
+            "another one before it goes on"
+        );
         assert_eq!(die.end_of(1, at(0)), at(750));
-        assert_eq!(die.read(at(700), us(60)).start, at(720), "the second interruption");
+        assert_eq!(
+            die.read(at(700), us(60), &mut Blocked::default()).start,
+            at(720),
+            "the second interruption"
+        );
         assert_eq!(die.end_of(1, at(0)), at(780 + 10 + 50));
-        assert_eq!(die.read(at(800), us(60)).start, at(840), "it is not interrupted again");
+        assert_eq!(
+            die.read(at(800), us(60), &mut Blocked::default()).start,
+            at(840),
+            "it is not interrupted again"
+        );
         assert_eq!(die.booked_until(), at(900 + 600));
-        assert_eq!(die.read(at(1490), us(60)).start, at(1500), "its end is nearer");
+        assert_eq!(
+            die.read(at(1490), us(60), &mut Blocked::default()).start,
+            at(1500),
+            "its end is nearer"
+        );
     }
 
     #[test]
@@ -312,35 +377,43 @@ mod tests {
             let suspend = us(20);
             let mut die =
                 Die::new(SuspendParameters { operations, suspend, resume: us(0), most: 1 });
-            die.append(at(0), us(600));
+            die.append(at(0), us(600), false);
             if erase {
                 die.note_erase();
             }
-            assert_eq!(die.read(at(100), us(60)).start, at(start), "{operations:?}, {erase}");
+            assert_eq!(
+                die.read(at(100), us(60), &mut Blocked::default()).start,
+                at(start),
+                "{operations:?}, {erase}"
+            );
         }
     }
 
     #[test]
     fn data_is_moved_to_a_die_when_that_is_free() {
         let mut die = Die::default();
-        die.append(at(0), us(600));
-        die.append(at(0), us(600));
-        die.append(at(1300), us(600));
+        die.append(at(0), us(600), false);
+        die.append(at(0), us(600), false);
+        die.append(at(1300), us(600), false);
         die.note_lead(us(100));
-        assert_eq!(die.read(at(300), us(60)).start, at(600));
+        assert_eq!(die.read(at(300), us(60), &mut Blocked::default()).start, at(600));
         assert_eq!(die.booked_until(), at(1960), "moving starts later, too");
-        assert_eq!(die.read(at(1280), us(60)).start, at(1280), "the die is idle meanwhile");
+        assert_eq!(
+            die.read(at(1280), us(60), &mut Blocked::default()).start,
+            at(1280),
+            "the die is idle meanwhile"
+        );
         assert_eq!(die.booked_until(), at(1960));
     }
 
     #[test]
     fn a_read_uses_the_time_before_a_program_that_has_not_begun() {
         let mut die = Die::default();
-        die.append(at(1000), us(600));
-        let read = die.read(at(100), us(60));
+        die.append(at(1000), us(600), false);
+        let read = die.read(at(100), us(60), &mut Blocked::default());
         assert_eq!(read.start, at(100));
         assert_eq!(die.booked_until(), at(1600), "the program is not in its way");
-        let read = die.read(at(960), us(60));
+        let read = die.read(at(960), us(60), &mut Blocked::default());
         assert_eq!(read.start, at(960));
         assert_eq!(die.booked_until(), at(1620), "this one pushes it back");
     }
