@@ -257,8 +257,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         collector.latest_rate = rate;
     }
 
-    /// Whether there is a victim, or one is found that yields something; for idle time, in which
-    /// nothing has to be collected.
+    /// Whether there is a victim, or one is found that yields something; for when there is
+    /// something else to do.
     fn has_worthwhile_victim(&mut self) -> bool {
         if self.collector.victim.is_some() {
             return true;
@@ -431,15 +431,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.advance_debt(now);
         while self.free.len() <= self.collector.reserve {
             // Collecting on is what fills the program unit that an emptied block waits for:
-            // padding it instead would cost the spare area that is short.
-            if self.is_oldest_emptied_copied() {
+            // padding it instead would cost the spare area that is short. Where that would only
+            // move what is valid throughout, padding is what is left.
+            let emptied = self.collector.copies.emptied() > 0;
+            if self.is_oldest_emptied_copied() || emptied && !self.has_worthwhile_victim() {
                 self.erase_oldest_emptied();
             } else if self.current_victim().is_some() {
                 if !self.finish_victim_if_empty() {
                     self.collect_program_unit(now);
                 }
-            } else if self.collector.copies.emptied() > 0 {
-                self.erase_oldest_emptied();
             } else {
                 return;
             }
