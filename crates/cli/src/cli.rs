@@ -31,6 +31,7 @@ Targets:
   sim:toshiba-xg5,flash.page_read=70us
                         with changes, as key=value
   sim:./my.toml         a profile of your own
+  sim:./aged.ssd        a drive that was saved; see ssdlab age
   'raid1(sim:a;sim:b),sync=none'
                         a stack of simulated drives; see ssdlab list stacks
   /mnt/ssd              the drive behind a directory
@@ -45,6 +46,15 @@ Examples:
   ssdlab run fragmentation sim:samsung-pm981 --html report.html
   ssdlab run fragmentation /mnt/ssd --set file_size=1G --set rest=0s
   ssdlab run fragmentation --json > report.json";
+
+const AGE_EXAMPLES: &str = "\
+Examples:
+  ssdlab age sim:toshiba-xg5 -o aged.ssd
+          a drive in the steady state of random writes, in a moment
+  ssdlab age sim:toshiba-xg5,spare=28% --state random --written 2x -o worn.ssd
+          one that was written: filled, then twice its capacity at random places
+  ssdlab run fragmentation sim:./aged.ssd
+  ssdlab run fragmentation 'raid1(sim:./aged.ssd;sim:./aged.ssd),sync=none'";
 
 const SHOW_EXAMPLES: &str = "\
 Examples:
@@ -125,6 +135,9 @@ pub enum Command {
     /// Put a drive through an experiment and report what was found
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArguments),
+    /// Make a used simulated drive and save it
+    #[command(after_help = AGE_EXAMPLES)]
+    Age(AgeArguments),
     /// List the experiments, the simulated drives and stacks, or the runs that were kept
     #[command(after_help = LIST_EXAMPLES)]
     List {
@@ -183,6 +196,46 @@ pub struct RunArguments {
     /// Go on where the file system has no direct I/O; the page cache is then measured as well
     #[arg(long)]
     pub allow_buffered: bool,
+}
+
+/// Arguments of `age`.
+#[derive(Args, Debug)]
+pub struct AgeArguments {
+    /// The drive: a simulated one (sim:PROFILE), with changes
+    #[arg(default_value = "sim:")]
+    pub target: String,
+    /// The state to bring it into
+    #[arg(long, value_enum, default_value_t = AgeState::Steady)]
+    pub state: AgeState,
+    /// How much is written, as times the capacity (2x) or as a length; to a steady drive nothing
+    /// unless said, otherwise 1x
+    #[arg(long, value_name = "AMOUNT")]
+    pub written: Option<String>,
+    /// Change a parameter of the profile; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    pub set: Vec<(String, String)>,
+    /// File to save the drive in
+    #[arg(short, long, value_name = "PATH")]
+    pub output: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub force: bool,
+    /// Seed of every random choice
+    #[arg(long, value_name = "N", default_value_t = SEED_DEFAULT, allow_negative_numbers = true)]
+    pub seed: u64,
+}
+
+/// The state a drive is brought into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AgeState {
+    /// Never written
+    New,
+    /// Written from end to end in requests of 1 MiB
+    Sequential,
+    /// Filled like that, and then written at random places
+    Random,
+    /// Full, in the steady state of random writes; built from theory, without writing
+    Steady,
 }
 
 /// Where runs are kept.

@@ -1,5 +1,6 @@
 //! The subcommands, a file each.
 
+mod age;
 mod compare;
 mod generate;
 mod list;
@@ -16,6 +17,7 @@ use crate::terminal::Terminal;
 pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments, terminal)?,
+        Command::Age(arguments) => age::age(arguments, terminal)?,
         Command::List { what } => list::list(what, terminal)?,
         Command::Show(arguments) => show::show(arguments, terminal)?,
         Command::Compare(arguments) => compare::compare(arguments, terminal)?,

@@ -9,17 +9,19 @@ mod closed_loop;
 mod in_flight;
 pub(crate) mod model;
 mod responder;
+pub mod saved;
 
 pub use responder::Responder;
 
-use ssdlab_model::Configuration;
+use ssdlab_model::age::AgeError;
 use ssdlab_model::geometry::GeometryError;
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+use ssdlab_model::{Configuration, Ssd};
 
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Region};
-use crate::stack::{Built, Composition, StackError};
+use crate::stack::{Built, Composition, Condition, StackError};
 use crate::{Control, Description, Drive, DriveKind, Inside, Observer, Progress, Template};
 use model::Model;
 
@@ -59,7 +61,7 @@ impl SimulatedDrive {
     /// # Errors
     /// When it cannot be built.
     pub fn of(name: impl Into<String>, composition: Composition) -> Result<Self, StackError> {
-        let Built { model, from } = composition.build(Instant::START)?;
+        let Built { model, from } = composition.build(Instant::START, Condition::AsFound)?;
         Ok(SimulatedDrive {
             name: name.into(),
             facts: Vec::new(),
@@ -67,6 +69,27 @@ impl SimulatedDrive {
             composition,
             model,
             now: from,
+        })
+    }
+
+    /// An SSD that is full and in the steady state of uniform random writes, without having been
+    /// written; see [`ssdlab_model::age`].
+    ///
+    /// # Errors
+    /// When there is no closed form for what the drive does, or no such drive.
+    pub fn aged(
+        name: impl Into<String>,
+        configuration: Configuration,
+        seed: u64,
+    ) -> Result<Self, AgeError> {
+        let model = Box::new(Ssd::aged(&configuration, seed)?);
+        Ok(SimulatedDrive {
+            name: name.into(),
+            facts: Vec::new(),
+            caveats: Vec::new(),
+            composition: Composition::Ssd(Box::new(configuration)),
+            model,
+            now: Instant::START,
         })
     }
 
@@ -85,7 +108,7 @@ impl SimulatedDrive {
     /// The same, made new; its time goes on.
     fn built(&self) -> Result<Built, DriveError> {
         self.composition
-            .build(self.now)
+            .build(self.now, Condition::New)
             .map_err(|error| DriveError::with_source(ErrorKind::Usage, "make new", error))
     }
 

@@ -16,12 +16,15 @@ mod runs;
 mod striping;
 mod usb;
 
+use std::path::PathBuf;
+
 use ssdlab_model::Configuration;
 use ssdlab_model::geometry::GeometryError;
 use ssdlab_model::timing::TransferRate;
 use ssdlab_model::units::{ByteLength, Instant, KIB, Nanoseconds};
 
 use crate::simulated::model::{Model, model_of};
+use crate::simulated::saved::SavedDrive;
 use crypt::Encrypted;
 use members::Members;
 use mirror::Mirrored;
@@ -34,6 +37,8 @@ use usb::Bridged;
 pub enum Composition {
     /// One SSD.
     Ssd(Box<Configuration>),
+    /// One SSD in a state that was saved.
+    Saved(Box<SavedDrive>),
     /// An array of drives.
     Array(Array),
     /// A drive in a USB enclosure.
@@ -164,9 +169,23 @@ pub enum StackError {
         /// The chunk.
         chunk: ByteLength,
     },
+    /// A saved drive that is not what it was when it was named.
+    #[error("{}: {why}", path.display())]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Encryption by nobody.
     #[error("encryption needs at least one processor")]
     Processors,
+}
+
+/// An error and its causes, in one sentence.
+fn words_of(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 impl Level {
@@ -228,6 +247,15 @@ fn used_of_each(members: &[Shape], chunk: Option<ByteLength>) -> Result<Shape, S
     Ok(Shape { capacity: piece * smallest.whole(piece), unit })
 }
 
+/// In which condition drives are that are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// As new, saved ones too.
+    New,
+    /// As new, or as they were saved.
+    AsFound,
+}
+
 /// A drive that was built, and the instant from which it can be used.
 pub(crate) struct Built {
     pub(crate) model: Box<dyn Model>,
@@ -250,6 +278,10 @@ impl Composition {
                 let geometry = &configuration.geometry;
                 Ok(Shape { capacity: geometry.capacity(), unit: geometry.unit_size() })
             }
+            Composition::Saved(saved) => {
+                let geometry = &saved.configuration().geometry;
+                Ok(Shape { capacity: geometry.capacity(), unit: geometry.unit_size() })
+            }
             Composition::Array(array) => array.shape(),
             Composition::Crypt(_, Encryption { processors: 0, .. }) => Err(StackError::Processors),
             Composition::Usb(member, _) | Composition::Crypt(member, _) => member.shape(),
@@ -257,19 +289,29 @@ impl Composition {
     }
 
     /// Builds it at `at`; copies that are made to agree take until [`Built::from`].
-    pub(crate) fn build(&self, at: Instant) -> Result<Built, StackError> {
+    pub(crate) fn build(&self, at: Instant, condition: Condition) -> Result<Built, StackError> {
         self.check()?;
         match self {
             Composition::Ssd(configuration) => {
                 Ok(Built { model: model_of(configuration)?, from: at })
             }
-            Composition::Array(array) => array.build(at),
+            Composition::Saved(saved) => match condition {
+                Condition::New => Ok(Built { model: model_of(saved.configuration())?, from: at }),
+                Condition::AsFound => {
+                    let (model, clock) = saved.restore().map_err(|error| StackError::State {
+                        path: saved.path().to_owned(),
+                        why: words_of(&error),
+                    })?;
+                    Ok(Built { model, from: at.max(clock) })
+                }
+            },
+            Composition::Array(array) => array.build(at, condition),
             Composition::Usb(member, bridge) => {
-                let Built { model, from } = member.build(at)?;
+                let Built { model, from } = member.build(at, condition)?;
                 Ok(Built { model: Box::new(Bridged::new(model, *bridge)), from })
             }
             Composition::Crypt(member, encryption) => {
-                let Built { model, from } = member.build(at)?;
+                let Built { model, from } = member.build(at, condition)?;
                 Ok(Built { model: Box::new(Encrypted::new(model, *encryption)), from })
             }
         }
@@ -293,11 +335,11 @@ impl Array {
         Ok(Shape { capacity: each.capacity * with_data, unit: each.unit })
     }
 
-    fn build(&self, at: Instant) -> Result<Built, StackError> {
+    fn build(&self, at: Instant, condition: Condition) -> Result<Built, StackError> {
         let mut models = Vec::with_capacity(self.members.len());
         let mut from = at;
         for member in &self.members {
-            let built = member.build(at)?;
+            let built = member.build(at, condition)?;
             from = from.max(built.from);
             models.push(built.model);
         }

@@ -1,7 +1,7 @@
 //! How a user names a drive, and the drive that it means.
 //!
 //! `sim:PROFILE` and `sim:PROFILE,key=value,...` are simulated drives, `sim:` the default one,
-//! `sim:./my.toml` one of the user's own; `raid1(sim:a;sim:b)` and the like are stacks of them.
+//! `sim:./my.toml` one of the user's own, `sim:./aged.ssd` one that was saved; `raid1(sim:a;sim:b)` and the like are stacks of them.
 //! Anything else is a path.
 
 mod simulated;
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use ssdlab_drive::Drive;
 use ssdlab_drive::real::{RealDrive, RealOptions};
+use ssdlab_drive::simulated::saved::SavedDrive;
 use ssdlab_model::profile::{self, Profile};
 
 use crate::error::LabError;
@@ -26,6 +27,13 @@ pub enum Target {
         name: String,
         /// Its profile, changes applied.
         profile: Box<Profile>,
+    },
+    /// A simulated drive as it was saved, under the name it was given.
+    Saved {
+        /// The name.
+        name: String,
+        /// The file, opened and checked.
+        saved: Box<SavedDrive>,
     },
     /// Simulated drives behind something.
     Stack(Box<StackTarget>),
@@ -59,6 +67,7 @@ impl Target {
     pub fn open(&self, options: &RealOptions) -> Result<Box<dyn Drive>, LabError> {
         match self {
             Target::Simulated { name, profile } => Ok(Box::new(simulated::open(name, profile)?)),
+            Target::Saved { name, saved } => Ok(Box::new(simulated::open_saved(name, saved)?)),
             Target::Stack(stack) => Ok(Box::new(stack.open()?)),
             Target::Path(path) => Ok(Box::new(RealDrive::open(path, options.clone())?)),
         }

@@ -113,6 +113,11 @@ impl Collector {
         self.stream.open_blocks()
     }
 
+    /// Takes over a block to write to, with `programs` program units of it filled.
+    pub(crate) fn resume(&mut self, group: u32, block: BlockIndex, programs: u32) {
+        self.stream.resume(group, block, programs);
+    }
+
     /// Numbers its copies anew, once none is under way.
     pub(crate) fn forget_copies(&mut self) {
         assert!(!self.copies.is_any(), "copies are carried out before they are forgotten");

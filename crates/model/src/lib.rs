@@ -6,6 +6,7 @@
 //!
 //! One mechanism is one file; `docs/MODEL.md` gives the rule of each with its source.
 
+pub mod age;
 pub mod attribution;
 mod buffer;
 pub mod collection;

@@ -9,6 +9,7 @@ mod build;
 mod embedded;
 mod mapping;
 mod parameters;
+mod scale;
 mod sections;
 mod words;
 
@@ -298,6 +299,8 @@ pub struct Profile {
     pub(crate) origin: String,
     pub(crate) text: String,
     pub(crate) document: Document,
+    /// What was set since it was read, in order.
+    pub(crate) changes: Vec<(String, String)>,
     seed: u64,
 }
 
@@ -313,6 +316,7 @@ impl Profile {
             origin: origin.to_owned(),
             text: text.to_owned(),
             document,
+            changes: Vec::new(),
             seed: 0,
         };
         profile.check_sources()?;
@@ -342,6 +346,16 @@ impl Profile {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The text it was read from; what was set since is not in it.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What was set since it was read, in order, as [`Profile::set`] takes it.
+    pub fn changes(&self) -> &[(String, String)] {
+        &self.changes
     }
 
     /// What kind of drive it describes, in one line.

@@ -22,7 +22,7 @@ use crate::read_ahead::{ReadAhead, ReadAheadParameters};
 use crate::resources::{Class, Resource, Resources};
 use crate::stream::{FreePool, WriteStream};
 use crate::timing::Timing;
-use crate::units::{Instant, LogicalUnit, Nanoseconds};
+use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds};
 
 /// How the write buffer behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +174,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// How worn its flash is.
     pub fn wear(&self) -> Wear {
         self.flash.wear()
+    }
+
+    /// How many closed blocks (collection units) hold 0, 1, 2 .. valid units.
+    pub fn blocks_by_valid_units(&self) -> Vec<u32> {
+        let mut blocks = vec![0; self.geometry.units_per_block() as usize + 1];
+        for block in self.flash.victims.blocks() {
+            blocks[self.flash.valid(BlockIndex(block)) as usize] += 1;
+        }
+        blocks
     }
 
     /// What its flash keeps.

@@ -137,6 +137,12 @@ impl WriteStream {
         self.open.iter().flatten().map(|open| (open.block, open.programs))
     }
 
+    /// Takes over a block that is open for it, with `programs` program units of it filled.
+    pub(crate) fn resume(&mut self, group: u32, block: BlockIndex, programs: u32) {
+        assert!(programs < self.programs_per_block, "an open block has room");
+        self.open[group as usize] = Some(OpenBlock { block, programs });
+    }
+
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let WriteStream { open, group, cursor, program_end, .. } = self;
         assert!(cursor == program_end, "the drive was shut down");

@@ -1,7 +1,8 @@
 //! Which model a configuration means, and how a drive holds one without naming its type.
 
 use ssdlab_model::geometry::GeometryError;
-use ssdlab_model::mapping::MappingScheme;
+use ssdlab_model::mapping::{MappingScheme, PageMap};
+use ssdlab_model::snapshot::{Decoder, SnapshotError};
 use ssdlab_model::units::Instant;
 use ssdlab_model::{Configuration, Ssd};
 
@@ -18,6 +19,20 @@ pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, 
         MappingScheme::Page => Box::new(Ssd::new(configuration)?),
         MappingScheme::Cached => Box::new(Ssd::with_cached_map(configuration)?),
     })
+}
+
+/// The same in a state that was saved.
+pub(crate) fn restored_model(
+    configuration: &Configuration,
+    from: &mut Decoder<'_>,
+) -> Result<Box<dyn Model>, SnapshotError> {
+    match configuration.mechanisms.mapping {
+        MappingScheme::Page => {
+            let map = PageMap::new(configuration.geometry.logical_units());
+            Ok(Box::new(Ssd::restored(configuration, map, from)?))
+        }
+        _ => Err(SnapshotError::Unsupported { what: "this mapping scheme" }),
+    }
 }
 
 /// A [`Responder`] behind a pointer. A whole phase is run by one call through it.

@@ -6,7 +6,8 @@
 use ssdlab_model::Ssd;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::mapping::Mapping;
-use ssdlab_model::media::Media;
+use ssdlab_model::media::Null;
+use ssdlab_model::snapshot::{Encoder, SnapshotError};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
 /// Something that answers requests in virtual time.
@@ -55,9 +56,23 @@ pub trait Responder {
 
     /// How worn the flash is; of a stack, over all members.
     fn wear(&self) -> Wear;
+
+    /// Ends all work, so that the state can be saved; returns when that is done.
+    fn shut_down(&mut self, at: Instant) -> Instant {
+        self.flush(at)
+    }
+
+    /// Writes the state of a drive that was shut down.
+    ///
+    /// # Errors
+    /// When writing fails, or the state cannot be saved; of a stack, its members' can.
+    fn save(&self, _to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        Err(SnapshotError::Unsupported { what: "something before it" })
+    }
 }
 
-impl<M: Mapping, D: Media> Responder for Ssd<M, D> {
+/// Drives whose flash keeps payload are asked by what keeps it, not from here.
+impl<M: Mapping> Responder for Ssd<M, Null> {
     fn capacity(&self) -> ByteLength {
         self.geometry().capacity()
     }
@@ -76,10 +91,8 @@ impl<M: Mapping, D: Media> Responder for Ssd<M, D> {
         self.write_sectors(at, first, count)
     }
 
-    /// The drive has no faster way than to flush behind the write.
     fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let received = self.write_sectors(at, first, count);
-        Ssd::flush(self, at).max(received)
+        self.write_fua_sectors(at, first, count)
     }
 
     fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
@@ -114,5 +127,13 @@ impl<M: Mapping, D: Media> Responder for Ssd<M, D> {
 
     fn wear(&self) -> Wear {
         Ssd::wear(self)
+    }
+
+    fn shut_down(&mut self, at: Instant) -> Instant {
+        Ssd::shut_down(self, at)
+    }
+
+    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        Ssd::save(self, to)
     }
 }

@@ -3,6 +3,9 @@
 use std::path::Path;
 
 use ssdlab_drive::simulated::SimulatedDrive;
+use ssdlab_drive::simulated::saved::{SavedDrive, is_saved};
+use ssdlab_drive::stack::Composition;
+use ssdlab_model::geometry::Geometry;
 use ssdlab_model::profile::{self, Basis, Profile};
 
 use super::Target;
@@ -14,6 +17,15 @@ pub(super) fn parse(text: &str, rest: &str) -> Result<Target, LabError> {
         None | Some("") => profile::DEFAULT,
         Some(name) => name,
     };
+    if let Some(saved) = saved(name)? {
+        if let Some(change) = parts.next() {
+            let why = format!(
+                "a saved drive is what it was when it was saved; age another one with {change}"
+            );
+            return Err(LabError::Target { text: text.to_owned(), why });
+        }
+        return Ok(Target::Saved { name: text.to_owned(), saved: Box::new(saved) });
+    }
     let mut profile = load(name)?;
     let changes = changes(parts).map_err(|why| LabError::Target { text: text.to_owned(), why })?;
     for (key, value) in &changes {
@@ -29,7 +41,8 @@ pub(super) fn parse(text: &str, rest: &str) -> Result<Target, LabError> {
 /// The keys that say how much of the flash the host can address: each leaves nothing to another.
 const ADDRESSABLE: [&str; 3] = ["spare", "spare_of_logical", "capacity.logical"];
 
-/// Keys and values in the order to apply them: shares of the flash after what the flash is.
+/// Keys and values in the order to apply them: shares of the flash after what the flash is, which
+/// is scaled as a whole.
 fn changes<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a str)>, String> {
     let mut changes: Vec<(&str, &str)> = Vec::new();
     for part in parts {
@@ -47,16 +60,28 @@ fn changes<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a
         }
         changes.push((key, value.trim()));
     }
-    changes.sort_by_key(|(key, _)| ADDRESSABLE[..2].contains(key));
+    changes.sort_by_key(|(key, _)| (ADDRESSABLE[..2].contains(key), *key == "scale"));
     Ok(changes)
+}
+
+/// The saved drive that `name` is the file of; nothing where it is anything else. Files are told
+/// apart by how they begin, not by what they are called.
+fn saved(name: &str) -> Result<Option<SavedDrive>, LabError> {
+    let path = Path::new(name);
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let is_path = name.contains('/') || matches!(extension, Some("ssd" | "toml"));
+    if !is_path {
+        return Ok(None);
+    }
+    let is_saved =
+        is_saved(path).map_err(|source| LabError::Read { path: path.to_owned(), source })?;
+    // Whoever calls a file a drive is told what is wrong with it.
+    if is_saved || extension == Some("ssd") { Ok(Some(SavedDrive::open(path)?)) } else { Ok(None) }
 }
 
 fn load(name: &str) -> Result<Profile, LabError> {
     let path = Path::new(name);
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("ssd") => Err(LabError::Unsupported(format!(
-            "sim:{name}: saved drives are not supported yet; name a profile"
-        ))),
         Some("toml") => {
             let text = std::fs::read_to_string(path)
                 .map_err(|source| LabError::Read { path: path.to_owned(), source })?;
@@ -74,7 +99,28 @@ pub(super) const NEW_AND_EMPTY: &str = "the drive was new and holds nothing but 
 /// The simulated drive of a profile, with the facts a report shows of it.
 pub(super) fn open(name: &str, profile: &Profile) -> Result<SimulatedDrive, LabError> {
     let configuration = profile.configuration()?;
-    let geometry = &configuration.geometry;
+    let facts = facts(profile, &configuration.geometry);
+    let drive = SimulatedDrive::new(name, configuration)
+        .map_err(|source| LabError::Target { text: name.to_owned(), why: source.to_string() })?;
+    Ok(drive.describe(facts, vec![NEW_AND_EMPTY.to_owned()]))
+}
+
+/// A saved drive, as it was saved.
+pub(super) fn open_saved(name: &str, saved: &SavedDrive) -> Result<SimulatedDrive, LabError> {
+    let drive = SimulatedDrive::of(name, Composition::Saved(Box::new(saved.clone())))
+        .map_err(|source| LabError::Target { text: name.to_owned(), why: source.to_string() })?;
+    let mut facts = facts(saved.profile(), &saved.configuration().geometry);
+    facts.push(("saved drive".to_owned(), saved.name().to_owned()));
+    facts.push(("its state".to_owned(), saved.history().to_owned()));
+    let caveat = format!(
+        "the drive began as it was saved ({}); counters and wear go on from there",
+        saved.history()
+    );
+    Ok(drive.describe(facts, vec![caveat]))
+}
+
+/// What a report says of a drive of `profile`.
+fn facts(profile: &Profile, geometry: &Geometry) -> Vec<(String, String)> {
     let count = |basis: Basis| {
         profile.parameters().iter().filter(|parameter| parameter.basis == basis).count()
     };
@@ -97,9 +143,7 @@ pub(super) fn open(name: &str, profile: &Profile) -> Result<SimulatedDrive, LabE
     if let Some(changed) = changed_words(profile) {
         facts.push(fact("changed", changed));
     }
-    let drive = SimulatedDrive::new(name, configuration)
-        .map_err(|source| LabError::Target { text: name.to_owned(), why: source.to_string() })?;
-    Ok(drive.describe(facts, vec![NEW_AND_EMPTY.to_owned()]))
+    facts
 }
 
 /// What the user changed in a profile, if anything.
@@ -113,7 +157,7 @@ pub(super) fn changed_words(profile: &Profile) -> Option<String> {
     (!given.is_empty()).then(|| given.join(", "))
 }
 
-pub(super) fn flash_words(geometry: &ssdlab_model::geometry::Geometry) -> String {
+pub(super) fn flash_words(geometry: &Geometry) -> String {
     let p = geometry.parameters();
     format!(
         "{} dies on {} channels, {} {}, {} pages, {} in all",

@@ -272,7 +272,10 @@ impl StackTarget {
             ),
         ];
         self.add_member_facts("", &mut facts)?;
-        let mut caveats = vec![simulated::NEW_AND_EMPTY.to_owned()];
+        let mut caveats = Vec::new();
+        if self.is_new() {
+            caveats.push(simulated::NEW_AND_EMPTY.to_owned());
+        }
         if self.value("sync") == Some("full") {
             caveats.push(
                 "the initial synchronisation has written one copy (of raid5, the last member) \
@@ -281,6 +284,14 @@ impl StackTarget {
             );
         }
         Ok(drive.describe(facts, caveats))
+    }
+
+    /// Whether all its drives are new.
+    fn is_new(&self) -> bool {
+        self.members.iter().all(|member| match member {
+            Target::Stack(stack) => stack.is_new(),
+            member => !matches!(member, Target::Saved { .. }),
+        })
     }
 
     fn option_words(&self) -> String {
@@ -305,6 +316,7 @@ impl StackTarget {
                     let flash = simulated::flash_words(&geometry);
                     format!("{name}: {flash}, {spare:.2} % of it spare")
                 }
+                Target::Saved { name, saved } => format!("{name}: {}", saved.history()),
                 Target::Path(_) => unreachable!("members are simulated"),
             };
             facts.push((format!("member {number}"), words));
@@ -417,6 +429,7 @@ impl Target {
             Target::Simulated { profile, .. } => {
                 Ok(Composition::Ssd(Box::new(profile.configuration()?)))
             }
+            Target::Saved { saved, .. } => Ok(Composition::Saved(saved.clone())),
             Target::Stack(stack) => stack.composition(),
             Target::Path(_) => unreachable!("members are simulated"),
         }

@@ -237,11 +237,13 @@ keys! {
 impl Profile {
     /// Changes one parameter. Besides the keys of the file there are `trim=off`, `spare=7%` (of
     /// the physical capacity) and `spare_of_logical=7%`: the flash stays as it is, and what the
-    /// host can address follows.
+    /// host can address follows; and `scale=1/64`, a smaller drive that behaves alike.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), ProfileError> {
         let value_error = |source| ProfileError::Value { key: key.to_owned(), source };
         let physical = self.document.capacity.physical.value.get_ref().0.bytes() as f64;
+        self.changes.push((key.to_owned(), text.to_owned()));
         match key {
+            "scale" => self.scale(text),
             "trim" => self.document.controller.trim.change(text).map_err(value_error),
             "spare" => {
                 let share = self.spare_share(key, text, 0.9)?;
@@ -408,7 +410,7 @@ fn unknown_key(key: &str) -> ProfileError {
         })
         .collect();
     let hint = if likely.is_empty() {
-        "there are trim, spare, spare_of_logical and the keys that 'ssdlab list profiles --keys' \
+        "there are trim, spare, spare_of_logical, scale and the keys that 'ssdlab list profiles --keys' \
          shows"
             .to_owned()
     } else {

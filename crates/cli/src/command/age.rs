@@ -1,0 +1,52 @@
+//! `age`: a used drive, made and saved.
+
+use ssdlab_lab::Target;
+use ssdlab_lab::age::{self, Ageing, State, Written};
+
+use crate::cli::{AgeArguments, AgeState};
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::terminal::Terminal;
+
+/// Makes a used drive and saves it.
+pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure> {
+    let changes: Vec<String> =
+        arguments.set.iter().map(|(key, value)| format!(",{key}={value}")).collect();
+    let text = format!("{}{}", arguments.target, changes.concat());
+    let Target::Simulated { name, profile } = Target::parse(&text)? else {
+        return Err(Failure::usage(format!(
+            "'{text}' is not a new simulated drive, and only such can be aged; name a profile, as \
+             in sim:toshiba-xg5 (a stack is made of drives that were aged before)"
+        )));
+    };
+    let written = match &arguments.written {
+        Some(text) => Some(
+            Written::parse(text).map_err(|error| Failure::usage(format!("--written: {error}")))?,
+        ),
+        None => None,
+    };
+    let state = match arguments.state {
+        AgeState::New => State::New,
+        AgeState::Sequential => State::Sequential,
+        AgeState::Random => State::Random,
+        AgeState::Steady => State::Steady,
+    };
+    if state == State::New && written.is_some() {
+        return Err(Failure::usage("--written: nothing is written to a new drive".to_owned()));
+    }
+    age::check_place(&arguments.output, arguments.force)?;
+    let interrupt = Interrupt::listen().map_err(|source| {
+        Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
+    })?;
+    let mut progress = Progress::new(terminal, interrupt, None);
+    let ageing = Ageing { state, written, seed: arguments.seed };
+    let outcome = age::age(&name, &profile, ageing, &mut progress);
+    progress.finish();
+    let (mut drive, history) = outcome?;
+    age::save(&mut drive, &profile, &history, &arguments.output, arguments.force)?;
+    let path = arguments.output.display().to_string();
+    let place = if path.contains('/') { path.clone() } else { format!("./{path}") };
+    terminal.note(&format!("{name}: {history}.\nSaved as {path}; use it as sim:{place}"));
+    Ok(())
+}

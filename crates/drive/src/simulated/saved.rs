@@ -1,0 +1,442 @@
+//! Saved drives: the state of a simulated SSD in a file, with the profile that it was made of.
+//!
+//! A file is recognised by its first bytes, carries the version of its form, and ends with a
+//! checksum over all before it. It is written under another name beside its place, made durable
+//! and only then given its own, so that there is never half a drive. All numbers are
+//! little-endian.
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 8 | `SSDLABSS` |
+//! | 4 | version, 1 |
+//! | 8 | the drive's clock, in nanoseconds |
+//! | 4 + n each | the drive's name, how it came to its state, the profile's name and text |
+//! | 4, then 4 + n twice each | changes of the profile: how many, keys and values |
+//! | - | the state ([`ssdlab_model::snapshot`]) |
+//! | 4 | CRC-32 |
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crc32fast::Hasher;
+use ssdlab_model::Configuration;
+use ssdlab_model::profile::Profile;
+use ssdlab_model::snapshot::{Decoder, Encoder};
+use ssdlab_model::units::Instant;
+
+use super::SimulatedDrive;
+use super::model::{Model, restored_model};
+use crate::error::{DriveError, ErrorKind};
+
+const MAGIC: [u8; 8] = *b"SSDLABSS";
+
+/// The version that is written and read. Any change of what is saved is another one.
+const VERSION: u32 = 1;
+
+/// No text in a file is longer, nor are there more changes of a profile.
+const TEXT_MAX: u32 = 1 << 20;
+
+const CHECKSUM_BYTES: u64 = 4;
+
+/// A saved drive that was opened: its checksum is right and its profile sound.
+#[derive(Clone, Debug)]
+pub struct SavedDrive {
+    path: PathBuf,
+    name: String,
+    history: String,
+    profile: Profile,
+    configuration: Box<Configuration>,
+    clock: Instant,
+    /// Where in the file the state begins and ends.
+    state: std::ops::Range<u64>,
+}
+
+/// Whether the file at `path` begins as saved drives do.
+pub fn is_saved(path: &Path) -> io::Result<bool> {
+    let mut magic = [0; MAGIC.len()];
+    match File::open(path)?.read_exact(&mut magic) {
+        Ok(()) => Ok(magic == MAGIC),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Shuts `drive` down and saves it at `path`. `profile` is what it was made of, and `history` says
+/// how it came to its state. A file that is there is replaced only if `replace` says so, and then
+/// as a whole.
+///
+/// # Errors
+/// When a file is there and must stay, when the drive cannot be saved, or when writing fails; the
+/// file system is then as before.
+pub fn save(
+    drive: &mut SimulatedDrive,
+    profile: &Profile,
+    history: &str,
+    path: &Path,
+    replace: bool,
+) -> Result<(), DriveError> {
+    refuse_existing(path, replace)?;
+    drive.now = drive.model.shut_down(drive.now);
+    let draft = draft_beside(path);
+    let outcome = write_draft(drive, profile, history, &draft)
+        .and_then(|()| give_name(&draft, path, replace));
+    if outcome.is_err() {
+        // What is left of it is of no use, and the first error is the one to tell.
+        let _ = fs::remove_file(&draft);
+    }
+    outcome
+}
+
+/// Refuses to save where a file is, unless it may be replaced.
+pub fn refuse_existing(path: &Path, replace: bool) -> Result<(), DriveError> {
+    if replace || path.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let shown = path.display();
+    let message = format!("{shown} exists; name a new file, or say --force to replace it");
+    Err(DriveError::new(ErrorKind::Refused, message))
+}
+
+fn failed(
+    what: &str,
+    path: &Path,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> DriveError {
+    DriveError::with_source(ErrorKind::Io, format!("cannot {what} {}", path.display()), error)
+}
+
+fn draft_beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.draft", std::process::id()))
+}
+
+fn write_draft(
+    drive: &SimulatedDrive,
+    profile: &Profile,
+    history: &str,
+    draft: &Path,
+) -> Result<(), DriveError> {
+    let cannot = |error| failed("write", draft, error);
+    let file = OpenOptions::new().write(true).create_new(true).open(draft).map_err(cannot)?;
+    let mut out = Summing { inner: BufWriter::with_capacity(1 << 16, file), sum: Hasher::new() };
+    write_header(&mut out, drive, profile, history).map_err(cannot)?;
+    drive.model.save(&mut Encoder::new(&mut out)).map_err(|error| {
+        DriveError::with_source(ErrorKind::Unsupported, format!("{}", drive.name), error)
+    })?;
+    let checksum = out.sum.clone().finalize();
+    out.inner.write_all(&checksum.to_le_bytes()).map_err(cannot)?;
+    let file = out.inner.into_inner().map_err(|error| cannot(error.into_error()))?;
+    file.sync_all().map_err(cannot)
+}
+
+fn write_header(
+    out: &mut impl Write,
+    drive: &SimulatedDrive,
+    profile: &Profile,
+    history: &str,
+) -> io::Result<()> {
+    out.write_all(&MAGIC)?;
+    out.write_all(&VERSION.to_le_bytes())?;
+    out.write_all(&drive.now.nanos().to_le_bytes())?;
+    for text in [&drive.name, history, profile.name(), profile.text()] {
+        write_text(out, text)?;
+    }
+    out.write_all(&(profile.changes().len() as u32).to_le_bytes())?;
+    for (key, value) in profile.changes() {
+        write_text(out, key)?;
+        write_text(out, value)?;
+    }
+    Ok(())
+}
+
+fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
+    if text.len() > TEXT_MAX as usize {
+        return Err(io::Error::other("a text is longer than files of saved drives hold"));
+    }
+    out.write_all(&(text.len() as u32).to_le_bytes())?;
+    out.write_all(text.as_bytes())
+}
+
+/// Gives the finished draft its name, durably.
+fn give_name(draft: &Path, path: &Path, replace: bool) -> Result<(), DriveError> {
+    let cannot = |error| failed("create", path, error);
+    if replace {
+        fs::rename(draft, path).map_err(cannot)?;
+    } else {
+        // Unlike renaming, linking fails where a file has appeared meanwhile.
+        fs::hard_link(draft, path).map_err(cannot)?;
+        fs::remove_file(draft).map_err(cannot)?;
+    }
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(cannot)
+}
+
+impl SavedDrive {
+    /// Opens the saved drive at `path`: reads all of it once, to check it.
+    ///
+    /// # Errors
+    /// When it cannot be read, is no saved drive, is of another version, or is damaged.
+    pub fn open(path: &Path) -> Result<SavedDrive, DriveError> {
+        let wrong =
+            |what: String| DriveError::new(ErrorKind::Usage, format!("{}: {what}", path.display()));
+        let cannot = |error| failed("read", path, error);
+        let file = File::open(path).map_err(cannot)?;
+        let length = file.metadata().map_err(cannot)?.len();
+        let mut from = Counting { inner: BufReader::new(file), count: 0 };
+        let early = |error: io::Error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => wrong("the file ends too early".to_owned()),
+            _ => cannot(error),
+        };
+        if read_bytes(&mut from).map_err(early)? != MAGIC {
+            return Err(wrong("this is not a saved drive".to_owned()));
+        }
+        let version = read_word(&mut from).map_err(early)?;
+        if version != VERSION {
+            return Err(wrong(format!(
+                "the drive was saved in form {version}, and this ssdlab reads form {VERSION}; age \
+                 it anew"
+            )));
+        }
+        check_sum(path, length).map_err(cannot)?.then_some(()).ok_or_else(|| {
+            wrong("the file is damaged or cut short: its checksum is wrong".to_owned())
+        })?;
+        let clock = u64::from_le_bytes(read_bytes(&mut from).map_err(early)?);
+        let mut text = || read_text(&mut from).map_err(early);
+        let (name, history, profile_name, profile_text) = (text()?, text()?, text()?, text()?);
+        let changes = read_word(&mut from).map_err(early)?;
+        let origin = format!("{}, the profile in it", path.display());
+        let sound = |error: ssdlab_model::profile::ProfileError| wrong(error.to_string());
+        let mut profile = Profile::parse(&profile_name, &origin, &profile_text).map_err(sound)?;
+        for _ in 0..changes.min(TEXT_MAX) {
+            let key = read_text(&mut from).map_err(early)?;
+            let value = read_text(&mut from).map_err(early)?;
+            profile.set(&key, &value).map_err(sound)?;
+        }
+        profile.check().map_err(sound)?;
+        let configuration = Box::new(profile.configuration().map_err(sound)?);
+        let state = from.count..length - CHECKSUM_BYTES;
+        let clock = Instant::from_nanos(clock);
+        let path = path.to_owned();
+        Ok(SavedDrive { path, name, history, profile, configuration, clock, state })
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the drive was called when it was saved.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How it came to its state.
+    pub fn history(&self) -> &str {
+        &self.history
+    }
+
+    /// The profile it was made of, changes applied.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The configuration it was made of.
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// The drive in its saved state, and its clock.
+    pub(crate) fn restore(&self) -> Result<(Box<dyn Model>, Instant), DriveError> {
+        let path = &self.path;
+        let cannot = |error| failed("read", path, error);
+        let mut file = File::open(path).map_err(cannot)?;
+        io::Seek::seek(&mut file, io::SeekFrom::Start(self.state.start)).map_err(cannot)?;
+        let length = self.state.end.saturating_sub(self.state.start);
+        let mut from = BufReader::with_capacity(1 << 16, file).take(length);
+        let model = restored_model(&self.configuration, &mut Decoder::new(&mut from))
+            .map_err(|error| failed("restore the drive in", path, error))?;
+        if from.limit() > 0 {
+            let message = format!("{}: the file holds more than a state", path.display());
+            return Err(DriveError::new(ErrorKind::Usage, message));
+        }
+        Ok((model, self.clock))
+    }
+}
+
+/// Whether the last bytes of the file are the checksum of those before.
+fn check_sum(path: &Path, length: u64) -> io::Result<bool> {
+    let Some(covered) = length.checked_sub(CHECKSUM_BYTES) else { return Ok(false) };
+    let mut from = File::open(path)?;
+    let (mut sum, mut piece) = (Hasher::new(), vec![0; 1 << 18]);
+    let mut left = covered;
+    while left > 0 {
+        let piece = &mut piece[..left.min(1 << 18) as usize];
+        from.read_exact(piece)?;
+        sum.update(piece);
+        left -= piece.len() as u64;
+    }
+    Ok(read_word(&mut from)? == sum.finalize())
+}
+
+fn read_bytes<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENGTH]> {
+    let mut bytes = [0; LENGTH];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn read_word(from: &mut impl Read) -> io::Result<u32> {
+    Ok(u32::from_le_bytes(read_bytes(from)?))
+}
+
+fn read_text(from: &mut impl Read) -> io::Result<String> {
+    let length = read_word(from)?;
+    if length > TEXT_MAX {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut bytes = vec![0; length as usize];
+    from.read_exact(&mut bytes)?;
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+}
+
+/// Sums up what is written.
+struct Summing<W> {
+    inner: W,
+    sum: Hasher,
+}
+
+impl<W: Write> Write for Summing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.sum.update(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// Counts what is read.
+struct Counting<R> {
+    inner: R,
+    count: u64,
+}
+
+impl<R: Read> Read for Counting<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(bytes)?;
+        self.count += count as u64;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
+
+    use super::*;
+    use crate::stack::Composition;
+    use crate::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
+
+    fn profile() -> Profile {
+        let mut profile = Profile::named("toshiba-xg5").unwrap();
+        for (key, value) in
+            [("flash.pages_per_block", "6"), ("capacity.physical", "128M"), ("spare", "30%")]
+        {
+            profile.set(key, value).unwrap();
+        }
+        profile
+    }
+
+    fn phase(seed: u64, capacity: ByteLength) -> Phase {
+        Phase {
+            name: "test".to_owned(),
+            pattern: Pattern::Random,
+            block_size: KIB * 4,
+            depth: 8,
+            mix: Mix { read_percent: 30 },
+            region: Region::first(capacity),
+            amount: Amount::Bytes(MIB * 256),
+            rate: None,
+            seed,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    fn used() -> SimulatedDrive {
+        let mut drive =
+            SimulatedDrive::new("sim:used", profile().configuration().unwrap()).unwrap();
+        let capacity = drive.description().capacity;
+        drive.run_phase(&phase(1, capacity), &mut Unobserved).unwrap();
+        drive
+    }
+
+    fn opened(path: &Path) -> SimulatedDrive {
+        let saved = SavedDrive::open(path).unwrap();
+        SimulatedDrive::of("again", Composition::Saved(Box::new(saved))).unwrap()
+    }
+
+    #[test]
+    fn a_saved_drive_goes_on_as_if_nothing_had_happened() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("used.ssd");
+        let mut drive = used();
+        save(&mut drive, &profile(), "written at random", &path, false).unwrap();
+        assert!(is_saved(&path).unwrap());
+        let saved = SavedDrive::open(&path).unwrap();
+        assert_eq!((saved.name(), saved.history()), ("sim:used", "written at random"));
+        assert_eq!(saved.profile().parameters(), profile().parameters());
+        let mut again = opened(&path);
+        assert_eq!(again.now(), drive.now());
+        let capacity = drive.description().capacity;
+        let one = drive.run_phase(&phase(2, capacity), &mut Unobserved).unwrap();
+        let two = again.run_phase(&phase(2, capacity), &mut Unobserved).unwrap();
+        assert_eq!(one.elapsed, two.elapsed);
+        assert_eq!(drive.inside(), again.inside());
+        again.make_new().unwrap();
+        assert_eq!(again.inside().unwrap().counters.host_write_units, 0, "new is new");
+        let names: Vec<_> = fs::read_dir(place.path()).unwrap().collect();
+        assert_eq!(names.len(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn a_file_that_is_there_stays_unless_it_may_be_replaced() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("used.ssd");
+        fs::write(&path, "precious").unwrap();
+        let error = save(&mut used(), &profile(), "", &path, false).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        save(&mut used(), &profile(), "", &path, true).unwrap();
+        assert!(is_saved(&path).unwrap());
+    }
+
+    #[test]
+    fn what_is_no_sound_saved_drive_is_refused_with_the_reason() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("used.ssd");
+        save(&mut used(), &profile(), "", &path, false).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        let error = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            SavedDrive::open(&path).unwrap_err().to_string()
+        };
+        assert!(error(b"[flash]\ndies = 4\n").contains("not a saved drive"));
+        assert!(error(&bytes[..5]).contains("ends too early"));
+        for length in [13, 100, bytes.len() / 2, bytes.len() - 1] {
+            assert!(error(&bytes[..length]).contains("cut short"), "{length}");
+        }
+        for place in (12..bytes.len()).step_by(bytes.len() / 50) {
+            let mut damaged = bytes.clone();
+            damaged[place] ^= 0x10;
+            assert!(error(&damaged).contains("damaged"), "byte {place}");
+        }
+        let mut newer = bytes.clone();
+        newer[8] = 2;
+        assert!(error(&newer).contains("saved in form 2, and this ssdlab reads form 1"));
+        assert!(!is_saved(&place.path().join("missing")).unwrap_or(false));
+    }
+}

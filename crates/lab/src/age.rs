@@ -1,0 +1,261 @@
+//! Used drives: a simulated one brought into a state that can be named, and saved.
+
+use std::path::Path;
+
+use ssdlab_drive::simulated::{SimulatedDrive, saved};
+use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region};
+use ssdlab_model::age::AgeError;
+use ssdlab_model::profile::Profile;
+use ssdlab_model::text::{QuantityError, parse_length};
+use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+
+use crate::error::LabError;
+use crate::experiment::{Watched, Watcher};
+
+/// Requests of random writes in flight.
+const DEPTH: u32 = 32;
+
+/// Capacities that can be written at most; more changes nothing any more.
+const CAPACITIES_MAX: f64 = 1_000.0;
+
+/// The state a drive is brought into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Never written.
+    New,
+    /// Written from end to end in large requests.
+    Sequential,
+    /// Filled like that and then written unit by unit at random places.
+    Random,
+    /// Full, in the steady state of random writes: built from theory, without writing.
+    Steady,
+}
+
+/// How much is written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Written {
+    /// So many times the capacity.
+    Capacities(f64),
+    /// So many bytes.
+    Bytes(ByteLength),
+}
+
+impl Written {
+    /// Reads `2x` (times the capacity) or a length.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn parse(text: &str) -> Result<Written, QuantityError> {
+        let wrong = || QuantityError {
+            text: text.to_owned(),
+            expected: "an amount to write, such as 2x (times the capacity, up to 1000x) or 500 GB",
+        };
+        let Some(times) = text.trim().strip_suffix('x') else {
+            return parse_length(text).map(Written::Bytes).map_err(|_| wrong());
+        };
+        let times = times.trim().parse::<f64>().ok();
+        times
+            .filter(|times| (0.0..=CAPACITIES_MAX).contains(times))
+            .map(Written::Capacities)
+            .ok_or_else(wrong)
+    }
+
+    /// As a number of whole blocks of `block`, on a drive of `capacity`.
+    fn on(self, capacity: ByteLength, block: ByteLength) -> ByteLength {
+        let bytes = match self {
+            Written::Capacities(times) => (capacity.bytes() as f64 * times) as u64,
+            Written::Bytes(bytes) => bytes.bytes(),
+        };
+        block * ByteLength::new(bytes).whole(block)
+    }
+}
+
+/// What to do to a new drive.
+#[derive(Clone, Copy, Debug)]
+pub struct Ageing {
+    /// The state to bring it into.
+    pub state: State,
+    /// What is written to get there, or after that to one that is steady. Nothing means once the
+    /// capacity for what is written, and no more for what is steady.
+    pub written: Option<Written>,
+    /// Seed of all that is drawn.
+    pub seed: u64,
+}
+
+/// A drive of `profile`, called `name`, aged; and how it came to its state, in words.
+///
+/// # Errors
+/// When the drive cannot be made, theory has no steady state for it, or the watcher ends it.
+pub fn age(
+    name: &str,
+    profile: &Profile,
+    ageing: Ageing,
+    watcher: &mut dyn Watcher,
+) -> Result<(SimulatedDrive, String), LabError> {
+    let configuration = profile.configuration()?;
+    let wrong = |why: String| LabError::Target { text: name.to_owned(), why };
+    let mut drive = match ageing.state {
+        State::Steady => {
+            SimulatedDrive::aged(name, configuration, ageing.seed).map_err(|error| match error {
+                AgeError::NoTheory { .. } => LabError::Unsupported(format!(
+                    "target '{name}': {error} (--state random --written 3x)"
+                )),
+                error => wrong(error.to_string()),
+            })?
+        }
+        _ => SimulatedDrive::new(name, configuration).map_err(|error| wrong(error.to_string()))?,
+    };
+    let once = Written::Capacities(1.0);
+    let history = match ageing.state {
+        State::New => "new".to_owned(),
+        State::Sequential => {
+            let bytes = write(
+                &mut drive,
+                Pattern::Sequential,
+                ageing.written.unwrap_or(once),
+                ageing,
+                watcher,
+            )?;
+            format!("written sequentially, {bytes} in requests of 1 MiB")
+        }
+        State::Random => {
+            write(&mut drive, Pattern::Sequential, once, ageing, watcher)?;
+            let bytes = write(
+                &mut drive,
+                Pattern::Random,
+                ageing.written.unwrap_or(once),
+                ageing,
+                watcher,
+            )?;
+            format!("filled sequentially, then {bytes} written at random places, unit by unit")
+        }
+        State::Steady => {
+            let steady = "full, in the steady state of random writes, built from theory";
+            match ageing.written {
+                None => steady.to_owned(),
+                Some(written) => {
+                    let bytes = write(&mut drive, Pattern::Random, written, ageing, watcher)?;
+                    format!("{steady}; then {bytes} written at random places, unit by unit")
+                }
+            }
+        }
+    };
+    Ok((drive, history))
+}
+
+/// Writes `written` to the whole drive; returns how much that was.
+fn write(
+    drive: &mut SimulatedDrive,
+    pattern: Pattern,
+    written: Written,
+    ageing: Ageing,
+    watcher: &mut dyn Watcher,
+) -> Result<ByteLength, LabError> {
+    let description = drive.description();
+    let (unit, capacity) = (description.block_size, description.capacity);
+    let sequential = pattern == Pattern::Sequential;
+    let block = if sequential { MIB.max(unit) } else { unit };
+    // What is left of the last large block is written unit by unit.
+    let rest = if sequential { capacity - block * capacity.whole(block) } else { ByteLength::ZERO };
+    let bytes = written.on(capacity, block);
+    watcher.step(if sequential { "sequential writes" } else { "random writes" }, 0.5);
+    let mut phase = Phase {
+        name: "age".to_owned(),
+        pattern,
+        block_size: block,
+        depth: if sequential { 1 } else { DEPTH },
+        mix: Mix::WRITE,
+        region: Region::first(capacity - rest),
+        amount: Amount::Bytes(bytes),
+        rate: None,
+        seed: ageing.seed,
+        flush_at_end: false,
+        interval: Nanoseconds::ZERO,
+    };
+    if bytes > ByteLength::ZERO {
+        drive.run_phase(&phase, &mut Watched(watcher))?;
+    }
+    if rest > ByteLength::ZERO && bytes >= phase.region.length {
+        phase.block_size = unit;
+        phase.region = Region { offset: capacity - rest, length: rest };
+        phase.amount = Amount::Bytes(rest);
+        drive.run_phase(&phase, &mut Watched(watcher))?;
+    }
+    Ok(bytes)
+}
+
+/// Refuses a place to save a drive where a file is that may not be replaced.
+///
+/// # Errors
+/// When there is one.
+pub fn check_place(path: &Path, replace: bool) -> Result<(), LabError> {
+    Ok(saved::refuse_existing(path, replace)?)
+}
+
+/// Shuts `drive` down and saves it; see [`saved::save`].
+///
+/// # Errors
+/// When a file is there that may not be replaced, the drive cannot be saved, or writing fails.
+pub fn save(
+    drive: &mut SimulatedDrive,
+    profile: &Profile,
+    history: &str,
+    path: &Path,
+    replace: bool,
+) -> Result<(), LabError> {
+    Ok(saved::save(drive, profile, history, path, replace)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Unwatched;
+    use ssdlab_model::units::GIB;
+
+    fn profile() -> Profile {
+        let mut profile = Profile::named("toshiba-xg5").unwrap();
+        for (key, value) in
+            [("flash.pages_per_block", "12"), ("capacity.physical", "1G"), ("spare", "20%")]
+        {
+            profile.set(key, value).unwrap();
+        }
+        profile
+    }
+
+    fn aged(state: State, written: Option<Written>) -> (SimulatedDrive, String) {
+        age("test", &profile(), Ageing { state, written, seed: 1 }, &mut Unwatched).unwrap()
+    }
+
+    #[test]
+    fn a_drive_is_written_as_its_history_says() {
+        let units = profile().configuration().unwrap().geometry.logical_units();
+        let written =
+            |aged: &(SimulatedDrive, String)| aged.0.inside().unwrap().counters.host_write_units;
+        assert_eq!(written(&aged(State::New, None)), 0);
+        assert_eq!(written(&aged(State::Sequential, None)), u64::from(units), "to the last unit");
+        let twice = aged(State::Random, Some(Written::Capacities(2.0)));
+        assert_eq!(written(&twice), 3 * u64::from(units));
+        assert!(twice.1.contains("1.60 GiB written at random"), "{}", twice.1);
+        let steady = aged(State::Steady, None);
+        assert_eq!(written(&steady), 0);
+        assert!(steady.1.contains("built from theory"));
+    }
+
+    #[test]
+    fn amounts_are_capacities_or_lengths() {
+        assert_eq!(Written::parse("2x"), Ok(Written::Capacities(2.0)));
+        assert_eq!(Written::parse("1 GiB"), Ok(Written::Bytes(GIB)));
+        for wrong in ["x", "-1x", "1e9x", "much"] {
+            assert!(Written::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_theory_does_not_know_is_said_with_the_way_out() {
+        let mut profile = profile();
+        profile.set("collection.policy", "cost-benefit").unwrap();
+        let ageing = Ageing { state: State::Steady, written: None, seed: 1 };
+        let error = age("test", &profile, ageing, &mut Unwatched).map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("--state random"), "{error}");
+    }
+}

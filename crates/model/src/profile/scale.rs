@@ -1,0 +1,104 @@
+//! A large drive made small (`scale=1/64`): fewer units, and as many times smaller blocks, so that
+//! it has as many blocks as before and the same share of them is spare, open or kept free.
+//!
+//! Dies, channels, pages, program units and the times of reads and programs stay. An erase takes
+//! as many times less as the block is smaller, so that erases take the same share of a die's time.
+//! The part of a map that is in RAM shrinks with the map. So rates, latencies, write amplification
+//! and shares stay as they are; volumes and the time to fill the drive are as many times less.
+//! What changes a little: write amplification depends on units per block where these are few
+//! (below a few hundred), and reads that meet an erase wait less, more often. The write buffer
+//! stays as large, so that it is a larger share of the drive.
+
+use toml::Spanned;
+
+use super::{Basis, Length, Profile, ProfileError, Sourced, Span};
+use crate::text::QuantityError;
+use crate::units::{ByteLength, Nanoseconds};
+
+/// The smallest scale: one in so many.
+const DIVISOR_MAX: u64 = 4096;
+
+impl Profile {
+    /// Makes the drive smaller by `1/N`.
+    pub(super) fn scale(&mut self, text: &str) -> Result<(), ProfileError> {
+        let divisor = text.trim().strip_prefix("1/").and_then(|it| it.trim().parse::<u64>().ok());
+        let divisor = divisor.filter(|divisor| (1..=DIVISOR_MAX).contains(divisor));
+        let divisor = divisor.ok_or_else(|| ProfileError::Value {
+            key: "scale".to_owned(),
+            source: QuantityError {
+                text: text.to_owned(),
+                expected: "a scale from 1/1 to 1/4096, such as 1/64",
+            },
+        })?;
+        let document = &mut self.document;
+        let shot = (*document.flash.pages_per_shot.value.get_ref()).max(1);
+        let shots = u64::from(document.flash.pages_per_block.value.get_ref() / shot);
+        // Not less than one shot; what is missing is made up for by fewer blocks.
+        let new_shots = ((shots + divisor / 2) / divisor).max(1);
+        let pages = new_shots as u32 * shot;
+        let erase = document.flash.erase.value.get_ref().0.nanos() * new_shots / shots.max(1);
+        let erase = Nanoseconds::new(erase.max(1_000));
+        follow(&mut document.flash.pages_per_block, pages, text);
+        follow(&mut document.flash.erase, Span(erase), text);
+        let unit = document.controller.unit_size.value.get_ref().0;
+        for capacity in [&mut document.capacity.logical, &mut document.capacity.physical] {
+            let units = capacity.value.get_ref().0.whole(unit) / divisor;
+            follow(capacity, Length(unit * units), text);
+        }
+        if document.mapping.cache.basis != Basis::Absent {
+            let cache = document.mapping.cache.value.get_ref().0.bytes() / divisor;
+            follow(&mut document.mapping.cache, Length(ByteLength::new(cache)), text);
+        }
+        Ok(())
+    }
+}
+
+fn follow<T>(sourced: &mut Sourced<T>, value: T, scale: &str) {
+    sourced.value = Spanned::new(0..0, value);
+    sourced.basis = Basis::Given;
+    sourced.source = format!("follows from the scale of {scale}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::embedded;
+
+    #[test]
+    fn a_smaller_drive_has_the_same_shares() {
+        for (name, _) in embedded() {
+            let whole = Profile::named(name).unwrap();
+            let mut small = whole.clone();
+            small.set("scale", "1/16").unwrap();
+            small.check().unwrap_or_else(|error| panic!("{error}"));
+            let (whole, small) = (whole.configuration().unwrap(), small.configuration().unwrap());
+            let (was, is) = (&whole.geometry, &small.geometry);
+            let smaller = was.capacity().bytes() as f64 / is.capacity().bytes() as f64;
+            assert!((smaller / 16.0 - 1.0).abs() < 0.001, "{name}: {smaller}");
+            assert_eq!((was.dies(), was.units_per_program()), (is.dies(), is.units_per_program()));
+            let spare = was.spare_of_physical() - is.spare_of_physical();
+            assert!(spare.abs() < 0.005, "{name}: spare differs by {spare}");
+            let blocks = f64::from(is.blocks()) / f64::from(was.blocks());
+            assert!((0.8..1.25).contains(&blocks), "{name}: {blocks} times as many blocks");
+            let share = |it: &crate::Configuration| {
+                it.timing.erase.nanos() as f64 / f64::from(it.geometry.units_per_block())
+            };
+            assert!((share(&small) / share(&whole) - 1.0).abs() < 0.01, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_scale_is_one_in_so_many() {
+        let mut profile = Profile::named(crate::profile::DEFAULT).unwrap();
+        for wrong in ["64", "1/0", "2/3", "1/5000", "1/"] {
+            let error = profile.clone().set("scale", wrong).unwrap_err().to_string();
+            assert!(error.contains("such as 1/64"), "{wrong}: {error}");
+        }
+        profile.set("scale", "1/64").unwrap();
+        profile.set("spare", "28%").unwrap();
+        profile.check().unwrap();
+        assert!(
+            (profile.configuration().unwrap().geometry.spare_of_physical() - 0.28).abs() < 0.01
+        );
+    }
+}
