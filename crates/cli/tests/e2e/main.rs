@@ -4,6 +4,7 @@
 //! stderr, past the capturing of output, when they are skipped.
 #![cfg(target_os = "linux")]
 
+mod age;
 mod compare;
 mod experiments;
 mod generated;

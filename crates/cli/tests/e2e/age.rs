@@ -1,0 +1,64 @@
+//! Used drives: made, saved and used as targets.
+
+use std::fs;
+
+use crate::support::{Place, names_in};
+
+/// A small drive that is collected in small blocks.
+const SMALL: &str = "sim:toshiba-xg5,capacity.physical=2GiB,flash.pages_per_block=24,spare=20%";
+
+fn run<'a>(target: &'a str) -> [&'a str; 8] {
+    ["run", "fragmentation", target, "--set", "file_size=64M", "--set", "rest=0s", "--json"]
+}
+
+#[test]
+fn a_used_drive_is_saved_and_is_a_target_alone_or_in_a_stack() {
+    let place = Place::new();
+    let aged = place.run(&["age", SMALL, "-o", "aged.ssd"]).with_code(0);
+    assert!(aged.stderr.contains("use it as sim:./aged.ssd"), "{}", aged.stderr);
+    assert_eq!(aged.stdout, "");
+    let report = place.run(&run("sim:./aged.ssd")).with_code(0).json();
+    let caveat = report["target"]["caveats"][0].as_str().unwrap();
+    assert!(caveat.contains("steady state of random writes"), "{caveat}");
+    let amplification = report["counters"]["write_amplification"].as_f64().unwrap();
+    assert!(amplification > 1.2, "a used drive collects: {amplification}");
+    let again = place.run(&run("sim:./aged.ssd")).with_code(0).json();
+    assert_eq!(report["tables"], again["tables"], "the file is as it was");
+    let stack = "raid1(sim:./aged.ssd;sim:./aged.ssd),sync=none";
+    let stack = place.run(&run(stack)).with_code(0).json();
+    let writes = |report: &serde_json::Value| report["counters"]["host_writes"].as_u64().unwrap();
+    assert_eq!(writes(&stack), 2 * writes(&report), "sums over members");
+}
+
+#[test]
+fn what_was_saved_stays_unless_told_otherwise() {
+    let place = Place::new();
+    let new = ["age", SMALL, "--state", "new", "-o", "drive.ssd"];
+    place.run(&new).with_code(0);
+    let before = fs::read(place.path("drive.ssd")).unwrap();
+    place.run(&["age", SMALL, "-o", "drive.ssd"]).fails(3, &["drive.ssd exists", "--force"]);
+    assert_eq!(fs::read(place.path("drive.ssd")).unwrap(), before);
+    place.run(&["age", SMALL, "-o", "drive.ssd", "--force"]).with_code(0);
+    assert_ne!(fs::read(place.path("drive.ssd")).unwrap(), before);
+    assert_eq!(names_in(place.path(".")), ["drive.ssd"]);
+}
+
+#[test]
+fn what_cannot_be_aged_or_restored_is_explained() {
+    let place = Place::new();
+    place.run(&["age", "/tmp", "-o", "a.ssd"]).fails(2, &["not a new simulated drive"]);
+    place.run(&["age", SMALL, "--written", "much", "-o", "a.ssd"]).fails(2, &["--written", "2x"]);
+    let changed = ["age", SMALL, "--set", "collection.policy=cost-benefit", "-o", "a.ssd"];
+    place.run(&changed).fails(4, &["no steady state for cost-benefit", "--state random"]);
+    place.run(&["age", SMALL, "-o", "missing/a.ssd"]).fails(1, &["cannot write"]);
+    assert_eq!(names_in(place.path(".")), [""; 0]);
+
+    place.run(&["age", SMALL, "-o", "a.ssd"]).with_code(0);
+    place.run(&run("sim:./a.ssd,spare=7%")).fails(2, &["a saved drive is what it was"]);
+    let bytes = fs::read(place.path("a.ssd")).unwrap();
+    place.file("a.ssd", &bytes[..bytes.len() / 2]);
+    place.run(&run("sim:./a.ssd")).fails(2, &["damaged or cut short"]);
+    place.run(&run("sim:./none.ssd")).fails(2, &["cannot read ./none.ssd"]);
+    place.file("b.ssd", "summary = \"a profile, misnamed\"");
+    place.run(&run("sim:./b.ssd")).fails(2, &["not a saved drive"]);
+}
