@@ -122,7 +122,7 @@ fn write_draft(
     let mut out = Summing { inner: BufWriter::with_capacity(1 << 16, file), sum: Hasher::new() };
     write_header(&mut out, drive, profile, history).map_err(cannot)?;
     drive.model.save(&mut Encoder::new(&mut out)).map_err(|error| {
-        DriveError::with_source(ErrorKind::Unsupported, format!("{}", drive.name), error)
+        DriveError::with_source(ErrorKind::Unsupported, drive.name.clone(), error)
     })?;
     let checksum = out.sum.clone().finalize();
     out.inner.write_all(&checksum.to_le_bytes()).map_err(cannot)?;
