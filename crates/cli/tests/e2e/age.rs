@@ -7,7 +7,7 @@ use crate::support::{Place, names_in};
 /// A small drive that is collected in small blocks.
 const SMALL: &str = "sim:toshiba-xg5,capacity.physical=2GiB,flash.pages_per_block=24,spare=20%";
 
-fn run<'a>(target: &'a str) -> [&'a str; 8] {
+fn run(target: &str) -> [&str; 8] {
     ["run", "fragmentation", target, "--set", "file_size=64M", "--set", "rest=0s", "--json"]
 }
 
