@@ -91,7 +91,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.host_write_units += whole_units_of(&mut self.merges.written, count, shift);
         let start = self.take_up(at);
         self.advance_debt_at_times(start);
-        let start = self.look_up_for_write(start, LogicalUnit(first), end - first);
+        let start = self.look_up_for_write(start, LogicalUnit(first), end - first, start);
         if end - first == 1 {
             return self.write_part_of(LogicalUnit(first), count, start, start);
         }

@@ -41,23 +41,27 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.host_write_units += u64::from(units);
         let ready = self.take_up(at);
         self.advance_debt_at_times(ready);
-        let ready = self.look_up_for_write(ready, first, units);
-        self.write_whole(ready, first.0, first.0 + units)
+        self.note_acted(ready);
+        let received = self.write_whole(ready, first.0, first.0 + units);
+        self.look_up_for_write(ready, first, units, received)
     }
 
-    /// Looks up where `units` units from `first` lie; returns when that is known.
+    /// Looks up where `units` units from `first` lay, for a write acted on at `start` that has
+    /// nothing else to wait for at `ready`; returns when that is known, too.
     #[inline(always)]
     pub(crate) fn look_up_for_write(
         &mut self,
         start: Instant,
         first: LogicalUnit,
         units: u32,
+        ready: Instant,
     ) -> Instant {
         let known = self.look_up(start, first, units, true);
-        if known > start {
-            self.delays.writes.parts.map_miss += known.since(start);
+        if known > ready {
+            self.delays.writes.parts.map_miss += known.since(ready);
+            return known;
         }
-        known
+        ready
     }
 
     /// Writes the units from `first` to before `end`, whole; returns when their data is there.
@@ -75,10 +79,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             next += count;
             if self.host.room() == 0 {
-                // What waits for its map page may come behind what was asked for later.
-                let on_flash = self.map.cache().is_some();
-                let complete = if on_flash { self.buffer.received_until() } else { ready };
-                self.program_host(complete, 0);
+                self.program_host(ready, 0);
             }
         }
         ready

@@ -29,6 +29,9 @@ const ENTRY: ByteLength = ByteLength::new(4);
 /// Fewest map pages that RAM holds: one for each list, one that comes and one that goes.
 pub(crate) const LEAST_PAGES: u32 = 4;
 
+/// Kinds of later reads told apart, by how far ahead they are.
+pub(crate) const DELAYS: usize = 16;
+
 const NONE: u32 = u32::MAX;
 
 /// A map on flash over a map that knows the truth.
@@ -145,11 +148,14 @@ pub(crate) struct Evicted {
     pub(crate) ready: Instant,
 }
 
-/// A page sensed for a request whose map page is still being read.
+/// A read that a die has not learnt of, because its map page is being read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LaterRead {
     pub(crate) from: Instant,
-    pub(crate) promised: Instant,
+    /// When it would be over by what was booked when it was asked for.
+    pub(crate) foreseen: Instant,
+    /// What kind of later read it is.
+    pub(crate) like_it: usize,
 }
 
 /// Which map pages are in RAM, which of those changed, and the map area of the flash.
@@ -169,10 +175,11 @@ pub struct MapCache {
     pub(crate) area: MapArea,
     /// When the latest request was acted on.
     pub(crate) acted_at: Instant,
-    /// By die, by `from`: reads that are not booked yet.
+    /// By die, in the order in which it learns of them: reads that are not booked yet.
     pub(crate) later_reads: Vec<VecDeque<LaterRead>>,
-    /// Nanoseconds by which promises to such reads were too early, on the whole.
-    pub(crate) short: i64,
+    /// By how many nanoseconds later than foreseen such reads were over, for those to come that
+    /// are alike.
+    pub(crate) delays: [VecDeque<i64>; DELAYS],
 }
 
 /// Map pages of a drive: each is one unit with an entry for each logical unit.
@@ -205,7 +212,7 @@ impl MapCache {
             area: MapArea::new(geometry, pages)?,
             acted_at: Instant::START,
             later_reads: vec![VecDeque::new(); geometry.dies() as usize],
-            short: 0,
+            delays: std::array::from_fn(|_| VecDeque::new()),
         })
     }
 

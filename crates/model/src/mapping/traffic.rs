@@ -10,7 +10,7 @@
 //! of the next victim.
 
 use super::Mapping;
-use super::cached::{LaterRead, MapCache};
+use super::cached::{DELAYS, LaterRead, MapCache};
 use crate::buffer::InFlight;
 use crate::flash::BlockState;
 use crate::media::Media;
@@ -18,9 +18,23 @@ use crate::resources::background::Operation;
 use crate::resources::{Class, Resource};
 use crate::ssd::Ssd;
 use crate::stream::FilledProgram;
-use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
+use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
+
+/// Later reads are alike that are as far ahead, in times of a page read: the further, the less of
+/// what they will find is booked already.
+fn delays_like(ahead: Nanoseconds, page_read: Nanoseconds) -> usize {
+    ((ahead.nanos() / page_read.nanos()) as usize).min(DELAYS - 1)
+}
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Notes that a request is acted on at `at`, for what is done before it is looked up.
+    #[inline(always)]
+    pub(crate) fn note_acted(&mut self, at: Instant) {
+        if let Some(cache) = self.map.cache() {
+            cache.acted_at = at;
+        }
+    }
+
     /// Sees to it that the map entries of `units` units from `first` are in RAM for a request
     /// acted on at `at`; returns when they are. `change` says that the request changes them.
     #[inline(always)]
@@ -244,8 +258,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             return false;
         };
         let read = self.read_map_page(page, now);
-        self.write_map_page(page, now, read);
-        self.collect_map(now);
+        // Slots are taken in the order of the requests that made this necessary.
+        let at = self.cache().acted_at;
+        self.write_map_page(page, at, read);
+        self.collect_map(at);
         true
     }
 
@@ -285,24 +301,23 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         ready
     }
 
-    /// Books a read of a page for which a request waits that waits for its map page first: the die
-    /// learns of it only at `from`, so that what is asked of it until then goes first. Returns when
-    /// it is to be expected to be over; what that falls short of in the end, the next such reads
-    /// are told.
+    /// Sees to a read of a page whose map page is still being read: the die learns of it only at
+    /// `from`, so that what is asked of it until then goes first. Returns when it is to be expected
+    /// to be over: by what is booked now, and later by as much as an earlier one like it was that is
+    /// booked since. Each such delay is told to one read, so latencies are right on the whole.
     #[inline(never)]
     pub(crate) fn sense_later(&mut self, die: DieIndex, from: Instant) -> Instant {
         let duration = self.timing.page_read;
         let cache = self.map.cache().expect("the map lies on flash");
         let later = &mut cache.later_reads[die.0 as usize];
         let place = later.iter().take_while(|it| it.from <= from).count();
-        let before = if place == 0 { from } else { later[place - 1].promised };
+        let before = if place == 0 { from } else { later[place - 1].foreseen };
         let start = self.resources.dies[die.0 as usize].read_start(from).max(before);
-        let promised = start + duration;
-        later.insert(place, LaterRead { from, promised });
-        let waits = start.since(from).nanos() as i64;
-        let told = cache.short.clamp(-waits, duration.nanos() as i64);
-        cache.short -= told;
-        Instant::from_nanos(promised.nanos().strict_add_signed(told))
+        let foreseen = start + duration;
+        let like_it = delays_like(from.since(cache.acted_at), duration);
+        later.insert(place, LaterRead { from, foreseen, like_it });
+        let delay = cache.delays[like_it].pop_front().unwrap_or(0);
+        Instant::from_nanos(foreseen.nanos().strict_add_signed(delay)).max(from + duration)
     }
 
     /// Books the reads that `die` has learnt of by `now`.
@@ -310,7 +325,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub(crate) fn book_later_reads(&mut self, die: DieIndex, now: Instant) {
         loop {
             let later = &mut self.cache().later_reads[die.0 as usize];
-            let Some(&LaterRead { from, promised }) = later.front() else {
+            let Some(&LaterRead { from, foreseen, like_it }) = later.front() else {
                 return;
             };
             if from > now {
@@ -323,7 +338,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             // What it waits for was promised as queueing.
             let book = |ssd: &mut Self| ssd.resources.reserve(read, Class::Read, from, duration);
             let end = self.aside(book).end;
-            self.cache().short += end.nanos() as i64 - promised.nanos() as i64;
+            let delay = end.nanos() as i64 - foreseen.nanos() as i64;
+            self.cache().delays[like_it].push_back(delay);
         }
     }
 }

@@ -9,6 +9,10 @@ use std::collections::VecDeque;
 pub enum Job {
     /// Senses pages for the host.
     Sense { sense: usize },
+    /// Senses a map page.
+    MapRead { load: u64 },
+    /// Programs map pages.
+    MapProgram { program: u64 },
     /// Programs what the host wrote.
     HostProgram { program: u64 },
     /// Senses units that collection moves.

@@ -9,6 +9,8 @@
 mod die;
 mod durability;
 mod events;
+mod map;
+mod map_traffic;
 mod placement;
 mod read_ahead;
 mod reads;
@@ -23,6 +25,7 @@ use ssdlab_model::suspend::Suspendable;
 use die::{Die, Interrupted, Job};
 use durability::{Journal, Waiting};
 use events::{Event, Events, Lane};
+use map_traffic::MapTraffic;
 use placement::{Placement, Row};
 use read_ahead::ReadAhead;
 use reads::{Pieces, Segment, Sense};
@@ -53,6 +56,8 @@ pub struct Measured {
 enum Transfer {
     /// A page (or part of one) of a host read has reached the controller.
     Page { owner: Owner },
+    /// A map page has reached the controller.
+    MapPage { load: u64 },
     /// Data of a copy has reached the controller.
     Copy { read: u64 },
     /// A program unit has reached its die.
@@ -74,6 +79,8 @@ enum Owner {
 struct Request {
     operation: Operation,
     sent: u64,
+    /// Map pages that are not in RAM yet.
+    map_pages_left: usize,
     /// Parts of a write that are not in the buffer yet.
     parts_left: usize,
     pieces: Pieces,
@@ -85,6 +92,7 @@ pub struct Reference {
     shape: Shape,
     events: Events,
     placement: Placement,
+    map: MapTraffic,
     read_ahead: ReadAhead,
     dies: Vec<Die>,
     /// The channels, then the link to the host, then the link to the drive.
@@ -123,6 +131,7 @@ impl Reference {
         Reference {
             events: Events::default(),
             placement: Placement::new(&shape),
+            map: MapTraffic::default(),
             read_ahead: ReadAhead::default(),
             dies: vec![Die::default(); shape.dies],
             lanes: vec![Lane::default(); shape.channels + 2],
@@ -151,7 +160,8 @@ impl Reference {
 
     /// Units the host has written and units programmed, so far.
     pub fn written(&self) -> (u64, u64) {
-        (self.placement.host_units, self.placement.flash_units)
+        let map = self.placement.map_on_flash.as_ref().map_or(0, |map| map.programmed_units);
+        (self.placement.host_units, self.placement.flash_units + map)
     }
 
     /// The present; the start of the next run.
@@ -194,7 +204,7 @@ impl Reference {
         };
         let sent = self.now();
         let pieces = Pieces::default();
-        self.requests.push(Request { operation, sent, parts_left: 0, pieces });
+        self.requests.push(Request { operation, sent, map_pages_left: 0, parts_left: 0, pieces });
         self.controller.push_back(self.requests.len() - 1);
         if self.controller.len() == 1 {
             self.take_up_next();
@@ -231,13 +241,7 @@ impl Reference {
                 self.events.after(self.shape.command_latency, Event::Act { request });
                 self.take_up_next();
             }
-            Event::Act { request } => match self.requests[request].operation {
-                Operation::Read { first, units } => self.read(request, first, units),
-                Operation::Write { first, units } | Operation::WriteFua { first, units } => {
-                    self.write(request, first, units);
-                }
-                Operation::Flush => self.flush(request),
-            },
+            Event::Act { request } => self.begin_request(request),
             Event::LaneDone { lane } => {
                 let transfer = self.lanes[lane].done(lane, &mut self.events);
                 self.transferred(transfer);
@@ -250,6 +254,7 @@ impl Reference {
     fn transferred(&mut self, transfer: Transfer) {
         match transfer {
             Transfer::Page { owner } => self.page_arrived(owner),
+            Transfer::MapPage { load } => self.map_page_read(load),
             Transfer::Copy { read } => self.copy_arrived(read),
             Transfer::ToDie { die, job } => self.program_arrived(die, job),
             Transfer::Piece { request } => self.piece_delivered(request),
@@ -308,8 +313,10 @@ impl Reference {
 
     fn begin(&mut self, die: usize, job: Job) {
         let duration = match job {
-            Job::Sense { .. } | Job::CopyRead { .. } => self.shape.sense,
-            Job::HostProgram { .. } | Job::CopyProgram { .. } => self.shape.program,
+            Job::Sense { .. } | Job::CopyRead { .. } | Job::MapRead { .. } => self.shape.sense,
+            Job::HostProgram { .. } | Job::CopyProgram { .. } | Job::MapProgram { .. } => {
+                self.shape.program
+            }
             Job::Erase { .. } => self.shape.erase,
             Job::Journal { .. } => self.shape.journal_program.expect("there is a journal"),
             Job::Stop => self.shape.suspend.suspend.nanos(),
@@ -336,10 +343,13 @@ impl Reference {
             Job::Erase { .. } => {
                 matches!(suspend.operations, Suspendable::Erase | Suspendable::Both)
             }
-            Job::HostProgram { .. } | Job::CopyProgram { .. } | Job::Journal { .. } => {
+            Job::HostProgram { .. }
+            | Job::CopyProgram { .. }
+            | Job::MapProgram { .. }
+            | Job::Journal { .. } => {
                 matches!(suspend.operations, Suspendable::Program | Suspendable::Both)
             }
-            Job::Sense { .. } | Job::CopyRead { .. } | Job::Stop => false,
+            Job::Sense { .. } | Job::CopyRead { .. } | Job::MapRead { .. } | Job::Stop => false,
         };
         let left = self.dies[die].running_until - self.now();
         let times = self.dies[die].times;
@@ -354,6 +364,8 @@ impl Reference {
         let job = self.dies[die].running.take().expect("a die ends what it began");
         match job {
             Job::Sense { sense } => self.sensed(die, sense),
+            Job::MapRead { load } => self.over_channel(die, 1, Transfer::MapPage { load }),
+            Job::MapProgram { program } => self.map_programmed(program),
             Job::CopyRead { read } => {
                 let units = self.copy_reads.remove(&read).expect("it was asked for");
                 self.over_channel(die, units, Transfer::Copy { read });

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use super::map::Map;
 use super::shape::{Place, Shape};
 
 /// A program unit by its place: its block, and its number in there.
@@ -103,6 +104,7 @@ pub struct Placement {
     feeding: Vec<u64>,
     reads: u64,
     before: Vec<Background>,
+    pub map_on_flash: Option<Map>,
     pub host_units: u64,
     pub flash_units: u64,
 }
@@ -170,6 +172,7 @@ impl Placement {
             feeding: Vec::new(),
             reads: 0,
             before: Vec::new(),
+            map_on_flash: shape.map.map(|map| Map::new(shape, map)),
             host_units: 0,
             flash_units: 0,
             shape: shape.clone(),
@@ -347,6 +350,9 @@ impl Placement {
             }
         }
         work.extend(programs);
+        if let Some(map) = &mut self.map_on_flash {
+            map.write_moved();
+        }
         moved
     }
 
@@ -359,6 +365,9 @@ impl Placement {
         }
         let (place, full) = self.copies.append(&self.shape);
         self.set(unit, place);
+        if let Some(map) = &mut self.map_on_flash {
+            map.note_relocated(unit);
+        }
         if full {
             self.copy_program_filled(place, programs);
         }
@@ -379,6 +388,9 @@ impl Placement {
     fn finish_victim(&mut self, work: &mut Vec<Background>) {
         let victim = self.victim.take().expect("there is a victim");
         self.emptied.push_back((victim.block, self.copies.programs, self.host.programs));
+        if let Some(map) = &mut self.map_on_flash {
+            map.end_victim();
+        }
         self.release_emptied(work);
     }
 

@@ -2,6 +2,7 @@
 
 use ssdlab_model::Configuration;
 use ssdlab_model::flush::{FlushHandling, WriteCache};
+use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::suspend::SuspendParameters;
 use ssdlab_model::timing::Delivery;
 
@@ -49,6 +50,18 @@ pub struct Shape {
     pub read_ahead_trigger: u32,
     pub low_water: usize,
     pub debt_max: usize,
+    /// The map, where it lies on flash.
+    pub map: Option<MapShape>,
+}
+
+/// How a map lies on flash.
+#[derive(Clone, Copy, Debug)]
+pub struct MapShape {
+    /// Entries of a map page.
+    pub entries: usize,
+    /// Map pages that RAM holds.
+    pub cached: usize,
+    pub blocks: usize,
 }
 
 impl Shape {
@@ -98,6 +111,11 @@ impl Shape {
             read_ahead_trigger: configuration.read_ahead.trigger,
             low_water: configuration.collection.low_water as usize * groups,
             debt_max: configuration.collection.debt_max as usize,
+            map: (configuration.mechanisms.mapping == MappingScheme::Cached).then(|| MapShape {
+                entries: geometry.unit_size.bytes() as usize / 4,
+                cached: configuration.mechanisms.map_cache_pages as usize,
+                blocks: geometry.metadata_collection_units as usize / groups * groups,
+            }),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::die::Job;
 use super::placement::{Background, Chunk, HostProgram};
-use super::{Operation, Reference, Transfer};
+use super::{Operation, Reference, Request, Transfer};
 
 /// A program unit of the host's that is in the buffer, at least in part.
 #[derive(Clone, Debug, Default)]
@@ -84,7 +84,13 @@ impl Reference {
         self.host_writes.get_mut(&program).expect("it has its place").received += units;
         self.send_if_complete(program);
         self.requests[request].parts_left -= 1;
-        if self.requests[request].parts_left == 0 && !self.is_durable_when_answered(request) {
+        self.answer_if_done(request);
+    }
+
+    /// A write is done when its data is in the buffer and its map pages are in RAM.
+    pub(super) fn answer_if_done(&mut self, request: usize) {
+        let Request { parts_left, map_pages_left, .. } = self.requests[request];
+        if parts_left == 0 && map_pages_left == 0 && !self.is_durable_when_answered(request) {
             self.answer(request);
         }
     }
@@ -118,6 +124,7 @@ impl Reference {
             Job::CopyProgram { copy } => {
                 self.copies.get_mut(&copy).expect("it is under way").on_die = true;
             }
+            Job::MapProgram { program } => self.map_program_arrived(program),
             Job::Journal { page } => self.page_on_die(page),
             _ => unreachable!("only programs carry data to a die"),
         }
@@ -189,16 +196,20 @@ impl Reference {
         for WaitingErase { block, .. } in durable {
             self.placement.durable(block);
             for die in self.dies_of(block) {
-                let job = Job::Erase { block };
-                // What is to be programmed into the block cannot let its erase wait behind it.
-                let jobs = self.dies[die].booked.iter().chain(&self.dies[die].background);
-                if jobs.into_iter().any(|&job| self.block_of(job) == Some(block)) {
-                    self.dies[die].booked.push_front(job);
-                    self.wake(die);
-                } else {
-                    self.owe(die, job);
-                }
+                self.owe_erase(die, block);
             }
+        }
+    }
+
+    pub(super) fn owe_erase(&mut self, die: usize, block: usize) {
+        let job = Job::Erase { block };
+        // What is to be programmed into the block cannot let its erase wait behind it.
+        let jobs = self.dies[die].booked.iter().chain(&self.dies[die].background);
+        if jobs.into_iter().any(|&job| self.block_of(job) == Some(block)) {
+            self.dies[die].booked.push_front(job);
+            self.wake(die);
+        } else {
+            self.owe(die, job);
         }
     }
 
@@ -209,6 +220,7 @@ impl Reference {
                 Some(self.host_writes[&program].filled.as_ref().expect("it is full").row.0)
             }
             Job::CopyProgram { copy } => Some(self.copies[&copy].block),
+            Job::MapProgram { program } => self.map_block_of(program),
             _ => None,
         }
     }
@@ -239,6 +251,7 @@ impl Reference {
         erase.is_none_or(|&(after, after_host)| match job {
             Job::CopyProgram { copy } => copy <= after,
             Job::HostProgram { program } => program <= after_host,
+            Job::MapProgram { program } => program <= after,
             _ => true,
         })
     }
@@ -251,6 +264,7 @@ impl Reference {
                 self.transfer_copy(die, copy);
                 self.copies[&copy].on_die
             }
+            Job::MapProgram { program } => self.map_program_on_die(program),
             Job::Journal { page } => self.is_page_on_die(page),
             _ => true,
         };
