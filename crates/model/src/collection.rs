@@ -26,6 +26,17 @@ const PREFETCH_UNITS: u32 = 24;
 /// Binary places of the fraction in which copying owed is counted.
 const CREDIT_SHIFT: u32 = 16;
 
+/// Most units that are looked through at a time.
+const FOUND_MAX: usize = 16;
+
+/// Units that are valid, each with the place where it lies.
+struct Found {
+    units: [(u32, u32); FOUND_MAX],
+    count: usize,
+    /// The latest flash page on which there were some.
+    page: u32,
+}
+
 /// How a drive collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectionParameters {
@@ -329,41 +340,71 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// that was, and the first of collection's programs that they went into.
     #[inline(always)]
     fn copy_sensed_together(&mut self, first: u32, units: u32) -> (u32, u32) {
+        for held in self.flash.held(PhysicalUnit(first + PREFETCH_UNITS), units) {
+            self.map.prefetch(LogicalUnit(held.wrapping_sub(1)));
+        }
         let (mut moved, mut sequence, mut page) = (0, 0, u32::MAX);
-        for physical in first..first + units {
-            if let Some(ahead) = self.flash.logical_ahead(PhysicalUnit(physical + PREFETCH_UNITS)) {
-                self.map.prefetch(ahead);
+        let (mut first, end) = (first, first + units);
+        while first < end {
+            let mut found = Found { units: [(0, 0); FOUND_MAX], count: 0, page };
+            let looked_at = (end - first).min(FOUND_MAX as u32);
+            self.find_valid(first, looked_at, &mut found);
+            page = found.page;
+            first += looked_at;
+            let mut left = &found.units[..found.count];
+            while !left.is_empty() {
+                if self.collector.stream.room() == 0 {
+                    self.begin_collection_program();
+                } else if moved == 0 {
+                    self.collector.copies.await_another_read();
+                }
+                if moved == 0 {
+                    sequence = self.collector.copies.latest();
+                }
+                let run = left.len().min(self.collector.stream.room() as usize);
+                self.copy_units(&left[..run]);
+                moved += run as u32;
+                left = &left[run..];
             }
-            let Some(logical) = self.flash.logical_at(PhysicalUnit(physical)) else {
-                continue;
-            };
-            if self.map.get(logical) != Some(PhysicalUnit(physical)) {
-                continue;
-            }
-            let its_page = self.geometry.page_of(PhysicalUnit(physical));
-            self.counters.flash_page_reads_collection += u64::from(its_page != page);
-            page = its_page;
-            if self.collector.stream.room() == 0 {
-                self.begin_collection_program();
-            } else if moved == 0 {
-                self.collector.copies.await_another_read();
-            }
-            if moved == 0 {
-                sequence = self.collector.copies.latest();
-            }
-            moved += 1;
-            self.copy_unit(logical, PhysicalUnit(physical));
         }
         (moved, sequence)
     }
 
-    /// Writes one unit, which lies at `from`, to collection's stream.
+    /// Finds what is valid of `units` units from `first`. Without a branch for each: which units
+    /// are valid is what chance has left, and cannot be foreseen.
     #[inline(always)]
-    fn copy_unit(&mut self, logical: LogicalUnit, from: PhysicalUnit) {
-        let physical = self.collector.stream.append();
-        self.flash.note_written(physical, logical);
-        self.media.copy(from, physical);
-        self.map.relocate(logical, physical);
+    fn find_valid(&mut self, first: u32, units: u32, found: &mut Found) {
+        let mut physical = first;
+        let page_units = self.geometry.units_per_page() as usize;
+        for page in self.flash.held(PhysicalUnit(first), units).chunks(page_units) {
+            let (before, number) = (found.count, self.geometry.page_of(PhysicalUnit(physical)));
+            for &held in page {
+                if let Some(logical) = held.checked_sub(1) {
+                    found.units[found.count % FOUND_MAX] = (logical, physical);
+                    let is_valid = self.map.lies_at(LogicalUnit(logical), PhysicalUnit(physical));
+                    found.count += usize::from(is_valid);
+                }
+                physical += 1;
+            }
+            if found.count > before && found.page != number {
+                self.counters.flash_page_reads_collection += 1;
+                found.page = number;
+            }
+        }
+    }
+
+    /// Writes units to collection's stream, whose program unit has room for them: what they are,
+    /// and where they lie.
+    #[inline(always)]
+    fn copy_units(&mut self, units: &[(u32, u32)]) {
+        let count = units.len() as u32;
+        let first = self.collector.stream.append_run(count);
+        let places = self.flash.held_mut(first, count);
+        for ((to, held), &(logical, from)) in (first.0..).zip(places).zip(units) {
+            *held = logical + 1;
+            self.media.copy(PhysicalUnit(from), PhysicalUnit(to));
+            self.map.relocate(LogicalUnit(logical), PhysicalUnit(to));
+        }
         if self.collector.stream.room() == 0 {
             self.finish_collection_program(0);
         }

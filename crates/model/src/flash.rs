@@ -110,10 +110,19 @@ impl Flash {
         self.reverse[physical.0 as usize].checked_sub(1).map(LogicalUnit)
     }
 
-    /// The same for a unit that may lie behind the drive's end; for fetching ahead.
+    /// The same for `units` units from `first`, as far as the drive has them: logical units plus
+    /// one, and zero for none.
     #[inline(always)]
-    pub(crate) fn logical_ahead(&self, physical: PhysicalUnit) -> Option<LogicalUnit> {
-        self.reverse.get(physical.0 as usize)?.checked_sub(1).map(LogicalUnit)
+    pub(crate) fn held(&self, first: PhysicalUnit, units: u32) -> &[u32] {
+        let first = (first.0 as usize).min(self.reverse.len());
+        let end = (first + units as usize).min(self.reverse.len());
+        &self.reverse[first..end]
+    }
+
+    /// The same, to note what is written.
+    #[inline(always)]
+    pub(crate) fn held_mut(&mut self, first: PhysicalUnit, units: u32) -> &mut [u32] {
+        &mut self.reverse[first.0 as usize..(first.0 + units) as usize]
     }
 
     /// Notes that `physical`, which is not programmed yet, will be left empty after all.

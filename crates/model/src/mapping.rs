@@ -28,6 +28,12 @@ pub trait Mapping {
     /// Where `unit` lies, if it was written and not trimmed.
     fn get(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
 
+    /// Whether `unit` lies at `physical`.
+    #[inline(always)]
+    fn lies_at(&self, unit: LogicalUnit, physical: PhysicalUnit) -> bool {
+        self.get(unit) == Some(physical)
+    }
+
     /// Notes that `unit` was written to `physical`; returns where it lay before.
     fn set(&mut self, unit: LogicalUnit, physical: PhysicalUnit) -> Option<PhysicalUnit>;
 
@@ -95,6 +101,16 @@ impl Mapping for PageMap {
     #[inline(always)]
     fn get(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         self.entries[unit.0 as usize].checked_sub(1).map(PhysicalUnit)
+    }
+
+    #[inline(always)]
+    fn lies_at(&self, unit: LogicalUnit, physical: PhysicalUnit) -> bool {
+        self.entries[unit.0 as usize] == physical.0 + 1
+    }
+
+    #[inline(always)]
+    fn relocate(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
+        self.entries[unit.0 as usize] = physical.0 + 1;
     }
 
     #[inline(always)]

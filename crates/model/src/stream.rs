@@ -214,6 +214,15 @@ impl WriteStream {
         unit
     }
 
+    /// The places for the next `units` units, which have room; the first of them.
+    #[inline(always)]
+    pub(crate) fn append_run(&mut self, units: u32) -> PhysicalUnit {
+        assert!(units <= self.room(), "a program unit is begun before it is filled");
+        let first = PhysicalUnit(self.cursor);
+        self.cursor += units;
+        first
+    }
+
     /// Whether `unit` was appended to the program unit being filled, or just filled and not yet
     /// finished.
     #[inline(always)]

@@ -136,6 +136,7 @@ impl Lane {
 
     /// Takes the first `slots` free slots in a row from `slot` on; returns the first of them.
     /// `slots` is at most [`PIECE`].
+    #[inline(always)]
     fn take(&mut self, now: Instant, slot: u64, slots: u64) -> u64 {
         let mut slot = slot;
         loop {
@@ -158,18 +159,32 @@ impl Lane {
         }
     }
 
+    #[inline(always)]
     fn word(&self, byte: usize) -> u64 {
         match self.taken[byte..].first_chunk() {
             Some(&bytes) => u64::from_le_bytes(bytes),
-            None => u64::from_le_bytes(std::array::from_fn(|at| self.taken[(byte + at) % BYTES])),
+            None => self.last_word(byte),
         }
     }
 
+    #[inline(always)]
     fn set_word(&mut self, byte: usize, word: u64) {
-        let bytes = word.to_le_bytes();
         match self.taken[byte..].first_chunk_mut() {
-            Some(place) => *place = bytes,
-            None => (0..8).for_each(|at| self.taken[(byte + at) % BYTES] = bytes[at]),
+            Some(place) => *place = word.to_le_bytes(),
+            None => self.set_last_word(byte, word),
+        }
+    }
+
+    /// A word that ends behind the ring: what is left of it is at the ring's start.
+    #[cold]
+    fn last_word(&self, byte: usize) -> u64 {
+        u64::from_le_bytes(std::array::from_fn(|at| self.taken[(byte + at) % BYTES]))
+    }
+
+    #[cold]
+    fn set_last_word(&mut self, byte: usize, word: u64) {
+        for (at, part) in word.to_le_bytes().into_iter().enumerate() {
+            self.taken[(byte + at) % BYTES] = part;
         }
     }
 
@@ -192,6 +207,7 @@ impl Lane {
 
     /// Takes more slots than fit into one piece. Returns the first slot, and where it would have
     /// been had the last piece followed the first without a break.
+    #[inline(never)]
     fn take_long(&mut self, now: Instant, slot: u64, slots: u64) -> (u64, u64) {
         let mut left = slots;
         let first = self.take(now, slot, SMALL_PIECE);
@@ -218,15 +234,23 @@ impl Lane {
     }
 }
 
-/// The places from which `run` bits of `free` in a row are set.
+/// The places from which `run` bits of `free` in a row are set; at most 64 of them.
 #[inline(always)]
 fn runs_of(free: u64, run: u32) -> u64 {
-    let (mut runs, mut length) = (free, 1);
-    // After each step a bit says that `length` bits from there on are set.
-    while 2 * length < run {
-        runs &= runs >> length;
-        length *= 2;
-    }
+    // After each step a bit says that twice as many bits from there on are set.
+    let two = free & (free >> 1);
+    let four = two & (two >> 2);
+    let eight = four & (four >> 4);
+    let (runs, length) = match run {
+        0..=1 => (free, 1),
+        2..=4 => (two, 2),
+        5..=8 => (four, 4),
+        9..=16 => (eight, 8),
+        _ => {
+            let sixteen = eight & (eight >> 8);
+            if run <= 32 { (sixteen, 16) } else { (sixteen & (sixteen >> 16), 32) }
+        }
+    };
     runs & (runs >> run.saturating_sub(length))
 }
 
