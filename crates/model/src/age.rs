@@ -78,6 +78,9 @@ impl Ssd<PageMap, Null> {
         if configuration.mechanisms.mapping != MappingScheme::Page {
             return Err(AgeError::NoTheory { what: "its mapping scheme" });
         }
+        if configuration.mechanisms.streams.count > 1 {
+            return Err(AgeError::NoTheory { what: "several write streams" });
+        }
         let mut ssd = Ssd::new(configuration)?;
         let mut generator = Pcg64Mcg::seed_from_u64(seed ^ STREAM);
         let layout = Layout::of(configuration);

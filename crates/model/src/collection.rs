@@ -56,7 +56,7 @@ impl CollectionParameters {
             Pacing::Paced => self.low_water,
             Pacing::Bursty { high_water } => high_water.max(self.low_water),
         };
-        geometry.groups() * (free + 2)
+        geometry.groups() * (free + 2 * mechanisms.streams.count)
     }
 }
 
@@ -112,7 +112,7 @@ impl Collector {
             low_water: parameters.low_water * geometry.groups(),
             burst_until,
             high_water: parameters.idle_high_water.max(parameters.low_water) * geometry.groups(),
-            reserve: geometry.groups(),
+            reserve: geometry.groups() * mechanisms.streams.count,
             policy: mechanisms.victims,
         }
     }
@@ -173,6 +173,11 @@ impl Collector {
             return Ok(());
         }
         damaged("collection owes more than there is")
+    }
+
+    /// The stream that copies are written to.
+    pub(crate) fn stream_mut(&mut self) -> &mut WriteStream {
+        &mut self.stream
     }
 }
 
@@ -244,13 +249,23 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// The victim being collected, or the next one.
     fn current_victim(&mut self) -> Option<Victim> {
         if self.collector.victim.is_none() {
-            let (block, valid) = self.flash.take_victim()?;
+            let (block, valid) = self.take_victim()?;
             self.begin_victim(block, valid);
         }
         self.collector.victim
     }
 
+    fn take_victim(&mut self) -> Option<(BlockIndex, u32)> {
+        match &self.streams {
+            Some(streams) if self.flash.has_victims_apart() => {
+                self.flash.take_victim_of(streams.collects_hot())
+            }
+            _ => self.flash.take_victim(),
+        }
+    }
+
     fn begin_victim(&mut self, block: BlockIndex, valid: u32) {
+        self.choose_copies_stream(block);
         self.flash.set_state(block, BlockState::Victim);
         self.counters.collections += 1;
         let gain = self.geometry.units_per_block() - valid;
@@ -279,13 +294,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if self.collector.victim.is_some() {
             return true;
         }
-        match self.flash.take_victim() {
+        match self.take_victim() {
             Some((block, valid)) if valid < self.geometry.units_per_block() => {
                 self.begin_victim(block, valid);
                 true
             }
-            Some((block, valid)) => {
-                self.flash.victims.put_back(block, valid);
+            Some((block, _)) => {
+                self.flash.put_back_victim(block);
                 false
             }
             None => false,
@@ -428,6 +443,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if let Some(block) = stream.begin_program(&self.geometry, &mut self.free) {
             let units = self.geometry.units_per_block();
             self.flash.open(block, BlockState::OpenForCollection, units);
+            self.note_block_begun(block, false);
         }
         self.collector.copies.begin();
     }

@@ -33,6 +33,8 @@ struct Block {
     /// costs nothing here; only meaningful once it is closed.
     valid: u32,
     state: BlockState,
+    /// Whether victims of its kind are chosen apart from others.
+    apart: bool,
 }
 
 /// The translation layer's view of the flash.
@@ -43,7 +45,14 @@ pub(crate) struct Flash {
     reverse: Vec<u32>,
     blocks: Vec<Block>,
     erases: Vec<u32>,
-    pub(crate) victims: VictimQueue,
+    units_per_block: u32,
+    victims: VictimQueue,
+    /// Blocks whose victims are chosen apart, where there are such.
+    apart: Option<Box<VictimQueue>>,
+    /// Victims without anything to gain that were taken one after the other.
+    fruitless: u32,
+    /// Whether the policy takes such only where there is no other.
+    seeks_gain: bool,
 }
 
 impl Flash {
@@ -52,10 +61,46 @@ impl Flash {
         let units = geometry.units_per_block();
         Flash {
             reverse: vec![0; geometry.physical_units() as usize],
-            blocks: vec![Block { valid: 0, state: BlockState::Free }; blocks],
+            blocks: vec![Block { valid: 0, state: BlockState::Free, apart: false }; blocks],
             erases: vec![0; blocks],
+            units_per_block: units,
             victims: VictimQueue::new(policy, seed, geometry.blocks(), units),
+            apart: None,
+            fruitless: 0,
+            seeks_gain: policy.seeks_gain(),
         }
+    }
+
+    /// Has victims of some blocks chosen apart: those that [`Flash::set_apart`] is told of.
+    pub(crate) fn with_victims_apart(mut self) -> Self {
+        self.apart = Some(Box::new(self.victims.clone()));
+        self
+    }
+
+    /// Notes that victims of `block`'s kind are chosen apart.
+    pub(crate) fn set_apart(&mut self, block: BlockIndex) {
+        self.blocks[block.0 as usize].apart = true;
+    }
+
+    fn victims_of(&mut self, apart: bool) -> &mut VictimQueue {
+        if apart { self.apart.as_mut().expect("some victims are apart") } else { &mut self.victims }
+    }
+
+    pub(crate) fn victims(&self) -> &VictimQueue {
+        &self.victims
+    }
+
+    pub(crate) fn victims_mut(&mut self) -> &mut VictimQueue {
+        &mut self.victims
+    }
+
+    pub(crate) fn has_victims_apart(&self) -> bool {
+        self.apart.is_some()
+    }
+
+    /// Blocks that can be collected.
+    pub(crate) fn closed(&self) -> u32 {
+        self.victims.len() + self.apart.as_ref().map_or(0, |it| it.len())
     }
 
     #[inline(always)]
@@ -71,21 +116,59 @@ impl Flash {
     pub(crate) fn open(&mut self, block: BlockIndex, state: BlockState, units: u32) {
         let entry = &mut self.blocks[block.0 as usize];
         assert!(entry.state == BlockState::Free, "only a free block is opened");
-        *entry = Block { valid: units, state };
+        *entry = Block { valid: units, state, apart: false };
     }
 
     /// A full block becomes a candidate for collection.
     pub(crate) fn close(&mut self, block: BlockIndex, state: BlockState) {
         let entry = &mut self.blocks[block.0 as usize];
         entry.state = state;
-        self.victims.insert(block, entry.valid);
+        let Block { valid, apart, .. } = *entry;
+        self.victims_of(apart).insert(block, valid);
     }
 
     /// The next victim of the drive's policy, and how many units of it are valid.
     pub(crate) fn take_victim(&mut self) -> Option<(BlockIndex, u32)> {
-        let Flash { victims, blocks, .. } = self;
+        self.take_from(false)
+    }
+
+    /// The same where victims of some blocks are chosen apart: one of those, if `from_apart`. One
+    /// of the others when all of its kind were taken in turn and none has yielded anything.
+    pub(crate) fn take_victim_of(&mut self, from_apart: bool) -> Option<(BlockIndex, u32)> {
+        let first = self.take_from(from_apart);
+        if first.is_some_and(|(_, valid)| valid < self.units_per_block) {
+            self.fruitless = 0;
+            return first;
+        }
+        self.fruitless += 1;
+        if first.is_some()
+            && !self.seeks_gain
+            && self.fruitless <= self.victims_of(from_apart).len()
+        {
+            return first;
+        }
+        self.fruitless = 0;
+        let second = self.take_from(!from_apart);
+        if second.is_none() {
+            return first;
+        }
+        if let Some((block, _)) = first {
+            self.put_back_victim(block);
+        }
+        second
+    }
+
+    fn take_from(&mut self, apart: bool) -> Option<(BlockIndex, u32)> {
+        let Flash { victims, apart: victims_apart, blocks, .. } = self;
+        let victims = if apart { victims_apart.as_mut()? } else { victims };
         let block = victims.take(|block| blocks[block.0 as usize].valid)?;
         Some((block, blocks[block.0 as usize].valid))
+    }
+
+    /// Puts back a victim that was taken, as if it had not been.
+    pub(crate) fn put_back_victim(&mut self, block: BlockIndex) {
+        let Block { valid, apart, .. } = self.blocks[block.0 as usize];
+        self.victims_of(apart).put_back(block, valid);
     }
 
     pub(crate) fn set_state(&mut self, block: BlockIndex, state: BlockState) {
@@ -138,7 +221,11 @@ impl Flash {
         let valid = entry.valid;
         entry.valid = valid.checked_sub(1).expect("a block has no fewer than zero valid units");
         if matches!(entry.state, BlockState::Closed | BlockState::Closing) {
-            self.victims.lose_unit(block, valid);
+            if entry.apart {
+                self.victims_of(true).lose_unit(block, valid);
+            } else {
+                self.victims.lose_unit(block, valid);
+            }
             return false;
         }
         entry.state != BlockState::Victim
@@ -170,7 +257,8 @@ impl Flash {
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         // The valid part of the reverse map follows from the map.
-        let Flash { reverse: _, blocks, erases, victims } = self;
+        let Flash { reverse: _, blocks, erases, victims, apart, .. } = self;
+        assert!(apart.is_none(), "drives with streams of their own blocks are not saved");
         for block in blocks {
             let state = match block.state {
                 BlockState::Free => 0,

@@ -33,6 +33,7 @@ mod resources;
 pub mod snapshot;
 pub mod ssd;
 mod stream;
+pub mod streams;
 pub mod text;
 pub mod theory;
 pub mod timing;

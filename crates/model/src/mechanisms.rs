@@ -4,6 +4,7 @@ use crate::flush::FlushParameters;
 use crate::mapping::MappingScheme;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::resources::suspend::SuspendParameters;
+use crate::streams::StreamParameters;
 
 /// The mechanisms of a drive that not every drive has. The default is a drive with none of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,6 +20,8 @@ pub struct Mechanisms {
     pub victims: VictimPolicy,
     /// How its collection keeps up with the host.
     pub pacing: Pacing,
+    /// How it separates data by temperature.
+    pub streams: StreamParameters,
     /// What its own random choices are made of: the same seed gives the same drive.
     pub seed: u64,
     /// What a read may interrupt.

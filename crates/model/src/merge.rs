@@ -91,6 +91,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.host_write_units += whole_units_of(&mut self.merges.written, count, shift);
         let start = self.take_up(at);
         self.advance_debt_at_times(start);
+        if self.streams.is_some() {
+            self.choose_stream(LogicalUnit(first));
+        }
         let start = self.look_up_for_write(start, LogicalUnit(first), end - first, start);
         if end - first == 1 {
             return self.write_part_of(LogicalUnit(first), count, start, start);

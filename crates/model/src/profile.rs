@@ -133,6 +133,8 @@ pub(crate) struct Document {
     pub(crate) mapping: sections::MappingSection,
     #[serde(default)]
     pub(crate) flush: sections::FlushSection,
+    #[serde(default)]
+    pub(crate) streams: sections::StreamsSection,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -181,7 +181,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Whether the data of `unit` is in the write buffer at `at`.
     #[inline(always)]
     pub(crate) fn is_buffered(&self, unit: PhysicalUnit, at: Instant) -> bool {
-        self.host.holds(unit) || (self.buffer.is_any_in_flight(at) && self.is_in_flight(unit, at))
+        self.host.holds(unit)
+            || (self.streams.is_some() && self.is_held_aside(unit))
+            || (self.buffer.is_any_in_flight(at) && self.is_in_flight(unit, at))
     }
 
     fn is_in_flight(&self, unit: PhysicalUnit, at: Instant) -> bool {

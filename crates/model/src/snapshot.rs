@@ -199,7 +199,7 @@ impl<M: Mapping> Ssd<M, Null> {
         self.scratch = ReadScratch::default();
         self.merges = Merges::default();
         self.collector.forget_copies();
-        self.flash.victims.begin_draws_anew();
+        self.flash.victims_mut().begin_draws_anew();
     }
 
     /// Writes the state of a drive that was shut down.
@@ -231,11 +231,15 @@ impl<M: Mapping> Ssd<M, Null> {
             flash,
             free,
             host,
+            streams,
             collector,
             durability,
             counters,
             sequence,
         } = self;
+        if streams.is_some() {
+            return Err(SnapshotError::Unsupported { what: "several write streams" });
+        }
         map.save(to)?;
         flash.save(to)?;
         free.save(to)?;
@@ -307,7 +311,7 @@ impl<M: Mapping> Ssd<M, Null> {
             *entry = Some(programs * geometry.units_per_program());
         }
         let mut is_listed = vec![false; open.len()];
-        let closed = self.flash.victims.blocks().map(BlockIndex);
+        let closed = self.flash.victims().blocks().map(BlockIndex);
         for block in self.free.blocks().chain(closed) {
             if std::mem::replace(&mut is_listed[block.0 as usize], true) {
                 return damaged(format!("block {} is listed more than once", block.0));
@@ -342,7 +346,7 @@ impl<M: Mapping> Ssd<M, Null> {
             }
         }
         // With every free and closed block listed, and as many listed, nothing else is.
-        if closed != self.flash.victims.len() || free != self.free.len() {
+        if closed != self.flash.closed() || free != self.free.len() {
             return damaged("the lists of free and closed blocks hold others, too");
         }
         if free < geometry.groups() {

@@ -21,6 +21,7 @@ use crate::read::ReadScratch;
 use crate::read_ahead::{ReadAhead, ReadAheadParameters};
 use crate::resources::{Class, Resource, Resources};
 use crate::stream::{FreePool, WriteStream};
+use crate::streams::Streams;
 use crate::timing::Timing;
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds};
 
@@ -87,6 +88,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) flash: Flash,
     pub(crate) free: FreePool,
     pub(crate) host: WriteStream,
+    pub(crate) streams: Option<Box<Streams>>,
     pub(crate) collector: Collector,
     pub(crate) resources: Resources,
     pub(crate) buffer: WriteBuffer,
@@ -119,6 +121,14 @@ impl Ssd<PageMap, Null> {
     }
 }
 
+fn flash(geometry: &Geometry, mechanisms: &Mechanisms) -> Flash {
+    let flash = Flash::new(geometry, mechanisms.victims, mechanisms.seed);
+    match mechanisms.streams.hot_blocks {
+        Some(_) => flash.with_victims_apart(),
+        None => flash,
+    }
+}
+
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// A new drive with the given map and media.
     ///
@@ -131,16 +141,23 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let Configuration { geometry, timing, buffer, read_ahead, collection, trim, mechanisms } =
             configuration;
         configuration.check_spare()?;
+        let streams = &mechanisms.streams;
         assert!(
-            buffer.units >= 2 * geometry.units_per_program(),
-            "the write buffer holds at least two program units"
+            buffer.units >= (1 + streams.count) * geometry.units_per_program(),
+            "the write buffer holds a program unit per stream, and one that is programmed"
         );
+        assert!(streams.count == 1 || buffer.protected, "several streams need capacitors");
         Ok(Ssd {
             map,
             media,
-            flash: Flash::new(geometry, mechanisms.victims, mechanisms.seed),
+            flash: flash(geometry, mechanisms),
             free: FreePool::new(geometry),
             host: WriteStream::new(geometry),
+            streams: Streams::new(
+                geometry,
+                streams,
+                geometry.blocks() - geometry.groups() * collection.low_water,
+            ),
             collector: Collector::new(geometry, *collection, mechanisms),
             resources: Resources::new(geometry, timing, collection.debt_max)
                 .with_suspend(mechanisms.suspend),
@@ -179,7 +196,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// How many closed blocks (collection units) hold 0, 1, 2 .. valid units.
     pub fn blocks_by_valid_units(&self) -> Vec<u32> {
         let mut blocks = vec![0; self.geometry.units_per_block() as usize + 1];
-        for block in self.flash.victims.blocks() {
+        for block in self.flash.victims().blocks() {
             blocks[self.flash.valid(BlockIndex(block)) as usize] += 1;
         }
         blocks
@@ -274,7 +291,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
         }
         assert_eq!(free, self.free.len(), "the free pool holds every free block");
-        assert_eq!(closed, self.flash.victims.len(), "every closed block can be collected");
+        assert_eq!(closed, self.flash.closed(), "every closed block can be collected");
     }
 }
 

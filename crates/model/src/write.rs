@@ -41,6 +41,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.host_write_units += u64::from(units);
         let ready = self.take_up(at);
         self.advance_debt_at_times(ready);
+        if self.streams.is_some() {
+            self.choose_stream(first);
+        }
         self.note_acted(ready);
         let received = self.write_whole(ready, first.0, first.0 + units);
         self.look_up_for_write(ready, first, units, received)
@@ -123,7 +126,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// a program unit holds only what is current when it takes its number (see [`crate::media`]).
     #[inline(never)]
     pub(crate) fn forget_unsent(&mut self, old: PhysicalUnit) -> Option<Unsent> {
-        let unsent = if self.host.holds(old) {
+        let unsent = if self.host.holds(old) || self.is_held_aside(old) {
             Unsent::Written
         } else if self.is_being_copied(old) {
             Unsent::Copy
@@ -140,6 +143,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
         if let Some(block) = self.host.begin_program(&self.geometry, &mut self.free) {
             self.flash.open(block, BlockState::OpenForHost, self.geometry.units_per_block());
+            self.note_block_begun(block, true);
         }
     }
 
@@ -230,7 +234,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Fills what is left of the host's program unit with nothing and sends it off, once the data
     /// in it has arrived.
     pub(crate) fn pad_host_program(&mut self, at: Instant) {
-        if self.host.is_partial() {
+        loop {
+            if self.streams.is_some() {
+                self.choose_partial_stream();
+            }
+            if !self.host.is_partial() {
+                return;
+            }
             let ready = self.send_padded_host_program(at);
             self.collect_for(self.geometry.units_per_program(), ready);
         }

@@ -18,6 +18,7 @@ use ssdlab_model::mechanisms::Mechanisms;
 use ssdlab_model::policy::{Pacing, VictimPolicy};
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
+use ssdlab_model::streams::{StreamId, StreamParameters};
 use ssdlab_model::suspend::{SuspendParameters, Suspendable};
 use ssdlab_model::theory::Choices;
 use ssdlab_model::timing::{Delivery, Timing, TransferRate};
@@ -108,14 +109,27 @@ fn mechanisms() -> impl Strategy<Value = Mechanisms> {
         3 => Just(Pacing::Paced),
         1 => (5..8u32).prop_map(|high_water| Pacing::Bursty { high_water }),
     ];
-    (victims, pacing, flush(), suspend()).prop_map(|(victims, pacing, flush, suspend)| {
+    let all = (victims, pacing, streams(), flush(), suspend());
+    all.prop_map(|(victims, pacing, streams, flush, suspend)| {
         let mut mechanisms = Mechanisms::default();
+        mechanisms.streams = streams;
         mechanisms.victims = victims;
         mechanisms.pacing = pacing;
         mechanisms.flush = flush;
         mechanisms.suspend = suspend;
         mechanisms
     })
+}
+
+/// Write streams, said by the host or found out by the drive.
+fn streams() -> impl Strategy<Value = StreamParameters> {
+    let two = |hot_within, hot_blocks| StreamParameters { count: 2, hot_within, hot_blocks };
+    prop_oneof![
+        4 => Just(StreamParameters::default()),
+        1 => (2..=3u32).prop_map(|count| StreamParameters { count, ..Default::default() }),
+        1 => (0.1..0.5f64).prop_map(move |share| two(Some(share), None)),
+        1 => (0.1..0.7f64).prop_map(move |share| two(None, Some(share))),
+    ]
 }
 
 /// What a read may interrupt.
@@ -142,55 +156,63 @@ fn configuration() -> impl Strategy<Value = Configuration> {
         (1..=3u32, 0..=2u32, 1..=20u32, any::<bool>(), any::<bool>(), any::<bool>()),
         (0.5..=1.0f64, mechanisms()),
     )
-        .prop_map(|(flash, (rows, page, superblock, spare), policy, (used, mechanisms))| {
-            let (channels, ways, planes, shot) = flash;
-            let dies = channels * ways;
-            let (low_water, high_extra, debt_max, protected, trim, full_duplex) = policy;
-            let stripe = if superblock { dies } else { 1 };
-            let collection = CollectionParameters {
-                low_water: low_water + 1,
-                idle_high_water: low_water + 1 + high_extra,
-                debt_max,
-            };
-            let free = match mechanisms.pacing {
-                Pacing::Bursty { high_water } => high_water,
-                Pacing::Paced => low_water + 1,
-            };
-            let per_group = free + 2 + 2 + spare;
-            let groups = dies / stripe;
-            let mut parameters = GeometryParameters {
-                channels,
-                dies,
-                planes_per_die: 1 << planes,
-                multi_plane_read: true,
-                pages_per_shot: shot,
-                pages_per_block: rows * shot,
-                page_size: KIB * u64::from(page),
-                unit_size: KIB * 4,
-                dies_per_collection_unit: stripe,
-                collection_units: per_group * groups,
-                metadata_collection_units: 2,
-                logical_units: 1,
-            };
-            let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
-            let usable = (geometry.blocks() - collection.blocks_kept(&geometry, &mechanisms) - 1)
-                * geometry.units_per_block();
-            parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);
-            let geometry = Geometry::new(parameters).expect("a sound geometry");
-            Configuration {
-                buffer: BufferParameters {
-                    units: geometry.units_per_program() * 2,
-                    protected,
-                    idle_before_flush: Nanoseconds::from_millis(100),
-                },
-                geometry,
-                timing: timing(full_duplex),
-                read_ahead: ReadAheadParameters { window: 32, segment: 8, trigger: 1 },
-                collection,
-                trim,
-                mechanisms,
-            }
-        })
+        .prop_map(
+            |(flash, (rows, page, superblock, spare), policy, (used, mut mechanisms))| {
+                let (channels, ways, planes, shot) = flash;
+                let dies = channels * ways;
+                let (low_water, high_extra, debt_max, protected, trim, full_duplex) = policy;
+                if mechanisms.streams.count > low_water {
+                    mechanisms.streams = StreamParameters::default();
+                }
+                let streams = mechanisms.streams.count;
+                let protected = protected || streams > 1;
+                let stripe = if superblock { dies } else { 1 };
+                let collection = CollectionParameters {
+                    low_water: low_water + 1,
+                    idle_high_water: low_water + 1 + high_extra,
+                    debt_max,
+                };
+                let free = match mechanisms.pacing {
+                    Pacing::Bursty { high_water } => high_water,
+                    Pacing::Paced => low_water + 1,
+                };
+                let per_group = free + 2 * streams + 2 + spare;
+                let groups = dies / stripe;
+                let mut parameters = GeometryParameters {
+                    channels,
+                    dies,
+                    planes_per_die: 1 << planes,
+                    multi_plane_read: true,
+                    pages_per_shot: shot,
+                    pages_per_block: rows * shot,
+                    page_size: KIB * u64::from(page),
+                    unit_size: KIB * 4,
+                    dies_per_collection_unit: stripe,
+                    collection_units: per_group * groups,
+                    metadata_collection_units: 2,
+                    logical_units: 1,
+                };
+                let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
+                let usable =
+                    (geometry.blocks() - collection.blocks_kept(&geometry, &mechanisms) - 1)
+                        * geometry.units_per_block();
+                parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);
+                let geometry = Geometry::new(parameters).expect("a sound geometry");
+                Configuration {
+                    buffer: BufferParameters {
+                        units: geometry.units_per_program() * (1 + streams),
+                        protected,
+                        idle_before_flush: Nanoseconds::from_millis(100),
+                    },
+                    geometry,
+                    timing: timing(full_duplex),
+                    read_ahead: ReadAheadParameters { window: 32, segment: 8, trigger: 1 },
+                    collection,
+                    trim,
+                    mechanisms,
+                }
+            },
+        )
 }
 
 fn timing(full_duplex: bool) -> Timing {
@@ -219,6 +241,7 @@ struct Bench<M: Mapping> {
     trim: bool,
     /// Whether a flush waits for the flash: not when capacitors protect the buffer.
     flush_waits: bool,
+    streams: u32,
     /// Whether a plain write waits for the flash, too.
     write_through: bool,
 }
@@ -241,6 +264,7 @@ impl<M: Mapping> Bench<M> {
             now: Instant::START,
             units,
             trim: configuration.trim,
+            streams: configuration.mechanisms.streams.count,
             flush_waits: !configuration.buffer.protected,
             write_through: configuration.mechanisms.flush.write_cache == WriteCache::WriteThrough,
         }
@@ -285,10 +309,14 @@ impl<M: Mapping> Bench<M> {
 
     /// The host is about to write `units`.
     fn believe(&mut self, units: std::ops::Range<u32>) {
+        let first = units.start;
         for unit in units {
             self.writes += 1;
             self.believed.insert(LogicalUnit(unit), self.writes);
             self.map.announce(LogicalUnit(unit));
+        }
+        if self.streams > 1 && !first.is_multiple_of(5) {
+            self.ssd.hint_stream(StreamId((first % self.streams) as u8));
         }
     }
 

@@ -14,9 +14,9 @@
 #[path = "write_amplification/bench.rs"]
 mod bench;
 
-use bench::{Bench, Case, Spare, Workload};
+use bench::{Bench, Case, Spare, Steady, Workload};
 use ssdlab_model::policy::VictimPolicy;
-use ssdlab_model::theory::hot_cold::HotCold;
+use ssdlab_model::theory::hot_cold::{HotCold, Split};
 use ssdlab_model::theory::{
     Choices, SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random, trim,
 };
@@ -34,8 +34,14 @@ fn d(choices: u32) -> VictimPolicy {
     VictimPolicy::DChoices(Choices::new(choices).expect("some choices"))
 }
 
+/// A spare factor from what was measured: `physical` units and so many blocks too many.
+fn spare(case: &Case, physical: f64, too_many: f64, logical: u32) -> SpareFactor {
+    let physical = physical - too_many * f64::from(case.units_per_block);
+    SpareFactor::from_counts(physical.round() as u64, logical.into()).expect("sound")
+}
+
 /// What theory says of a case on a drive with `spare`.
-fn expected(case: &Case, spare: SpareFactor) -> f64 {
+fn expected(case: &Case, run: &Steady) -> f64 {
     let units = UnitsPerBlock::new(case.units_per_block).expect("sound");
     let of_policy = |spare| match case.policy {
         VictimPolicy::Greedy => greedy::write_amplification(spare, units),
@@ -44,14 +50,24 @@ fn expected(case: &Case, spare: SpareFactor) -> f64 {
         VictimPolicy::DChoices(choices) => d_choices::write_amplification(spare, units, choices),
         VictimPolicy::CostBenefit => panic!("there is no closed form for cost-benefit"),
     };
+    let all = spare(case, run.programmed, 0.5, run.logical_units);
     match case.workload {
-        Workload::Uniform => of_policy(spare),
+        Workload::Uniform => of_policy(all),
         Workload::Trim { share } => {
-            of_policy(trim::effective_spare(spare, share).expect("a sound share"))
+            of_policy(trim::effective_spare(all, share).expect("a sound share"))
         }
         Workload::HotCold { writes, pages } => {
             assert_eq!(case.policy, VictimPolicy::Fifo, "one stream has a closed form for FIFO");
-            HotCold::new(writes, pages).expect("sound shares").fifo_one_stream(spare)
+            HotCold::new(writes, pages).expect("sound shares").fifo_one_stream(all)
+        }
+        Workload::TwoStreams { writes, pages, .. } => {
+            let of_hot = run.erases_hot / 2.0;
+            let cold = run.programmed - run.programmed_hot;
+            let split = Split {
+                hot: spare(case, run.programmed_hot, of_hot, run.hot_units),
+                cold: spare(case, cold, 0.5 - of_hot, run.logical_units - run.hot_units),
+            };
+            HotCold::new(writes, pages).expect("sound shares").separate_streams(split, of_policy)
         }
     }
 }
@@ -59,16 +75,13 @@ fn expected(case: &Case, spare: SpareFactor) -> f64 {
 /// Runs a case; says how far it is from theory.
 fn deviation(case: &Case) -> f64 {
     let run = Bench::steady(case);
-    let physical = run.programmed - f64::from(case.units_per_block) / 2.0;
-    let spare =
-        SpareFactor::from_counts(physical.round() as u64, run.logical_units.into()).expect("sound");
-    let expected = expected(case, spare);
+    let expected = expected(case, &run);
     let deviation = run.write_amplification / expected - 1.0;
     println!(
         "{case}: {:.4}, closed form {expected:.4} ({:+.3} %), {:.2} blocks hold nothing",
         run.write_amplification,
         deviation * 100.0,
-        f64::from(case.blocks) - physical / f64::from(case.units_per_block),
+        f64::from(case.blocks) - run.programmed / f64::from(case.units_per_block),
     );
     deviation
 }
@@ -144,6 +157,31 @@ fn hot_and_cold_data_in_one_stream() {
     check(ends(VictimPolicy::Fifo, HOT_COLD));
 }
 
+/// The same with a stream for each, at the split of the spare that is best for FIFO, and at one
+/// that gives a third of it to the hot one.
+fn two_streams(spare: f64) -> [Workload; 2] {
+    let Workload::HotCold { writes, pages } = HOT_COLD else { unreachable!("it is hot and cold") };
+    let factor = SpareFactor::from_spare_of_logical(spare).expect("sound");
+    let hot_cold = HotCold::new(writes, pages).expect("sound shares");
+    let best = hot_cold.best_split(factor, fifo::write_amplification).hot_spare_share;
+    [best, 1.0 / 3.0].map(|share| {
+        let split = hot_cold.split(factor, share).expect("a sound share");
+        let blocks = pages * split.hot.alpha() / factor.alpha();
+        Workload::TwoStreams { writes, pages, blocks }
+    })
+}
+
+#[test]
+fn hot_and_cold_data_in_streams_of_their_own() {
+    for share in [0.07, 0.28] {
+        check(
+            two_streams(share).map(|workload| {
+                Case::new(64, Spare::OfLogical(share), VictimPolicy::Fifo, workload)
+            }),
+        );
+    }
+}
+
 #[test]
 fn trimmed_space_is_spare() {
     for share in [0.1, 0.3] {
@@ -180,6 +218,22 @@ fn the_whole_grid_of_d_choices() {
 #[ignore = "the whole grid"]
 fn the_whole_grid_of_hot_and_cold_in_one_stream() {
     check(grid(VictimPolicy::Fifo, HOT_COLD));
+}
+
+#[test]
+#[ignore = "the whole grid"]
+fn the_whole_grid_of_hot_and_cold_in_two_streams() {
+    for units in [64, 128, 256] {
+        for share in [0.07, 0.10, 0.15, 0.20, 0.28] {
+            for policy in [VictimPolicy::Fifo, VictimPolicy::Greedy] {
+                check(
+                    two_streams(share).map(|workload| {
+                        Case::new(units, Spare::OfLogical(share), policy, workload)
+                    }),
+                );
+            }
+        }
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use crate::policy::{Pacing, VictimPolicy};
 use crate::read_ahead::ReadAheadParameters;
 use crate::resources::suspend::{SuspendParameters, Suspendable};
 use crate::ssd::{BufferParameters, Configuration};
+use crate::streams::StreamParameters;
 use crate::theory::Choices;
 use crate::timing::{Delivery, Timing, TransferRate};
 use crate::units::{ByteLength, Nanoseconds};
@@ -24,10 +25,12 @@ impl Profile {
         let unit = geometry.unit_size();
         let buffer_units = d.controller.write_buffer.value.get_ref().0.whole(unit);
         let program_units = u64::from(geometry.units_per_program());
-        if buffer_units < 2 * program_units || buffer_units > u64::from(u32::MAX) {
+        let open = u64::from(*d.streams.count.value.get_ref());
+        if buffer_units < (1 + open) * program_units || buffer_units > u64::from(u32::MAX) {
             return Err(self.inconsistent(format!(
-                "controller.write_buffer holds {buffer_units} units, less than the two program \
-                 units of {program_units} that writing needs"
+                "controller.write_buffer holds {buffer_units} units, less than the {} program \
+                 units of {program_units} that writing needs",
+                1 + open
             )));
         }
         let segment = d.read_ahead.segment.value.get_ref().0;
@@ -139,6 +142,7 @@ impl Profile {
             flush: self.flush()?,
             victims: self.victims()?,
             pacing: self.pacing()?,
+            streams: self.streams()?,
             seed: self.seed,
             suspend: self.suspend()?,
         })
@@ -204,6 +208,47 @@ impl Profile {
                 policy.show()
             ))),
         }
+    }
+
+    fn streams(&self) -> Result<StreamParameters, ProfileError> {
+        let d = &self.document;
+        let share = |value: f64| (value > 0.0).then_some(value);
+        let parameters = StreamParameters {
+            count: *d.streams.count.value.get_ref(),
+            hot_within: share(*d.streams.hot_within.value.get_ref()),
+            hot_blocks: share(*d.streams.hot_blocks.value.get_ref()),
+        };
+        let of_two = [
+            ("streams.hot_within", parameters.hot_within),
+            ("streams.hot_blocks", parameters.hot_blocks),
+        ];
+        for (key, share) in of_two {
+            if share.is_some() && parameters.count != 2 {
+                return Err(self.inconsistent(format!(
+                    "{key} is about a hot and a cold stream; streams.count is {}, not 2",
+                    parameters.count
+                )));
+            }
+        }
+        if parameters.count == 1 {
+            return Ok(parameters);
+        }
+        if !*d.controller.power_loss_protection.value.get_ref() {
+            return Err(self.inconsistent(format!(
+                "streams.count is {}, and controller.power_loss_protection is off: a program unit \
+                 for each stream can stay in the buffer for long, and only capacitors keep it there",
+                parameters.count
+            )));
+        }
+        let low_water = *d.collection.low_water.value.get_ref();
+        if low_water <= parameters.count {
+            return Err(self.inconsistent(format!(
+                "collection.low_water is {low_water}; it must be above streams.count ({}), as each \
+                 stream's copies may need a block",
+                parameters.count
+            )));
+        }
+        Ok(parameters)
     }
 
     fn pacing(&self) -> Result<Pacing, ProfileError> {
@@ -281,6 +326,20 @@ mod tests {
         assert!(error(&[("collection.high_water", "9")]).contains("collection.pacing is paced"));
         let burst = [("collection.pacing", "bursty"), ("collection.high_water", "9")];
         assert_eq!(changed(&burst).unwrap().mechanisms.pacing, Pacing::Bursty { high_water: 9 });
+    }
+
+    #[test]
+    fn streams_without_what_they_need_are_refused() {
+        let two = [("controller.power_loss_protection", "on"), ("streams.count", "2")];
+        let with = |more: &[(&str, &str)]| changed(&[&two[..], more].concat());
+        assert_eq!(with(&[]).unwrap().mechanisms.streams.count, 2);
+        let found = with(&[("streams.hot_within", "0.1")]).unwrap().mechanisms.streams;
+        assert_eq!(found.hot_within, Some(0.1));
+        assert!(changed(&two[1..]).unwrap_err().contains("only capacitors keep it"));
+        let alone = changed(&[("streams.hot_within", "0.1")]).unwrap_err();
+        assert!(alone.contains("streams.count is 1, not 2"), "{alone}");
+        let short = with(&[("collection.low_water", "2")]).unwrap_err();
+        assert!(short.contains("above streams.count"), "{short}");
     }
 
     #[test]

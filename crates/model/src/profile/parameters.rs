@@ -4,6 +4,7 @@ use toml::Spanned;
 
 use super::{Basis, CollectionUnit, DeliveryOrder, Length, Profile, ProfileError, Sourced, Span};
 use crate::mapping::MappingScheme;
+use crate::streams::STREAMS_MAX;
 use crate::text::{QuantityError, parse_duration, parse_length, parse_percent, parse_switch};
 use crate::units::{ByteLength, KIB, MIB, Nanoseconds};
 
@@ -224,6 +225,9 @@ keys! {
     "collection.choices" => collection.choices,
     "collection.pacing" => collection.pacing,
     "collection.high_water" => collection.high_water,
+    "streams.count" => streams.count,
+    "streams.hot_within" => streams.hot_within,
+    "streams.hot_blocks" => streams.hot_blocks,
     "link.mb_per_second" => link.mb_per_second,
     "link.full_duplex" => link.full_duplex,
     "link.delivery" => link.delivery,
@@ -349,6 +353,9 @@ impl Profile {
         self.within("collection.debt_max", &d.collection.debt_max, 0, 31)?;
         self.within("collection.metadata_units", &d.collection.metadata_units, 0, 1 << 20)?;
         self.within("mapping.cache", &d.mapping.cache, length(0), length(64 << 30))?;
+        self.within("streams.count", &d.streams.count, 1, STREAMS_MAX)?;
+        self.within("streams.hot_within", &d.streams.hot_within, 0.0, 1.0)?;
+        self.within("streams.hot_blocks", &d.streams.hot_blocks, 0.0, 0.95)?;
         self.within("collection.choices", &d.collection.choices, 0, 1024)?;
         self.within("collection.high_water", &d.collection.high_water, 0, 1 << 16)?;
         self.within("link.mb_per_second", &d.link.mb_per_second, 1.0, 100_000.0)

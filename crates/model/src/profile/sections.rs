@@ -41,3 +41,12 @@ optional_section! {
         journal_program: Span = Span(Nanoseconds::ZERO),
     }
 }
+
+optional_section! {
+    /// How data of different temperature is separated.
+    StreamsSection {
+        count: u32 = 1,
+        hot_within: f64 = 0.0,
+        hot_blocks: f64 = 0.0,
+    }
+}

@@ -1,0 +1,272 @@
+//! Several write streams: data of different temperature in blocks of its own.
+//!
+//! Blocks that hold hot units only are soon empty, and blocks that hold cold ones only are left
+//! alone; mixed, each victim carries cold units along. So each stream of the host fills blocks of
+//! its own, and what collection moves out of a stream's block goes to blocks that only copies of
+//! that stream fill. Which stream a write belongs to is said by the host (NVMe 1.3, directives,
+//! streams: an identifier with each write) or found out by the drive.
+//!
+//! A drive has one open program unit per stream of the host, so that its buffer has to outlive a
+//! power cut: streams need capacitors. Copies have one open program unit in all. When collection
+//! goes on to a block of another stream, what is open is completed with padding.
+
+use crate::geometry::Geometry;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::ssd::Ssd;
+use crate::stream::WriteStream;
+use crate::units::{BlockIndex, LogicalUnit};
+
+/// Most streams that a drive can have.
+pub const STREAMS_MAX: u32 = 16;
+
+/// One of a drive's write streams, counted from zero: where a write goes without a hint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamId(pub u8);
+
+impl StreamId {
+    /// Where a drive that finds out itself puts what it takes to be hot.
+    pub const HOT: StreamId = StreamId(1);
+}
+
+/// How a drive separates data by temperature.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StreamParameters {
+    /// Write streams: 1, so that nothing is separated, to [`STREAMS_MAX`].
+    pub count: u32,
+    /// What the drive takes to be hot, if it finds out itself: a unit that is overwritten when
+    /// the host has filled less than this since, as a share of the drive's blocks. A unit that
+    /// collection has moved is cold. Needs two streams.
+    pub hot_within: Option<f64>,
+    /// The share of the blocks in use that the hot one of two streams keeps; without it all
+    /// spare area is common, and the policy finds the best victim of all.
+    pub hot_blocks: Option<f64>,
+}
+
+impl Default for StreamParameters {
+    fn default() -> Self {
+        StreamParameters { count: 1, hot_within: None, hot_blocks: None }
+    }
+}
+
+/// The streams of one kind, of which one is being written and the others are put aside.
+#[derive(Clone, Debug)]
+struct Aside {
+    streams: Vec<WriteStream>,
+    active: usize,
+}
+
+impl Aside {
+    fn new(geometry: &Geometry, count: u32) -> Self {
+        Aside { streams: vec![WriteStream::new(geometry); count as usize], active: 0 }
+    }
+
+    /// Makes `current`, the stream being written, the one numbered `to`.
+    fn switch(&mut self, current: &mut WriteStream, to: usize) {
+        std::mem::swap(current, &mut self.streams[self.active]);
+        std::mem::swap(current, &mut self.streams[to]);
+        self.active = to;
+    }
+
+    /// Those put aside. In the place of the active one is one that was never written.
+    fn others(&self) -> impl Iterator<Item = &WriteStream> {
+        self.streams.iter().zip(0..).filter(|&(_, id)| id != self.active).map(|(it, _)| it)
+    }
+}
+
+/// The state of several streams; a drive of one stream has none.
+#[derive(Clone, Debug)]
+pub(crate) struct Streams {
+    parameters: StreamParameters,
+    host: Aside,
+    copies: Aside,
+    /// What the host says of the write to come.
+    hint: Option<StreamId>,
+    /// Per block, the stream it belongs to.
+    of_block: Vec<u8>,
+    /// Per block, how many blocks the host had filled when it began with it; zero for copies.
+    begun: Vec<u32>,
+    host_blocks: u32,
+    /// A block is young while the host has begun fewer since.
+    young: u32,
+    /// Blocks of the hot stream, and how many it keeps.
+    hot_blocks: u32,
+    hot_blocks_max: u32,
+}
+
+impl Streams {
+    /// Streams for a drive of which `in_use` blocks hold data; nothing for a drive of one.
+    pub(crate) fn new(
+        geometry: &Geometry,
+        parameters: &StreamParameters,
+        in_use: u32,
+    ) -> Option<Box<Streams>> {
+        if parameters.count == 1 {
+            return None;
+        }
+        let blocks = geometry.blocks();
+        let of = |share: Option<f64>, whole: u32| {
+            share.map_or(0, |share| (share * f64::from(whole)).round() as u32)
+        };
+        Some(Box::new(Streams {
+            parameters: *parameters,
+            host: Aside::new(geometry, parameters.count),
+            copies: Aside::new(geometry, parameters.count),
+            hint: None,
+            of_block: vec![0; blocks as usize],
+            begun: vec![0; blocks as usize],
+            host_blocks: 0,
+            young: of(parameters.hot_within, blocks),
+            hot_blocks: 0,
+            hot_blocks_max: of(parameters.hot_blocks, in_use),
+        }))
+    }
+
+    /// Whether `stream` keeps blocks of its own, so that victims are chosen apart.
+    fn is_apart(&self, stream: usize) -> bool {
+        self.parameters.hot_blocks.is_some() && stream == usize::from(StreamId::HOT.0)
+    }
+
+    /// Whether the next victim is to be one of the hot stream's.
+    pub(crate) fn collects_hot(&self) -> bool {
+        self.hot_blocks > self.hot_blocks_max
+    }
+
+    /// Whether what the host rewrites was in a block that it began not long ago.
+    fn is_young(&self, block: BlockIndex) -> bool {
+        let begun = self.begun[block.0 as usize];
+        begun != 0 && self.host_blocks - begun < self.young
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Says which stream the next write belongs to, as NVMe's streams directive does.
+    ///
+    /// # Panics
+    /// When the drive has no such stream.
+    pub fn hint_stream(&mut self, stream: StreamId) {
+        let count = self.streams.as_ref().map_or(1, |it| it.parameters.count);
+        assert!(u32::from(stream.0) < count, "the drive has {count} write streams");
+        if let Some(streams) = &mut self.streams {
+            streams.hint = Some(stream);
+        }
+    }
+
+    /// Makes the stream that a write of `first` belongs to the one being written.
+    pub(crate) fn choose_stream(&mut self, first: LogicalUnit) {
+        let Some(streams) = &mut self.streams else {
+            return;
+        };
+        let stream = match streams.hint.take() {
+            Some(hint) => hint,
+            None if streams.parameters.hot_within.is_some() => {
+                let old = self.map.get(first).map(|old| self.geometry.block_of(old));
+                let is_hot = old.is_some_and(|block| streams.is_young(block));
+                if is_hot { StreamId::HOT } else { StreamId::default() }
+            }
+            None => StreamId::default(),
+        };
+        let to = usize::from(stream.0);
+        if to != streams.host.active {
+            streams.host.switch(&mut self.host, to);
+        }
+    }
+
+    /// Notes that the host's stream, or that of copies, has begun `block`.
+    pub(crate) fn note_block_begun(&mut self, block: BlockIndex, by_host: bool) {
+        let Some(streams) = &mut self.streams else {
+            return;
+        };
+        let stream = if by_host { streams.host.active } else { streams.copies.active };
+        streams.host_blocks += u32::from(by_host);
+        streams.begun[block.0 as usize] = if by_host { streams.host_blocks } else { 0 };
+        streams.of_block[block.0 as usize] = stream as u8;
+        if streams.is_apart(stream) {
+            streams.hot_blocks += 1;
+            self.flash.set_apart(block);
+        }
+    }
+
+    /// Has copies of what `victim` holds go to its stream's blocks.
+    pub(crate) fn choose_copies_stream(&mut self, victim: BlockIndex) {
+        let Some(streams) = &mut self.streams else {
+            return;
+        };
+        let to = usize::from(streams.of_block[victim.0 as usize]);
+        if streams.is_apart(to) {
+            streams.hot_blocks -= 1;
+        }
+        if to == streams.copies.active {
+            return;
+        }
+        if self.is_copying() {
+            self.pad_collection_program();
+        }
+        let streams = self.streams.as_mut().expect("the drive has streams");
+        streams.copies.switch(self.collector.stream_mut(), to);
+    }
+
+    /// Whether a stream put aside holds `unit` in the program unit that it is filling.
+    pub(crate) fn is_held_aside(&self, unit: crate::units::PhysicalUnit) -> bool {
+        self.streams.as_ref().is_some_and(|it| it.host.others().any(|stream| stream.holds(unit)))
+    }
+
+    /// Makes a stream that has a program unit open, if any has, the one being written.
+    pub(crate) fn choose_partial_stream(&mut self) {
+        if self.host.is_partial() {
+            return;
+        }
+        if let Some(streams) = &mut self.streams
+            && let Some(to) = streams.host.streams.iter().position(WriteStream::is_partial)
+        {
+            streams.host.switch(&mut self.host, to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssd::tests::small_configuration;
+    use crate::units::Instant;
+
+    /// A drive of 64 MiB that finds out itself what is hot.
+    fn drive() -> Ssd {
+        let configuration = small_configuration(&[
+            ("controller.power_loss_protection", "on"),
+            ("streams.count", "2"),
+            ("streams.hot_within", "0.1"),
+        ]);
+        Ssd::new(&configuration).expect("a sound drive")
+    }
+
+    fn stream_after_writing(ssd: &mut Ssd, unit: u32) -> usize {
+        ssd.write(Instant::START, LogicalUnit(unit), 1);
+        ssd.streams.as_ref().expect("it has streams").host.active
+    }
+
+    #[test]
+    fn what_is_soon_written_again_is_hot_and_what_is_old_is_not() {
+        let mut ssd = drive();
+        assert_eq!(stream_after_writing(&mut ssd, 7), 0, "written for the first time");
+        assert_eq!(stream_after_writing(&mut ssd, 7), 1);
+        assert_eq!(stream_after_writing(&mut ssd, 7), 1, "hot blocks are young, too");
+        let units = ssd.geometry().logical_units();
+        ssd.write(Instant::START, LogicalUnit(8), units / 2);
+        assert_eq!(stream_after_writing(&mut ssd, 7), 0, "half a drive was written since");
+    }
+
+    #[test]
+    fn a_hint_goes_before_what_the_drive_thinks_and_is_for_one_write() {
+        let mut ssd = drive();
+        ssd.hint_stream(StreamId::HOT);
+        assert_eq!(stream_after_writing(&mut ssd, 7), 1);
+        assert_eq!(stream_after_writing(&mut ssd, 9), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "the drive has 2 write streams")]
+    fn a_stream_that_is_not_there_is_refused() {
+        drive().hint_stream(StreamId(2));
+    }
+}
