@@ -211,6 +211,10 @@ pub struct AgeArguments {
     /// unless said, otherwise 1x
     #[arg(long, value_name = "AMOUNT")]
     pub written: Option<String>,
+    /// The writes that a steady drive was under: share of the writes and share of the drive, at
+    /// its beginning, that they went to; uniform unless said (needs collection.policy=fifo)
+    #[arg(long, value_name = "WRITES:DRIVE")]
+    pub hot: Option<String>,
     /// Change a parameter of the profile; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     pub set: Vec<(String, String)>,

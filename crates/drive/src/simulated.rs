@@ -13,7 +13,7 @@ pub mod saved;
 
 pub use responder::Responder;
 
-use ssdlab_model::age::AgeError;
+use ssdlab_model::age::{AgeError, Workload};
 use ssdlab_model::geometry::GeometryError;
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 use ssdlab_model::{Configuration, Ssd};
@@ -72,7 +72,7 @@ impl SimulatedDrive {
         })
     }
 
-    /// An SSD that is full and in the steady state of uniform random writes, without having been
+    /// An SSD that is full and in the steady state of random writes, without having been
     /// written; see [`ssdlab_model::age`].
     ///
     /// # Errors
@@ -80,9 +80,10 @@ impl SimulatedDrive {
     pub fn aged(
         name: impl Into<String>,
         configuration: Configuration,
+        workload: Workload,
         seed: u64,
     ) -> Result<Self, AgeError> {
-        let model = Box::new(Ssd::aged(&configuration, seed)?);
+        let model = Box::new(Ssd::aged(&configuration, workload, seed)?);
         Ok(SimulatedDrive {
             name: name.into(),
             facts: Vec::new(),

@@ -5,8 +5,9 @@ use std::path::Path;
 use ssdlab_drive::simulated::{SimulatedDrive, saved};
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region};
 use ssdlab_model::age::AgeError;
+pub use ssdlab_model::age::Workload;
 use ssdlab_model::profile::Profile;
-use ssdlab_model::text::{QuantityError, parse_length};
+use ssdlab_model::text::{QuantityError, parse_length, parse_percent};
 use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
 
 use crate::error::LabError;
@@ -70,6 +71,22 @@ impl Written {
     }
 }
 
+/// Reads `80%:20%`: the share of the writes, and the share of the drive that they go to.
+///
+/// # Errors
+/// When it is something else, or no share lies between none and all.
+pub fn parse_hot(text: &str) -> Result<Workload, QuantityError> {
+    let wrong = || QuantityError {
+        text: text.to_owned(),
+        expected: "shares of the writes and of the drive, such as 80%:20%",
+    };
+    let (writes, pages) = text.split_once(':').ok_or_else(wrong)?;
+    let share = |text: &str| {
+        parse_percent(text).ok().filter(|share| (0.001..=0.999).contains(share)).ok_or_else(wrong)
+    };
+    Ok(Workload::HotCold { writes: share(writes)?, pages: share(pages)? })
+}
+
 /// What to do to a new drive.
 #[derive(Clone, Copy, Debug)]
 pub struct Ageing {
@@ -78,6 +95,8 @@ pub struct Ageing {
     /// What is written to get there, or after that to one that is steady. Nothing means once the
     /// capacity for what is written, and no more for what is steady.
     pub written: Option<Written>,
+    /// The writes that a steady drive was under.
+    pub workload: Workload,
     /// Seed of all that is drawn.
     pub seed: u64,
 }
@@ -95,14 +114,13 @@ pub fn age(
     let configuration = profile.configuration()?;
     let wrong = |why: String| LabError::Target { text: name.to_owned(), why };
     let mut drive = match ageing.state {
-        State::Steady => {
-            SimulatedDrive::aged(name, configuration, ageing.seed).map_err(|error| match error {
+        State::Steady => SimulatedDrive::aged(name, configuration, ageing.workload, ageing.seed)
+            .map_err(|error| match error {
                 AgeError::NoTheory { .. } => LabError::Unsupported(format!(
                     "target '{name}': {error} (--state random --written 3x)"
                 )),
                 error => wrong(error.to_string()),
-            })?
-        }
+            })?,
         _ => SimulatedDrive::new(name, configuration).map_err(|error| wrong(error.to_string()))?,
     };
     let once = Written::Capacities(1.0);
@@ -130,9 +148,17 @@ pub fn age(
             format!("filled sequentially, then {bytes} written at random places, unit by unit")
         }
         State::Steady => {
-            let steady = "full, in the steady state of random writes, built from theory";
+            let writes = match ageing.workload {
+                Workload::Uniform => "random writes".to_owned(),
+                Workload::HotCold { writes, pages } => format!(
+                    "random writes, {:.0} % of them to the first {:.0} % of the drive",
+                    writes * 100.0,
+                    pages * 100.0
+                ),
+            };
+            let steady = format!("full, in the steady state of {writes}, built from theory");
             match ageing.written {
-                None => steady.to_owned(),
+                None => steady,
                 Some(written) => {
                     let bytes = write(&mut drive, Pattern::Random, written, ageing, watcher)?;
                     format!("{steady}; then {bytes} written at random places, unit by unit")
@@ -223,7 +249,13 @@ mod tests {
     }
 
     fn aged(state: State, written: Option<Written>) -> (SimulatedDrive, String) {
-        age("test", &profile(), Ageing { state, written, seed: 1 }, &mut Unwatched).unwrap()
+        age(
+            "test",
+            &profile(),
+            Ageing { state, written, workload: Workload::Uniform, seed: 1 },
+            &mut Unwatched,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -242,6 +274,15 @@ mod tests {
     }
 
     #[test]
+    fn hot_shares_are_two_percentages() {
+        let hot = Workload::HotCold { writes: 0.8, pages: 0.2 };
+        assert_eq!(parse_hot("80%:20%"), Ok(hot));
+        for wrong in ["80%", "80:20", "0%:20%", "80%:100%"] {
+            assert!(parse_hot(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn amounts_are_capacities_or_lengths() {
         assert_eq!(Written::parse("2x"), Ok(Written::Capacities(2.0)));
         assert_eq!(Written::parse("1 GiB"), Ok(Written::Bytes(GIB)));
@@ -254,7 +295,8 @@ mod tests {
     fn what_theory_does_not_know_is_said_with_the_way_out() {
         let mut profile = profile();
         profile.set("collection.policy", "cost-benefit").unwrap();
-        let ageing = Ageing { state: State::Steady, written: None, seed: 1 };
+        let ageing =
+            Ageing { state: State::Steady, written: None, workload: Workload::Uniform, seed: 1 };
         let error = age("test", &profile, ageing, &mut Unwatched).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("--state random"), "{error}");
     }

@@ -1,13 +1,15 @@
-//! A used drive built at once, from theory: full, in the state in which uniform random writes of
-//! single units leave it after a long time, without writing any of them.
+//! A used drive built at once, from theory: full, in the state in which random writes of single
+//! units leave it after a long time, without writing any of them.
 //!
 //! The closed forms of [`crate::theory`] say how many blocks hold how many valid units. Which of a
 //! block's units are valid, and which logical units they are, is a matter of chance: under uniform
 //! writes no unit is different from another. Blocks always kept free stay free, the open ones are
-//! half written (theory counts neither). With FIFO a block's age says what it holds; greedy and
-//! drawn victims do not ask for age.
+//! half written (theory counts neither). With FIFO a block's age says what it holds, of hot and of
+//! cold units; greedy and drawn victims do not ask for age.
 //!
 //! Not set: what the drive has written so far. Counters and wear begin at zero.
+
+use std::ops::Range;
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -18,6 +20,7 @@ use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::media::Null;
 use crate::policy::VictimPolicy;
 use crate::ssd::{Configuration, Ssd};
+use crate::theory::hot_cold::HotCold;
 use crate::theory::{
     Choices, ParameterError, SpareFactor, SteadyState, UnitsPerBlock, d_choices, fifo, greedy,
 };
@@ -42,6 +45,20 @@ pub enum AgeError {
     /// A configuration of which there is no drive.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+}
+
+/// The random writes that a drive was under for a long time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Workload {
+    /// Every unit as likely as any other.
+    Uniform,
+    /// Units at the beginning of the drive are written more often.
+    HotCold {
+        /// The share of the writes that goes to them.
+        writes: f64,
+        /// The share of all units that they are.
+        pages: f64,
+    },
 }
 
 /// How the blocks of a drive are used.
@@ -70,11 +87,16 @@ impl Layout {
 }
 
 impl Ssd<PageMap, Null> {
-    /// A full drive in the steady state of uniform random writes. Takes a few nanoseconds a unit.
+    /// A full drive in the steady state of random writes. Takes some nanoseconds a unit.
     ///
     /// # Errors
-    /// When there is no closed form for the drive's policy or mapping scheme, or no such drive.
-    pub fn aged(configuration: &Configuration, seed: u64) -> Result<Self, AgeError> {
+    /// When there is no closed form for the drive's policy or mapping scheme under such writes, or
+    /// no such drive.
+    pub fn aged(
+        configuration: &Configuration,
+        workload: Workload,
+        seed: u64,
+    ) -> Result<Self, AgeError> {
         if configuration.mechanisms.mapping != MappingScheme::Page {
             return Err(AgeError::NoTheory { what: "its mapping scheme" });
         }
@@ -85,14 +107,16 @@ impl Ssd<PageMap, Null> {
         let mut generator = Pcg64Mcg::seed_from_u64(seed ^ STREAM);
         let layout = Layout::of(configuration);
         let geometry = &configuration.geometry;
-        let open = 2 * layout.groups * layout.open_programs * geometry.units_per_program();
-        let in_closed = geometry.logical_units().saturating_sub(open);
-        let valid = valid_units(configuration, layout.closed(), in_closed, &mut generator)?;
-        let mut order = Shuffled::new(geometry.logical_units(), &mut generator);
+        let plan = Plan::of(configuration, workload, &layout, &mut generator)?;
+        let hot_units = plan.hot_units;
+        let mut order = Order {
+            hot: Shuffled::new(0..hot_units, &mut generator),
+            cold: Shuffled::new(hot_units..geometry.logical_units(), &mut generator),
+        };
         for group in 0..layout.groups {
             for index in 0..layout.closed_per_group {
-                let valid = valid[(index * layout.groups + group) as usize];
-                ssd.fill_block(group, valid, &mut order, &mut generator);
+                let held = plan.held[(index * layout.groups + group) as usize];
+                ssd.fill_block(group, held, &mut order, &mut generator);
             }
         }
         // Into the queue in the order they were closed.
@@ -104,91 +128,164 @@ impl Ssd<PageMap, Null> {
         }
         if layout.open_programs > 0 {
             for group in 0..layout.groups {
-                ssd.open_half(group, BlockState::OpenForHost, layout.open_programs, &mut order);
+                let host = BlockState::OpenForHost;
+                ssd.open_half(group, host, &layout, plan.open_host, &mut order);
                 let collection = BlockState::OpenForCollection;
-                ssd.open_half(group, collection, layout.open_programs, &mut order);
+                ssd.open_half(group, collection, &layout, plan.open_collection, &mut order);
             }
         }
         assert!(order.is_over(), "every logical unit lies somewhere");
         Ok(ssd)
     }
 
-    /// Takes a free block of `group` and puts the next `valid` units of `order` on places of it
+    /// Takes a free block of `group` and puts the next units of `order` on places of it
     /// that are drawn, each choice of places as likely as any other (selection sampling: Knuth,
     /// The Art of Computer Programming 2, 3.4.2, algorithm S).
-    fn fill_block(
-        &mut self,
-        group: u32,
-        valid: u32,
-        order: &mut Shuffled,
-        generator: &mut Pcg64Mcg,
-    ) {
+    fn fill_block(&mut self, group: u32, held: Held, order: &mut Order, generator: &mut Pcg64Mcg) {
         let block = self.free.take(group).expect("there are more blocks than are closed");
         let units = self.geometry.units_per_block();
-        self.flash.open(block, BlockState::OpenForCollection, valid);
+        self.flash.open(block, BlockState::OpenForCollection, held.all());
         let first = self.geometry.first_unit(block).0;
-        let mut left = valid;
+        let mut left = held;
         for place in 0..units {
             let draw = (u64::from(generator.next_u32()) * u64::from(units - place)) >> 32;
-            if draw < u64::from(left) {
-                left -= 1;
-                self.put_unit(PhysicalUnit(first + place), order);
+            if draw >= u64::from(left.all()) {
+                continue;
             }
+            // The same draw says which of them: below it is hot.
+            let unit = if draw < u64::from(left.hot) {
+                left.hot -= 1;
+                order.hot.next()
+            } else {
+                left.cold -= 1;
+                order.cold.next()
+            };
+            self.put_unit(PhysicalUnit(first + place), unit);
         }
     }
 
-    /// Opens a block for a stream that has written `programs` program units of it.
-    fn open_half(&mut self, group: u32, state: BlockState, programs: u32, order: &mut Shuffled) {
+    /// Opens a block for a stream that has written half of it: hot units first, which is no matter,
+    /// because nothing asks for the order within a block.
+    fn open_half(
+        &mut self,
+        group: u32,
+        state: BlockState,
+        layout: &Layout,
+        held: Held,
+        order: &mut Order,
+    ) {
         let block = self.free.take(group).expect("there are more blocks than are closed");
         self.flash.open(block, state, self.geometry.units_per_block());
         let first = self.geometry.first_unit(block).0;
-        for place in 0..programs * self.geometry.units_per_program() {
-            self.put_unit(PhysicalUnit(first + place), order);
+        for place in 0..held.all() {
+            let unit = if place < held.hot { order.hot.next() } else { order.cold.next() };
+            self.put_unit(PhysicalUnit(first + place), unit);
         }
         if state == BlockState::OpenForHost {
-            self.host.resume(group, block, programs);
+            self.host.resume(group, block, layout.open_programs);
         } else {
-            self.collector.resume(group, block, programs);
+            self.collector.resume(group, block, layout.open_programs);
         }
     }
 
     #[inline(always)]
-    fn put_unit(&mut self, physical: PhysicalUnit, order: &mut Shuffled) {
-        let logical = order.next();
+    fn put_unit(&mut self, physical: PhysicalUnit, logical: LogicalUnit) {
         self.flash.note_written(physical, logical);
         self.map.set(logical, physical);
     }
 }
 
-/// How many units each of `blocks` closed blocks holds, oldest first, `total` in all.
+/// Valid units of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Held {
+    hot: u32,
+    cold: u32,
+}
+
+impl Held {
+    fn all(self) -> u32 {
+        self.hot + self.cold
+    }
+}
+
+/// What every block holds. Under uniform writes all units are cold.
+struct Plan {
+    hot_units: u32,
+    /// The closed blocks, oldest first.
+    held: Vec<Held>,
+    open_host: Held,
+    open_collection: Held,
+}
+
+impl Plan {
+    fn of(
+        configuration: &Configuration,
+        workload: Workload,
+        layout: &Layout,
+        generator: &mut Pcg64Mcg,
+    ) -> Result<Plan, AgeError> {
+        let geometry = &configuration.geometry;
+        let (b, blocks) = (geometry.units_per_block(), layout.closed());
+        let open = layout.open_programs * geometry.units_per_program();
+        let stored = geometry.logical_units().saturating_sub(2 * layout.groups * open);
+        let spare = SpareFactor::from_counts(u64::from(blocks) * u64::from(b), stored.into())?;
+        match workload {
+            Workload::Uniform => {
+                let valid =
+                    valid_units(configuration.mechanisms.victims, spare, blocks, b, generator)?;
+                let mut held: Vec<Held> =
+                    valid.into_iter().map(|cold| Held { hot: 0, cold }).collect();
+                correct_sum(&mut held, stored, b, |it| &mut it.cold, generator);
+                let open = Held { hot: 0, cold: open };
+                Ok(Plan { hot_units: 0, held, open_host: open, open_collection: open })
+            }
+            Workload::HotCold { writes, pages } => {
+                if configuration.mechanisms.victims != VictimPolicy::Fifo {
+                    return Err(AgeError::NoTheory { what: "hot and cold units with this policy" });
+                }
+                let ages = HotColdByAge::new(HotCold::new(writes, pages)?, writes, pages, spare);
+                let mut held = ages.held(blocks, b, generator);
+                let hot_units = (f64::from(geometry.logical_units()) * pages).round() as u32;
+                let open_host = ages.open(open, writes);
+                let open_collection = ages.open(open, ages.hot_collected);
+                let hot_open = layout.groups * (open_host.hot + open_collection.hot);
+                let hot_stored = hot_units.checked_sub(hot_open);
+                let hot_stored =
+                    hot_stored.ok_or(AgeError::NoTheory { what: "so few hot units" })?;
+                correct_sum(&mut held, hot_stored, b, |it| &mut it.hot, generator);
+                correct_sum(&mut held, stored - hot_stored, b, |it| &mut it.cold, generator);
+                Ok(Plan { hot_units, held, open_host, open_collection })
+            }
+        }
+    }
+}
+
+/// How many units each of `blocks` closed blocks holds under uniform writes, oldest first.
 fn valid_units(
-    configuration: &Configuration,
+    policy: VictimPolicy,
+    spare: SpareFactor,
     blocks: u32,
-    total: u32,
+    b: u32,
     generator: &mut Pcg64Mcg,
 ) -> Result<Vec<u32>, AgeError> {
-    let b = configuration.geometry.units_per_block();
     let units = UnitsPerBlock::new(b)?;
-    let spare = SpareFactor::from_counts(u64::from(blocks) * u64::from(b), total.into())?;
-    let one = || Choices::new(1).expect("one is a number of choices");
-    let by_shares = |state: SteadyState, generator: &mut Pcg64Mcg| {
-        let mut valid = by_shares(&state, blocks);
-        shuffle(&mut valid, generator);
-        valid
-    };
-    let mut valid = match configuration.mechanisms.victims {
-        VictimPolicy::Greedy => by_shares(greedy::steady_state(spare, units), generator),
+    let state = match policy {
+        VictimPolicy::Greedy => greedy::steady_state(spare, units),
         // Drawing one is random; the shares are those of d-choices.
-        VictimPolicy::Random => by_shares(d_choices::steady_state(spare, units, one()), generator),
-        VictimPolicy::DChoices(choices) => {
-            by_shares(d_choices::steady_state(spare, units, choices), generator)
+        VictimPolicy::Random => {
+            let one = Choices::new(1).expect("one is a number of choices");
+            d_choices::steady_state(spare, units, one)
         }
-        VictimPolicy::Fifo => by_age(fifo::write_amplification(spare), blocks, b, generator),
+        VictimPolicy::DChoices(choices) => d_choices::steady_state(spare, units, choices),
+        VictimPolicy::Fifo => {
+            return Ok(by_age(fifo::write_amplification(spare), blocks, b, generator));
+        }
         VictimPolicy::CostBenefit => {
             return Err(AgeError::NoTheory { what: "cost-benefit collection" });
         }
     };
-    correct_sum(&mut valid, total, b, generator);
+    let mut valid = by_shares(&state, blocks);
+    shuffle(&mut valid, generator);
     Ok(valid)
 }
 
@@ -209,35 +306,97 @@ fn by_shares(state: &SteadyState, blocks: u32) -> Vec<u32> {
 /// `1 - 1/A`, and dies at a constant rate in between: the block at share `t` of the way holds
 /// `(1 - 1/A)^t` of its units, but for chance.
 fn by_age(amplification: f64, blocks: u32, b: u32, generator: &mut Pcg64Mcg) -> Vec<u32> {
-    let (blocks, b) = (f64::from(blocks), f64::from(b));
-    let mut way = blocks;
-    let mut valid = Vec::with_capacity(blocks as usize);
-    while way > 0.0 {
-        let lives = (1.0 - 1.0 / amplification).powf((way - 0.5) / blocks);
-        // A binomial number, nearly: twelve draws add up to one with nearly a normal's shape.
-        let normal = (0..12).map(|_| generator.random::<f64>()).sum::<f64>() - 6.0;
-        let count = b * lives + normal * (b * lives * (1.0 - lives)).sqrt();
-        valid.push(count.round().clamp(0.0, b) as u32);
-        way -= 1.0;
-    }
-    valid
+    let lives = 1.0 - 1.0 / amplification;
+    ways(blocks).map(|way| binomial(b, lives.powf(way), generator)).collect()
 }
 
-/// Takes or adds a unit here and there until there are `total`, without making the emptiest block
-/// emptier.
-fn correct_sum(valid: &mut [u32], total: u32, b: u32, generator: &mut Pcg64Mcg) {
-    let least = valid.iter().copied().min().unwrap_or(0);
-    let mut sum: u64 = valid.iter().map(|&valid| u64::from(valid)).sum();
+/// How far each of `blocks` blocks is on its way from being closed to being collected, oldest
+/// first.
+fn ways(blocks: u32) -> impl Iterator<Item = f64> {
+    (0..blocks).rev().map(move |block| (f64::from(block) + 0.5) / f64::from(blocks))
+}
+
+/// How many of `units` units live, each with probability `lives`: nearly a binomial number, of
+/// twelve draws, which add up to one with nearly a normal's shape.
+fn binomial(units: u32, lives: f64, generator: &mut Pcg64Mcg) -> u32 {
+    let normal = (0..12).map(|_| generator.random::<f64>()).sum::<f64>() - 6.0;
+    let units = f64::from(units);
+    let count = units * lives + normal * (units * lives * (1.0 - lives)).sqrt();
+    count.round().clamp(0.0, units) as u32
+}
+
+/// Hot and cold units under FIFO with one stream. A unit of a class that gets share `r` of the
+/// writes and is fraction `f` of all units lives on to share `t` of its block's way with
+/// probability `e^(-t r alpha / (f A))` (Desnoyers, SYSTOR 2012; see `theory::hot_cold`). A share
+/// `1/A` of the blocks was written by the host, with `r` of them hot; the others by collection,
+/// with the hot share that makes the whole drive hold `f` of its data hot.
+struct HotColdByAge {
+    amplification: f64,
+    hot_written: f64,
+    hot_collected: f64,
+    /// How fast hot and cold units die on a block's way.
+    dies: [f64; 2],
+}
+
+impl HotColdByAge {
+    fn new(theory: HotCold, writes: f64, pages: f64, spare: SpareFactor) -> Self {
+        let amplification = theory.fifo_one_stream(spare);
+        let dies = |r: f64, f: f64| r * spare.alpha() / (f * amplification);
+        let dies = [dies(writes, pages), dies(1.0 - writes, 1.0 - pages)];
+        // Of all that is programmed; the formula is that these shares add up to one.
+        let hot = writes / amplification / -(-dies[0]).exp_m1();
+        let collected = 1.0 - 1.0 / amplification;
+        let hot_collected = if collected > 0.0 {
+            ((hot - writes / amplification) / collected).clamp(0.0, 1.0)
+        } else {
+            writes
+        };
+        HotColdByAge { amplification, hot_written: writes, hot_collected, dies }
+    }
+
+    fn held(&self, blocks: u32, b: u32, generator: &mut Pcg64Mcg) -> Vec<Held> {
+        let block = |way: f64| {
+            let by_host = generator.random::<f64>() < 1.0 / self.amplification;
+            let share = if by_host { self.hot_written } else { self.hot_collected };
+            let hot = binomial(b, share, generator);
+            let lives = self.dies.map(|dies| (-dies * way).exp());
+            Held {
+                hot: binomial(hot, lives[0], generator),
+                cold: binomial(b - hot, lives[1], generator),
+            }
+        };
+        ways(blocks).map(block).collect()
+    }
+
+    /// The first `units` units of a block of which `hot` are hot.
+    fn open(&self, units: u32, hot: f64) -> Held {
+        let hot = (f64::from(units) * hot).round() as u32;
+        Held { hot, cold: units - hot }
+    }
+}
+
+/// Takes or adds a unit of the `class` here and there until there are `total` of it, without
+/// making the emptiest block emptier.
+fn correct_sum(
+    held: &mut [Held],
+    total: u32,
+    b: u32,
+    class: impl Fn(&mut Held) -> &mut u32,
+    generator: &mut Pcg64Mcg,
+) {
+    let least = held.iter().map(|held| held.all()).min().unwrap_or(0);
+    let mut sum: u64 = held.iter_mut().map(|held| u64::from(*class(held))).sum();
     let total = u64::from(total);
-    assert!(total <= valid.len() as u64 * u64::from(b), "the data fits");
-    let floor = if total < valid.len() as u64 * u64::from(least) { 0 } else { least };
+    let floor = if total < held.len() as u64 * u64::from(least) { 0 } else { least };
     while sum != total {
-        let block = &mut valid[generator.random_range(0..valid.len())];
-        if sum < total && *block < b {
-            *block += 1;
+        let block = generator.random_range(0..held.len());
+        let all = held[block].all();
+        let of_class = class(&mut held[block]);
+        if sum < total && all < b {
+            *of_class += 1;
             sum += 1;
-        } else if sum > total && *block > floor {
-            *block -= 1;
+        } else if sum > total && all > floor && *of_class > 0 {
+            *of_class -= 1;
             sum -= 1;
         }
     }
@@ -249,9 +408,22 @@ fn shuffle(values: &mut [u32], generator: &mut Pcg64Mcg) {
     }
 }
 
-/// All logical units once, in an order that looks drawn: a bijection of the next power of two,
-/// computed unit by unit and passed over where it leads behind the end. It takes no memory.
+/// All logical units once, hot and cold ones apart.
+struct Order {
+    hot: Shuffled,
+    cold: Shuffled,
+}
+
+impl Order {
+    fn is_over(&self) -> bool {
+        self.hot.is_over() && self.cold.is_over()
+    }
+}
+
+/// A range of logical units once, in an order that looks drawn: a bijection of the next power of
+/// two, computed unit by unit and passed over where it leads behind the end. It takes no memory.
 struct Shuffled {
+    first: u32,
     units: u32,
     mask: u32,
     shift: u32,
@@ -262,9 +434,11 @@ struct Shuffled {
 }
 
 impl Shuffled {
-    fn new(units: u32, generator: &mut Pcg64Mcg) -> Self {
-        let bits = 32 - (units - 1).max(1).leading_zeros();
+    fn new(range: Range<u32>, generator: &mut Pcg64Mcg) -> Self {
+        let units = range.end - range.start;
+        let bits = 32 - units.saturating_sub(1).max(1).leading_zeros();
         Shuffled {
+            first: range.start,
             units,
             mask: u32::MAX >> (32 - bits),
             shift: bits.div_ceil(2),
@@ -293,7 +467,7 @@ impl Shuffled {
                 value ^= value >> self.shift;
             }
             if value < self.units {
-                return LogicalUnit(value);
+                return LogicalUnit(self.first + value);
             }
         }
     }
@@ -307,12 +481,12 @@ mod tests {
     fn every_unit_comes_once_and_neighbours_part() {
         let mut generator = Pcg64Mcg::seed_from_u64(1);
         for units in [1, 2, 3, 64, 1000, 65_537] {
-            let mut order = Shuffled::new(units, &mut generator);
+            let mut order = Shuffled::new(7..7 + units, &mut generator);
             let given: Vec<u32> = (0..units).map(|_| order.next().0).collect();
             assert!(order.is_over());
             let mut sorted = given.clone();
             sorted.sort_unstable();
-            assert_eq!(sorted, (0..units).collect::<Vec<_>>());
+            assert_eq!(sorted, (7..7 + units).collect::<Vec<_>>());
             if units > 500 {
                 let near = given.windows(2).filter(|two| two[0].abs_diff(two[1]) < units / 100);
                 // Of drawn ones 2 % are that near.
@@ -325,10 +499,10 @@ mod tests {
     fn counts_add_up_to_what_is_stored() {
         let mut generator = Pcg64Mcg::seed_from_u64(2);
         for total in [0, 1, 500, 640] {
-            let mut valid = vec![5; 10];
-            correct_sum(&mut valid, total, 64, &mut generator);
-            assert_eq!(valid.iter().sum::<u32>(), total);
-            assert!(valid.iter().all(|&it| it <= 64));
+            let mut held = vec![Held { hot: 9, cold: 5 }; 10];
+            correct_sum(&mut held, total, 64 + 9, |it| &mut it.cold, &mut generator);
+            assert_eq!(held.iter().map(|it| it.cold).sum::<u32>(), total);
+            assert!(held.iter().all(|it| it.hot == 9 && it.cold <= 64));
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use ssdlab_model::age::Workload;
 use ssdlab_model::profile::{DEFAULT, Profile};
 use ssdlab_model::units::{Instant, LogicalUnit};
 use ssdlab_model::{Configuration, Ssd};
@@ -30,8 +31,9 @@ fn configuration(changes: &[(&str, &str)]) -> Configuration {
     profile.configuration().unwrap()
 }
 
-/// A drive under uniform random writes.
+/// A drive under random writes.
 struct Bench {
+    workload: Workload,
     ssd: Ssd,
     now: Instant,
     generator: Pcg64Mcg,
@@ -41,7 +43,14 @@ impl Bench {
     fn write(&mut self, units: u32) {
         let logical = self.ssd.geometry().logical_units();
         for _ in 0..units {
-            let unit = LogicalUnit(self.generator.random_range(0..logical));
+            let range = match self.workload {
+                Workload::Uniform => 0..logical,
+                Workload::HotCold { writes, pages } => {
+                    let hot = (f64::from(logical) * pages).round() as u32;
+                    if self.generator.random_bool(writes) { 0..hot } else { hot..logical }
+                }
+            };
+            let unit = LogicalUnit(self.generator.random_range(range));
             self.now = self.ssd.write(self.now, unit, 1);
         }
     }
@@ -82,19 +91,23 @@ fn shares(ssd: &Ssd) -> Vec<f64> {
 /// Prints how far a directly aged drive is from one that was written `capacities` times, and
 /// fails where it is more than 1 %.
 fn agree(changes: &[(&str, &str)], capacities: u32) {
+    agree_under(Workload::Uniform, changes, capacities);
+}
+
+fn agree_under(workload: Workload, changes: &[(&str, &str)], capacities: u32) {
     let configuration = configuration(changes);
     let generator = Pcg64Mcg::seed_from_u64(7);
-    let ssd = Ssd::aged(&configuration, 1).unwrap();
+    let ssd = Ssd::aged(&configuration, workload, 1).unwrap();
     ssd.check_invariants();
     let new = shares(&ssd);
-    let mut aged = Bench { ssd, now: Instant::START, generator: generator.clone() };
+    let mut aged = Bench { workload, ssd, now: Instant::START, generator: generator.clone() };
     let mut ssd = Ssd::new(&configuration).unwrap();
     let mut now = Instant::START;
     for unit in (0..ssd.geometry().logical_units()).step_by(8) {
         let units = 8.min(ssd.geometry().logical_units() - unit);
         now = ssd.write(now, LogicalUnit(unit), units);
     }
-    let mut written = Bench { ssd, now, generator };
+    let mut written = Bench { workload, ssd, now, generator };
     written.write(capacities * written.ssd.geometry().logical_units());
     let (expected, expected_shares) = written.measure();
     let (found, found_shares) = aged.measure();
@@ -103,7 +116,7 @@ fn agree(changes: &[(&str, &str)], capacities: u32) {
     let at_first = distance(&new, &expected_shares);
     let later = distance(&found_shares, &expected_shares);
     println!(
-        "{changes:?}: write amplification {found:.4} and {expected:.4} ({:+.2} %); blocks by valid \
+        "{workload:?}, {changes:?}: write amplification {found:.4} and {expected:.4} ({:+.2} %); blocks by valid \
          units differ by {:.2} % at first, {:.2} % over two capacities",
         amplification * 100.0,
         at_first * 100.0,
@@ -122,6 +135,12 @@ fn greedy_is_aged_at_once_as_by_writing() {
 #[test]
 fn fifo_is_aged_at_once_as_by_writing() {
     agree(&[("collection.policy", "fifo")], 6);
+}
+
+#[test]
+fn hot_and_cold_units_are_aged_at_once_as_by_writing() {
+    let workload = Workload::HotCold { writes: 0.8, pages: 0.2 };
+    agree_under(workload, &[("collection.policy", "fifo")], 10);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! `age`: a used drive, made and saved.
 
 use ssdlab_lab::Target;
-use ssdlab_lab::age::{self, Ageing, State, Written};
+use ssdlab_lab::age::{self, Ageing, State, Workload, Written};
 
 use crate::cli::{AgeArguments, AgeState};
 use crate::failure::{Exit, Failure};
@@ -35,12 +35,21 @@ pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure>
     if state == State::New && written.is_some() {
         return Err(Failure::usage("--written: nothing is written to a new drive".to_owned()));
     }
+    let workload = match &arguments.hot {
+        None => Workload::Uniform,
+        Some(_) if state != State::Steady => {
+            return Err(Failure::usage("--hot: only a steady drive can be asked for".to_owned()));
+        }
+        Some(text) => {
+            age::parse_hot(text).map_err(|error| Failure::usage(format!("--hot: {error}")))?
+        }
+    };
     age::check_place(&arguments.output, arguments.force)?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
     let mut progress = Progress::new(terminal, interrupt, None);
-    let ageing = Ageing { state, written, seed: arguments.seed };
+    let ageing = Ageing { state, written, workload, seed: arguments.seed };
     let outcome = age::age(&name, &profile, ageing, &mut progress);
     progress.finish();
     let (mut drive, history) = outcome?;
