@@ -9,6 +9,7 @@
 //!
 //! Not set: what the drive has written so far. Counters and wear begin at zero.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use rand::{Rng, RngExt, SeedableRng};
@@ -327,15 +328,33 @@ fn binomial(units: u32, lives: f64, generator: &mut Pcg64Mcg) -> u32 {
 
 /// Hot and cold units under FIFO with one stream. A unit of a class that gets share `r` of the
 /// writes and is fraction `f` of all units lives on to share `t` of its block's way with
-/// probability `e^(-t r alpha / (f A))` (Desnoyers, SYSTOR 2012; see `theory::hot_cold`). A share
-/// `1/A` of the blocks was written by the host, with `r` of them hot; the others by collection,
-/// with the hot share that makes the whole drive hold `f` of its data hot.
+/// probability `e^(-t r alpha / (f A))` (Desnoyers, SYSTOR 2012; see `theory::hot_cold`).
+///
+/// That says how many units of an age live, not which block holds which: what survives a block is
+/// colder than the block was, and collection writes it to one block or two, so that blocks differ
+/// the more the more often their units were moved. So the queue of blocks is followed in
+/// expectation, block by block, for as long as cold units need to be written anew.
 struct HotColdByAge {
     amplification: f64,
     hot_written: f64,
     hot_collected: f64,
     /// How fast hot and cold units die on a block's way.
     dies: [f64; 2],
+}
+
+/// Lives of a cold unit until the queue of blocks has forgotten what it was begun with.
+const LIVES: f64 = 8.0;
+
+/// Blocks closed at most until then.
+const CLOSED_MAX: f64 = 1e8;
+
+/// A block in expectation.
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    /// Shares of its units that were hot and cold when it was closed.
+    units: [f64; 2],
+    /// When that was, in blocks closed.
+    closed: f64,
 }
 
 impl HotColdByAge {
@@ -354,18 +373,71 @@ impl HotColdByAge {
         HotColdByAge { amplification, hot_written: writes, hot_collected, dies }
     }
 
-    fn held(&self, blocks: u32, b: u32, generator: &mut Pcg64Mcg) -> Vec<Held> {
-        let block = |way: f64| {
-            let by_host = generator.random::<f64>() < 1.0 / self.amplification;
-            let share = if by_host { self.hot_written } else { self.hot_collected };
-            let hot = binomial(b, share, generator);
-            let lives = self.dies.map(|dies| (-dies * way).exp());
-            Held {
-                hot: binomial(hot, lives[0], generator),
-                cold: binomial(b - hot, lives[1], generator),
+    /// What lives of a block when `closed` blocks have been closed, of a queue of `blocks`.
+    fn living(&self, block: Expected, closed: f64, blocks: f64) -> [f64; 2] {
+        let way = (closed - block.closed) / blocks;
+        std::array::from_fn(|class| block.units[class] * (-self.dies[class] * way).exp())
+    }
+
+    /// The queue of blocks, oldest first, in expectation.
+    fn queue(&self, blocks: u32) -> (VecDeque<Expected>, f64) {
+        let length = f64::from(blocks);
+        let by = |hot: f64, closed: f64| Expected { units: [hot, 1.0 - hot], closed };
+        // Begun with hosts' blocks among collection's as there will be on the whole.
+        let mut by_host = 0.0;
+        let mut queue: VecDeque<Expected> = (0..blocks)
+            .map(|block| {
+                by_host += 1.0 / self.amplification;
+                let hot = if by_host >= 1.0 { self.hot_written } else { self.hot_collected };
+                by_host -= f64::from(u8::from(by_host >= 1.0));
+                by(hot, f64::from(block))
+            })
+            .collect();
+        let mut closed = length;
+        let (mut copies, mut host) = ([0.0; 2], 0.0);
+        let slowest = self.dies[0].min(self.dies[1]);
+        let until = (length * (1.0 + LIVES / slowest)).min(CLOSED_MAX);
+        while closed < until {
+            // What survives of a victim fills collection's block, and the host writes as much to
+            // its own as the victim yields.
+            let victim = queue.pop_front().expect("the queue is never empty");
+            let living = self.living(victim, closed, length);
+            let all = living[0] + living[1];
+            let fits = ((1.0 - copies[0] - copies[1]) / all).min(1.0);
+            for class in 0..2 {
+                copies[class] += living[class] * fits;
             }
+            if fits < 1.0 {
+                queue.push_back(Expected { units: copies, closed });
+                copies = living.map(|living| living * (1.0 - fits));
+                closed += 1.0;
+            }
+            host += 1.0 - all;
+            if host >= 1.0 {
+                queue.push_back(by(self.hot_written, closed));
+                host -= 1.0;
+                closed += 1.0;
+            }
+        }
+        // It is a block longer or shorter now and then.
+        while queue.len() > blocks as usize {
+            queue.pop_front();
+        }
+        while queue.len() < blocks as usize {
+            queue.push_back(by(self.hot_written, closed));
+        }
+        (queue, closed)
+    }
+
+    fn held(&self, blocks: u32, b: u32, generator: &mut Pcg64Mcg) -> Vec<Held> {
+        let (queue, closed) = self.queue(blocks);
+        let block = |block: &Expected| {
+            let [hot, cold] = self.living(*block, closed, f64::from(blocks));
+            let all = binomial(b, (hot + cold).min(1.0), generator);
+            let hot = binomial(all, hot / (hot + cold), generator);
+            Held { hot, cold: all - hot }
         };
-        ways(blocks).map(block).collect()
+        queue.iter().map(block).collect()
     }
 
     /// The first `units` units of a block of which `hot` are hot.
