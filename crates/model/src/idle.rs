@@ -4,18 +4,19 @@ use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::ssd::Ssd;
-use crate::units::{Instant, LogicalUnit, Nanoseconds};
+use crate::units::{Instant, LogicalUnit, Nanoseconds, SectorCount};
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Forgets what `units` units from `first` hold; returns when the host is told so. They read
-    /// as zeros from then on. A drive whose trim is off takes the command and does nothing.
+    /// Forgets what `units` units from `first` hold, in one command; returns when the host is told
+    /// so. They are read without flash from then on. A drive whose trim is off takes the command and does nothing.
     ///
     /// # Panics
     /// When the range is empty or does not lie within the drive.
     pub fn trim(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
         self.check_range(first, units);
         self.counters.host_trim_units += u64::from(units);
-        let mut start = self.take_up(at);
+        let sectors = SectorCount(u64::from(units) << self.geometry.sectors_per_unit_shift());
+        let mut start = self.take_up_for(at, self.trim_parameters.duration(sectors));
         if self.trim_enabled {
             self.read_ahead.forget();
             start = self.look_up_trimmed(start, first, units);

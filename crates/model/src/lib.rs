@@ -37,6 +37,7 @@ pub mod streams;
 pub mod text;
 pub mod theory;
 pub mod timing;
+pub mod trim;
 pub mod units;
 mod victim;
 mod write;

@@ -5,6 +5,7 @@ use crate::mapping::MappingScheme;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::resources::suspend::SuspendParameters;
 use crate::streams::StreamParameters;
+use crate::trim::TrimParameters;
 
 /// The mechanisms of a drive that not every drive has. The default is a drive with none of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,6 +25,8 @@ pub struct Mechanisms {
     pub streams: StreamParameters,
     /// What its own random choices are made of: the same seed gives the same drive.
     pub seed: u64,
+    /// What trim costs, and what is read afterwards.
+    pub trim: TrimParameters,
     /// What a read may interrupt.
     pub suspend: SuspendParameters,
 }

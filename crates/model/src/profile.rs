@@ -8,6 +8,7 @@
 mod build;
 mod embedded;
 mod mapping;
+mod optional;
 mod parameters;
 mod scale;
 mod sections;
@@ -135,6 +136,8 @@ pub(crate) struct Document {
     pub(crate) flush: sections::FlushSection,
     #[serde(default)]
     pub(crate) streams: sections::StreamsSection,
+    #[serde(default)]
+    pub(crate) trim: sections::TrimSection,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -216,6 +216,7 @@ impl<M: Mapping> Ssd<M, Null> {
             timing: _,
             buffer_parameters: _,
             trim_enabled: _,
+            trim_parameters: _,
             unit_to_host: _,
             unit_over_channel: _,
             // Volatile, or nothing.

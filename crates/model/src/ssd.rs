@@ -23,6 +23,7 @@ use crate::resources::{Class, Resource, Resources};
 use crate::stream::{FreePool, WriteStream};
 use crate::streams::Streams;
 use crate::timing::Timing;
+use crate::trim::TrimParameters;
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds};
 
 /// How the write buffer behaves.
@@ -100,6 +101,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) counters: Counters,
     pub(crate) delays: Delays,
     pub(crate) trim_enabled: bool,
+    pub(crate) trim_parameters: TrimParameters,
     /// The number of the latest program unit that was finished.
     pub(crate) sequence: SequenceNumber,
     pub(crate) unit_to_host: Nanoseconds,
@@ -170,6 +172,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             counters: Counters::default(),
             delays: Delays::default(),
             trim_enabled: *trim,
+            trim_parameters: mechanisms.trim,
             sequence: SequenceNumber::default(),
             unit_to_host: timing.link.duration(geometry.unit_size()),
             unit_over_channel: timing.channel.duration(geometry.unit_size()),

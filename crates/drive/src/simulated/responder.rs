@@ -96,7 +96,7 @@ impl<M: Mapping> Responder for Ssd<M, Null> {
     }
 
     fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.trim_sectors(at, first, count)
+        self.trim_by_commands(at, first, count)
     }
 
     fn passes_trim(&self) -> bool {

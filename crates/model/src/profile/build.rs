@@ -145,6 +145,7 @@ impl Profile {
             streams: self.streams()?,
             seed: self.seed,
             suspend: self.suspend()?,
+            trim: self.trim()?,
         })
     }
 

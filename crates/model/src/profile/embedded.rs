@@ -24,6 +24,9 @@ pub fn embedded() -> &'static [(&'static str, &'static str)] {
         "intel-p3520",
         "intel-p4500",
         "samsung-840-pro-512",
+        "goodram-c50-120",
+        "intel-sf2281-120",
+        "sandisk-readycache-32",
     ]
 }
 

@@ -236,6 +236,12 @@ keys! {
     "flush.overhead" => flush.overhead,
     "flush.journal" => flush.journal,
     "flush.journal_program" => flush.journal_program,
+    "trim.command" => trim.command,
+    "trim.range" => trim.range,
+    "trim.per_mib" => trim.per_mib,
+    "trim.ranges_most" => trim.ranges_most,
+    "trim.range_most" => trim.range_most,
+    "trim.reads_after" => trim.reads_after,
 }
 
 impl Profile {
@@ -345,6 +351,11 @@ impl Profile {
         self.within("flush.overhead", &d.flush.overhead, us(0), us(1_000_000))?;
         let journal_program = &d.flush.journal_program;
         self.within("flush.journal_program", journal_program, us(0), us(100_000))?;
+        self.within("trim.command", &d.trim.command, us(0), us(1_000_000))?;
+        self.within("trim.range", &d.trim.range, us(0), us(1_000_000))?;
+        self.within("trim.per_mib", &d.trim.per_mib, us(0), us(1_000_000))?;
+        self.within("trim.ranges_most", &d.trim.ranges_most, 0, 1 << 16)?;
+        self.within("trim.range_most", &d.trim.range_most, length(0), length(64 * tib))?;
         self.within("read_ahead.window", &d.read_ahead.window, length(0), length(1 << 30))?;
         self.within("read_ahead.segment", &d.read_ahead.segment, length(512), length(1 << 30))?;
         self.within("read_ahead.trigger", &d.read_ahead.trigger, 1, 1024)?;

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::{Length, Sourced, Span};
 use crate::mapping::MappingScheme;
+use crate::trim::ReadsAfterTrim;
 use crate::units::{ByteLength, Nanoseconds};
 
 /// A section that a profile may leave out, as a whole or in part: each key with the value that
@@ -48,5 +49,17 @@ optional_section! {
         count: u32 = 1,
         hot_within: f64 = 0.0,
         hot_blocks: f64 = 0.0,
+    }
+}
+
+optional_section! {
+    /// What trim costs, and what is read afterwards.
+    TrimSection {
+        command: Span = Span(Nanoseconds::ZERO),
+        range: Span = Span(Nanoseconds::ZERO),
+        per_mib: Span = Span(Nanoseconds::ZERO),
+        ranges_most: u32 = 0,
+        range_most: Length = Length(ByteLength::ZERO),
+        reads_after: ReadsAfterTrim = ReadsAfterTrim::Zeros,
     }
 }

@@ -6,6 +6,7 @@ use super::parameters::Quantity;
 use crate::flush::{FlushHandling, WriteCache};
 use crate::resources::suspend::Suspendable;
 use crate::text::QuantityError;
+use crate::trim::ReadsAfterTrim;
 
 /// Reads and shows a type of a few variants, each by its word.
 macro_rules! words {
@@ -72,4 +73,11 @@ words!(
     "program" => Program,
     "erase" => Erase,
     "both" => Both,
+);
+words!(
+    ReadsAfterTrim,
+    "zeros, ones or undefined",
+    "zeros" => Zeros,
+    "ones" => Ones,
+    "undefined" => Undefined,
 );

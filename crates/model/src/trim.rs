@@ -1,0 +1,158 @@
+//! What trim costs, how much of it goes into a command, and what is read afterwards.
+//!
+//! A command holds up to `ranges_most` ranges of up to `range_most` sectors each. While it is
+//! carried out it keeps the controller from anything else: a time for the command, one for each
+//! range, and one for each MiB. (SATA's first TRIM cannot be queued, and firmware walks its map.)
+//! What trim does to mapping and collection is in [`crate::idle`].
+
+use serde::Deserialize;
+
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::ssd::Ssd;
+use crate::units::{Instant, MIB, Nanoseconds, Sector, SectorCount};
+
+/// What sectors read as that were trimmed and not written since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadsAfterTrim {
+    /// Zeros (ATA: RZAT).
+    #[default]
+    Zeros,
+    /// Ones: what erased flash reads as; always the same, so still deterministic (ATA: DRAT).
+    Ones,
+    /// The old data, zeros, or either by turns. The model answers without flash here, too: it has
+    /// forgotten where the old data lies.
+    Undefined,
+}
+
+/// How a drive trims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrimParameters {
+    /// How long a command keeps the controller busy.
+    pub command: Nanoseconds,
+    /// How much longer for each range.
+    pub range: Nanoseconds,
+    /// How much longer for each MiB.
+    pub per_mib: Nanoseconds,
+    /// Most ranges in a command; 0 means any number.
+    pub ranges_most: u32,
+    /// Most sectors in a range; 0 means any number.
+    pub range_most: SectorCount,
+    /// What is read afterwards.
+    pub reads_after: ReadsAfterTrim,
+}
+
+impl TrimParameters {
+    /// The most sectors that one command trims when they lie in a row.
+    pub fn command_most(&self) -> SectorCount {
+        match (self.ranges_most, self.range_most.0) {
+            (0, _) | (_, 0) => SectorCount(u64::MAX),
+            (ranges, sectors) => SectorCount(sectors.saturating_mul(ranges.into())),
+        }
+    }
+
+    /// How many ranges `sectors` in a row take.
+    fn ranges(&self, sectors: SectorCount) -> u64 {
+        if self.range_most.0 == 0 { 1 } else { sectors.0.div_ceil(self.range_most.0) }
+    }
+
+    /// How long a command for `sectors` in a row keeps the controller busy.
+    pub(crate) fn duration(&self, sectors: SectorCount) -> Nanoseconds {
+        let size = self.per_mib.nanos() as f64 * sectors.length().bytes() as f64;
+        self.command
+            + self.range * self.ranges(sectors)
+            + Nanoseconds::new((size / MIB.bytes() as f64) as u64)
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// How the drive trims.
+    pub fn trim_parameters(&self) -> TrimParameters {
+        self.trim_parameters
+    }
+
+    /// Trims `count` sectors from `first` as a host does that keeps to the drive's limits: one
+    /// command after the other, each sent when the one before is answered. Returns when the last
+    /// one is.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    pub fn trim_by_commands(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        let most = self.trim_parameters.command_most().0;
+        let (mut at, mut first, mut left) = (at, first, count.0);
+        loop {
+            let piece = SectorCount(left.min(most));
+            at = self.trim_sectors(at, first, piece);
+            left -= piece.0;
+            if left == 0 {
+                return at;
+            }
+            first = first + piece;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+    use crate::units::LogicalUnit;
+
+    fn drive(changes: &[(&str, &str)]) -> Ssd {
+        let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
+        let small = [
+            ("capacity.logical", "64M"),
+            ("capacity.physical", "128M"),
+            ("flash.channels", "2"),
+            ("flash.dies", "4"),
+            ("flash.pages_per_block", "6"),
+        ];
+        for (key, value) in small.iter().chain(changes) {
+            profile.set(key, value).expect("a sound value");
+        }
+        Ssd::new(&profile.configuration().expect("a sound profile")).expect("a sound drive")
+    }
+
+    /// Microseconds that trimming the first `mebibytes` takes, beyond what a command costs anyway.
+    fn cost(changes: &[(&str, &str)], mebibytes: u64) -> (u64, u64) {
+        let mut ssd = drive(changes);
+        let at = ssd.write(Instant::START, LogicalUnit(0), 512);
+        let plain = drive(&[]).flush(Instant::START).nanos();
+        let before = ssd.counters().requests;
+        let at = at + Nanoseconds::from_secs(1);
+        let end = ssd.trim_by_commands(at, Sector(0), SectorCount::of(MIB * mebibytes));
+        ssd.check_invariants();
+        let commands = ssd.counters().requests - before;
+        ((end.since(at).nanos() - plain * commands) / 1000, commands)
+    }
+
+    #[test]
+    fn a_trim_costs_by_the_command_the_range_and_the_size() {
+        assert_eq!(cost(&[], 32), (0, 1));
+        assert_eq!(cost(&[("trim.command", "100us")], 32), (100, 1));
+        let sized = [("trim.per_mib", "3us"), ("trim.range", "5us")];
+        assert_eq!(cost(&sized, 32), (101, 1));
+        let ranges = [("trim.range", "5us"), ("trim.range_most", "8M")];
+        assert_eq!(cost(&ranges, 33), (25, 1), "five ranges in one command");
+    }
+
+    #[test]
+    fn a_host_keeps_to_the_limits_of_a_command() {
+        let limits = [
+            ("trim.command", "100us"),
+            ("trim.range", "5us"),
+            ("trim.range_most", "8M"),
+            ("trim.ranges_most", "2"),
+        ];
+        assert_eq!(cost(&limits, 33), (3 * 100 + 5 * 5, 3));
+    }
+
+    #[test]
+    fn commands_wait_for_a_trim() {
+        let mut ssd = drive(&[("trim.command", "500us")]);
+        let at = Instant::START;
+        ssd.trim(at, LogicalUnit(0), 8);
+        assert!(ssd.read(at, LogicalUnit(0), 1) > at + Nanoseconds::from_micros(500));
+    }
+}
