@@ -19,6 +19,7 @@ pub use measure::{Latencies, PhaseResult, ThroughputPoint};
 pub use phase::{Amount, Mix, Pattern, Phase, Rate, Region};
 
 use serde::{Deserialize, Serialize};
+use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
 
@@ -65,6 +66,8 @@ pub struct Inside {
     pub counters: Counters,
     /// How worn its flash is.
     pub wear: Wear,
+    /// Where the time of its requests went.
+    pub attribution: Attribution,
 }
 
 /// How far a phase has come. Drives report it several times a second at most.

@@ -251,7 +251,11 @@ impl Drive for SimulatedDrive {
     }
 
     fn inside(&self) -> Option<Inside> {
-        Some(Inside { counters: self.model.counters(), wear: self.model.wear() })
+        Some(Inside {
+            counters: self.model.counters(),
+            wear: self.model.wear(),
+            attribution: self.model.attribution(),
+        })
     }
 
     fn template(&self) -> Option<&dyn Template> {

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// The version of the report's JSON form.
 pub const SCHEMA: &str = "ssdlab.report/1";
 
+/// Parts of the time of requests below this share are not shown to people.
+const LEAST_SHARE: f64 = 0.005;
+
 /// What one run found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
@@ -42,6 +45,10 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What the inside of a simulated drive counted over the whole run; absent for a real one.
     pub counters: Option<ReportCounters>,
+    /// Where the time of a simulated drive's requests went over the whole run; absent for a real
+    /// one.
+    #[serde(default)]
+    pub attribution: Option<ReportAttribution>,
     /// What the run cost.
     pub cost: Cost,
 }
@@ -245,6 +252,49 @@ pub struct ReportCounters {
     pub trims: u64,
     /// Flush commands.
     pub flushes: u64,
+}
+
+/// Where the time of requests went: what they spent it on, summed over all requests of a kind. Of a
+/// stack of drives, summed over its members.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportAttribution {
+    /// Reads.
+    pub reads: Vec<TimePart>,
+    /// Writes.
+    pub writes: Vec<TimePart>,
+    /// Flushes and trims.
+    pub others: Vec<TimePart>,
+}
+
+/// Time spent on one thing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TimePart {
+    /// What it was spent on, such as `flash read` or `queue`.
+    pub name: String,
+    /// Seconds of the drive's time, summed over requests.
+    pub seconds: f64,
+}
+
+impl ReportAttribution {
+    /// For each kind of request that there was, its name and the parts that matter, the largest
+    /// first, as shares of the sum.
+    pub fn shares(&self) -> Vec<(&'static str, Vec<(&str, f64)>)> {
+        let kinds =
+            [("reads", &self.reads), ("writes", &self.writes), ("flushes and trims", &self.others)];
+        let mut shares = Vec::new();
+        for (kind, parts) in kinds {
+            let total: f64 = parts.iter().map(|part| part.seconds).sum();
+            let share = |part: &TimePart| part.seconds / total;
+            let mut named: Vec<(&str, f64)> =
+                parts.iter().map(|part| (part.name.as_str(), share(part))).collect();
+            named.retain(|(_, share)| *share >= LEAST_SHARE);
+            named.sort_by(|one, other| other.1.total_cmp(&one.1));
+            if !named.is_empty() {
+                shares.push((kind, named));
+            }
+        }
+        shares
+    }
 }
 
 /// What a run cost.

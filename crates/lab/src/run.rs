@@ -3,13 +3,15 @@
 use std::time::Instant;
 
 use ssdlab_drive::{Drive, DriveKind, Inside};
-use ssdlab_model::units::KIB;
+use ssdlab_model::attribution::Parts;
+use ssdlab_model::units::{KIB, Nanoseconds};
 
 use crate::error::LabError;
 use crate::experiment::{Experiment, Record, Settings, Watcher};
 use crate::machine;
 use crate::report::{
-    Cost, Fact, Finding, Level, Report, ReportCounters, SCHEMA, Target, TargetKind,
+    Cost, Fact, Finding, Level, Report, ReportAttribution, ReportCounters, SCHEMA, Target,
+    TargetKind, TimePart,
 };
 
 /// What a run came to: always a report, with the error that ended it, if one did.
@@ -67,6 +69,7 @@ pub fn run(
         histograms: record.histograms,
         findings: record.findings,
         counters: insides.iter().map(counters_of).reduce(ReportCounters::and),
+        attribution: attribution_of(&insides),
         cost: Cost {
             wall_seconds: wall.elapsed().as_secs_f64(),
             cpu_seconds: machine::cpu_seconds() - cpu,
@@ -95,8 +98,28 @@ fn target_of(description: ssdlab_drive::Description) -> Target {
     }
 }
 
+fn attribution_of(insides: &[Inside]) -> Option<ReportAttribution> {
+    let mut sum = insides.first()?.attribution;
+    for inside in &insides[1..] {
+        sum += inside.attribution;
+    }
+    let parts = |parts: Parts| {
+        let named = parts.named().into_iter().filter(|(_, time)| *time > Nanoseconds::ZERO);
+        let of = |(name, time): (&str, Nanoseconds)| TimePart {
+            name: name.to_owned(),
+            seconds: time.seconds(),
+        };
+        named.map(of).collect()
+    };
+    Some(ReportAttribution {
+        reads: parts(sum.reads),
+        writes: parts(sum.writes),
+        others: parts(sum.others),
+    })
+}
+
 fn counters_of(inside: &Inside) -> ReportCounters {
-    let Inside { counters, wear } = inside;
+    let Inside { counters, wear, .. } = inside;
     ReportCounters {
         host_writes: counters.host_write_units,
         host_reads: counters.host_read_units,

@@ -4,6 +4,7 @@
 //! path. A stack asks its members through one, once per request.
 
 use ssdlab_model::Ssd;
+use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::mapping::Mapping;
 use ssdlab_model::media::Null;
@@ -56,6 +57,9 @@ pub trait Responder {
 
     /// How worn the flash is; of a stack, over all members.
     fn wear(&self) -> Wear;
+
+    /// Where the time of its requests went; of a stack, the sum over its members.
+    fn attribution(&self) -> Attribution;
 
     /// Ends all work, so that the state can be saved; returns when that is done.
     fn shut_down(&mut self, at: Instant) -> Instant {
@@ -127,6 +131,10 @@ impl<M: Mapping> Responder for Ssd<M, Null> {
 
     fn wear(&self) -> Wear {
         Ssd::wear(self)
+    }
+
+    fn attribution(&self) -> Attribution {
+        Ssd::attribution(self)
     }
 
     fn shut_down(&mut self, at: Instant) -> Instant {

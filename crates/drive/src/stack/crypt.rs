@@ -1,6 +1,7 @@
 //! Encryption by the host (dm-crypt): every byte costs processor time on its way, and trim passes
 //! only if it is allowed to.
 
+use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
@@ -84,5 +85,9 @@ impl Responder for Encrypted {
 
     fn wear(&self) -> Wear {
         self.drive.wear()
+    }
+
+    fn attribution(&self) -> Attribution {
+        self.drive.attribution()
     }
 }

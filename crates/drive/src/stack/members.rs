@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
@@ -77,6 +78,14 @@ impl Members {
     pub(super) fn counters(&self) -> Counters {
         let all = self.drives.iter().map(|drive| drive.counters());
         all.fold(Counters::default(), |sum, one| sum.plus(&one))
+    }
+
+    pub(super) fn attribution(&self) -> Attribution {
+        let mut sum = Attribution::default();
+        for drive in &self.drives {
+            sum += drive.attribution();
+        }
+        sum
     }
 
     /// The extremes over all members, and the mean weighted by capacity.

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
@@ -138,5 +139,9 @@ impl Responder for Mirrored {
 
     fn wear(&self) -> Wear {
         self.members.wear()
+    }
+
+    fn attribution(&self) -> Attribution {
+        self.members.attribution()
     }
 }

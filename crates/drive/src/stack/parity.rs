@@ -9,6 +9,7 @@
 //! smaller, and where they are equal the latter (`handle_stripe_dirtying` in `drivers/md/raid5.c`).
 //! What md keeps in its stripe cache, and its write-intent bitmap, are not modelled.
 
+use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
@@ -240,5 +241,9 @@ impl Responder for Parity {
 
     fn wear(&self) -> Wear {
         self.members.wear()
+    }
+
+    fn attribution(&self) -> Attribution {
+        self.members.attribution()
     }
 }

@@ -1,5 +1,6 @@
 //! RAID 0: chunks in turn over the members (md's layout for members of one size).
 
+use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
@@ -101,5 +102,9 @@ impl Responder for Striped {
 
     fn wear(&self) -> Wear {
         self.members.wear()
+    }
+
+    fn attribution(&self) -> Attribution {
+        self.members.attribution()
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
+use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::profile::Profile;
 use ssdlab_model::units::{GIB, MIB, Sector, SectorCount};
@@ -66,6 +67,10 @@ impl Responder for Scribe {
     }
     fn wear(&self) -> Wear {
         Wear::default()
+    }
+
+    fn attribution(&self) -> Attribution {
+        Attribution::default()
     }
 }
 

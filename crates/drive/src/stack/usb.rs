@@ -4,6 +4,7 @@
 //! Data streams through: the link is taken from when the bridge has taken up the command, and a
 //! request is answered when both the link and the drive are done with it.
 
+use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
@@ -110,5 +111,9 @@ impl Responder for Bridged {
 
     fn wear(&self) -> Wear {
         self.drive.wear()
+    }
+
+    fn attribution(&self) -> Attribution {
+        self.drive.attribution()
     }
 }

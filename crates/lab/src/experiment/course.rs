@@ -117,8 +117,10 @@ impl<'a> Course<'a> {
 /// What a drive has done since it was in the state `before`; its wear is that of all its life.
 pub(super) fn since(now: Option<Inside>, before: Option<Inside>) -> Option<Inside> {
     let now = now?;
-    let counters = before.map_or(now.counters, |before| now.counters.since(&before.counters));
-    Some(Inside { counters, ..now })
+    let Some(before) = before else { return Some(now) };
+    let counters = now.counters.since(&before.counters);
+    let attribution = now.attribution.since(&before.attribution);
+    Some(Inside { counters, attribution, ..now })
 }
 
 impl Emptied {

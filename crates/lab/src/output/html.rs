@@ -25,7 +25,7 @@ use serde::Serialize;
 use super::chart::{Bars, TableChart};
 use super::format;
 use crate::compare::Comparison;
-use crate::report::{Report, ReportCounters, Table};
+use crate::report::{Report, ReportAttribution, ReportCounters, Table};
 
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
@@ -229,10 +229,17 @@ fn conditions(report: &Report) -> Markup {
                 @if let Some(counters) = &report.counters {
                     (parts::facts("Inside the drive", counter_facts(counters)))
                 }
+                @for (kind, shares) in report.attribution.iter().flat_map(ReportAttribution::shares) {
+                    (parts::facts(&format!("Time of {kind}"), share_facts(&shares)))
+                }
                 (parts::facts("Cost", cost_facts(report)))
             }
         }
     }
+}
+
+fn share_facts<'a>(shares: &[(&'a str, f64)]) -> Vec<(&'a str, String)> {
+    shares.iter().map(|(name, share)| (*name, format!("{:.1} %", share * 100.0))).collect()
 }
 
 fn counter_facts(counters: &ReportCounters) -> Vec<(&'static str, String)> {

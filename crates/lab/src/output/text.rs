@@ -12,7 +12,7 @@ use paint::{Ink, plain, wrap};
 use super::chart::{Bars, TableChart};
 use super::format;
 use crate::compare::Comparison;
-use crate::report::{Cell, Finding, Level, Report, ReportCounters, Table};
+use crate::report::{Cell, Finding, Level, Report, ReportAttribution, ReportCounters, Table};
 
 /// More rows than this scroll the findings off the screen; the rest is in the JSON.
 const ROWS_MAX: usize = 60;
@@ -38,7 +38,7 @@ pub fn render_with(report: &Report, options: &Options) -> String {
         }
     }
     if let Some(counters) = &report.counters {
-        page.counters(counters);
+        page.inside(counters, report.attribution.as_ref());
     }
     page.blank();
     page.cost(report);
@@ -225,12 +225,12 @@ impl Page<'_> {
         }
     }
 
-    fn counters(&mut self, counters: &ReportCounters) {
+    fn inside(&mut self, counters: &ReportCounters, attribution: Option<&ReportAttribution>) {
         self.heading("Inside the drive");
         let width = self.options.prose_width();
-        let lines = counter_sentences(counters)
-            .into_iter()
-            .flat_map(|sentence| wrap(" ", &sentence, width));
+        let mut sentences = counter_sentences(counters);
+        sentences.extend(attribution.map(time_sentences).unwrap_or_default());
+        let lines = sentences.into_iter().flat_map(|sentence| wrap(" ", &sentence, width));
         for line in lines {
             self.line(&line);
         }
@@ -308,6 +308,16 @@ fn level_ink(level: Level) -> Ink {
         Level::Warning => Ink::Warning,
         Level::Problem => Ink::Problem,
     }
+}
+
+/// Where the time of requests went, a sentence for each kind.
+fn time_sentences(attribution: &ReportAttribution) -> Vec<String> {
+    let sentence = |(kind, shares): (&str, Vec<(&str, f64)>)| {
+        let shares: Vec<String> =
+            shares.iter().map(|(name, share)| format!("{name} {:.0} %", share * 100.0)).collect();
+        format!("Time of {kind}: {}.", shares.join(", "))
+    };
+    attribution.shares().into_iter().map(sentence).collect()
 }
 
 fn counter_sentences(counters: &ReportCounters) -> Vec<String> {

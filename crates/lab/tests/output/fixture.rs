@@ -54,6 +54,7 @@ pub fn fragmentation(target: &str, steps: &[Step]) -> Report {
         histograms: steps.iter().map(histogram).collect(),
         findings: findings(steps),
         counters: Some(counters()),
+        attribution: Some(attribution()),
         cost: Cost {
             wall_seconds: 1.234,
             cpu_seconds: 1.19,
@@ -99,6 +100,18 @@ fn parameters() -> Vec<Parameter> {
         parameter("rests", "10s,20s,30s"),
         parameter("long_rest", "1h"),
     ]
+}
+
+fn attribution() -> ReportAttribution {
+    let parts = |parts: &[(&str, f64)]| {
+        let part = |&(name, seconds): &(&str, f64)| TimePart { name: name.to_owned(), seconds };
+        parts.iter().map(part).collect()
+    };
+    ReportAttribution {
+        reads: parts(&[("command", 4.1), ("queue", 9.3), ("link", 20.4), ("flash read", 8.2)]),
+        writes: parts(&[("command", 30.0), ("link", 4.0), ("program", 0.1)]),
+        others: Vec::new(),
+    }
 }
 
 fn reads(steps: &[Step]) -> Table {
