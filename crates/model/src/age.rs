@@ -4,7 +4,7 @@
 //! The closed forms of [`crate::theory`] say how many blocks hold how many valid units. Which of a
 //! block's units are valid, and which logical units they are, is a matter of chance: under uniform
 //! writes no unit is different from another. Blocks always kept free stay free, the open ones are
-//! half written (theory counts neither). With FIFO a block's age says what it holds, of hot and of
+//! half written, and one is half collected (theory counts none of them). With FIFO a block's age says what it holds, of hot and of
 //! cold units; greedy and drawn victims do not ask for age.
 //!
 //! Not set: what the drive has written so far. Counters and wear begin at zero.
@@ -19,7 +19,7 @@ use crate::flash::BlockState;
 use crate::geometry::GeometryError;
 use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::media::Null;
-use crate::policy::VictimPolicy;
+use crate::policy::{Pacing, VictimPolicy};
 use crate::ssd::{Configuration, Ssd};
 use crate::theory::hot_cold::HotCold;
 use crate::theory::{
@@ -67,6 +67,9 @@ struct Layout {
     /// Blocks of each group of dies that are closed; they come first.
     closed_per_group: u32,
     groups: u32,
+    /// Whether a block more is closed, half of it moved already: in steady state a drive that
+    /// keeps pace is always at work on a victim.
+    victim: bool,
     /// Program units that are written of each open block.
     open_programs: u32,
 }
@@ -78,12 +81,19 @@ impl Layout {
         Layout {
             closed_per_group: geometry.blocks_per_group() - kept / geometry.groups(),
             groups: geometry.groups(),
+            victim: configuration.mechanisms.pacing == Pacing::Paced,
             open_programs: geometry.units_per_block() / geometry.units_per_program() / 2,
         }
     }
 
     fn closed(&self) -> u32 {
         self.closed_per_group * self.groups
+    }
+
+    /// Units left of a victim of which half was moved: victims hold `1 - 1/A` of their units.
+    fn left_of_victim(&self, b: u32, amplification: f64) -> u32 {
+        let valid = f64::from(b) * (1.0 - 1.0 / amplification);
+        if self.victim { (valid / 2.0) as u32 } else { 0 }
     }
 }
 
@@ -120,7 +130,12 @@ impl Ssd<PageMap, Null> {
                 ssd.fill_block(group, held, &mut order, &mut generator);
             }
         }
-        // Into the queue in the order they were closed.
+        // Into the queue in the order they were closed, the victim before all others.
+        if layout.victim {
+            let victim = BlockIndex(layout.closed_per_group);
+            ssd.fill_block(0, plan.victim, &mut order, &mut generator);
+            ssd.flash.close(victim, BlockState::Closed);
+        }
         for index in 0..layout.closed_per_group {
             for group in 0..layout.groups {
                 let block = BlockIndex(group * geometry.blocks_per_group() + index);
@@ -190,7 +205,8 @@ impl Ssd<PageMap, Null> {
     }
 
     #[inline(always)]
-    fn put_unit(&mut self, physical: PhysicalUnit, logical: LogicalUnit) {
+    fn put_unit(&mut self, physical: PhysicalUnit, (logical, soon): (LogicalUnit, LogicalUnit)) {
+        self.map.prefetch(soon);
         self.flash.note_written(physical, logical);
         self.map.set(logical, physical);
     }
@@ -214,6 +230,8 @@ struct Plan {
     hot_units: u32,
     /// The closed blocks, oldest first.
     held: Vec<Held>,
+    /// What is left of the block under collection, where there is one.
+    victim: Held,
     open_host: Held,
     open_collection: Held,
 }
@@ -232,13 +250,15 @@ impl Plan {
         let spare = SpareFactor::from_counts(u64::from(blocks) * u64::from(b), stored.into())?;
         match workload {
             Workload::Uniform => {
-                let valid =
-                    valid_units(configuration.mechanisms.victims, spare, blocks, b, generator)?;
+                let policy = configuration.mechanisms.victims;
+                let (valid, amplification) = valid_units(policy, spare, blocks, b, generator)?;
                 let mut held: Vec<Held> =
                     valid.into_iter().map(|cold| Held { hot: 0, cold }).collect();
-                correct_sum(&mut held, stored, b, |it| &mut it.cold, generator);
+                let victim = Held { hot: 0, cold: layout.left_of_victim(b, amplification) };
+                let closed = stored - victim.cold;
+                correct_sum(&mut held, closed, b, |it| &mut it.cold, generator);
                 let open = Held { hot: 0, cold: open };
-                Ok(Plan { hot_units: 0, held, open_host: open, open_collection: open })
+                Ok(Plan { hot_units: 0, held, victim, open_host: open, open_collection: open })
             }
             Workload::HotCold { writes, pages } => {
                 if configuration.mechanisms.victims != VictimPolicy::Fifo {
@@ -249,26 +269,30 @@ impl Plan {
                 let hot_units = (f64::from(geometry.logical_units()) * pages).round() as u32;
                 let open_host = ages.open(open, writes);
                 let open_collection = ages.open(open, ages.hot_collected);
-                let hot_open = layout.groups * (open_host.hot + open_collection.hot);
-                let hot_stored = hot_units.checked_sub(hot_open);
-                let hot_stored =
-                    hot_stored.ok_or(AgeError::NoTheory { what: "so few hot units" })?;
-                correct_sum(&mut held, hot_stored, b, |it| &mut it.hot, generator);
-                correct_sum(&mut held, stored - hot_stored, b, |it| &mut it.cold, generator);
-                Ok(Plan { hot_units, held, open_host, open_collection })
+                let left = layout.left_of_victim(b, ages.amplification);
+                let victim = ages.open(left, ages.hot_collected);
+                let hot_open = layout.groups * (open_host.hot + open_collection.hot) + victim.hot;
+                let hot_closed = hot_units.checked_sub(hot_open);
+                let hot_closed =
+                    hot_closed.ok_or(AgeError::NoTheory { what: "so few hot units" })?;
+                let cold_closed = stored - victim.all() - hot_closed;
+                correct_sum(&mut held, hot_closed, b, |it| &mut it.hot, generator);
+                correct_sum(&mut held, cold_closed, b, |it| &mut it.cold, generator);
+                Ok(Plan { hot_units, held, victim, open_host, open_collection })
             }
         }
     }
 }
 
-/// How many units each of `blocks` closed blocks holds under uniform writes, oldest first.
+/// How many units each of `blocks` closed blocks holds under uniform writes, oldest first; and
+/// write amplification.
 fn valid_units(
     policy: VictimPolicy,
     spare: SpareFactor,
     blocks: u32,
     b: u32,
     generator: &mut Pcg64Mcg,
-) -> Result<Vec<u32>, AgeError> {
+) -> Result<(Vec<u32>, f64), AgeError> {
     let units = UnitsPerBlock::new(b)?;
     let state = match policy {
         VictimPolicy::Greedy => greedy::steady_state(spare, units),
@@ -279,7 +303,8 @@ fn valid_units(
         }
         VictimPolicy::DChoices(choices) => d_choices::steady_state(spare, units, choices),
         VictimPolicy::Fifo => {
-            return Ok(by_age(fifo::write_amplification(spare), blocks, b, generator));
+            let amplification = fifo::write_amplification(spare);
+            return Ok((by_age(amplification, blocks, b, generator), amplification));
         }
         VictimPolicy::CostBenefit => {
             return Err(AgeError::NoTheory { what: "cost-benefit collection" });
@@ -287,7 +312,7 @@ fn valid_units(
     };
     let mut valid = by_shares(&state, blocks);
     shuffle(&mut valid, generator);
-    Ok(valid)
+    Ok((valid, state.write_amplification()))
 }
 
 /// As many blocks of each count as the shares say, rising.
@@ -492,6 +517,9 @@ impl Order {
     }
 }
 
+/// Units drawn before they are placed, so that their map entries are there by then.
+const AHEAD: usize = 16;
+
 /// A range of logical units once, in an order that looks drawn: a bijection of the next power of
 /// two, computed unit by unit and passed over where it leads behind the end. It takes no memory.
 struct Shuffled {
@@ -502,14 +530,17 @@ struct Shuffled {
     factors: [u32; 3],
     offset: u32,
     next: u32,
+    drawn: u32,
     given: u32,
+    /// Units drawn and not given yet, in a ring.
+    ahead: [u32; AHEAD],
 }
 
 impl Shuffled {
     fn new(range: Range<u32>, generator: &mut Pcg64Mcg) -> Self {
         let units = range.end - range.start;
         let bits = 32 - units.saturating_sub(1).max(1).leading_zeros();
-        Shuffled {
+        let mut this = Shuffled {
             first: range.start,
             units,
             mask: u32::MAX >> (32 - bits),
@@ -517,18 +548,35 @@ impl Shuffled {
             factors: std::array::from_fn(|_| generator.next_u32() | 1),
             offset: generator.next_u32(),
             next: 0,
+            drawn: 0,
             given: 0,
+            ahead: [u32::MAX; AHEAD],
+        };
+        for place in 0..AHEAD.min(units as usize) {
+            this.ahead[place] = this.draw();
         }
+        this
     }
 
     fn is_over(&self) -> bool {
         self.given == self.units
     }
 
+    /// The next unit, and one that will come soon, whose map entry can be asked for; behind the
+    /// last one that is no unit.
     #[inline(always)]
-    fn next(&mut self) -> LogicalUnit {
+    fn next(&mut self) -> (LogicalUnit, LogicalUnit) {
         assert!(self.given < self.units, "each unit is given once");
+        let place = self.given as usize % AHEAD;
         self.given += 1;
+        let soon = if self.drawn < self.units { self.draw() } else { u32::MAX };
+        let unit = std::mem::replace(&mut self.ahead[place], soon);
+        (LogicalUnit(unit), LogicalUnit(soon))
+    }
+
+    #[inline(always)]
+    fn draw(&mut self) -> u32 {
+        self.drawn += 1;
         loop {
             // Each step can be undone: adding, multiplying by an odd number, and mixing high
             // bits into low ones. Behind the end of the power of two there is nothing.
@@ -539,7 +587,7 @@ impl Shuffled {
                 value ^= value >> self.shift;
             }
             if value < self.units {
-                return LogicalUnit(self.first + value);
+                return self.first + value;
             }
         }
     }
@@ -554,7 +602,7 @@ mod tests {
         let mut generator = Pcg64Mcg::seed_from_u64(1);
         for units in [1, 2, 3, 64, 1000, 65_537] {
             let mut order = Shuffled::new(7..7 + units, &mut generator);
-            let given: Vec<u32> = (0..units).map(|_| order.next().0).collect();
+            let given: Vec<u32> = (0..units).map(|_| order.next().0.0).collect();
             assert!(order.is_over());
             let mut sorted = given.clone();
             sorted.sort_unstable();

@@ -14,7 +14,6 @@ fn configuration(changes: &[(&str, &str)]) -> Configuration {
     let small = [
         ("capacity.physical", "512M"),
         ("collection.metadata_units", "0"),
-        ("spare", "12%"),
         ("flash.page_size", "4K"),
         ("flash.channels", "2"),
         ("flash.dies", "4"),
@@ -24,7 +23,7 @@ fn configuration(changes: &[(&str, &str)]) -> Configuration {
         ("controller.write_buffer", "256K"),
         ("read_ahead.window", "0"),
     ];
-    for (key, value) in small.iter().chain(changes) {
+    for (key, value) in small.iter().chain(changes).chain(&[("spare", "12%")]) {
         profile.set(key, value).unwrap_or_else(|error| panic!("{error}"));
     }
     profile.check().unwrap_or_else(|error| panic!("{error}"));
