@@ -212,7 +212,8 @@ fn time_on_dies(counters: &Counters, geometry: &Geometry, timing: &Timing) -> [u
         programs(counters.program_units_collection)
             + reads(counters.flash_page_reads_collection)
             + erases,
-        reads(counters.flash_page_reads_merge),
+        programs(counters.program_units_condensing)
+            + reads(counters.flash_page_reads_merge + counters.flash_reads_condensing),
         programs(counters.program_units_map) + reads(counters.map_page_reads),
     ]
 }

@@ -10,7 +10,7 @@
 use crate::copies::CopiesUnderWay;
 use crate::flash::BlockState;
 use crate::geometry::Geometry;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, MappingScheme};
 use crate::mechanisms::Mechanisms;
 use crate::media::Media;
 use crate::policy::{Pacing, VictimPolicy};
@@ -56,7 +56,9 @@ impl CollectionParameters {
             Pacing::Paced => self.low_water,
             Pacing::Bursty { high_water } => high_water.max(self.low_water),
         };
-        geometry.groups() * (free + 2 * mechanisms.streams.count)
+        // What is condensed has an open block of its own.
+        let runs = u32::from(mechanisms.mapping == MappingScheme::Extent);
+        geometry.groups() * (free + 2 * mechanisms.streams.count + runs)
     }
 }
 

@@ -79,6 +79,16 @@ counters! {
         /// Units written in part that were completed without the flash: the rest of them was in
         /// the write buffer.
         buffer_merge_units,
+        /// Regions that were condensed because the table of extents was full.
+        condensed_regions,
+        /// Units programmed because their region was condensed, those that lay nowhere included.
+        program_units_condensing,
+        /// Of these, the units that lay nowhere and were written as zeros.
+        condensed_empty_units,
+        /// Times that a page, or one of each plane, was sensed to condense.
+        flash_reads_condensing,
+        /// Nanoseconds that writes waited for room in the table of extents, summed over requests.
+        condensing_wait_ns,
         /// Units read that were answered from the write buffer.
         buffer_hit_units,
         /// Units read that read-ahead had already fetched.
@@ -108,6 +118,7 @@ impl Counters {
     pub fn flash_write_units(&self) -> u64 {
         self.program_units_host
             + self.program_units_collection
+            + self.program_units_condensing
             + self.program_units_padding
             + self.program_units_map
     }

@@ -61,7 +61,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             else {
                 break;
             };
-            self.erase(emptied.block, copied_at.max(written_at), now);
+            let condensed_at = self.condenser.until;
+            if condensed_at > now {
+                break;
+            }
+            self.erase(emptied.block, copied_at.max(written_at).max(condensed_at), now);
         }
     }
 
@@ -98,7 +102,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 self.written_anew_at(emptied.host).expect("it was sent off")
             }
         };
-        self.erase(emptied.block, copied_at.max(written_at), self.resources.now());
+        let from = copied_at.max(written_at).max(self.condenser.until);
+        self.erase(emptied.block, from, self.resources.now());
     }
 
     /// Books collection's programs up to `sequence`, and the reads they depend on.

@@ -96,7 +96,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.pad_host_program(start);
         let dies = &mut self.resources.dies;
         let end_of = |it: &InFlight| expected_end(dies, it, start);
-        let programmed = self.buffer.drained_at(end_of).max(start);
+        let programmed = self.buffer.drained_at(end_of).max(start).max(self.condenser.until);
         let end = self.complete_journal(programmed);
         self.note_flush(at, end)
     }
@@ -125,6 +125,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let dies = &mut self.resources.dies;
         let end_of = |it: &InFlight| expected_end(dies, it, received);
         let programmed = self.buffer.programmed_from(program, end_of).max(received);
+        // A write that was condensed before its program unit was full is in a run.
+        let programmed = programmed.max(self.condenser.until);
         let end = self.complete_journal(programmed);
         self.delays.writes.parts.flush += end.since(received);
         end

@@ -102,6 +102,23 @@ pub enum GeometryError {
         /// How many it takes, with those that are open or kept free.
         needed: u32,
     },
+    /// A table of extents that cannot hold a drive whose regions are each condensed.
+    #[error(
+        "the table has room for {extents} extents, and the drive needs at least {least}; give \
+         mapping.table more RAM"
+    )]
+    NoRoomForExtents {
+        /// Extents that the table has room for.
+        extents: u32,
+        /// The least for this drive.
+        least: u32,
+    },
+    /// A map of extents on a drive that collects single blocks.
+    #[error(
+        "mapping.scheme = extent needs collection.unit = superblock: a run follows the order of \
+         writing, which single blocks of several dies do not have"
+    )]
+    ExtentsNeedSuperblocks,
     /// More units than 32 bits count.
     #[error("{units} physical units are more than 32 bits count; choose a larger unit_size")]
     TooLarge {

@@ -10,6 +10,7 @@ pub mod age;
 pub mod attribution;
 mod buffer;
 pub mod collection;
+mod condense;
 mod copies;
 pub mod counters;
 mod debt;

@@ -1,16 +1,19 @@
 //! Which physical unit holds a logical one.
 
 pub mod cached;
+pub mod extent;
 mod map_area;
+mod regions;
 mod traffic;
 
 use serde::Deserialize;
 
 use cached::MapCache;
+use extent::ExtentTable;
 
 use crate::prefetch::prefetch;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
-use crate::units::{LogicalUnit, PhysicalUnit};
+use crate::units::{LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Which scheme a drive maps by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -21,6 +24,8 @@ pub enum MappingScheme {
     Page,
     /// The map on flash in map pages, some of them cached in RAM (DFTL).
     Cached,
+    /// Extents in a table of bounded RAM.
+    Extent,
 }
 
 /// A mapping scheme.
@@ -43,6 +48,12 @@ pub trait Mapping {
         self.set(unit, physical);
     }
 
+    /// Notes that zeros were written to `physical` for `unit`, which lay nowhere.
+    #[inline(always)]
+    fn fill(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
+        self.set(unit, physical);
+    }
+
     /// Notes that `unit` lies nowhere; returns where it lay before.
     fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit>;
 
@@ -54,6 +65,19 @@ pub trait Mapping {
     #[inline(always)]
     fn cache(&mut self) -> Option<&mut MapCache> {
         None
+    }
+
+    /// The table of a map of extents; `None` for others, and then all that asks is compiled away.
+    #[inline(always)]
+    fn extents(&mut self) -> Option<&mut ExtentTable> {
+        None
+    }
+
+    /// How long the controller is busy to find `units` units from `first`.
+    #[inline(always)]
+    fn time_to_find(&mut self, first: LogicalUnit, units: u32) -> Nanoseconds {
+        let _ = (first, units);
+        Nanoseconds::ZERO
     }
 
     /// Checks what the scheme knows besides where each unit lies. Walks all of it.

@@ -2,6 +2,7 @@
 
 use crate::flush::FlushParameters;
 use crate::mapping::MappingScheme;
+use crate::mapping::extent::ExtentParameters;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::resources::suspend::SuspendParameters;
 use crate::streams::StreamParameters;
@@ -17,6 +18,8 @@ pub struct Mechanisms {
     pub flush: FlushParameters,
     /// Map pages that RAM holds, for [`MappingScheme::Cached`].
     pub map_cache_pages: u32,
+    /// The table of [`MappingScheme::Extent`].
+    pub extents: ExtentParameters,
     /// What it collects next.
     pub victims: VictimPolicy,
     /// How its collection keeps up with the host.

@@ -95,6 +95,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.choose_stream(LogicalUnit(first));
         }
         let start = self.look_up_for_write(start, LogicalUnit(first), end - first, start);
+        let start = self.find_extents_for_write(start, LogicalUnit(first), end - first);
         if end - first == 1 {
             return self.write_part_of(LogicalUnit(first), count, start, start);
         }
@@ -188,6 +189,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.advance_debt_at_times(start);
         let (unit, units) = (LogicalUnit(parts.first), parts.end - parts.first);
         let start = self.look_up_for_read(start, unit, units);
+        let start = self.find_extents_for_read(start, unit, units);
         // The next request of a sequential stream begins in the unit that this one ends in.
         let next = ((first + count).0 >> shift) as u32;
         let end = match self.follow(parts.first, next) {

@@ -79,6 +79,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let start = self.take_up(at);
         self.advance_debt_at_times(start);
         let start = self.look_up_for_read(start, first, units);
+        let start = self.find_extents_for_read(start, first, units);
         let end = match self.follow(first.0, first.0 + units) {
             None if units == 1 => self.read_one(start, first, self.unit_to_host),
             stream => self.read_many(stream, start, first, units, NOTHING_LEFT_OUT),

@@ -150,6 +150,14 @@ impl Resources {
         }
     }
 
+    /// Keeps the controller busy for `longer` with the command that it has just taken up, and
+    /// acts on at `at`; returns when it does now.
+    #[inline(always)]
+    pub(crate) fn occupy_controller_longer(&mut self, longer: Nanoseconds, at: Instant) -> Instant {
+        self.controller += longer;
+        at + longer
+    }
+
     /// Works out when `die` can do more of its debt. What is booked later only delays it.
     #[inline(always)]
     pub(crate) fn note_debt_due(&mut self, die: DieIndex) -> Instant {

@@ -15,6 +15,7 @@ use std::io::{self, Read, Write};
 
 use crate::attribution::Delays;
 use crate::buffer::WriteBuffer;
+use crate::condense::Condenser;
 use crate::flash::BlockState;
 use crate::geometry::GeometryError;
 use crate::mapping::Mapping;
@@ -198,6 +199,7 @@ impl<M: Mapping> Ssd<M, Null> {
         self.read_ahead = ReadAhead::new(self.read_ahead.parameters());
         self.scratch = ReadScratch::default();
         self.merges = Merges::default();
+        self.condenser = Condenser::default();
         self.collector.forget_copies();
         self.flash.victims_mut().begin_draws_anew();
     }
@@ -226,6 +228,7 @@ impl<M: Mapping> Ssd<M, Null> {
             read_ahead: _,
             scratch: _,
             merges: _,
+            condenser: _,
             // Of the requests of one life: begins anew.
             delays: _,
             map,

@@ -8,11 +8,13 @@
 use crate::attribution::Delays;
 use crate::buffer::WriteBuffer;
 use crate::collection::{CollectionParameters, Collector};
+use crate::condense::Condenser;
 use crate::counters::{Counters, Wear};
 use crate::flash::Flash;
 use crate::flush::Durability;
 use crate::geometry::{Geometry, GeometryError};
 use crate::mapping::cached::CachedMap;
+use crate::mapping::extent::{ExtentMap, ExtentParameters};
 use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::mechanisms::Mechanisms;
 use crate::media::{Media, Null, SequenceNumber};
@@ -75,7 +77,23 @@ impl Configuration {
         match self.mechanisms.mapping {
             MappingScheme::Page => Ok(()),
             MappingScheme::Cached => CachedMap::check_room(&self.geometry),
+            MappingScheme::Extent => self.check_extents(),
         }
+    }
+}
+
+impl Configuration {
+    fn check_extents(&self) -> Result<(), GeometryError> {
+        let geometry = &self.geometry;
+        if geometry.groups() > 1 {
+            return Err(GeometryError::ExtentsNeedSuperblocks);
+        }
+        let least = ExtentParameters::least_extents(geometry);
+        let extents = self.mechanisms.extents.extents_max;
+        if extents >= least {
+            return Ok(());
+        }
+        Err(GeometryError::NoRoomForExtents { extents, least })
     }
 }
 
@@ -98,6 +116,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) read_ahead: ReadAhead,
     pub(crate) scratch: ReadScratch,
     pub(crate) merges: Merges,
+    pub(crate) condenser: Condenser,
     pub(crate) counters: Counters,
     pub(crate) delays: Delays,
     pub(crate) trim_enabled: bool,
@@ -112,6 +131,18 @@ impl Ssd<CachedMap, Null> {
     /// A new drive whose map lies on flash, with flash that keeps no payload.
     pub fn with_cached_map(configuration: &Configuration) -> Result<Self, GeometryError> {
         Ssd::with(configuration, CachedMap::new(configuration)?, Null)
+    }
+}
+
+impl Ssd<ExtentMap, Null> {
+    /// A new drive with a map of extents, and flash that keeps no payload.
+    ///
+    /// # Errors
+    /// When the table has too little room, or the drive collects single blocks.
+    pub fn with_extent_map(configuration: &Configuration) -> Result<Self, GeometryError> {
+        configuration.check_mapping()?;
+        let map = ExtentMap::new(&configuration.geometry, configuration.mechanisms.extents);
+        Ssd::with(configuration, map, Null)
     }
 }
 
@@ -169,6 +200,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             read_ahead: ReadAhead::new(*read_ahead),
             scratch: ReadScratch::default(),
             merges: Merges::default(),
+            condenser: Condenser::default(),
             counters: Counters::default(),
             delays: Delays::default(),
             trim_enabled: *trim,

@@ -45,6 +45,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.choose_stream(first);
         }
         self.note_acted(ready);
+        let ready = self.find_extents_for_write(ready, first, units);
         let received = self.write_whole(ready, first.0, first.0 + units);
         self.look_up_for_write(ready, first, units, received)
     }

@@ -13,6 +13,7 @@ use ssdlab_model::flush::{FlushHandling, FlushParameters, WriteCache};
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::cached::CachedMap;
+use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, MappingScheme};
 use ssdlab_model::mechanisms::Mechanisms;
 use ssdlab_model::policy::{Pacing, VictimPolicy};
@@ -505,6 +506,48 @@ proptest! {
         let mut bench = Bench::new(&configuration, |versions| {
             CachedMap::over(versions, &configuration).expect("room for the map")
         });
+        for step in steps {
+            bench.step(step);
+        }
+        bench.finish();
+    }
+}
+
+/// The same drive with superblocks and a map of extents, `room` more of them than it needs at
+/// least, and one superblock more for runs.
+fn with_extents(configuration: &Configuration, room: u32) -> Configuration {
+    let mut configuration = configuration.clone();
+    let geometry = &configuration.geometry;
+    let mut parameters = geometry.parameters().clone();
+    let used = f64::from(parameters.logical_units) / f64::from(geometry.physical_units());
+    parameters.dies_per_collection_unit = parameters.dies;
+    parameters.collection_units = geometry.blocks_per_group() + 1;
+    configuration.mechanisms.mapping = MappingScheme::Extent;
+    let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
+    let kept = configuration.collection.blocks_kept(&geometry, &configuration.mechanisms);
+    let usable = (geometry.blocks() - kept - 1) * geometry.units_per_block();
+    let logical = (f64::from(geometry.physical_units()) * used) as u32;
+    parameters.logical_units = logical.clamp(1, usable);
+    configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
+    let regions = configuration.geometry.logical_units().div_ceil(geometry.units_per_block());
+    configuration.mechanisms.extents.extents_max = 4 * regions + room;
+    configuration.check_mapping().expect("room for the extents");
+    configuration
+}
+
+proptest! {
+    #![proptest_config(cases(600))]
+
+    #[test]
+    fn a_drive_with_a_map_of_extents_keeps_what_it_is_given(
+        configuration in configuration(),
+        room in 0..20u32,
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let configuration = with_extents(&configuration, room);
+        let (geometry, table) = (&configuration.geometry, configuration.mechanisms.extents);
+        let mut bench =
+            Bench::new(&configuration, |versions| ExtentMap::over(versions, geometry, table));
         for step in steps {
             bench.step(step);
         }

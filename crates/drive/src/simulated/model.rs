@@ -17,6 +17,7 @@ pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, 
     configuration.check_mapping()?;
     Ok(match configuration.mechanisms.mapping {
         MappingScheme::Page => Box::new(Ssd::new(configuration)?),
+        MappingScheme::Extent => Box::new(Ssd::with_extent_map(configuration)?),
         MappingScheme::Cached => Box::new(Ssd::with_cached_map(configuration)?),
     })
 }

@@ -130,6 +130,7 @@ impl Protocol {
             {
                 let counted = after.counters.since(&before.counters);
                 speed.moved_first = Some(counted.program_units_collection);
+                speed.condensed_first = counted.condensed_regions;
             }
             done += time;
         }

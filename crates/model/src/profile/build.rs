@@ -139,6 +139,7 @@ impl Profile {
         Ok(Mechanisms {
             mapping,
             map_cache_pages,
+            extents: self.extents()?,
             flush: self.flush()?,
             victims: self.victims()?,
             pacing: self.pacing()?,

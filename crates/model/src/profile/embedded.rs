@@ -27,6 +27,7 @@ pub fn embedded() -> &'static [(&'static str, &'static str)] {
         "goodram-c50-120",
         "intel-sf2281-120",
         "sandisk-readycache-32",
+        "kingston-v-64",
     ]
 }
 

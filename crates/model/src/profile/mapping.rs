@@ -1,8 +1,9 @@
 //! From a profile to how its drive maps, and what does not go together there.
 
 use super::{Profile, ProfileError};
+use crate::mapping::extent::{EXTENT_SIZE, ExtentParameters};
 use crate::mapping::{MappingScheme, cached};
-use crate::units::ByteLength;
+use crate::units::{ByteLength, Nanoseconds};
 
 impl Profile {
     /// How the drive maps, and the map pages that RAM holds.
@@ -31,5 +32,24 @@ impl Profile {
             ))),
             _ => Ok((scheme, 0)),
         }
+    }
+
+    /// The table of extents.
+    pub(super) fn extents(&self) -> Result<ExtentParameters, ProfileError> {
+        let mapping = &self.document.mapping;
+        let table = mapping.table.value.get_ref().0;
+        let is_extent = *mapping.scheme.value.get_ref() == MappingScheme::Extent;
+        let search = mapping.search.value.get_ref().0;
+        let per_extent = mapping.per_extent.value.get_ref().0;
+        let is_given = table > ByteLength::ZERO || search.max(per_extent) > Nanoseconds::ZERO;
+        if is_given && !is_extent {
+            return Err(self.inconsistent(
+                "mapping.table, mapping.search and mapping.per_extent are for mapping.scheme \
+                 extent"
+                    .to_owned(),
+            ));
+        }
+        let extents_max = table.whole(EXTENT_SIZE) as u32;
+        Ok(ExtentParameters { extents_max, search, per_extent })
     }
 }

@@ -123,13 +123,15 @@ impl Quantity for MappingScheme {
         match text.trim() {
             "page" => Ok(MappingScheme::Page),
             "cached" => Ok(MappingScheme::Cached),
-            _ => Err(QuantityError { text: text.to_owned(), expected: "page or cached" }),
+            "extent" => Ok(MappingScheme::Extent),
+            _ => Err(QuantityError { text: text.to_owned(), expected: "page, cached or extent" }),
         }
     }
     fn show(&self) -> String {
         match self {
             MappingScheme::Page => "page",
             MappingScheme::Cached => "cached",
+            MappingScheme::Extent => "extent",
         }
         .to_owned()
     }
@@ -233,6 +235,9 @@ keys! {
     "link.delivery" => link.delivery,
     "mapping.scheme" => mapping.scheme,
     "mapping.cache" => mapping.cache,
+    "mapping.table" => mapping.table,
+    "mapping.search" => mapping.search,
+    "mapping.per_extent" => mapping.per_extent,
     "flush.overhead" => flush.overhead,
     "flush.journal" => flush.journal,
     "flush.journal_program" => flush.journal_program,
@@ -364,6 +369,9 @@ impl Profile {
         self.within("collection.debt_max", &d.collection.debt_max, 0, 31)?;
         self.within("collection.metadata_units", &d.collection.metadata_units, 0, 1 << 20)?;
         self.within("mapping.cache", &d.mapping.cache, length(0), length(64 << 30))?;
+        self.within("mapping.table", &d.mapping.table, length(0), length(16 << 30))?;
+        self.within("mapping.search", &d.mapping.search, us(0), us(100_000))?;
+        self.within("mapping.per_extent", &d.mapping.per_extent, us(0), us(100_000))?;
         self.within("streams.count", &d.streams.count, 1, STREAMS_MAX)?;
         self.within("streams.hot_within", &d.streams.hot_within, 0.0, 1.0)?;
         self.within("streams.hot_blocks", &d.streams.hot_blocks, 0.0, 0.95)?;

@@ -31,6 +31,9 @@ optional_section! {
     MappingSection {
         scheme: MappingScheme = MappingScheme::Page,
         cache: Length = Length(ByteLength::ZERO),
+        table: Length = Length(ByteLength::ZERO),
+        search: Span = Span(Nanoseconds::ZERO),
+        per_extent: Span = Span(Nanoseconds::ZERO),
     }
 }
 

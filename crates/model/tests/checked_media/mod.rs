@@ -21,6 +21,8 @@ struct State {
     map: PageMap,
     /// What was last placed where.
     placed: HashMap<PhysicalUnit, (LogicalUnit, u64)>,
+    /// Places that hold zeros for a unit that lay nowhere.
+    zeros: HashSet<PhysicalUnit>,
     /// Units that the host is just writing, in order; what is placed otherwise is a copy.
     writing: VecDeque<LogicalUnit>,
     writes: u64,
@@ -33,6 +35,7 @@ impl Versions {
         Versions(Rc::new(RefCell::new(State {
             map: PageMap::new(units),
             placed: HashMap::new(),
+            zeros: HashSet::new(),
             writing: VecDeque::new(),
             writes: 0,
             trimmed: HashMap::new(),
@@ -46,7 +49,8 @@ impl Versions {
 
     /// The version of `unit` that reads see.
     pub fn current(&self, unit: LogicalUnit) -> Option<u64> {
-        self.get(unit).map(|physical| self.at(physical).1)
+        let physical = self.get(unit)?;
+        (!self.0.borrow().zeros.contains(&physical)).then(|| self.at(physical).1)
     }
 
     /// Whether the host has trimmed `unit` since it wrote `version`.
@@ -71,6 +75,7 @@ impl Mapping for Versions {
         state.writes += 1;
         let version = state.writes;
         state.placed.insert(physical, (unit, version));
+        state.zeros.remove(&physical);
         old
     }
 
@@ -79,6 +84,19 @@ impl Mapping for Versions {
         let old = state.map.set(unit, physical).expect("only what is mapped is copied");
         let version = state.placed[&old].1;
         state.placed.insert(physical, (unit, version));
+        if state.zeros.contains(&old) {
+            state.zeros.insert(physical);
+        } else {
+            state.zeros.remove(&physical);
+        }
+    }
+
+    fn fill(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
+        let mut state = self.0.borrow_mut();
+        assert_eq!(state.map.set(unit, physical), None, "only what lies nowhere is filled");
+        let version = state.writes;
+        state.placed.insert(physical, (unit, version));
+        state.zeros.insert(physical);
     }
 
     fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {

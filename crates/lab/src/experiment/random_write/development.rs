@@ -21,6 +21,8 @@ pub(super) struct Development {
     minutes: Vec<ThroughputPoint>,
     /// Units that collection has moved in the first minute, where the inside can be seen.
     pub(super) moved_first: Option<u64>,
+    /// Regions condensed in the first minute, because the table of extents was full.
+    pub(super) condensed_first: u64,
 }
 
 /// How much a speed swings.
@@ -156,7 +158,12 @@ mod tests {
     }
 
     fn development(seconds: &[f64], minutes: &[f64]) -> Development {
-        Development { seconds: points(1, seconds), minutes: points(60, minutes), moved_first: None }
+        Development {
+            seconds: points(1, seconds),
+            minutes: points(60, minutes),
+            moved_first: None,
+            condensed_first: 0,
+        }
     }
 
     #[test]

@@ -94,13 +94,19 @@ fn before_collection(written: &[Written], record: &mut Record) {
         return;
     }
     let sizes: Vec<String> = early.iter().map(|fall| fall.written.size.to_string()).collect();
+    let cause = if early.iter().all(|fall| fall.written.speed.condensed_first > 0) {
+        "but because the map, a table of extents, outgrew the controller's memory, and from then \
+         on scattered fragments are read and written again as one run before a write goes on"
+    } else {
+        "but because the write cache was full, or because the map of where everything lies outgrew \
+         the controller's memory"
+    };
     record.find(
         Level::Notice,
         "before-collection",
         format!(
             "With {} it fell within the first minute, before collection had moved a single unit: \
-             not for want of free blocks, but because the write cache was full, or because the \
-             map of where everything lies outgrew the controller's memory.",
+             not for want of free blocks, {cause}.",
             list(&sizes)
         ),
     );

@@ -1,0 +1,339 @@
+//! A map of extents in a table of bounded RAM.
+//!
+//! An extent is a run of logical units that lie one after the other in the flash, or a run of
+//! units that lie nowhere; the table has one entry for each, and no room for more than fit its
+//! RAM. The logical units are divided into regions as large as a collection unit, each with
+//! entries of its own, so that an extent ends where its region does. When the table is full the
+//! region with the most extents is condensed: its fragments are read and written again as one
+//! run (see [`crate::condense`]).
+//!
+//! The scheme is one of table room and time: the truth is an ordinary map underneath, and this
+//! file counts how many extents it would take. An entry that changes is compared with its two
+//! neighbours, so counting costs the same however long the extents are.
+//!
+//! That drives of 2009 with little RAM mapped so is the reading of S. Pakhomov (KompyuterPress
+//! 01/2011) of a drive whose random writes collapse long before free blocks run out; no maker has
+//! published its scheme. Extents for whole blocks with fragments beside them are what hybrid
+//! mapping schemes have in common (Lee et al., FAST: A log buffer-based flash translation layer
+//! using fully-associative sector translation, ACM TECS 6(3), 2007).
+
+use super::regions::RegionQueue;
+use super::{Mapping, PageMap};
+use crate::geometry::Geometry;
+use crate::snapshot::{Decoder, Encoder, SnapshotError};
+use crate::units::{ByteLength, LogicalUnit, Nanoseconds, PhysicalUnit};
+
+/// Bytes of an entry of the table: a logical and a physical unit in 32 bits each.
+pub const EXTENT_SIZE: ByteLength = ByteLength::new(8);
+
+/// The least entries for each region: with all regions condensed there is room for any write.
+const LEAST_PER_REGION: u32 = 4;
+
+/// The table of extents, as a profile describes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtentParameters {
+    /// Extents that the table has room for.
+    pub extents_max: u32,
+    /// How long the controller is busy to find the extent of a unit in another region than the
+    /// one that was asked for last.
+    pub search: Nanoseconds,
+    /// How long it is busy for each further extent of a request.
+    pub per_extent: Nanoseconds,
+}
+
+impl ExtentParameters {
+    /// The least room of a table for a drive of this shape.
+    pub(crate) fn least_extents(geometry: &Geometry) -> u32 {
+        regions(geometry).saturating_mul(LEAST_PER_REGION)
+    }
+}
+
+/// Regions of a drive.
+fn regions(geometry: &Geometry) -> u32 {
+    geometry.logical_units().div_ceil(geometry.units_per_block())
+}
+
+/// The room that extents take.
+#[derive(Clone, Debug)]
+pub struct ExtentTable {
+    parameters: ExtentParameters,
+    units_per_region: u32,
+    /// For a division by `units_per_region`.
+    geometry: Geometry,
+    regions: RegionQueue,
+    extents: u32,
+    /// The region that was asked for last.
+    at_hand: u32,
+}
+
+impl ExtentTable {
+    fn new(geometry: &Geometry, parameters: ExtentParameters) -> Self {
+        let regions = regions(geometry);
+        ExtentTable {
+            parameters,
+            units_per_region: geometry.units_per_block(),
+            geometry: geometry.clone(),
+            regions: RegionQueue::new(regions, geometry.units_per_block()),
+            extents: regions,
+            at_hand: u32::MAX,
+        }
+    }
+
+    /// Extents in the table.
+    pub fn extents(&self) -> u32 {
+        self.extents
+    }
+
+    /// Extents that it has room for.
+    pub fn extents_max(&self) -> u32 {
+        self.parameters.extents_max
+    }
+
+    /// Extents that a write of the units from `first` to `last` may add: its own, what is left
+    /// behind it, one more in each further region, and one where it goes on in another block.
+    pub(crate) fn needed_for(&self, first: LogicalUnit, last: LogicalUnit) -> u32 {
+        3 + 2 * (self.region_of(last) - self.region_of(first))
+    }
+
+    /// Whether there is no room for `needed` extents more.
+    #[inline(always)]
+    pub(crate) fn is_short_of(&self, needed: u32) -> bool {
+        self.extents + needed > self.parameters.extents_max
+    }
+
+    /// The region with the most extents, and how many those are.
+    pub(crate) fn most_fragmented(&mut self) -> (u32, u32) {
+        self.regions.most()
+    }
+
+    /// The units of `region`, as the first and the one behind the last.
+    pub(crate) fn units_of(&self, region: u32) -> std::ops::Range<u32> {
+        let first = region * self.units_per_region;
+        first..(first + self.units_per_region).min(self.geometry.logical_units())
+    }
+
+    #[inline(always)]
+    fn region_of(&self, unit: LogicalUnit) -> u32 {
+        // A region has as many units as a block.
+        self.geometry.block_of(PhysicalUnit(unit.0)).0
+    }
+
+    #[inline(always)]
+    fn change(&mut self, region: u32, before: u32, after: u32) {
+        if before != after {
+            self.extents = self.extents + after - before;
+            self.regions.change(region, before, after);
+        }
+    }
+}
+
+/// A map of extents over a map that knows the truth.
+#[derive(Clone, Debug)]
+pub struct ExtentMap<M: Mapping = PageMap> {
+    truth: M,
+    table: ExtentTable,
+}
+
+impl ExtentMap<PageMap> {
+    /// An empty map for a drive of this shape.
+    pub fn new(geometry: &Geometry, parameters: ExtentParameters) -> Self {
+        ExtentMap::over(PageMap::new(geometry.logical_units()), geometry, parameters)
+    }
+}
+
+impl<M: Mapping> ExtentMap<M> {
+    /// The same over an empty map of another kind.
+    pub fn over(truth: M, geometry: &Geometry, parameters: ExtentParameters) -> Self {
+        ExtentMap { truth, table: ExtentTable::new(geometry, parameters) }
+    }
+
+    /// The table.
+    pub fn table(&self) -> &ExtentTable {
+        &self.table
+    }
+
+    /// Whether an extent begins at `unit`, which is not the first of its region.
+    #[inline(always)]
+    fn begins_at(&self, unit: u32) -> u32 {
+        let before = self.truth.get(LogicalUnit(unit - 1));
+        let here = self.truth.get(LogicalUnit(unit));
+        let goes_on = match (before, here) {
+            (Some(before), Some(here)) => here.0 == before.0 + 1,
+            (before, here) => before.is_none() && here.is_none(),
+        };
+        u32::from(!goes_on)
+    }
+
+    /// Extents of a region, counted one by one.
+    fn count(&self, region: u32) -> u32 {
+        let units = self.table.units_of(region);
+        1 + (units.start + 1..units.end).map(|unit| self.begins_at(unit)).sum::<u32>()
+    }
+
+    /// Changes the entry of `unit` by `change`, and counts.
+    #[inline(always)]
+    fn change<T>(&mut self, unit: LogicalUnit, change: impl FnOnce(&mut M) -> T) -> T {
+        let region = self.table.region_of(unit);
+        let first = region * self.table.units_per_region;
+        let last = first + self.table.units_per_region - 1;
+        let has_before = unit.0 > first;
+        let has_behind = unit.0 < last && unit.0 + 1 < self.table.geometry.logical_units();
+        let count = |map: &Self| {
+            let here = if has_before { map.begins_at(unit.0) } else { 0 };
+            here + if has_behind { map.begins_at(unit.0 + 1) } else { 0 }
+        };
+        let before = count(self);
+        let result = change(&mut self.truth);
+        let after = count(self);
+        self.table.change(region, before, after);
+        result
+    }
+}
+
+impl<M: Mapping> Mapping for ExtentMap<M> {
+    #[inline(always)]
+    fn get(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        self.truth.get(unit)
+    }
+
+    #[inline(always)]
+    fn set(&mut self, unit: LogicalUnit, physical: PhysicalUnit) -> Option<PhysicalUnit> {
+        self.change(unit, |truth| truth.set(unit, physical))
+    }
+
+    #[inline(always)]
+    fn relocate(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
+        self.change(unit, |truth| truth.relocate(unit, physical));
+    }
+
+    #[inline(always)]
+    fn fill(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
+        self.change(unit, |truth| truth.fill(unit, physical));
+    }
+
+    #[inline(always)]
+    fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        self.change(unit, |truth| truth.clear(unit))
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, unit: LogicalUnit) {
+        self.truth.prefetch(unit);
+    }
+
+    #[inline(always)]
+    fn extents(&mut self) -> Option<&mut ExtentTable> {
+        Some(&mut self.table)
+    }
+
+    /// A request in another region than the last one has its first extent searched for; further
+    /// extents follow in the table.
+    #[inline(always)]
+    fn time_to_find(&mut self, first: LogicalUnit, units: u32) -> Nanoseconds {
+        let ExtentParameters { search, per_extent, .. } = self.table.parameters;
+        let region = self.table.region_of(first);
+        let found = if region == self.table.at_hand { Nanoseconds::ZERO } else { search };
+        let last = LogicalUnit(first.0 + units - 1);
+        self.table.at_hand = self.table.region_of(last);
+        if units == 1 || per_extent == Nanoseconds::ZERO {
+            return found;
+        }
+        let further: u32 = (first.0 + 1..=last.0).map(|unit| self.begins_at(unit)).sum();
+        found + per_extent * u64::from(further)
+    }
+
+    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        self.truth.save(to)
+    }
+
+    fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.truth.restore(from)?;
+        for region in 0..regions(&self.table.geometry) {
+            let extents = self.count(region);
+            self.table.change(region, self.table.regions.count(region), extents);
+        }
+        Ok(())
+    }
+
+    fn check_invariants(&self) {
+        self.truth.check_invariants();
+        let mut all = 0;
+        for region in 0..regions(&self.table.geometry) {
+            let extents = self.count(region);
+            assert_eq!(self.table.regions.count(region), extents, "extents of region {region}");
+            all += extents;
+        }
+        assert_eq!(self.table.extents, all, "extents in the table");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::tests::small;
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
+    fn map() -> ExtentMap {
+        let geometry = Geometry::new(small()).unwrap();
+        let us = Nanoseconds::from_micros;
+        let parameters = ExtentParameters { extents_max: 100, search: us(10), per_extent: us(1) };
+        ExtentMap::new(&geometry, parameters)
+    }
+
+    #[test]
+    fn a_run_is_one_extent_and_a_write_into_it_makes_three() {
+        let mut map = map();
+        assert_eq!(map.table().extents(), 10, "2,500 units in regions of 256, all of them nowhere");
+        for unit in 0..256 {
+            map.set(LogicalUnit(unit), PhysicalUnit(512 + unit));
+        }
+        assert_eq!(map.table().extents(), 10);
+        map.set(LogicalUnit(100), PhysicalUnit(0));
+        assert_eq!(map.table().extents(), 12);
+        map.set(LogicalUnit(101), PhysicalUnit(1));
+        assert_eq!(map.table().extents(), 12, "it goes on");
+        assert_eq!(map.table.most_fragmented(), (0, 3));
+        map.set(LogicalUnit(0), PhysicalUnit(2));
+        map.clear(LogicalUnit(255));
+        assert_eq!(map.table().extents(), 14, "at the ends of a region there is one neighbour");
+        for unit in 0..256 {
+            map.relocate(LogicalUnit(unit), PhysicalUnit(1024 + unit));
+        }
+        assert_eq!(map.table().extents(), 10);
+        map.check_invariants();
+    }
+
+    #[test]
+    fn counting_by_neighbours_agrees_with_counting_all() {
+        let mut map = map();
+        let mut generator = Pcg64Mcg::seed_from_u64(3);
+        for _ in 0..200 {
+            let first = generator.random_range(0..2_500u32);
+            let place = generator.random_range(0..4_000u32);
+            for unit in first..(first + generator.random_range(1..40)).min(2_500) {
+                match generator.random_range(0..8u32) {
+                    0 => drop(map.clear(LogicalUnit(unit))),
+                    _ => drop(map.set(LogicalUnit(unit), PhysicalUnit(place + unit - first))),
+                }
+            }
+            map.check_invariants();
+        }
+        assert!(map.table().extents() > 200);
+    }
+
+    #[test]
+    fn what_follows_is_found_at_once_and_what_lies_elsewhere_is_searched_for() {
+        let mut map = map();
+        for unit in 0..512 {
+            map.set(LogicalUnit(unit), PhysicalUnit(unit + 100));
+        }
+        map.set(LogicalUnit(20), PhysicalUnit(0));
+        let mut us = |first, units| map.time_to_find(LogicalUnit(first), units).micros();
+        assert_eq!(us(0, 8), 10.0);
+        assert_eq!(us(8, 8), 0.0, "the region is at hand");
+        assert_eq!(us(16, 8), 2.0, "two extents more");
+        assert_eq!(us(300, 1), 10.0);
+        assert_eq!(us(0, 256), 12.0);
+    }
+}
