@@ -2,13 +2,14 @@
 //! timed, once collection is steady. Prints simulated requests per second of processor time, with
 //! the write amplification and flash programs that go with them.
 //!
-//! `cargo run --release -p ssdlab-drive --example speed [-- 480 | cached]` (the argument adds the
-//! large drive, which needs about 1.1 GiB of memory, or one with a tenth of its map in RAM). On a machine with other work on it, count
+//! `cargo run --release -p ssdlab-drive --example speed [-- 480 | cached | extent]` (the argument
+//! adds the large drive, which needs about 1.1 GiB of memory, one with a tenth of its map in RAM, or one with
+//! a table of extents that takes half of the RAM of its map). On a machine with other work on it, count
 //! instructions instead: the example `instructions`.
 
 mod common;
 
-use common::{configuration, phase, with_cached_map};
+use common::{configuration, phase, with_cached_map, with_extent_map};
 use ssdlab_drive::memory::LargePages;
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Drive, Mix, Pattern, Phase, PhaseResult, Region, Unobserved};
@@ -68,6 +69,13 @@ fn measure_all(configuration: Configuration, capacity: ByteLength, spare: f64) {
         per_cpu(capacity.whole(block), large_cpu),
         per_cpu(filled.requests * 256, fill_cpu),
     );
+    if counted.condensed_regions > 0 {
+        println!(
+            "  of each host write: {:.3} units programmed to condense, {:.3} to collect",
+            counted.program_units_condensing as f64 / written.requests as f64,
+            counted.program_units_collection as f64 / written.requests as f64,
+        );
+    }
     if counted.map_hits + counted.map_misses > 0 {
         println!(
             "  of each host write: {:.3} map hits, {:.3} map page reads, {:.3} map pages programmed, \
@@ -88,6 +96,12 @@ fn main() {
         Some("cached") => {
             for spare in [0.07, 0.20] {
                 let configuration = with_cached_map(configuration(GIB * 8, spare), 0.1);
+                measure_all(configuration, GIB * 8, spare);
+            }
+        }
+        Some("extent") => {
+            for spare in [0.07, 0.20] {
+                let configuration = with_extent_map(configuration(GIB * 8, spare), 0.5);
                 measure_all(configuration, GIB * 8, spare);
             }
         }

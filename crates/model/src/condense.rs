@@ -208,3 +208,103 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mapping::MappingScheme;
+    use crate::mapping::extent::ExtentMap;
+    use crate::ssd::tests::small_configuration;
+
+    /// A drive of 64 MiB, filled from its first unit to its last, with room for `extents_max`.
+    fn filled_drive(extents_max: u32) -> Ssd<ExtentMap> {
+        let mut configuration = small_configuration(&[]);
+        configuration.mechanisms.mapping = MappingScheme::Extent;
+        configuration.mechanisms.extents.extents_max = extents_max;
+        let mut ssd = Ssd::with_extent_map(&configuration).expect("a sound drive");
+        let units = ssd.geometry().logical_units();
+        ssd.write(Instant::START, LogicalUnit(0), units);
+        ssd.flush(Instant::START);
+        ssd
+    }
+
+    fn regions(ssd: &Ssd<ExtentMap>) -> u32 {
+        ssd.geometry().logical_units().div_ceil(ssd.geometry().units_per_block())
+    }
+
+    fn extents(ssd: &mut Ssd<ExtentMap>) -> u32 {
+        ssd.map.extents().expect("a map of extents").extents()
+    }
+
+    /// Long after everything that was asked for.
+    const LATER: Instant = Instant::from_nanos(60_000_000_000);
+
+    #[test]
+    fn a_write_that_the_table_has_no_room_for_waits_until_a_region_is_one_run() {
+        let mut ssd = filled_drive(1000);
+        let (runs, per_region) = (extents(&mut ssd), ssd.geometry().units_per_block());
+        let mut at = LATER;
+        let mut quick = 0;
+        while ssd.counters().condensed_regions == 0 {
+            // Every other unit, so that none follows the one before it.
+            let answered = ssd.write(at, LogicalUnit(2 * quick + 1), 1);
+            if ssd.counters().condensed_regions == 0 {
+                assert!(answered.since(at) < Nanoseconds::from_millis(1));
+                quick += 1;
+            } else {
+                let programs = per_region / ssd.geometry().units_per_program();
+                let least = ssd.timing.program * u64::from(programs / ssd.geometry().dies());
+                assert!(answered.since(at) >= least, "it waits for the run");
+            }
+            at = answered + Nanoseconds::from_millis(10);
+        }
+        assert!(2 * quick + runs + 5 > 1000, "not before the table is full: {quick}");
+        assert!(extents(&mut ssd) < 1000 - per_region / 2, "a region of fragments is one run");
+        let counters = ssd.counters();
+        assert_eq!(counters.program_units_condensing, u64::from(per_region));
+        assert_eq!(counters.condensed_empty_units, 0);
+        assert!(counters.condensing_wait_ns > 0 && counters.program_units_collection == 0);
+        ssd.check_invariants();
+    }
+
+    #[test]
+    fn writing_a_region_from_end_to_end_makes_it_one_extent_again() {
+        let mut ssd = filled_drive(1000);
+        let runs = extents(&mut ssd);
+        for unit in 0..100 {
+            ssd.write(LATER, LogicalUnit(unit * 3), 1);
+        }
+        assert!(extents(&mut ssd) > runs + 150);
+        ssd.write(LATER, LogicalUnit(0), 300);
+        assert!(extents(&mut ssd) <= runs + 4);
+        assert_eq!(ssd.counters().condensed_regions, 0);
+    }
+
+    #[test]
+    fn what_lies_nowhere_is_written_as_zeros() {
+        let mut configuration = small_configuration(&[]);
+        configuration.mechanisms.mapping = MappingScheme::Extent;
+        configuration.mechanisms.extents.extents_max = 600;
+        let mut ssd = Ssd::with_extent_map(&configuration).expect("a sound drive");
+        let least = 4 * regions(&ssd);
+        assert!(least < 600, "{least}");
+        let mut unit = 0;
+        while ssd.counters().condensed_regions == 0 {
+            ssd.write(Instant::START, LogicalUnit(unit), 1);
+            unit += 2;
+        }
+        let counters = ssd.counters();
+        assert!(counters.condensed_empty_units > 0);
+        assert!(counters.condensed_empty_units < counters.program_units_condensing);
+        ssd.check_invariants();
+    }
+
+    #[test]
+    fn a_table_that_cannot_hold_a_condensed_drive_is_refused() {
+        let mut configuration = small_configuration(&[]);
+        configuration.mechanisms.mapping = MappingScheme::Extent;
+        configuration.mechanisms.extents.extents_max = 3;
+        let error = Ssd::with_extent_map(&configuration).expect_err("too small").to_string();
+        assert!(error.contains("mapping.table"), "{error}");
+    }
+}

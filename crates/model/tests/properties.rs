@@ -536,7 +536,7 @@ fn with_extents(configuration: &Configuration, room: u32) -> Configuration {
 }
 
 proptest! {
-    #![proptest_config(cases(600))]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn a_drive_with_a_map_of_extents_keeps_what_it_is_given(

@@ -71,6 +71,19 @@ pub fn with_cached_map(mut configuration: Configuration, share: f64) -> Configur
     configuration
 }
 
+/// The same with a table of extents that takes a share of the RAM of a map of units, four bytes
+/// each, and a superblock more for what is condensed.
+#[allow(dead_code, reason = "only one of the examples that share this file uses it")]
+pub fn with_extent_map(mut configuration: Configuration, share: f64) -> Configuration {
+    let mut parameters = configuration.geometry.parameters().clone();
+    parameters.collection_units += 1;
+    let extents = f64::from(parameters.logical_units) * 4.0 * share / 8.0;
+    configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
+    configuration.mechanisms.mapping = MappingScheme::Extent;
+    configuration.mechanisms.extents.extents_max = extents as u32;
+    configuration
+}
+
 /// A phase at depth 32, unpaced.
 pub fn phase(
     name: &str,
