@@ -5,6 +5,7 @@
 //! belongs to the drive: virtual for a model, monotonic for a real one.
 
 pub mod addresses;
+mod arrivals;
 pub mod data;
 pub mod error;
 pub mod measure;
@@ -99,6 +100,16 @@ pub enum Control {
     Cancel,
 }
 
+/// When a write is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// As soon as the drive has the data.
+    Cached,
+    /// When it will survive a power cut (force unit access).
+    Through,
+}
+
 /// An observer that looks away.
 pub struct Unobserved;
 
@@ -116,6 +127,10 @@ pub trait Template: Sync {
 
     /// Another drive of the same kind, made new.
     fn copy_new(&self) -> Result<Box<dyn Drive + Send>, DriveError>;
+
+    /// Two drives of the same kind, new, that hold the same (RAID 1), after the initial
+    /// synchronisation has written the whole second one (`full`) or without it.
+    fn mirrored(&self, full: bool) -> Result<Box<dyn Drive + Send>, DriveError>;
 }
 
 /// Something that takes requests.
@@ -136,6 +151,35 @@ pub trait Drive {
         phase: &Phase,
         observer: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError>;
+
+    /// Writes one block by itself and waits for it; returns how long that took. Meant for what is
+    /// slow by nature: a phase writes many blocks at less cost to the host.
+    fn write_block(
+        &mut self,
+        block: Region,
+        durability: Durability,
+        seed: u64,
+    ) -> Result<Nanoseconds, DriveError> {
+        if durability == Durability::Through {
+            let message = "this drive is not written to with force unit access";
+            return Err(DriveError::new(ErrorKind::Unsupported, message));
+        }
+        let phase = Phase {
+            name: "one block".to_owned(),
+            pattern: Pattern::Sequential,
+            block_size: block.length,
+            depth: 1,
+            mix: Mix::WRITE,
+            region: block,
+            amount: Amount::Bytes(block.length),
+            rate: None,
+            seed,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        };
+        let result = self.run_phase(&phase, &mut Unobserved)?;
+        Ok(result.write_latencies.mean().unwrap_or(result.elapsed))
+    }
 
     /// Makes all acknowledged writes durable; returns how long that took.
     fn flush(&mut self) -> Result<Nanoseconds, DriveError>;
@@ -158,6 +202,11 @@ pub trait Drive {
 
     /// The inside, where it can be seen.
     fn inside(&self) -> Option<Inside>;
+
+    /// Bytes of flash behind the addresses, where that is known.
+    fn physical_capacity(&self) -> Option<ByteLength> {
+        None
+    }
 
     /// The drive as one that others can be made from, where that can be done.
     fn template(&self) -> Option<&dyn Template> {

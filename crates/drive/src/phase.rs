@@ -62,7 +62,7 @@ pub enum Amount {
     Time(Nanoseconds),
 }
 
-/// A ceiling on how fast requests are sent.
+/// How requests arrive: no faster than a rate, or by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
@@ -70,6 +70,10 @@ pub enum Rate {
     RequestsPerSecond(f64),
     /// At most so many bytes a second.
     BytesPerSecond(f64),
+    /// An open loop: so many requests a second arrive on average, at random moments (a Poisson
+    /// process), whether or not earlier ones were answered. Latencies count from the arrival, and
+    /// at most the phase's depth of requests is with the drive at a time.
+    Open(f64),
 }
 
 /// One workload.
@@ -152,7 +156,7 @@ impl Phase {
             return wrong(format!("amount {bytes} is not a whole number of blocks"));
         }
         match self.rate {
-            Some(Rate::RequestsPerSecond(rate) | Rate::BytesPerSecond(rate))
+            Some(Rate::RequestsPerSecond(rate) | Rate::BytesPerSecond(rate) | Rate::Open(rate))
                 if !(rate.is_finite() && rate > 0.0) =>
             {
                 wrong(format!("rate {rate} is not a positive number"))

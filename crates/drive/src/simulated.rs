@@ -8,6 +8,7 @@
 mod closed_loop;
 mod in_flight;
 pub(crate) mod model;
+mod open_loop;
 mod responder;
 pub mod saved;
 
@@ -21,8 +22,10 @@ use ssdlab_model::{Configuration, Ssd};
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Region};
-use crate::stack::{Built, Composition, Condition, StackError};
-use crate::{Control, Description, Drive, DriveKind, Inside, Observer, Progress, Template};
+use crate::stack::{Array, Built, Composition, Condition, Level, StackError, Synchronisation};
+use crate::{
+    Control, Description, Drive, DriveKind, Durability, Inside, Observer, Progress, Template,
+};
 use model::Model;
 
 /// Longest stretch of a rest that is simulated between two looks at the observer.
@@ -106,13 +109,6 @@ impl SimulatedDrive {
         &*self.model
     }
 
-    /// The same, made new; its time goes on.
-    fn built(&self) -> Result<Built, DriveError> {
-        self.composition
-            .build(self.now, Condition::New)
-            .map_err(|error| DriveError::with_source(ErrorKind::Usage, "make new", error))
-    }
-
     /// The sectors that `region` covers.
     fn sectors_of(&self, region: Region) -> Result<(Sector, SectorCount), DriveError> {
         let (unit, capacity) = (self.model.block_size(), self.model.capacity());
@@ -137,16 +133,33 @@ impl Template for SimulatedDrive {
     }
 
     fn copy_new(&self) -> Result<Box<dyn Drive + Send>, DriveError> {
-        let Built { model, from } = self.built()?;
-        Ok(Box::new(SimulatedDrive {
-            name: self.name.clone(),
-            facts: self.facts.clone(),
-            caveats: self.caveats.clone(),
-            composition: self.composition.clone(),
-            model,
-            now: from,
-        }))
+        Ok(Box::new(self.new_of(self.name.clone(), self.composition.clone())?))
     }
+
+    fn mirrored(&self, full: bool) -> Result<Box<dyn Drive + Send>, DriveError> {
+        let members = vec![self.composition.clone(), self.composition.clone()];
+        let synchronisation = if full { Synchronisation::Full } else { Synchronisation::None };
+        let array = Array { synchronisation, ..Level::Raid1.array(members) };
+        let sync = if full { "full" } else { "none" };
+        let name = format!("raid1({};{}),sync={sync}", self.name, self.name);
+        Ok(Box::new(self.new_of(name, Composition::Array(array))?))
+    }
+}
+
+impl SimulatedDrive {
+    /// One like this, made new, of another composition and name.
+    fn new_of(&self, name: String, composition: Composition) -> Result<Self, DriveError> {
+        let Built { model, from } = built(&composition, self.now)?;
+        let (facts, caveats) = (self.facts.clone(), self.caveats.clone());
+        Ok(SimulatedDrive { name, facts, caveats, composition, model, now: from })
+    }
+}
+
+/// Builds what a drive is made of, new.
+fn built(composition: &Composition, at: Instant) -> Result<Built, DriveError> {
+    composition
+        .build(at, Condition::New)
+        .map_err(|error| DriveError::with_source(ErrorKind::Usage, "make new", error))
 }
 
 impl Drive for SimulatedDrive {
@@ -204,6 +217,21 @@ impl Drive for SimulatedDrive {
         Ok(self.now.since(before))
     }
 
+    fn write_block(
+        &mut self,
+        block: Region,
+        durability: Durability,
+        _: u64,
+    ) -> Result<Nanoseconds, DriveError> {
+        let (first, count) = self.sectors_of(block)?;
+        let before = self.now;
+        self.now = match durability {
+            Durability::Cached => self.model.write(before, first, count),
+            Durability::Through => self.model.write_through(before, first, count),
+        };
+        Ok(self.now.since(before))
+    }
+
     fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError> {
         let (first, count) = self.sectors_of(region)?;
         if !self.model.passes_trim() {
@@ -241,7 +269,7 @@ impl Drive for SimulatedDrive {
     }
 
     fn make_new(&mut self) -> Result<(), DriveError> {
-        let built = self.built()?;
+        let built = built(&self.composition, self.now)?;
         (self.model, self.now) = (built.model, built.from);
         Ok(())
     }
@@ -260,6 +288,14 @@ impl Drive for SimulatedDrive {
 
     fn template(&self) -> Option<&dyn Template> {
         Some(self)
+    }
+
+    fn physical_capacity(&self) -> Option<ByteLength> {
+        match &self.composition {
+            Composition::Ssd(configuration) => Some(configuration.geometry.physical_capacity()),
+            Composition::Saved(saved) => Some(saved.configuration().geometry.physical_capacity()),
+            Composition::Usb(..) | Composition::Crypt(..) | Composition::Array(_) => None,
+        }
     }
 
     fn clean_up(&mut self) -> Result<(), DriveError> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant as SystemInstant};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
 
 use crate::addresses::Addresses;
+use crate::arrivals::Arrivals;
 use crate::error::DriveError;
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase, Rate};
@@ -82,6 +83,10 @@ impl<'a> Watch<'a> {
     }
 }
 
+/// An open loop that the drive is too slow for ends after so many times the phase's time, though
+/// not all that has arrived was sent.
+const LATE_MAX: u64 = 2;
+
 /// One request on its way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
@@ -113,6 +118,7 @@ pub(super) struct Course {
     requests_left: u64,
     deadline: Nanoseconds,
     spacing: Option<f64>,
+    arrivals: Option<Arrivals>,
     sent: u64,
     sequence: u64,
     result: PhaseResult,
@@ -128,10 +134,15 @@ impl Course {
             Amount::Bytes(bytes) => (bytes.whole(phase.block_size), None),
             Amount::Time(time) => (u64::MAX, Some(time)),
         };
-        let spacing = phase.rate.map(|rate| match rate {
-            Rate::RequestsPerSecond(rate) => 1e9 / rate,
-            Rate::BytesPerSecond(rate) => 1e9 * phase.block_size.bytes() as f64 / rate,
+        let spacing = phase.rate.and_then(|rate| match rate {
+            Rate::RequestsPerSecond(rate) => Some(1e9 / rate),
+            Rate::BytesPerSecond(rate) => Some(1e9 * phase.block_size.bytes() as f64 / rate),
+            Rate::Open(_) => None,
         });
+        let arrivals = match phase.rate {
+            Some(Rate::Open(rate)) => Some(Arrivals::new(rate, phase.seed)),
+            _ => None,
+        };
         Course {
             addresses: Addresses::new(phase),
             start_of_region: phase.region.offset,
@@ -139,6 +150,7 @@ impl Course {
             requests_left,
             deadline: time_total.unwrap_or(Nanoseconds::new(u64::MAX)),
             spacing,
+            arrivals,
             sent: 0,
             sequence,
             result: PhaseResult::begun(Instant::START),
@@ -161,10 +173,23 @@ impl Course {
     /// What to do `now`, counted from the start of the phase.
     #[inline]
     pub(super) fn next(&mut self, now: Nanoseconds) -> Step {
-        if self.requests_left == 0 || now >= self.deadline {
+        // What has arrived in time is sent, however late.
+        if self.requests_left == 0 || (now >= self.deadline && self.arrivals.is_none()) {
             return Step::Done;
         }
         let mut intended = None;
+        if let Some(arrivals) = &mut self.arrivals {
+            let due = arrivals.next();
+            if due >= self.deadline || now.nanos() >= self.deadline.nanos().saturating_mul(LATE_MAX)
+            {
+                return Step::Done;
+            }
+            if due > now {
+                return Step::Wait(due);
+            }
+            arrivals.advance();
+            intended = Some(due);
+        }
         if let Some(spacing) = self.spacing {
             // Each start follows from the count, so that a late request delays no later one.
             let due = Nanoseconds::new((self.sent as f64 * spacing) as u64);
@@ -263,6 +288,27 @@ mod tests {
         let expected = [(64, 100), (68, 101), (72, 102), (76, 103), (64, 104), (68, 105)];
         assert_eq!(sent, expected);
         assert_eq!(course.sequence(), 106);
+    }
+
+    #[test]
+    fn what_arrives_by_itself_is_sent_though_it_is_late() {
+        let rate = Some(Rate::Open(1000.0));
+        let mut course = Course::new(&phase(Amount::Time(Nanoseconds::from_millis(100)), rate), 0);
+        let (mut now, mut sent) = (Nanoseconds::ZERO, 0);
+        loop {
+            match course.next(now) {
+                Step::Done => break,
+                Step::Wait(until) => now = until,
+                Step::Send(request) => {
+                    assert!(request.intended.unwrap() <= now);
+                    sent += 1;
+                    // A drive that takes 1.5 ms for what comes every millisecond.
+                    now += Nanoseconds::from_micros(1500);
+                }
+            }
+        }
+        assert!((70..135).contains(&sent), "{sent} requests");
+        assert!(now > Nanoseconds::from_millis(100), "{now}");
     }
 
     #[test]

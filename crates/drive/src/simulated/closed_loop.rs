@@ -15,7 +15,7 @@ use crate::{Control, Observer, Progress};
 const AHEAD: usize = 32;
 
 /// Requests between two looks at the observer: well under a tenth of a second of real time.
-const OBSERVE_EVERY: u64 = 1 << 16;
+pub(super) const OBSERVE_EVERY: u64 = 1 << 16;
 
 /// How a loop ended.
 pub(crate) struct Outcome {
@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
 }
 
 /// Requests drawn ahead, in two halves: while one is sent, the other has been drawn.
-struct LookAhead {
+pub(super) struct LookAhead {
     addresses: Addresses,
     drawn: [BlockRequest; 2 * AHEAD],
     next: usize,
@@ -35,7 +35,7 @@ struct LookAhead {
 }
 
 impl LookAhead {
-    fn new(phase: &Phase) -> Self {
+    pub(super) fn new(phase: &Phase) -> Self {
         let none = BlockRequest { block: 0, read: true };
         let mut this = LookAhead {
             addresses: Addresses::new(phase),
@@ -55,7 +55,7 @@ impl LookAhead {
 
     /// The next request and where it begins; asks for the memory of those ahead.
     #[inline(always)]
-    fn next(&mut self, drive: &impl Responder) -> (Sector, bool) {
+    pub(super) fn next(&mut self, drive: &impl Responder) -> (Sector, bool) {
         let next = self.next % (2 * AHEAD);
         self.next = next + 1;
         if next.is_multiple_of(AHEAD) {
@@ -87,7 +87,8 @@ struct Pace {
 impl Pace {
     fn new(phase: &Phase, start: Instant) -> Self {
         let per_second = match phase.rate {
-            None => None,
+            // An open loop has its own file.
+            None | Some(Rate::Open(_)) => None,
             Some(Rate::RequestsPerSecond(rate)) => Some(rate),
             Some(Rate::BytesPerSecond(rate)) => Some(rate / phase.block_size.bytes() as f64),
         };

@@ -7,10 +7,11 @@ use ssdlab_model::units::Instant;
 use ssdlab_model::{Configuration, Ssd};
 
 use super::closed_loop::{self, Outcome};
+use super::open_loop;
 use super::responder::Responder;
 use crate::Observer;
 use crate::measure::{PhaseResult, ThroughputMeter};
-use crate::phase::Phase;
+use crate::phase::{Phase, Rate};
 
 /// The model that `configuration` asks for: the one place where its mapping scheme becomes a type.
 pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, GeometryError> {
@@ -61,7 +62,12 @@ impl<R: Responder + Clone + Send + Sync + 'static> Model for R {
         meter: &mut ThroughputMeter,
         observer: &mut dyn Observer,
     ) -> Outcome {
-        closed_loop::run(self, phase, start, result, meter, observer)
+        match phase.rate {
+            Some(Rate::Open(rate)) => {
+                open_loop::run(self, phase, rate, start, result, meter, observer)
+            }
+            _ => closed_loop::run(self, phase, start, result, meter, observer),
+        }
     }
 
     fn boxed_clone(&self) -> Box<dyn Model> {

@@ -4,6 +4,12 @@
 //! worth a picture: bars, one a row, or curves where the rows are steps of a size. Bytes are
 //! taken as a place on the way (how much was written before), not as a measurement.
 
+mod family;
+mod grid;
+
+pub(crate) use family::Family;
+pub(crate) use grid::Grid;
+
 use super::format::{ColumnFormat, heading, label, unit_words};
 use crate::report::Table;
 

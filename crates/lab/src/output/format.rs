@@ -106,10 +106,15 @@ pub(crate) fn label(name: &str, unit: &str) -> String {
         "min" => &["_minutes", "_min"],
         "B" => &["_bytes"],
         "MB/s" => &["_mb_per_second", "_mb_per_s"],
+        "1/s" => &["_per_second", "_per_s"],
         "%" => &["_percent"],
         "IOPS" => &["_iops"],
         _ => &[],
     };
+    // A name that is nothing but the unit is best said as the unit.
+    if endings.iter().any(|ending| *name == ending[1..]) {
+        return unit.to_owned();
+    }
     let short = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
     let words = short.split(['_', ' ']).map(|word| match word {
         "kib" => "KiB",
@@ -190,6 +195,7 @@ impl ColumnFormat {
                     label: label(&column.name, &column.unit),
                     unit: match style {
                         Style::Bytes => String::new(),
+                        _ if label(&column.name, &column.unit) == column.unit => String::new(),
                         _ => column.unit.clone(),
                     },
                     style,

@@ -22,7 +22,7 @@ mod scale;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
 
-use super::chart::{Bars, TableChart};
+use super::chart::{Bars, Grid, TableChart};
 use super::format;
 use crate::compare::Comparison;
 use crate::report::{Report, ReportAttribution, ReportCounters, Table};
@@ -190,8 +190,21 @@ fn caveats(caveats: &[String]) -> Markup {
     }
 }
 
+/// More measurements of one table than this are not all drawn.
+const GRIDS_MAX: usize = 2;
+
 fn table_section(table: &Table) -> Markup {
-    section_with(table, TableChart::of(table))
+    let grids = Grid::all(table);
+    if grids.is_empty() {
+        return section_with(table, TableChart::of(table));
+    }
+    html! {
+        section {
+            h2 { (format::heading(&table.name, "")) }
+            @for grid in grids.iter().take(GRIDS_MAX) { (curves::grid(grid)) }
+            (parts::table(table))
+        }
+    }
 }
 
 fn section_with(table: &Table, chart: Option<TableChart>) -> Markup {

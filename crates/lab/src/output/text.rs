@@ -3,13 +3,14 @@
 
 mod bars;
 mod paint;
+mod plot;
 mod table;
 
 pub use paint::Options;
 
 use paint::{Ink, plain, wrap};
 
-use super::chart::{Bars, TableChart};
+use super::chart::{Bars, Grid, TableChart};
 use super::format;
 use crate::compare::Comparison;
 use crate::report::{Cell, Finding, Level, Report, ReportAttribution, ReportCounters, Table};
@@ -29,12 +30,11 @@ pub fn render_with(report: &Report, options: &Options) -> String {
     page.findings(&report.findings);
     page.caveats(&report.target.caveats);
     for (index, table) in report.tables.iter().enumerate() {
-        page.table(table);
+        let grids = Grid::all(table);
+        page.grids_or_table(&grids, table);
         // One picture: a second would only push the findings away.
-        if index == 0
-            && let Some(chart) = TableChart::of(table)
-        {
-            page.bars(&Bars::of(&chart));
+        if index == 0 {
+            page.picture(&grids, table, report);
         }
     }
     if let Some(counters) = &report.counters {
@@ -89,6 +89,9 @@ fn only_p99(table: &Table) -> Table {
     short.rows.retain(|row| row.get(1) == Some(&p99));
     short
 }
+
+/// A table with more measurements than this is shown as it is.
+const GRIDS_MAX: usize = 2;
 
 struct Page<'a> {
     options: &'a Options,
@@ -215,6 +218,36 @@ impl Page<'_> {
         }
         if hidden > 0 {
             self.faint(" ", &format!("... and {hidden} more rows, in the JSON"));
+        }
+    }
+
+    /// A table whose rows are steps of a size within groups is read more easily with a column for
+    /// each group, as long as it measures little.
+    fn grids_or_table(&mut self, grids: &[Grid], table: &Table) {
+        if (1..=GRIDS_MAX).contains(&grids.len()) {
+            for grid in grids {
+                self.table(&grid.table());
+            }
+        } else {
+            self.table(table);
+        }
+    }
+
+    /// The picture that says most: of the table, or of how it went over time.
+    fn picture(&mut self, grids: &[Grid], table: &Table, report: &Report) {
+        let chart = TableChart::of(table);
+        let plot = match (grids.first(), &chart) {
+            (Some(grid), _) => Some(plot::Plot::of_grid(grid)),
+            (None, Some(chart)) if !chart.slowdown.is_empty() => None,
+            _ => plot::Plot::of_series(&report.series),
+        };
+        if let Some(plot) = plot {
+            self.blank();
+            for line in plot::lines(&plot, self.options) {
+                self.line(&line);
+            }
+        } else if let Some(chart) = chart {
+            self.bars(&Bars::of(&chart));
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which curves share a chart: those of one family and the same units.
+//! Curves: of series, family by family, and of tables.
 //!
 //! Up to a handful of curves are drawn over each other, with a colour each. More would be a
 //! tangle, so that each gets a small chart of its own, all over the same axes.
@@ -9,7 +9,7 @@ use super::lines::{self, Chart, Curve, legend};
 use super::parts::unit;
 use super::scale::Axis;
 use crate::compare::ComparedSeries;
-use crate::output::chart::TableChart;
+use crate::output::chart::{Family, Grid, TableChart};
 use crate::output::format;
 use crate::report::Series;
 
@@ -31,57 +31,17 @@ fn points(x: &[f64], y: &[f64]) -> Vec<(f64, f64)> {
 
 /// All series of a report, family by family.
 pub(super) fn section(series: &[Series]) -> Markup {
-    let drawn: Vec<&Series> = series.iter().filter(|series| !series.x.is_empty()).collect();
     html! {
-        @for family in families(&drawn) { (draw_family(&family)) }
+        @for family in Family::all(series) { (draw_family(&family)) }
     }
 }
 
-/// Series that share their units and the first word of their name, in order.
-fn families<'a>(series: &[&'a Series]) -> Vec<Vec<&'a Series>> {
-    let mut families: Vec<Vec<&Series>> = Vec::new();
-    let first_word = |series: &'a Series| series.name.split('_').next();
-    for &one in series {
-        let fits = |other: &Series| other.unit_x == one.unit_x && other.unit_y == one.unit_y;
-        let family = families
-            .iter_mut()
-            .find(|family| fits(family[0]) && first_word(family[0]) == first_word(one));
-        match family {
-            Some(family) => family.push(one),
-            None => families.push(vec![one]),
-        }
-    }
-    families
-}
-
-/// What the names of a family have in common, and what tells each apart.
-fn split_names<'a>(names: &[&'a str]) -> (&'a str, Vec<&'a str>) {
-    let first = names[0];
-    let ends = first.char_indices().filter(|(_, letter)| *letter == '_');
-    let common = ends
-        .map(|(index, _)| &first[..=index])
-        .take_while(|start| {
-            names.iter().all(|name| name.len() > start.len() && name.starts_with(*start))
-        })
-        .last();
-    match common.filter(|_| names.len() > 1) {
-        Some(start) => {
-            (start.trim_end_matches('_'), names.iter().map(|name| &name[start.len()..]).collect())
-        }
-        None => (first, names.to_vec()),
-    }
-}
-
-fn draw_family(family: &[&Series]) -> Markup {
-    let names: Vec<&str> = family.iter().map(|series| &*series.name).collect();
-    let (common, own) = split_names(&names);
-    let (unit_x, unit_y) = (&*family[0].unit_x, &*family[0].unit_y);
-    let title = format::heading(common, unit_y);
-    let labels: Vec<String> = own.iter().map(|name| format::heading(name, unit_y)).collect();
-    let x = range(family.iter().flat_map(|series| &series.x).copied());
-    let y = range(family.iter().flat_map(|series| &series.y).copied());
+fn draw_family(Family { title, series, labels }: &Family) -> Markup {
+    let (unit_x, unit_y) = (&*series[0].unit_x, &*series[0].unit_y);
+    let x = range(series.iter().flat_map(|series| &series.x).copied());
+    let y = range(series.iter().flat_map(|series| &series.y).copied());
     let curve =
-        |index: usize, label| Curve { label, points: points(&family[index].x, &family[index].y) };
+        |index: usize, label| Curve { label, points: points(&series[index].x, &series[index].y) };
     let name_place = |place| place_words(place, unit_x);
     let chart = |curves, name: &str, is_small| Chart {
         summary: summary(name, y, unit_y),
@@ -96,14 +56,14 @@ fn draw_family(family: &[&Series]) -> Markup {
         section {
             h2 { (title) }
             figure.chart {
-                @if family.len() <= OVERLAID_MAX {
-                    @let is_alone = family.len() == 1;
+                @if series.len() <= OVERLAID_MAX {
+                    @let is_alone = series.len() == 1;
                     @if !is_alone {
                         (legend(&labels.iter().map(String::as_str).collect::<Vec<_>>()))
                     }
-                    @let curves = (0..family.len())
+                    @let curves = (0..series.len())
                         .map(|index| curve(index, if is_alone { "" } else { &labels[index] }));
-                    (chart(curves.collect(), &title, false).draw())
+                    (chart(curves.collect(), title, false).draw())
                 } @else {
                     figcaption {
                         (format::unit_words(unit_y)) " over " (format::unit_words(unit_x))
@@ -119,6 +79,35 @@ fn draw_family(family: &[&Series]) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// A table whose rows are steps of a size within groups: a curve for each group.
+pub(super) fn grid(grid: &Grid) -> Markup {
+    let names: Vec<&str> = grid.curves.iter().map(|curve| &*curve.name).collect();
+    let curves: Vec<Curve> = grid
+        .curves
+        .iter()
+        .map(|curve| Curve { label: &curve.name, points: curve.points(&grid.steps) })
+        .collect();
+    let y = range(curves.iter().flat_map(|curve| &curve.points).map(|point| point.1));
+    let marks: Vec<(f64, String)> =
+        grid.steps.iter().map(|&step| (step, grid.step(step))).collect();
+    let chart = Chart {
+        summary: summary(&grid.title, y, &grid.unit),
+        x: Axis::marked(&marks, grid.is_logarithmic()),
+        y: Axis::values(y.0, y.1, &grid.unit, 4),
+        unit: &grid.unit,
+        curves,
+        is_small: false,
+        name_place: &|place| grid.step(place),
+    };
+    html! {
+        figure.chart {
+            figcaption { (grid.title) }
+            (legend(&names))
+            (chart.draw())
         }
     }
 }
@@ -219,19 +208,4 @@ fn overlaid(series: &ComparedSeries, labels: &[&str]) -> Markup {
         name_place: &|place| place_words(place, &series.unit_x),
     };
     chart.draw()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_split_where_they_begin_to_differ() {
-        let names = ["read_throughput_fill_1", "read_throughput_50_mib_1"];
-        let (common, own) = split_names(&names);
-        assert_eq!(common, "read_throughput");
-        assert_eq!(own, ["fill_1", "50_mib_1"]);
-        assert_eq!(split_names(&["alone_here"]).0, "alone_here");
-        assert_eq!(split_names(&["a_b", "a"]).1, ["a_b", "a"]);
-    }
 }

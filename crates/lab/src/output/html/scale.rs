@@ -80,6 +80,20 @@ impl Axis {
         axis
     }
 
+    /// From the first to the last of some rising values, with a mark at each of them;
+    /// logarithmic where they grow by factors.
+    pub(super) fn marked(marks: &[(f64, String)], is_log: bool) -> Axis {
+        let ends = marks.first().zip(marks.last());
+        let (low, high) = ends.map_or((0.0, 1.0), |(first, last)| (first.0, last.0));
+        let high = if high > low { high } else { low + 1.0 };
+        let mut axis = Axis { low, high, is_log, ticks: Vec::new(), caption: String::new() };
+        axis.ticks = marks
+            .iter()
+            .map(|(value, label)| Tick { at: axis.place(*value), label: label.clone() })
+            .collect();
+        axis
+    }
+
     /// Steps with names, evenly spread.
     pub(super) fn steps(names: &[String], caption: &str) -> Axis {
         let high = names.len().saturating_sub(1).max(1) as f64;

@@ -1,0 +1,100 @@
+//! When requests arrive that nobody holds back: a Poisson process.
+//!
+//! Gaps between arrivals are exponential, drawn by von Neumann's method (Various Techniques Used
+//! in Connection with Random Digits, 1951): it compares uniform numbers and takes no logarithm,
+//! whose last digit differs between machines.
+
+use ssdlab_model::units::Nanoseconds;
+
+use crate::addresses::SplitMix64;
+
+/// Moments of arrival, rising, counted from the start of a phase.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrivals {
+    words: SplitMix64,
+    mean_gap: f64,
+    /// The moment of the next arrival, in nanoseconds.
+    next: f64,
+}
+
+impl Arrivals {
+    /// So many arrivals a second on average.
+    pub(crate) fn new(per_second: f64, seed: u64) -> Self {
+        // Not the words that addresses with the same seed are drawn from.
+        let words = SplitMix64(seed ^ 0x6172_7269_7661_6c73);
+        let mut this = Arrivals { words, mean_gap: 1e9 / per_second, next: 0.0 };
+        this.advance();
+        this
+    }
+
+    /// The next arrival, which stays the next one until [`Arrivals::advance`].
+    #[inline]
+    pub(crate) fn next(&self) -> Nanoseconds {
+        Nanoseconds::new(self.next as u64)
+    }
+
+    /// Goes on to the arrival after it.
+    #[inline]
+    pub(crate) fn advance(&mut self) {
+        self.next += self.exponential() * self.mean_gap;
+    }
+
+    /// Between 0 and 1, all 53 bits of it.
+    fn uniform(&mut self) -> f64 {
+        (self.words.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// With a mean of 1: a uniform number is the fraction where a falling run from it has odd
+    /// length; every even run adds one to the whole part.
+    fn exponential(&mut self) -> f64 {
+        let mut whole = 0.0;
+        loop {
+            let first = self.uniform();
+            let (mut last, mut length) = (first, 1u32);
+            loop {
+                let next = self.uniform();
+                if next >= last {
+                    break;
+                }
+                last = next;
+                length += 1;
+            }
+            if length % 2 == 1 {
+                return whole + first;
+            }
+            whole += 1.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_are_exponential() {
+        let mut arrivals = Arrivals::new(1e9, 7);
+        let gaps: Vec<f64> = (0..200_000).map(|_| arrivals.exponential()).collect();
+        let count = gaps.len() as f64;
+        let mean = gaps.iter().sum::<f64>() / count;
+        let square = gaps.iter().map(|gap| gap * gap).sum::<f64>() / count;
+        assert!((mean - 1.0).abs() < 0.01, "mean {mean}");
+        assert!((square - 2.0).abs() < 0.05, "second moment {square}");
+        for above in [0.5_f64, 1.0, 3.0] {
+            let share = gaps.iter().filter(|gap| **gap > above).count() as f64 / count;
+            assert!((share - (-above).exp()).abs() < 0.005, "above {above}: {share}");
+        }
+    }
+
+    #[test]
+    fn as_many_arrive_as_were_asked_for() {
+        let mut arrivals = Arrivals::new(20_000.0, 1);
+        let mut count = 0;
+        while arrivals.next() < Nanoseconds::from_secs(5) {
+            arrivals.advance();
+            count += 1;
+        }
+        // A hundred thousand, give or take three standard deviations.
+        assert!((99_000..101_000).contains(&count), "{count}");
+    }
+}

@@ -1,0 +1,162 @@
+//! Requests that arrive by themselves, whether or not earlier ones were answered.
+//!
+//! In a closed loop a slow answer delays the next request, so that a drive that stops for a
+//! second is seen as one slow request. Here everything that arrived meanwhile has waited, and its
+//! latency counts from its arrival. At most `depth` requests are with the drive at a time, as in
+//! a host's queue; the others wait before it.
+
+use ssdlab_model::units::{Instant, Nanoseconds, SectorCount};
+
+use super::closed_loop::{LookAhead, OBSERVE_EVERY, Outcome};
+use super::in_flight::InFlight;
+use super::responder::Responder;
+use crate::arrivals::Arrivals;
+use crate::measure::{PhaseResult, ThroughputMeter};
+use crate::phase::{Amount, Phase};
+use crate::{Control, Observer, Progress};
+
+/// Runs `phase` from `start` with `per_second` arrivals on average, adding what is measured to
+/// `result` and `meter`. All requests that arrive within the phase's time are answered.
+pub(super) fn run<R: Responder>(
+    drive: &mut R,
+    phase: &Phase,
+    per_second: f64,
+    start: Instant,
+    result: &mut PhaseResult,
+    meter: &mut ThroughputMeter,
+    observer: &mut dyn Observer,
+) -> Outcome {
+    let (requests_max, time_max) = match phase.amount {
+        Amount::Bytes(bytes) => (bytes.whole(phase.block_size), None),
+        Amount::Time(time) => (u64::MAX, Some(time)),
+    };
+    let deadline = time_max.unwrap_or(Nanoseconds::new(u64::MAX));
+    let mut arrivals = Arrivals::new(per_second, phase.seed);
+    let mut ahead = LookAhead::new(phase);
+    let mut in_flight = InFlight::new(phase.depth as usize, start);
+    let count = SectorCount::of(phase.block_size);
+    let (mut requests, mut reads, mut cancelled) = (0u64, 0u64, false);
+    while requests < requests_max && arrivals.next() < deadline && !cancelled {
+        let batch_end = requests_max.min(requests + OBSERVE_EVERY);
+        while requests < batch_end && arrivals.next() < deadline {
+            let arrival = start + arrivals.next();
+            arrivals.advance();
+            let at = arrival.max(in_flight.earliest());
+            let place = in_flight.take_earliest();
+            let (first, is_read) = ahead.next(drive);
+            let end = if is_read {
+                let end = drive.read(at, first, count);
+                result.read_latencies.record(end.since(arrival));
+                reads += 1;
+                end
+            } else {
+                let end = drive.write(at, first, count);
+                result.write_latencies.record(end.since(arrival));
+                end
+            };
+            meter.record(end.since(start), phase.block_size);
+            in_flight.enter(place, end);
+            requests += 1;
+        }
+        let progress = Progress {
+            bytes_done: phase.block_size * requests,
+            bytes_total: phase.bytes_total(),
+            elapsed: arrivals.next(),
+            time_total: time_max,
+        };
+        cancelled = observer.progress(&progress) == Control::Cancel;
+    }
+    result.requests = requests;
+    result.bytes_read = phase.block_size * reads;
+    result.bytes_written = phase.block_size * (requests - reads);
+    Outcome { end: in_flight.latest(), cancelled }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Unobserved;
+    use crate::phase::{Mix, Pattern, Rate, Region};
+    use ssdlab_model::counters::{Counters, Wear};
+    use ssdlab_model::units::{ByteLength, KIB, MIB, Sector};
+
+    /// Serves one request at a time, each in the same time: an M/D/1 queue.
+    #[derive(Clone)]
+    struct OneServer {
+        free: Instant,
+        service: Nanoseconds,
+    }
+
+    impl Responder for OneServer {
+        fn capacity(&self) -> ByteLength {
+            MIB
+        }
+        fn block_size(&self) -> ByteLength {
+            KIB * 4
+        }
+        fn read(&mut self, at: Instant, _: Sector, _: SectorCount) -> Instant {
+            self.free = self.free.max(at) + self.service;
+            self.free
+        }
+        fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+            self.read(at, first, count)
+        }
+        fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+            self.read(at, first, count)
+        }
+        fn trim(&mut self, at: Instant, _: Sector, _: SectorCount) -> Instant {
+            at
+        }
+        fn passes_trim(&self) -> bool {
+            true
+        }
+        fn flush(&mut self, at: Instant) -> Instant {
+            at
+        }
+        fn rest(&mut self, _: Instant, _: Nanoseconds) {}
+        fn prefetch(&self, _: Sector) {}
+        fn prefetch_for_write(&self, _: Sector) {}
+        fn counters(&self) -> Counters {
+            Counters::default()
+        }
+        fn wear(&self) -> Wear {
+            Wear::default()
+        }
+    }
+
+    fn mean_us(load: f64, depth: u32) -> f64 {
+        let rate = load * 1e6 / 100.0;
+        let phase = Phase {
+            name: "arrivals".to_owned(),
+            pattern: Pattern::Random,
+            block_size: KIB * 4,
+            depth,
+            mix: Mix::READ,
+            region: Region::first(MIB),
+            amount: Amount::Time(Nanoseconds::from_secs(100)),
+            rate: Some(Rate::Open(rate)),
+            seed: 3,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        };
+        let mut drive = OneServer { free: Instant::START, service: Nanoseconds::from_micros(100) };
+        let mut result = PhaseResult::begun(Instant::START);
+        let mut meter = ThroughputMeter::new(Nanoseconds::ZERO);
+        let start = Instant::START;
+        run(&mut drive, &phase, rate, start, &mut result, &mut meter, &mut Unobserved);
+        result.read_latencies.mean().unwrap().micros()
+    }
+
+    /// Pollaczek-Khinchine for a fixed service time s and load r: s + s r / (2 (1 - r)).
+    #[test]
+    fn the_mean_is_that_of_queueing_theory() {
+        for load in [0.3, 0.5, 0.7, 0.9] {
+            let expected = 100.0 + 100.0 * load / (2.0 * (1.0 - load));
+            for depth in [1, 64] {
+                let mean = mean_us(load, depth);
+                let deviation = (mean / expected - 1.0).abs();
+                assert!(deviation < 0.03, "load {load}, depth {depth}: {mean}, not {expected}");
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Curves drawn with characters, a mark for each curve.
+
+use super::paint::{Ink, Options, plain};
+use crate::output::chart::{Family, Grid};
+use crate::output::format;
+
+/// Rows of the plot.
+const HEIGHT: usize = 11;
+/// A wider plot says no more.
+const WIDTH_MAX: usize = 72;
+/// More curves than this hide each other.
+const CURVES_MAX: usize = 5;
+/// Fewer points than this are better read as numbers.
+const POINTS_MIN: usize = 12;
+
+/// Marks of the curves.
+const MARKS: [char; 8] =
+    ['\u{25cf}', '\u{25cb}', '\u{25b2}', '\u{25c6}', '\u{25a0}', '+', 'x', '*'];
+const MARKS_ASCII: [char; 8] = ['o', '*', '+', 'x', '#', '@', '%', '&'];
+/// Their colours.
+const INKS: [Ink; 4] = [Ink::New, Ink::Added, Ink::Info, Ink::Problem];
+
+/// Curves over one pair of axes.
+pub(super) struct Plot {
+    title: String,
+    /// Names and points; a point's place is between 0 and 1.
+    curves: Vec<(String, Vec<(f64, f64)>)>,
+    /// What stands below the axis, and where.
+    marks: Vec<(f64, String)>,
+}
+
+impl Plot {
+    /// A table's measurement over its steps.
+    pub(super) fn of_grid(grid: &Grid) -> Plot {
+        let curves = grid.curves.iter().map(|curve| {
+            let points = curve.points(&grid.steps).into_iter();
+            (curve.name.clone(), points.map(|(step, value)| (grid.place(step), value)).collect())
+        });
+        let marks = grid.steps.iter().map(|&step| (grid.place(step), grid.step(step)));
+        Plot { title: grid.title.clone(), curves: curves.collect(), marks: marks.collect() }
+    }
+
+    /// The first family of a report's series that a plot can show.
+    pub(super) fn of_series(series: &[crate::report::Series]) -> Option<Plot> {
+        let families = Family::all(series);
+        let family = families.into_iter().find(|family| {
+            let is_long = |one: &&crate::report::Series| one.x.len() >= POINTS_MIN;
+            (1..=CURVES_MAX).contains(&family.series.len()) && family.series.iter().all(is_long)
+        })?;
+        let last = |one: &&crate::report::Series| one.x.last().copied();
+        let end = family.series.iter().filter_map(last).fold(0.0_f64, f64::max);
+        let unit = &family.series[0].unit_x;
+        let curves = family.series.iter().zip(&family.labels).map(|(one, label)| {
+            let points = one.x.iter().zip(&one.y).map(|(x, y)| (x / end, *y)).collect();
+            (label.clone(), points)
+        });
+        let marks = [0.0, 0.25, 0.5, 0.75, 1.0]
+            .map(|place| (place, format!("{} {unit}", format::significant(end * place))));
+        (end > 0.0).then(|| Plot {
+            title: format!("{}, in {}", family.title, family.series[0].unit_y),
+            curves: curves.collect(),
+            marks: marks.to_vec(),
+        })
+    }
+}
+
+/// The plot as lines: a title, what the marks stand for, the curves, the axis.
+pub(super) fn lines(plot: &Plot, options: &Options) -> Vec<String> {
+    let most = plot.curves.iter().flat_map(|(_, points)| points).fold(0.0_f64, |a, b| a.max(b.1));
+    if most <= 0.0 {
+        return Vec::new();
+    }
+    let labels = [most, most / 2.0, 0.0].map(format::significant);
+    let gutter = labels.iter().map(String::len).max().unwrap_or(0) + 2;
+    let width = options.width.saturating_sub(gutter + 4).clamp(16, WIDTH_MAX);
+    let mut lines = vec![options.paint(Ink::Heading, &plain(&plot.title))];
+    if plot.curves.len() > 1 {
+        lines.extend(legend(plot, options));
+    }
+    let cells = cells(plot, most, width);
+    let (bar, corner) = if options.ascii { ('|', '+') } else { ('\u{2502}', '\u{2514}') };
+    for (row, cells) in cells.iter().enumerate() {
+        let label = match row {
+            0 => &*labels[0],
+            _ if row == HEIGHT / 2 => &*labels[1],
+            _ if row == HEIGHT - 1 => &*labels[2],
+            _ => "",
+        };
+        let drawn: String = cells.iter().map(|cell| draw(*cell, options)).collect();
+        lines.push(format!("{label:>gutter$} {bar}{drawn}"));
+    }
+    let dash = if options.ascii { "-" } else { "\u{2500}" };
+    lines.push(format!("{:gutter$} {corner}{}", "", dash.repeat(width)));
+    lines.push(format!("{:gutter$}  {}", "", axis(&plot.marks, width)));
+    lines
+}
+
+fn mark(index: usize, options: &Options) -> char {
+    let marks = if options.ascii { &MARKS_ASCII } else { &MARKS };
+    marks[index % marks.len()]
+}
+
+fn draw(cell: Option<usize>, options: &Options) -> String {
+    match cell {
+        None => " ".to_owned(),
+        Some(curve) => options.paint(INKS[curve % INKS.len()], &mark(curve, options).to_string()),
+    }
+}
+
+/// Which curve passes each character; where several do, the first of them.
+fn cells(plot: &Plot, most: f64, width: usize) -> Vec<Vec<Option<usize>>> {
+    let mut cells = vec![vec![None; width]; HEIGHT];
+    for (index, (_, points)) in plot.curves.iter().enumerate() {
+        for column in 0..width {
+            let step = 1.0 / (width - 1) as f64;
+            let Some(value) = value_at(points, column as f64 * step, step) else { continue };
+            let height = (value.max(0.0) / most * (HEIGHT - 1) as f64).round() as usize;
+            let cell: &mut Option<usize> = &mut cells[HEIGHT - 1 - height][column];
+            cell.get_or_insert(index);
+        }
+    }
+    cells
+}
+
+/// The mean of the points around a place, or between the nearest two where there are none.
+fn value_at(points: &[(f64, f64)], place: f64, step: f64) -> Option<f64> {
+    let near: Vec<f64> =
+        points.iter().filter(|(x, _)| (x - place).abs() <= step / 2.0).map(|(_, y)| *y).collect();
+    if !near.is_empty() {
+        return Some(near.iter().sum::<f64>() / near.len() as f64);
+    }
+    let after = points.iter().position(|(x, _)| *x > place)?;
+    let (x0, y0) = *points.get(after.checked_sub(1)?)?;
+    let (x1, y1) = points[after];
+    Some(y0 + (y1 - y0) * (place - x0) / (x1 - x0))
+}
+
+/// What the marks stand for, in lines that fit.
+fn legend(plot: &Plot, options: &Options) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut length = 0;
+    for (index, (name, _)) in plot.curves.iter().enumerate() {
+        let name = plain(name);
+        let needed = name.chars().count() + 5;
+        if length > 0 && length + needed > options.width {
+            lines.push(String::new());
+            length = 0;
+        }
+        length += needed;
+        let line = lines.last_mut().expect("there is always one");
+        line.push_str(&format!("  {} {name} ", draw(Some(index), options)));
+    }
+    lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
+}
+
+/// Marks below the axis, each where it belongs, as far as they do not touch.
+fn axis(marks: &[(f64, String)], width: usize) -> String {
+    let mut line: Vec<char> = vec![' '; width];
+    // The last one first: the end of an axis is what a reader looks for.
+    let order = marks.iter().rev().take(1).chain(marks.iter().take(marks.len().max(1) - 1));
+    for (place, text) in order {
+        let text: Vec<char> = text.chars().collect();
+        if text.len() > width {
+            continue;
+        }
+        let middle = (place * (width - 1) as f64).round() as usize;
+        let start = middle.saturating_sub(text.len() / 2).min(width - text.len());
+        let around = start.saturating_sub(2)..(start + text.len() + 2).min(width);
+        if line[around].iter().all(|letter| *letter == ' ') {
+            line[start..start + text.len()].copy_from_slice(&text);
+        }
+    }
+    line.into_iter().collect::<String>().trim_end().to_owned()
+}
