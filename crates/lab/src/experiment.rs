@@ -1,10 +1,14 @@
 //! What experiments have in common: parameters, steps with progress, and what they leave behind.
 
+pub mod barrier;
 pub mod blocksize;
 mod course;
 pub mod fragmentation;
+pub mod latency;
 pub mod random_write;
+mod rounds;
 mod settings;
+pub mod steady;
 mod trials;
 mod words;
 
@@ -51,7 +55,14 @@ pub trait Experiment: Sync {
 
 /// All experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
-    &[&fragmentation::Fragmentation, &blocksize::BlockSize, &random_write::RandomWrite]
+    &[
+        &fragmentation::Fragmentation,
+        &blocksize::BlockSize,
+        &random_write::RandomWrite,
+        &steady::SteadyState,
+        &latency::ResponseTime,
+        &barrier::Barrier,
+    ]
 }
 
 /// The experiment called `name`.

@@ -11,6 +11,7 @@ mod machine;
 pub mod output;
 pub mod report;
 pub mod run;
+pub mod steady;
 pub mod store;
 pub mod target;
 

@@ -152,11 +152,13 @@ fn random_against_sequential(measured: &[Measured], record: &mut Record) {
     let small = pairs.iter().find(|pair| pair.0 >= SMALL).or(pairs.first());
     let Some(&(size, sequential, random)) = small else { return };
     if random >= sequential * (1.0 - SAME) {
+        let faster = random > sequential * (1.0 + SAME);
         record.find(
             Level::Info,
-            "random-reads-as-fast",
+            if faster { "random-reads-faster" } else { "random-reads-as-fast" },
             format!(
-                "Random reads of {size} are as fast as sequential ones: {} against {}.",
+                "Random reads of {size} are {} sequential ones: {} against {}.",
+                if faster { "faster than" } else { "as fast as" },
                 speed(random),
                 speed(sequential)
             ),

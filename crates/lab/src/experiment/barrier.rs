@@ -1,0 +1,338 @@
+//! What does making writes durable cost, and is the drive to be believed when it says they are?
+//!
+//! Random writes, one at a time, in five patterns: written and left to the cache; each followed by
+//! a flush; each with force unit access; eight, and sixty-four, followed by one flush. That is what
+//! pg_test_fsync does to a file system, here for sizes from 4 KiB to 1 MiB. The question is that of
+//! a blog post on write barriers under Linux, which found SQLite seven times faster without them
+//! on a GoodRAM C50 120 GB, and not quite four times on a drive with a SandForce SF-2281.
+
+mod findings;
+
+use ssdlab_drive::addresses::Addresses;
+use ssdlab_drive::{
+    Amount, Control, Description, Drive, Durability, ErrorKind, Latencies, Mix, Phase, Region,
+};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::course::{Course, Emptied};
+use super::steady::{FILL_REQUEST, fill};
+use super::trials::{self, Start, Trial};
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
+use crate::error::LabError;
+use crate::report::{Cell, Column, Table};
+
+/// The experiment.
+pub struct Barrier;
+
+const PARAMETERS: [ParameterSpec; 4] = [
+    ParameterSpec {
+        name: "sizes",
+        kind: Kind::Lengths,
+        full: "4K,16K,64K,256K,1M",
+        quick: "4K,64K,1M",
+        help: "sizes of the writes",
+    },
+    ParameterSpec {
+        name: "operations",
+        kind: Kind::Count,
+        full: "10000",
+        quick: "1000",
+        help: "writes of each size in each pattern",
+    },
+    ParameterSpec {
+        name: "time",
+        kind: Kind::Duration,
+        full: "30s",
+        quick: "5s",
+        help: "after so long a pattern ends with fewer writes",
+    },
+    ParameterSpec {
+        name: "area",
+        kind: Kind::Area,
+        full: "1G",
+        quick: "256M",
+        help: "how much of the drive is written to, from its start; it is filled before",
+    },
+];
+
+/// How writes are made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pattern {
+    /// Not at all.
+    Write,
+    /// By force unit access.
+    Through,
+    /// By a flush after so many.
+    Flush(u32),
+}
+
+impl Pattern {
+    const ALL: [Pattern; 5] = [
+        Pattern::Write,
+        Pattern::Flush(1),
+        Pattern::Through,
+        Pattern::Flush(8),
+        Pattern::Flush(64),
+    ];
+
+    /// Its name in tables.
+    fn name(self) -> String {
+        match self {
+            Pattern::Write => "write".to_owned(),
+            Pattern::Through => "fua".to_owned(),
+            Pattern::Flush(1) => "write_flush".to_owned(),
+            Pattern::Flush(group) => format!("{group}_writes_flush"),
+        }
+    }
+}
+
+/// One pattern with one size.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    pattern: Pattern,
+    size: ByteLength,
+    seed: u64,
+}
+
+/// What a case measured.
+#[derive(Clone, Debug, Default)]
+struct Measured {
+    writes: u64,
+    /// Time of all writes and flushes.
+    elapsed: Nanoseconds,
+    /// From the first write to when it, and those of its group, are durable (or answered, where
+    /// nothing makes them durable).
+    commits: Latencies,
+    flushes: Latencies,
+    /// Flushes that the drive's inside has seen, where it can be seen.
+    flushes_seen: Option<u64>,
+    /// The drive cannot do it.
+    unsupported: bool,
+}
+
+impl Measured {
+    fn per_second(&self) -> f64 {
+        self.writes as f64 / self.elapsed.seconds()
+    }
+}
+
+struct Protocol {
+    sizes: Vec<ByteLength>,
+    operations: u64,
+    time: Nanoseconds,
+    area: ByteLength,
+}
+
+impl Protocol {
+    fn new(settings: &Settings, drive: &Description) -> Result<Protocol, LabError> {
+        Ok(Protocol {
+            sizes: settings.lengths("sizes"),
+            operations: u64::from(settings.count("operations")),
+            time: settings.duration("time"),
+            area: settings.area("area", drive)?,
+        })
+    }
+
+    fn plan(&self) -> Plan {
+        let each = |size: &ByteLength| *size * (self.operations * Pattern::ALL.len() as u64);
+        Plan {
+            sequential_writes: self.area,
+            random_writes: self.sizes.iter().map(each).sum(),
+            space: self.area,
+            block_sizes: self.sizes.iter().copied().chain([FILL_REQUEST]).collect(),
+            ..Plan::default()
+        }
+    }
+
+    fn trials(&self, seed: u64) -> Vec<Trial<Case>> {
+        let mut trials = Vec::new();
+        for pattern in Pattern::ALL {
+            for &size in &self.sizes {
+                trials.push(Trial {
+                    name: format!("durable writes, {}, {size}", pattern.name()),
+                    weight: 1.0,
+                    what: Case { pattern, size, seed: seed.wrapping_mul(1_000) + size.bytes() },
+                });
+            }
+        }
+        trials
+    }
+
+    /// The order of a case's blocks.
+    fn phase(&self, case: &Case) -> Phase {
+        Phase {
+            name: case.pattern.name(),
+            pattern: ssdlab_drive::Pattern::Random,
+            block_size: case.size,
+            depth: 1,
+            mix: Mix::WRITE,
+            region: Region::first(self.area),
+            amount: Amount::Bytes(case.size * self.operations),
+            rate: None,
+            seed: case.seed,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    /// Writes until there are enough, or for long enough.
+    fn measure(
+        &self,
+        case: &Case,
+        course: &mut Course,
+        measured: &mut Measured,
+    ) -> Result<(), LabError> {
+        course.begin("durable writes", 1.0);
+        let mut addresses = Addresses::new(&self.phase(case));
+        let before = course.drive.inside();
+        let mut commit = Nanoseconds::ZERO;
+        for index in 0..self.operations {
+            let place = case.size * addresses.next_request().block;
+            let block = Region { offset: place, length: case.size };
+            let durability = match case.pattern {
+                Pattern::Through => Durability::Through,
+                Pattern::Write | Pattern::Flush(_) => Durability::Cached,
+            };
+            match course.drive.write_block(block, durability, case.seed.wrapping_add(index)) {
+                Ok(took) => commit += took,
+                Err(error) if error.kind() == ErrorKind::Unsupported => {
+                    measured.unsupported = true;
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+            measured.writes += 1;
+            course.tally.requests += 1;
+            course.tally.bytes += case.size;
+            let is_group = match case.pattern {
+                Pattern::Flush(group) => (index + 1) % u64::from(group) == 0,
+                Pattern::Write | Pattern::Through => true,
+            };
+            if !is_group {
+                continue;
+            }
+            if let Pattern::Flush(_) = case.pattern {
+                let took = course.drive.flush()?;
+                measured.flushes.record(took);
+                commit += took;
+            }
+            measured.commits.record(commit);
+            measured.elapsed += commit;
+            commit = Nanoseconds::ZERO;
+            if index % 64 == 0 || measured.elapsed > self.time {
+                let done = (index + 1) as f64 / self.operations as f64;
+                if course.watcher.progress(done) == Control::Cancel {
+                    return Err(ssdlab_drive::DriveError::cancelled().into());
+                }
+            }
+            if measured.elapsed > self.time {
+                break;
+            }
+        }
+        // Writes of a group that was not completed were not made durable, and do not count.
+        if let Pattern::Flush(group) = case.pattern {
+            measured.writes = measured.commits.count() * u64::from(group);
+        }
+        measured.flushes_seen = super::course::since(course.drive.inside(), before)
+            .map(|inside| inside.counters.flushes);
+        Ok(())
+    }
+}
+
+impl Experiment for Barrier {
+    fn name(&self) -> &'static str {
+        "barrier"
+    }
+
+    fn question(&self) -> &'static str {
+        "What does making writes durable cost, and is the drive to be believed about it?"
+    }
+
+    fn source(&self) -> &'static str {
+        "a blog post on write barriers under Linux (GoodRAM C50 120 GB); patterns as in pg_test_fsync"
+    }
+
+    fn parameters(&self) -> &'static [ParameterSpec] {
+        &PARAMETERS
+    }
+
+    fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
+        super::check_time(settings, "time")
+    }
+
+    fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
+        Ok(Protocol::new(settings, drive)?.plan())
+    }
+
+    fn run(
+        &self,
+        settings: &Settings,
+        seed: u64,
+        drive: &mut dyn Drive,
+        record: &mut Record,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), LabError> {
+        let description = drive.description();
+        let protocol = Protocol::new(settings, &description)?;
+        protocol.plan().check_blocks(&description)?;
+        let trials = protocol.trials(seed);
+        let mut course = Course::new(drive, watcher, trials.len() as f64 + 1.0);
+        let mut emptied = Emptied::New;
+        let mut measured = Vec::new();
+        let outcome = (|| {
+            let area = Region::first(protocol.area);
+            course.drive.prepare(protocol.area)?;
+            emptied = course.empty(area)?;
+            let amount = FILL_REQUEST * protocol.area.whole(FILL_REQUEST);
+            course.run(&fill(area, amount, seed), 1.0)?;
+            let work = |case: &Case, course: &mut Course, slot: &mut Measured| {
+                protocol.measure(case, course, slot)
+            };
+            let done = trials::run(&mut course, Start::AsItIs, &trials, &work);
+            measured = done.results;
+            done.outcome
+        })();
+        course.end(record);
+        let cases: Vec<(Case, Measured)> =
+            trials.into_iter().map(|trial| trial.what).zip(measured).collect();
+        tabulate(&cases, record);
+        findings::conclude(&cases, record);
+        record.say_if_shortened(settings);
+        outcome
+    }
+}
+
+const PERCENTILES: [(f64, &str); 4] =
+    [(50.0, "p50_us"), (90.0, "p90_us"), (99.0, "p99_us"), (99.9, "p99_9_us")];
+
+fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
+    let mut columns = vec![
+        Column::new("pattern", ""),
+        Column::new("request_bytes", "B"),
+        Column::new("ops_per_second", "1/s"),
+        Column::new("flush_mean_us", "us"),
+    ];
+    columns.extend(PERCENTILES.iter().map(|(_, name)| Column::new(*name, "us")));
+    let measured = cases.iter().filter(|(_, measured)| measured.writes > 0);
+    let rows = measured
+        .map(|(case, measured)| {
+            let mut row = vec![
+                Cell::from(case.pattern.name()),
+                Cell::from(case.size.bytes()),
+                Cell::from(measured.per_second()),
+                Cell::from(measured.flushes.mean().map(Nanoseconds::micros)),
+            ];
+            row.extend(PERCENTILES.iter().map(|(percent, _)| {
+                Cell::from(measured.commits.percentile(*percent).map(Nanoseconds::micros))
+            }));
+            row
+        })
+        .collect();
+    record.tables.push(Table { name: "flush".to_owned(), columns, rows });
+    for (case, measured) in cases {
+        if case.pattern == Pattern::Flush(1) {
+            let size = super::words::size_code(case.size);
+            record.add_latencies(&format!("flush_after_{size}"), &measured.flushes);
+        }
+    }
+}

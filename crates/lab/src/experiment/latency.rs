@@ -1,0 +1,366 @@
+//! How long do requests take at a given load?
+//!
+//! First the peak: as many requests as the drive answers with a given number in flight, a closed
+//! loop. Then an open loop at 50, 70 and 90 % of it: requests arrive at random moments, whether or
+//! not earlier ones were answered, and a request's latency counts from its arrival. In a closed
+//! loop a drive that stops for a second delays one request of each in flight; in an open loop all
+//! that arrived in that second have waited, as those of users do (G. Tene calls the difference
+//! coordinated omission).
+
+use ssdlab_drive::{
+    Amount, Description, Drive, Latencies, Mix, Pattern, Phase, PhaseResult, Rate, Region,
+};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::course::{Course, Emptied};
+use super::steady::fill;
+use super::trials::{self, Start, Trial};
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
+use crate::error::LabError;
+use crate::output::format::significant;
+use crate::report::{Cell, Column, Level, Table};
+
+/// The experiment.
+pub struct ResponseTime;
+
+const PARAMETERS: [ParameterSpec; 8] = [
+    ParameterSpec {
+        name: "pattern",
+        kind: Kind::Choice(&["random", "sequential"]),
+        full: "random",
+        quick: "random",
+        help: "order of the blocks: random or sequential",
+    },
+    ParameterSpec {
+        name: "block",
+        kind: Kind::Length,
+        full: "4K",
+        quick: "4K",
+        help: "request size",
+    },
+    ParameterSpec {
+        name: "read_percent",
+        kind: Kind::Percent,
+        full: "70",
+        quick: "70",
+        help: "reads per hundred requests",
+    },
+    ParameterSpec {
+        name: "depth",
+        kind: Kind::Count,
+        full: "32",
+        quick: "32",
+        help: "requests in flight for the peak, and at most with the drive at any load",
+    },
+    ParameterSpec {
+        name: "time",
+        kind: Kind::Duration,
+        full: "2m",
+        quick: "2s",
+        help: "how long the peak and each load are measured",
+    },
+    ParameterSpec {
+        name: "area",
+        kind: Kind::Area,
+        full: "all",
+        quick: "2G",
+        help: "how much of the drive is used, from its start",
+    },
+    ParameterSpec {
+        name: "fill",
+        kind: Kind::Factor,
+        full: "1",
+        quick: "1",
+        help: "how many times the area is written sequentially before; 0 takes the drive as it is",
+    },
+    ParameterSpec {
+        name: "used",
+        kind: Kind::Factor,
+        full: "1",
+        quick: "1",
+        help: "how many times it is then written with random requests, where the workload writes",
+    },
+];
+
+/// Shares of the peak, in percent.
+const LOADS: [u64; 3] = [50, 70, 90];
+
+/// Where so much longer than its arrivals' time is needed to answer them, the drive is too slow.
+const BEHIND: f64 = 1.02;
+
+/// For the progress: bytes a second of the fill and of random writes.
+const FILL_SPEED: f64 = 500e6;
+const USE_SPEED: f64 = 100e6;
+
+struct Protocol {
+    phase: Phase,
+    fill: ByteLength,
+    used: ByteLength,
+    time: Nanoseconds,
+}
+
+impl Protocol {
+    fn new(settings: &Settings, seed: u64, drive: &Description) -> Result<Protocol, LabError> {
+        let area = settings.area("area", drive)?;
+        let block = settings.length("block");
+        if block > area || block == ByteLength::ZERO {
+            return Err(LabError::Range {
+                name: "block",
+                value: block.to_string(),
+                why: format!("it must be more than nothing and fit into the area of {area}"),
+            });
+        }
+        let read_percent = settings.percent("read_percent");
+        let times = |name| ByteLength::new((area.bytes() as f64 * settings.factor(name)) as u64);
+        let used = if read_percent == 100 { ByteLength::ZERO } else { times("used") };
+        let time = settings.duration("time");
+        let sequential = settings.text("pattern") == "sequential";
+        Ok(Protocol {
+            phase: Phase {
+                name: "peak".to_owned(),
+                pattern: if sequential { Pattern::Sequential } else { Pattern::Random },
+                block_size: block,
+                depth: settings.count("depth"),
+                mix: Mix { read_percent },
+                region: Region::first(area),
+                amount: Amount::Time(time),
+                rate: None,
+                seed: seed.wrapping_mul(1_000),
+                flush_at_end: false,
+                interval: Nanoseconds::ZERO,
+            },
+            fill: super::steady::FILL_REQUEST * times("fill").whole(super::steady::FILL_REQUEST),
+            used: block * used.whole(block),
+            time,
+        })
+    }
+
+    fn plan(&self) -> Plan {
+        let all = self.time * (LOADS.len() as u64 + 1);
+        let reads_only = self.phase.mix.read_percent == 100;
+        Plan {
+            sequential_writes: self.fill,
+            random_writes: self.used,
+            writing: if reads_only { Nanoseconds::ZERO } else { all },
+            reading: if reads_only { all } else { Nanoseconds::ZERO },
+            space: self.phase.region.length,
+            block_sizes: vec![self.phase.block_size, super::steady::FILL_REQUEST],
+            ..Plan::default()
+        }
+    }
+
+    fn weights(&self) -> [f64; 3] {
+        [
+            self.fill.bytes() as f64 / FILL_SPEED,
+            self.used.bytes() as f64 / USE_SPEED,
+            self.time.seconds() * (LOADS.len() + 1) as f64,
+        ]
+    }
+
+    fn use_up(&self) -> Phase {
+        Phase {
+            name: "random writes, to make it a used drive".to_owned(),
+            pattern: Pattern::Random,
+            mix: Mix::WRITE,
+            amount: Amount::Bytes(self.used),
+            seed: self.phase.seed.wrapping_add(1),
+            flush_at_end: true,
+            ..self.phase.clone()
+        }
+    }
+
+    fn trials(&self, peak: f64) -> Vec<Trial<Phase>> {
+        LOADS
+            .iter()
+            .map(|&percent| Trial {
+                name: format!("arrivals, {percent} % of the peak"),
+                weight: self.time.seconds(),
+                what: Phase {
+                    name: format!("arrivals, {percent} % of the peak"),
+                    rate: Some(Rate::Open(peak * percent as f64 / 100.0)),
+                    seed: self.phase.seed.wrapping_add(percent),
+                    ..self.phase.clone()
+                },
+            })
+            .collect()
+    }
+}
+
+/// One load.
+struct Load {
+    /// In percent of the peak.
+    percent: u64,
+    /// Arrivals a second; at the peak, answers.
+    arrivals: f64,
+    result: PhaseResult,
+    time: Nanoseconds,
+}
+
+impl Load {
+    fn latencies(&self) -> Latencies {
+        let mut both = self.result.read_latencies.clone();
+        both.merge(&self.result.write_latencies);
+        both
+    }
+
+    fn is_behind(&self) -> bool {
+        self.result.elapsed.seconds() > self.time.seconds() * BEHIND
+    }
+}
+
+impl Experiment for ResponseTime {
+    fn name(&self) -> &'static str {
+        "latency"
+    }
+
+    fn question(&self) -> &'static str {
+        "How long do requests take at 50, 70 and 90 % of what the drive can do?"
+    }
+
+    fn source(&self) -> &'static str {
+        "an open loop with latencies from the intended start (G. Tene, How not to measure latency)"
+    }
+
+    fn parameters(&self) -> &'static [ParameterSpec] {
+        &PARAMETERS
+    }
+
+    fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
+        super::check_time(settings, "time")
+    }
+
+    fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
+        Ok(Protocol::new(settings, 0, drive)?.plan())
+    }
+
+    fn run(
+        &self,
+        settings: &Settings,
+        seed: u64,
+        drive: &mut dyn Drive,
+        record: &mut Record,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), LabError> {
+        let protocol = Protocol::new(settings, seed, &drive.description())?;
+        let mut course = Course::new(drive, watcher, protocol.weights().iter().sum());
+        let mut loads = Vec::new();
+        let mut emptied = Emptied::New;
+        let outcome = carry_out(&protocol, &mut course, &mut loads, &mut emptied);
+        course.end(record);
+        tabulate(&loads, record);
+        conclude(&loads, record);
+        emptied.tell(record);
+        record.say_if_shortened(settings);
+        outcome
+    }
+}
+
+fn carry_out(
+    protocol: &Protocol,
+    course: &mut Course,
+    loads: &mut Vec<Load>,
+    emptied: &mut Emptied,
+) -> Result<(), LabError> {
+    let region = protocol.phase.region;
+    let [fill_weight, use_weight, _] = protocol.weights();
+    course.drive.prepare(region.length)?;
+    if protocol.fill > ByteLength::ZERO {
+        *emptied = course.empty(region)?;
+        course.run(&fill(region, protocol.fill, protocol.phase.seed), fill_weight)?;
+    }
+    if protocol.used > ByteLength::ZERO {
+        course.run(&protocol.use_up(), use_weight)?;
+    }
+    let result = course.run(&protocol.phase, protocol.time.seconds())?;
+    let peak = result.requests as f64 / result.elapsed.seconds();
+    let time = protocol.time;
+    loads.push(Load { percent: 100, arrivals: peak, result, time });
+    let trials = protocol.trials(peak);
+    let work = |phase: &Phase, course: &mut Course, slot: &mut Option<PhaseResult>| {
+        *slot = Some(course.run(phase, 1.0)?);
+        Ok(())
+    };
+    let done = trials::run(course, Start::AsItIs, &trials, &work);
+    for (percent, result) in LOADS.into_iter().zip(done.results) {
+        let arrivals = peak * percent as f64 / 100.0;
+        loads.extend(result.map(|result| Load { percent, arrivals, result, time }));
+    }
+    done.outcome
+}
+
+const PERCENTILES: [(f64, &str); 4] =
+    [(50.0, "p50_us"), (99.0, "p99_us"), (99.9, "p99_9_us"), (99.99, "p99_99_us")];
+
+fn tabulate(loads: &[Load], record: &mut Record) {
+    let mut columns = vec![
+        Column::new("load", ""),
+        Column::new("requests_per_second", "1/s"),
+        Column::new("kept_up", ""),
+        Column::new("mean_us", "us"),
+    ];
+    columns.extend(PERCENTILES.iter().map(|(_, name)| Column::new(*name, "us")));
+    let mut rows = Vec::new();
+    for load in loads {
+        let latencies = load.latencies();
+        let name = match load.percent {
+            100 => "peak, closed loop".to_owned(),
+            percent => format!("{percent} %, open loop"),
+        };
+        let mut row = vec![
+            Cell::from(name),
+            Cell::from(load.arrivals),
+            Cell::from(!load.is_behind()),
+            Cell::from(latencies.mean().map(Nanoseconds::micros)),
+        ];
+        row.extend(PERCENTILES.iter().map(|(percent, _)| {
+            Cell::from(latencies.percentile(*percent).map(Nanoseconds::micros))
+        }));
+        rows.push(row);
+        let code = match load.percent {
+            100 => "peak".to_owned(),
+            percent => format!("{percent}_percent"),
+        };
+        record.add_latencies(&format!("read_at_{code}"), &load.result.read_latencies);
+        record.add_latencies(&format!("write_at_{code}"), &load.result.write_latencies);
+    }
+    record.tables.push(Table { name: "response".to_owned(), columns, rows });
+}
+
+fn conclude(loads: &[Load], record: &mut Record) {
+    let Some((peak, open)) = loads.split_first() else { return };
+    let highest = open.iter().rev().find(|load| !load.is_behind());
+    if let (Some(load), Some(low)) = (highest, open.first())
+        && let (Some(p99), Some(at_low)) =
+            (load.latencies().percentile(99.0), low.latencies().percentile(99.0))
+    {
+        record.find(
+            Level::Info,
+            "response",
+            format!(
+                "The peak is {} requests/s. At {} % of it, one request of a hundred takes longer \
+                 than {} us; at {} % it is {} us.",
+                significant(peak.arrivals),
+                load.percent,
+                significant(p99.micros()),
+                low.percent,
+                significant(at_low.micros())
+            ),
+        );
+    }
+    let behind: Vec<String> = open
+        .iter()
+        .filter(|load| load.is_behind())
+        .map(|load| format!("{} %", load.percent))
+        .collect();
+    if !behind.is_empty() {
+        record.find(
+            Level::Warning,
+            "not-kept-up",
+            format!(
+                "At {} of the peak the drive did not keep up with what arrived: the peak did not \
+                 last, and latencies grew as long as it was measured.",
+                super::words::list(&behind)
+            ),
+        );
+    }
+}

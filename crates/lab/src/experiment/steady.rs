@@ -1,0 +1,396 @@
+//! How fast is a workload once it is steady?
+//!
+//! The drive is made new, filled sequentially, and put through one workload, round by round, until
+//! it is steady by our rule ([`crate::steady`]); what the rule of the SNIA Performance Test
+//! Specification says is shown beside it. Purge, preconditioning by sequential writes of twice the
+//! capacity in requests of 128 KiB, and rounds of one minute are that specification's (PTS 2.0.2).
+
+use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::course::{Course, Emptied};
+use super::rounds::{self, Rounds, Until};
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words};
+use crate::error::LabError;
+use crate::output::format::{significant, span};
+use crate::report::{Cell, Column, Level, Table};
+use crate::steady::{Moving, Steady, snia};
+
+/// The experiment.
+pub struct SteadyState;
+
+const PARAMETERS: [ParameterSpec; 8] = [
+    ParameterSpec {
+        name: "pattern",
+        kind: Kind::Choice(&["random", "sequential"]),
+        full: "random",
+        quick: "random",
+        help: "order of the blocks: random or sequential",
+    },
+    ParameterSpec {
+        name: "block",
+        kind: Kind::Length,
+        full: "4K",
+        quick: "4K",
+        help: "request size",
+    },
+    ParameterSpec {
+        name: "depth",
+        kind: Kind::Count,
+        full: "32",
+        quick: "32",
+        help: "requests in flight",
+    },
+    ParameterSpec {
+        name: "read_percent",
+        kind: Kind::Percent,
+        full: "0",
+        quick: "0",
+        help: "reads per hundred requests",
+    },
+    ParameterSpec {
+        name: "area",
+        kind: Kind::Area,
+        full: "all",
+        quick: "2G",
+        help: "how much of the drive is used, from its start",
+    },
+    ParameterSpec {
+        name: "fill",
+        kind: Kind::Factor,
+        full: "2",
+        quick: "1",
+        help: "how many times the area is written sequentially before; 0 takes the drive as it is",
+    },
+    ParameterSpec {
+        name: "round",
+        kind: Kind::Duration,
+        full: "1m",
+        quick: "2s",
+        help: "length of a round",
+    },
+    ParameterSpec {
+        name: "limit",
+        kind: Kind::Duration,
+        full: "24h",
+        quick: "3m",
+        help: "when to give up",
+    },
+];
+
+/// Requests of the sequential fill.
+pub(super) const FILL_REQUEST: ByteLength = ByteLength::new(128 << 10);
+
+/// What sequential writes are taken to reach, for the progress.
+const FILL_BYTES_PER_SECOND: f64 = 500e6;
+
+struct Protocol {
+    phase: Phase,
+    fill: ByteLength,
+    until: Until,
+}
+
+impl Protocol {
+    fn new(settings: &Settings, seed: u64, drive: &Description) -> Result<Protocol, LabError> {
+        let area = settings.area("area", drive)?;
+        let block = settings.length("block");
+        if block > area || block == ByteLength::ZERO {
+            return Err(LabError::Range {
+                name: "block",
+                value: block.to_string(),
+                why: format!("it must be more than nothing and fit into the area of {area}"),
+            });
+        }
+        let fill = (area.bytes() as f64 * settings.factor("fill")) as u64;
+        let pattern = match settings.text("pattern") {
+            "sequential" => Pattern::Sequential,
+            _ => Pattern::Random,
+        };
+        let read_percent = settings.percent("read_percent");
+        Ok(Protocol {
+            phase: Phase {
+                name: "rounds".to_owned(),
+                pattern,
+                block_size: block,
+                depth: settings.count("depth"),
+                mix: Mix { read_percent },
+                region: Region::first(area),
+                amount: Amount::Time(settings.duration("round")),
+                rate: None,
+                seed: seed.wrapping_mul(1_000),
+                flush_at_end: false,
+                interval: Nanoseconds::ZERO,
+            },
+            fill: FILL_REQUEST * (fill / FILL_REQUEST.bytes()),
+            until: Until {
+                round: settings.duration("round"),
+                at_least: Nanoseconds::ZERO,
+                at_most: settings.duration("limit"),
+                // Made certain of where the drive is at hand.
+                written: if read_percent == 100 { ByteLength::ZERO } else { area },
+            },
+        })
+    }
+
+    fn writes(&self) -> bool {
+        self.phase.mix.read_percent < 100
+    }
+
+    fn plan(&self) -> Plan {
+        let limit = self.until.at_most;
+        let none = Nanoseconds::ZERO;
+        Plan {
+            sequential_writes: self.fill,
+            writing: if self.writes() { limit } else { none },
+            reading: if self.writes() { none } else { limit },
+            space: self.phase.region.length,
+            block_sizes: vec![self.phase.block_size, FILL_REQUEST],
+            ..Plan::default()
+        }
+    }
+}
+
+/// A sequential fill of `region` that writes `amount` in all.
+pub(super) fn fill(region: Region, amount: ByteLength, seed: u64) -> Phase {
+    Phase {
+        name: "sequential fill".to_owned(),
+        pattern: Pattern::Sequential,
+        block_size: FILL_REQUEST,
+        depth: 8,
+        mix: Mix::WRITE,
+        region,
+        amount: Amount::Bytes(amount),
+        rate: None,
+        seed,
+        flush_at_end: true,
+        interval: Nanoseconds::ZERO,
+    }
+}
+
+impl Experiment for SteadyState {
+    fn name(&self) -> &'static str {
+        "steady"
+    }
+
+    fn question(&self) -> &'static str {
+        "How fast is a workload once it is steady, and when is it?"
+    }
+
+    fn source(&self) -> &'static str {
+        "SNIA Solid State Storage Performance Test Specification 2.0.2, with a stricter rule beside"
+    }
+
+    fn parameters(&self) -> &'static [ParameterSpec] {
+        &PARAMETERS
+    }
+
+    fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
+        super::check_time(settings, "round")?;
+        super::check_time(settings, "limit")?;
+        let (round, limit) = (settings.duration("round"), settings.duration("limit"));
+        if limit.seconds() / round.seconds() > ROUNDS_MAX {
+            return Err(LabError::Range {
+                name: "round",
+                value: settings.text("round").to_owned(),
+                why: format!("that makes more than {ROUNDS_MAX} rounds of the limit"),
+            });
+        }
+        Ok(())
+    }
+
+    fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
+        Ok(Protocol::new(settings, 0, drive)?.plan())
+    }
+
+    fn run(
+        &self,
+        settings: &Settings,
+        seed: u64,
+        drive: &mut dyn Drive,
+        record: &mut Record,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), LabError> {
+        let description = drive.description();
+        let mut protocol = Protocol::new(settings, seed, &description)?;
+        if protocol.writes() {
+            let area = protocol.phase.region.length;
+            protocol.until.written =
+                rounds::flash_of(area, description.capacity, drive.physical_capacity());
+        }
+        let fill_weight = protocol.fill.bytes() as f64 / FILL_BYTES_PER_SECOND;
+        let limit = protocol.until.at_most.seconds();
+        let mut course = Course::new(drive, watcher, fill_weight + limit);
+        let mut rounds = Rounds::default();
+        let mut emptied = Emptied::New;
+        let outcome = (|| {
+            let region = protocol.phase.region;
+            course.drive.prepare(region.length)?;
+            if protocol.fill > ByteLength::ZERO {
+                emptied = course.empty(region)?;
+                course.run(&fill(region, protocol.fill, seed), fill_weight)?;
+            }
+            rounds.run(&mut course, &protocol.phase, &protocol.until, limit)
+        })();
+        course.end(record);
+        conclude(&protocol, &rounds, record);
+        emptied.tell(record);
+        record.say_if_shortened(settings);
+        outcome
+    }
+}
+
+/// More rounds than this are a slip.
+const ROUNDS_MAX: f64 = 100_000.0;
+
+fn conclude(protocol: &Protocol, rounds: &Rounds, record: &mut Record) {
+    if rounds.rounds.is_empty() {
+        return;
+    }
+    let verdict = rounds.judge(&protocol.until);
+    let snia = snia::first_met(&rounds.speeds());
+    tabulate(rounds, &verdict, snia, record);
+    record.add_series("throughput".to_owned(), ("min", "MB/s"), &rounds.curve());
+    draw_amplification(rounds, record);
+    match &verdict {
+        Ok(steady) => reached(rounds, steady, record),
+        Err(moving) => record.find(
+            Level::Warning,
+            "not-reached",
+            format!(
+                "Steady state was not reached in {}: {}. No mean is given of a series that moves.",
+                span(rounds.seconds()),
+                rounds.moving_words(moving)
+            ),
+        ),
+    }
+    beside(rounds, &verdict, snia, record);
+}
+
+fn reached(rounds: &Rounds, steady: &Steady, record: &mut Record) {
+    let Some(figures) = rounds.figures_from(steady.window.start) else { return };
+    record.find(
+        Level::Info,
+        "steady",
+        format!(
+            "Steady after {}: {}, {} IOPS; the mean of the later half is known to {} %, and over \
+             it the speed drifted by {:+.1} %.",
+            span(rounds.seconds()),
+            words::speed(figures.mb_per_second),
+            significant(figures.iops),
+            significant(steady.half_width / steady.mean * 100.0),
+            steady.drift * 100.0
+        ),
+    );
+}
+
+/// What the rule of SNIA would have reported.
+fn beside(
+    rounds: &Rounds,
+    verdict: &Result<Steady, Moving>,
+    snia: Option<(usize, f64)>,
+    record: &mut Record,
+) {
+    let Some((count, mean)) = snia else {
+        let text = "The five-round rule of the SNIA PTS is not met either.".to_owned();
+        return match verdict {
+            Ok(_) => record.find(
+                Level::Info,
+                "snia-not-met",
+                "The five-round rule of the SNIA PTS is never met: single rounds differ by more \
+                 than it allows."
+                    .to_owned(),
+            ),
+            Err(_) => record.find(Level::Info, "snia-not-met", text),
+        };
+    };
+    let seconds: f64 = rounds.rounds[..count].iter().map(|round| round.seconds).sum();
+    let compared = match verdict {
+        Ok(steady) => {
+            let deviation = (mean / steady.mean - 1.0) * 100.0;
+            format!(", {deviation:+.0} % of what it is once steady")
+        }
+        Err(_) => String::new(),
+    };
+    record.find(
+        Level::Info,
+        "snia",
+        format!(
+            "The five-round rule of the SNIA PTS is met after {} already, at {}{compared}.",
+            span(seconds),
+            words::speed(mean)
+        ),
+    );
+}
+
+fn tabulate(
+    rounds: &Rounds,
+    verdict: &Result<Steady, Moving>,
+    snia: Option<(usize, f64)>,
+    record: &mut Record,
+) {
+    let columns = vec![
+        Column::new("rule", ""),
+        Column::new("reached", ""),
+        Column::new("after_minutes", "min"),
+        Column::new("written_gb", "GB"),
+        Column::new("mb_per_s", "MB/s"),
+        Column::new("plus_minus_mb_per_s", "MB/s"),
+        Column::new("iops", "IOPS"),
+        Column::new("latency_mean_us", "us"),
+        Column::new("write_amplification", ""),
+    ];
+    let until = |count: usize| {
+        let part = &rounds.rounds[..count];
+        let seconds: f64 = part.iter().map(|round| round.seconds).sum();
+        let written: ByteLength = part.iter().map(|round| round.written).sum();
+        [Cell::from(seconds / 60.0), Cell::from(written.bytes() as f64 / 1e9)]
+    };
+    let row = |rule: &str, is_reached: bool, count: usize, rest: [Cell; 5]| {
+        let mut row = vec![Cell::from(rule), Cell::from(is_reached)];
+        row.extend(until(count));
+        row.extend(rest);
+        row
+    };
+    let none = || [(); 5].map(|()| Cell::Null);
+    let all = rounds.rounds.len();
+    let ours = match verdict {
+        Ok(steady) => rounds.figures_from(steady.window.start).map(|figures| {
+            [
+                Cell::from(figures.mb_per_second),
+                Cell::from(steady.half_width),
+                Cell::from(figures.iops),
+                Cell::from(figures.latency_mean_us),
+                Cell::from(figures.write_amplification),
+            ]
+        }),
+        Err(_) => None,
+    };
+    let theirs = snia.map(|(_, mean)| {
+        let mut cells = none();
+        cells[0] = Cell::from(mean);
+        cells
+    });
+    let rows = vec![
+        row("drift bound", verdict.is_ok(), all, ours.unwrap_or_else(none)),
+        row(
+            "SNIA PTS, five rounds",
+            snia.is_some(),
+            snia.map_or(all, |(count, _)| count),
+            theirs.unwrap_or_else(none),
+        ),
+    ];
+    record.tables.push(Table { name: "steady".to_owned(), columns, rows });
+}
+
+fn draw_amplification(rounds: &Rounds, record: &mut Record) {
+    let mut minutes = 0.0;
+    let points: Vec<(f64, f64)> = rounds
+        .rounds
+        .iter()
+        .filter_map(|round| {
+            minutes += round.seconds / 60.0;
+            Some((minutes, round.inside?.write_amplification()?))
+        })
+        .collect();
+    record.add_series("write_amplification".to_owned(), ("min", "x"), &points);
+}

@@ -1,0 +1,163 @@
+//! The rule on series whose end is known.
+
+use super::*;
+
+/// Numbers that scatter as a normal distribution does, about: a sum of twelve uniform ones.
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> f64 {
+        let mut sum = -6.0;
+        for _ in 0..12 {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            sum += (self.0 >> 11) as f64 / (1u64 << 53) as f64;
+        }
+        sum
+    }
+}
+
+const SEEDS: u64 = 20;
+
+/// Twenty-four hours of rounds of one minute.
+const LONGEST: usize = 1440;
+
+/// Measures `truth` with `noise` until the rule is met; the rounds it took and its mean, and the
+/// whole series.
+fn run(truth: impl Fn(f64) -> f64, noise: f64, seed: u64) -> (Option<(usize, f64)>, Vec<f64>) {
+    run_after(0, truth, noise, seed)
+}
+
+/// The same, where so many rounds have to be measured at least.
+fn run_after(
+    least: usize,
+    truth: impl Fn(f64) -> f64,
+    noise: f64,
+    seed: u64,
+) -> (Option<(usize, f64)>, Vec<f64>) {
+    let mut scatter = Noise(seed.wrapping_mul(77) + 1);
+    let mut rounds = Vec::new();
+    for minute in 0..LONGEST {
+        rounds.push(truth(minute as f64 + 0.5) * (1.0 + noise * scatter.next()));
+        let missing = least.saturating_sub(rounds.len());
+        if let Ok(steady) = judge(&rounds, missing) {
+            return (Some((rounds.len(), steady.mean)), rounds);
+        }
+    }
+    (None, rounds)
+}
+
+#[test]
+fn a_decay_is_waited_for_until_its_mean_is_right() {
+    for time_constant in [5.0, 15.0, 60.0] {
+        for noise in [0.0, 0.02, 0.05] {
+            let truth = |minutes: f64| 1.0 + (-minutes / time_constant).exp();
+            let mut reached = 0;
+            for seed in 0..SEEDS {
+                let (stop, _) = run(truth, noise, seed);
+                let Some((rounds, mean)) = stop else { continue };
+                reached += 1;
+                let what = format!("time constant {time_constant}, noise {noise}, seed {seed}");
+                assert!((mean - 1.0).abs() < 0.03, "{what}: {mean} after {rounds} rounds");
+            }
+            assert!(reached > SEEDS * 3 / 4, "time constant {time_constant}, noise {noise}");
+        }
+    }
+}
+
+#[test]
+fn the_rule_of_snia_stops_early_on_a_slow_decay() {
+    let truth = |minutes: f64| 1.0 + (-minutes / 60.0).exp();
+    let rounds: Vec<f64> = (0..100).map(|minute| truth(f64::from(minute) + 0.5)).collect();
+    let (count, mean) = snia::first_met(&rounds).unwrap();
+    assert_eq!(count, 5);
+    assert!(mean > 1.9, "{mean}");
+}
+
+#[test]
+fn a_square_wave_of_forty_rounds_is_no_steady_state_with_a_wrong_mean() {
+    for noise in [0.0, 0.02, 0.05] {
+        for seed in 0..SEEDS {
+            let truth = |minutes: f64| if (minutes / 20.0) as u64 % 2 == 0 { 2.0 } else { 1.0 };
+            // Collection makes such a wave, and runs go on for two periods of it at least.
+            let (stop, _) = run_after(80, truth, noise, seed);
+            let deviation = stop.map_or(0.0, |(_, mean)| mean / 1.5 - 1.0);
+            assert!(deviation.abs() < 0.03, "noise {noise}, seed {seed}: {stop:?}");
+        }
+    }
+}
+
+#[test]
+fn what_rises_all_the_time_is_never_steady() {
+    for noise in [0.0, 0.02, 0.05] {
+        for seed in 0..SEEDS {
+            for per_minute in [0.001, 0.005, 0.02] {
+                let (stop, _) = run(|minutes| 1.0 + minutes * per_minute, noise, seed);
+                assert_eq!(stop, None, "{per_minute} a minute, noise {noise}, seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cliff_is_left_behind() {
+    for noise in [0.01, 0.05] {
+        for seed in 0..SEEDS {
+            let (stop, _) = run(|minutes| if minutes < 90.0 { 3.0 } else { 1.0 }, noise, seed);
+            let Some((rounds, mean)) = stop else { panic!("noise {noise}, seed {seed}") };
+            // Steady before it is right, too: nothing tells that a cliff will come.
+            let level = if rounds < 90 { 3.0 } else { 1.0 };
+            assert!((mean / level - 1.0).abs() < 0.03, "noise {noise}, seed {seed}: {stop:?}");
+        }
+    }
+}
+
+#[test]
+fn a_short_swing_is_no_drift() {
+    let mut reached = 0;
+    for seed in 0..SEEDS {
+        let truth = |minutes: f64| 1.0 + 0.1 * (minutes * std::f64::consts::TAU / 6.0).sin();
+        if let (Some((_, mean)), _) = run(truth, 0.02, seed) {
+            assert!((mean - 1.0).abs() < 0.03, "seed {seed}: {mean}");
+            reached += 1;
+        }
+    }
+    assert_eq!(reached, SEEDS);
+}
+
+#[test]
+fn a_level_that_changes_within_the_window_is_found() {
+    let mut noise = Noise(9);
+    let mut rounds: Vec<f64> = (0..60).map(|_| 1.0 + 0.01 * noise.next()).collect();
+    rounds.extend((0..40).map(|_| 0.93 + 0.01 * noise.next()));
+    let window = &rounds[20..];
+    assert_eq!(change::level(window, 0.05), Some(40));
+    assert_eq!(change::level(window, 0.2), None);
+}
+
+#[test]
+fn it_says_how_much_more_it_takes() {
+    let truth = |minutes: f64| 1.0 + (-minutes / 60.0).exp();
+    let rounds: Vec<f64> = (0..120).map(|minute| truth(f64::from(minute) + 0.5)).collect();
+    let (stop, _) = run(truth, 0.0, 0);
+    let (needed, _) = stop.unwrap();
+    let moving = judge(&rounds, 0).unwrap_err();
+    assert!(matches!(moving.why, Why::Drift(drift) if drift < -0.05), "{moving:?}");
+    let expected = (needed - 120) as f64;
+    let more = moving.more_rounds.unwrap() as f64;
+    assert!((0.5..2.0).contains(&(more / expected)), "{more} more, not {expected}");
+    let few = judge(&rounds[..5], 0).unwrap_err();
+    assert_eq!((few.why, few.more_rounds), (Why::TooFew, Some(15)));
+    let rising: Vec<f64> = (0..100).map(|minute| 1.0 + f64::from(minute)).collect();
+    assert_eq!(judge(&rising, 0).unwrap_err().more_rounds, None);
+}
+
+#[test]
+fn enough_has_to_be_written_first() {
+    let flat = [5.0; 40];
+    assert!(judge(&flat, 0).is_ok());
+    let moving = judge(&flat, 7).unwrap_err();
+    assert_eq!((moving.why, moving.more_rounds), (Why::Written, Some(7)));
+}

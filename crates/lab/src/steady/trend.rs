@@ -1,0 +1,88 @@
+//! The straight line through a window, and how well it is known.
+//!
+//! Rounds that follow each other are alike, which makes many of them worth fewer independent ones.
+//! That is taken into account as for a process of first order with the residuals' correlation r
+//! from one round to the next: n rounds are worth n (1 - r) / (1 + r) (von Storch and Zwiers,
+//! Statistical Analysis in Climate Research, 1999, section 6.6).
+
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// What is known of a window.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Trend {
+    /// Mean of the rounds.
+    pub(super) mean: f64,
+    /// Half of the 95 % interval of the mean.
+    pub(super) mean_bound: f64,
+    /// Rise of the line over the window, as a share of the mean.
+    pub(super) drift: f64,
+    /// Half of its 95 % interval.
+    pub(super) drift_bound: f64,
+    /// The period of a swing, in rounds, where there is one.
+    pub(super) period: Option<usize>,
+}
+
+/// Correlations above this are taken as this: with more, no number of rounds would be enough.
+const CORRELATION_MAX: f64 = 0.99;
+
+/// A swing's rounds are as much alike one period later.
+const SWING_CORRELATION: f64 = 0.4;
+
+impl Trend {
+    /// The least-squares line through at least four values.
+    pub(super) fn of(values: &[f64]) -> Trend {
+        let count = values.len() as f64;
+        let middle = (count - 1.0) / 2.0;
+        let mean = values.iter().sum::<f64>() / count;
+        let times = || (0..values.len()).map(|index| index as f64 - middle);
+        let squares: f64 = times().map(|time| time * time).sum();
+        let products: f64 = times().zip(values).map(|(time, value)| time * (value - mean)).sum();
+        let slope = products / squares;
+        let residuals: Vec<f64> =
+            times().zip(values).map(|(time, value)| value - mean - slope * time).collect();
+        let sum: f64 = residuals.iter().map(|one| one * one).sum();
+        let worth = independent(count, correlation(&residuals, 1));
+        let freedom = (worth - 2.0).max(1.0);
+        let deviation = (sum / freedom * worth / count).sqrt();
+        let quantile = student(freedom);
+        // Variance of a slope over evenly spaced rounds: 12 s^2 / n^3, here times n^2.
+        let drift_error = deviation * (12.0 / worth).sqrt();
+        let scale = mean.abs().max(f64::MIN_POSITIVE);
+        Trend {
+            mean,
+            mean_bound: quantile * deviation / worth.sqrt(),
+            drift: slope * count / scale,
+            drift_bound: quantile * drift_error / scale,
+            period: period(&residuals),
+        }
+    }
+}
+
+/// How many independent rounds so many are worth.
+pub(super) fn independent(count: f64, correlation: f64) -> f64 {
+    let correlation = correlation.clamp(0.0, CORRELATION_MAX);
+    (count * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
+}
+
+/// The 97.5 % quantile of Student's distribution.
+fn student(freedom: f64) -> f64 {
+    StudentsT::new(0.0, 1.0, freedom).map_or(12.7, |student| student.inverse_cdf(0.975))
+}
+
+/// How much values are like those `lag` places later, between -1 and 1; their mean is zero.
+pub(super) fn correlation(values: &[f64], lag: usize) -> f64 {
+    let all: f64 = values.iter().map(|value| value * value).sum();
+    let both: f64 = values.iter().zip(&values[lag.min(values.len())..]).map(|(a, b)| a * b).sum();
+    if all > 0.0 { both / all } else { 0.0 }
+}
+
+/// The distance at which residuals, having become unlike, are most alike again.
+fn period(residuals: &[f64]) -> Option<usize> {
+    let unlike = (1..residuals.len() / 2).find(|&lag| correlation(residuals, lag) < 0.0)?;
+    // Fewer pairs at a larger distance would make every correlation small.
+    let alike = |lag: usize| {
+        correlation(residuals, lag) * residuals.len() as f64 / (residuals.len() - lag) as f64
+    };
+    let best = (unlike..residuals.len() * 2 / 3).max_by(|&a, &b| alike(a).total_cmp(&alike(b)))?;
+    (alike(best) >= SWING_CORRELATION).then_some(best)
+}
