@@ -5,6 +5,7 @@ pub mod blocksize;
 mod course;
 pub mod fragmentation;
 pub mod latency;
+pub mod overprovision;
 pub mod random_write;
 mod rounds;
 mod settings;
@@ -62,6 +63,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &steady::SteadyState,
         &latency::ResponseTime,
         &barrier::Barrier,
+        &overprovision::OverProvision,
     ]
 }
 

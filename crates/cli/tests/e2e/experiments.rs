@@ -127,3 +127,74 @@ fn a_directory_needs_the_size_of_its_file() {
     place.run(&run).fails(2, &["area is all", "--set area=8G"]);
     assert!(crate::support::names_in(&directory).is_empty());
 }
+
+#[test]
+fn steady_state_is_reached_or_it_is_said_how_much_is_missing() {
+    let place = Place::new();
+    let run = |limit: &str, round: &str| {
+        let (limit, round) = (format!("limit={limit}"), format!("round={round}"));
+        let set = ["--set", "area=all", "--set", &limit, "--set", &round];
+        let run = ["run", "steady", SMALL, "--json", "--quick"];
+        place.run(&[&run[..], &set].concat()).with_code(0).json()
+    };
+    let report = run("10m", "5s");
+    assert_eq!(codes(&report)[0], "steady", "{}", report["findings"]);
+    let steady = table(&report, "steady");
+    assert_eq!(column(steady, "reached")[0], true);
+    let minutes = numbers(steady, "after_minutes");
+    // Five rounds see less than the growing window does.
+    assert!(minutes[1] < minutes[0], "{minutes:?}");
+    let mean = column(steady, "mb_per_s")[0].as_f64().unwrap();
+    let curve = report["series"][0]["y"].as_array().unwrap();
+    let later: Vec<f64> =
+        curve[curve.len() / 2..].iter().map(|point| point.as_f64().unwrap()).collect();
+    let expected = later.iter().sum::<f64>() / later.len() as f64;
+    assert!((mean / expected - 1.0).abs() < 0.01, "{mean}, not {expected}");
+    assert!(column(steady, "write_amplification")[0].as_f64().unwrap() > 1.0);
+
+    let short = run("20s", "2s");
+    assert_eq!(codes(&short)[0], "not-reached");
+    let text = short["findings"][0]["text"].as_str().unwrap();
+    assert!(text.contains("more minutes and") && text.contains("GB of writes"), "{text}");
+    assert!(column(table(&short, "steady"), "mb_per_s")[0].is_null());
+    same_figures(&short, &run("20s", "2s"));
+}
+
+#[test]
+fn latency_rises_with_the_load_and_counts_from_the_arrival() {
+    let place = Place::new();
+    let arguments = ["run", "latency", SMALL, "--json", "--quick", "--set", "read_percent=100"];
+    let report = place.run(&arguments).with_code(0).json();
+    let response = table(&report, "response");
+    let mean = numbers(response, "mean_us");
+    assert_eq!(mean.len(), 4);
+    assert!(mean[1] < mean[2] && mean[2] < mean[3], "{mean:?}");
+    let rate = numbers(response, "requests_per_second");
+    assert!((rate[1] / rate[0] - 0.5).abs() < 1e-9);
+    assert_eq!(codes(&report)[0], "response");
+    same_figures(&report, &place.run(&arguments).with_code(0).json());
+}
+
+#[test]
+fn a_barrier_costs_and_a_swallowed_one_is_not_believed() {
+    let place = Place::new();
+    let run = |target: &str| {
+        let set = ["--set", "area=64M", "--set", "operations=256", "--set", "sizes=4K,64K,256K"];
+        let run = ["run", "barrier", target, "--json", "--quick"];
+        place.run(&[&run[..], &set].concat()).with_code(0).json()
+    };
+    let report = run(SMALL);
+    let flush = table(&report, "flush");
+    let patterns = column(flush, "pattern");
+    assert_eq!(patterns.len(), 15);
+    let of = |name: &str| {
+        let row = patterns.iter().position(|pattern| pattern == name).unwrap();
+        numbers(flush, "ops_per_second")[row]
+    };
+    assert!(of("write") > 3.0 * of("write_flush"), "{flush}");
+    assert!(of("64_writes_flush") > of("8_writes_flush"));
+    assert!(of("8_writes_flush") > 2.0 * of("write_flush"));
+    assert_eq!(codes(&report)[..2], ["believable", "durability-cost"]);
+    // 256 commits are enough for the 90th percentile, not for the 99th.
+    assert!(column(flush, "p90_us")[0].is_number() && column(flush, "p99_us")[0].is_null());
+}

@@ -77,6 +77,7 @@ mod tests {
     use super::*;
     use crate::Unobserved;
     use crate::phase::{Mix, Pattern, Rate, Region};
+    use ssdlab_model::attribution::Attribution;
     use ssdlab_model::counters::{Counters, Wear};
     use ssdlab_model::units::{ByteLength, KIB, MIB, Sector};
 
@@ -121,6 +122,9 @@ mod tests {
         }
         fn wear(&self) -> Wear {
             Wear::default()
+        }
+        fn attribution(&self) -> Attribution {
+            Attribution::default()
         }
     }
 

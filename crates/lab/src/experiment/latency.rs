@@ -292,13 +292,10 @@ const PERCENTILES: [(f64, &str); 4] =
     [(50.0, "p50_us"), (99.0, "p99_us"), (99.9, "p99_9_us"), (99.99, "p99_99_us")];
 
 fn tabulate(loads: &[Load], record: &mut Record) {
-    let mut columns = vec![
-        Column::new("load", ""),
-        Column::new("requests_per_second", "1/s"),
-        Column::new("kept_up", ""),
-        Column::new("mean_us", "us"),
-    ];
+    let mut columns = vec![Column::new("load", ""), Column::new("mean_us", "us")];
     columns.extend(PERCENTILES.iter().map(|(_, name)| Column::new(*name, "us")));
+    columns.push(Column::new("requests_per_second", "1/s"));
+    columns.push(Column::new("kept_up", ""));
     let mut rows = Vec::new();
     for load in loads {
         let latencies = load.latencies();
@@ -306,15 +303,12 @@ fn tabulate(loads: &[Load], record: &mut Record) {
             100 => "peak, closed loop".to_owned(),
             percent => format!("{percent} %, open loop"),
         };
-        let mut row = vec![
-            Cell::from(name),
-            Cell::from(load.arrivals),
-            Cell::from(!load.is_behind()),
-            Cell::from(latencies.mean().map(Nanoseconds::micros)),
-        ];
+        let mut row = vec![Cell::from(name), Cell::from(latencies.mean().map(Nanoseconds::micros))];
         row.extend(PERCENTILES.iter().map(|(percent, _)| {
             Cell::from(latencies.percentile(*percent).map(Nanoseconds::micros))
         }));
+        row.push(Cell::from(load.arrivals));
+        row.push(Cell::from(!load.is_behind()));
         rows.push(row);
         let code = match load.percent {
             100 => "peak".to_owned(),

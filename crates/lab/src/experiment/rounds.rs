@@ -226,6 +226,16 @@ impl Rounds {
         self.rounds.iter().map(point).collect()
     }
 
+    /// Requests over time: minutes, IOPS.
+    pub(super) fn curve_of_requests(&self) -> Vec<(f64, f64)> {
+        let mut minutes = 0.0;
+        let point = |round: &Round| {
+            minutes += round.seconds / 60.0;
+            (minutes, round.requests as f64 / round.seconds)
+        };
+        self.rounds.iter().map(point).collect()
+    }
+
     /// What stands against steady state and how much more it takes, as words to end a sentence.
     pub(super) fn moving_words(&self, moving: &Moving) -> String {
         let count = self.rounds.len().max(1) as f64;

@@ -2,7 +2,8 @@
 //!
 //! A table whose rows are told apart by their first columns and that measures something is
 //! worth a picture: bars, one a row, or curves where the rows are steps of a size. Bytes are
-//! taken as a place on the way (how much was written before), not as a measurement.
+//! taken as a place on the way (how much was written before), not as a measurement, and so is
+//! spare area.
 
 mod family;
 mod grid;
@@ -124,7 +125,7 @@ fn in_unit(unit: &str) -> String {
 }
 
 fn is_place(table: &Table, index: usize) -> bool {
-    table.columns[index].unit == "B"
+    table.columns[index].unit == "B" || table.columns[index].name.starts_with("spare")
 }
 
 fn values(table: &Table, index: usize) -> Vec<Option<f64>> {

@@ -105,6 +105,7 @@ pub(crate) fn label(name: &str, unit: &str) -> String {
         "us" => &["_microseconds", "_us"],
         "min" => &["_minutes", "_min"],
         "B" => &["_bytes"],
+        "GB" => &["_gb"],
         "MB/s" => &["_mb_per_second", "_mb_per_s"],
         "1/s" => &["_per_second", "_per_s"],
         "%" => &["_percent"],

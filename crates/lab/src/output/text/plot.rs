@@ -111,9 +111,10 @@ fn draw(cell: Option<usize>, options: &Options) -> String {
 fn cells(plot: &Plot, most: f64, width: usize) -> Vec<Vec<Option<usize>>> {
     let mut cells = vec![vec![None; width]; HEIGHT];
     for (index, (_, points)) in plot.curves.iter().enumerate() {
-        for column in 0..width {
-            let step = 1.0 / (width - 1) as f64;
-            let Some(value) = value_at(points, column as f64 * step, step) else { continue };
+        let step = 1.0 / (width - 1) as f64;
+        let places = (0..width).map(|column| (column, column as f64 * step));
+        for (column, place) in places {
+            let Some(value) = value_at(points, place, step) else { continue };
             let height = (value.max(0.0) / most * (HEIGHT - 1) as f64).round() as usize;
             let cell: &mut Option<usize> = &mut cells[HEIGHT - 1 - height][column];
             cell.get_or_insert(index);

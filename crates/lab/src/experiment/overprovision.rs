@@ -1,0 +1,404 @@
+//! What does spare area do for steady-state speed, and what do TRIM and RAID 1 do to it?
+//!
+//! Four states of a drive: full, without TRIM; the same after its free space was trimmed; two in
+//! RAID 1, full; two in RAID 1 with 27.24 % of their flash spare, because the end was left without
+//! partition after a secure erase. In each, sequential and random reads and writes on an area of
+//! 40 GB, steady state only, random writes for 30 minutes at least. The protocol is that of an
+//! article on Habr (242199) on two Samsung 840 Pro of 512 GB.
+//!
+//! What the area is measured on matters as much as the spare: after a sequential fill its data has
+//! blocks of its own, and soon the whole spare to itself; after random writes everywhere each block
+//! holds a little of it. So the state before is part of the result, and is named there.
+
+mod findings;
+mod state;
+
+use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
+use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+
+use super::course::Course;
+use super::rounds::{Figures, Rounds, Until};
+use super::trials::{self, Start, Trial};
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
+use crate::error::LabError;
+use crate::report::{Cell, Column, Table};
+use state::{Sizes, State};
+
+/// The experiment.
+pub struct OverProvision;
+
+const PARAMETERS: [ParameterSpec; 7] = [
+    ParameterSpec {
+        name: "area",
+        kind: Kind::Length,
+        full: "40GB",
+        quick: "40GB",
+        help: "area under test, of a drive of 512 GB; smaller in proportion on a smaller one",
+    },
+    ParameterSpec {
+        name: "used",
+        kind: Kind::Factor,
+        full: "1",
+        quick: "1",
+        help: "how many times the drive is written at random after it was filled sequentially",
+    },
+    ParameterSpec {
+        name: "free",
+        kind: Kind::Percent,
+        full: "25",
+        quick: "25",
+        help: "share of the drive that is free, and trimmed in the trimmed state",
+    },
+    ParameterSpec {
+        name: "spare",
+        kind: Kind::Factor,
+        full: "27.24",
+        quick: "27.24",
+        help: "spare area in the spare state, in percent of the flash",
+    },
+    ParameterSpec {
+        name: "depth",
+        kind: Kind::Count,
+        full: "32",
+        quick: "32",
+        help: "requests in flight",
+    },
+    ParameterSpec {
+        name: "time",
+        kind: Kind::Duration,
+        full: "30m",
+        quick: "20s",
+        help: "how long random writes are measured at least",
+    },
+    ParameterSpec {
+        name: "limit",
+        kind: Kind::Duration,
+        full: "2h",
+        quick: "60s",
+        help: "when to give up waiting for steady state",
+    },
+];
+
+/// Rounds in one run of the shortest time.
+const ROUNDS_PER_TIME: u64 = 180;
+
+/// Reads are steady soon: a tenth of the time is enough.
+const READS_SHARE: u64 = 10;
+
+/// Requests of the sequential operations.
+const SEQUENTIAL_REQUEST: ByteLength = ByteLength::new(128 << 10);
+/// Requests of the random ones.
+const RANDOM_REQUEST: ByteLength = ByteLength::new(4 << 10);
+
+/// What is measured in each state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    SeqRead,
+    RandRead,
+    SeqWrite,
+    RandWrite,
+}
+
+impl Operation {
+    const ALL: [Operation; 4] =
+        [Operation::SeqRead, Operation::RandRead, Operation::SeqWrite, Operation::RandWrite];
+
+    fn name(self) -> &'static str {
+        match self {
+            Operation::SeqRead => "seq_read",
+            Operation::RandRead => "rand_read",
+            Operation::SeqWrite => "seq_write",
+            Operation::RandWrite => "rand_write",
+        }
+    }
+
+    fn is_random(self) -> bool {
+        matches!(self, Operation::RandRead | Operation::RandWrite)
+    }
+
+    fn is_read(self) -> bool {
+        matches!(self, Operation::SeqRead | Operation::RandRead)
+    }
+}
+
+/// One operation in one state.
+#[derive(Clone, Debug)]
+struct Measured {
+    state: State,
+    operation: Operation,
+    /// Share of the flash without data, where the flash is known.
+    spare: Option<f64>,
+    figures: Figures,
+    /// Whether the figures are those of a steady state.
+    is_steady: bool,
+    /// What stands against it otherwise.
+    moving: Option<String>,
+    /// Minutes and IOPS.
+    curve: Vec<(f64, f64)>,
+}
+
+struct Protocol {
+    sizes: Sizes,
+    depth: u32,
+    time: Nanoseconds,
+    limit: Nanoseconds,
+    seed: u64,
+}
+
+impl Protocol {
+    fn new(settings: &Settings, seed: u64, drive: &Description) -> Result<Protocol, LabError> {
+        let sizes = Sizes::new(settings, drive)?;
+        Ok(Protocol {
+            sizes,
+            depth: settings.count("depth"),
+            time: settings.duration("time"),
+            limit: settings.duration("limit"),
+            seed,
+        })
+    }
+
+    fn plan(&self, states: &[State]) -> Plan {
+        let states = states.len() as u64;
+        Plan {
+            sequential_writes: self.sizes.capacity * states,
+            random_writes: self.sizes.used * states,
+            writing: (self.time + self.limit) * states,
+            reading: self.time * states / READS_SHARE,
+            space: self.sizes.capacity,
+            block_sizes: vec![SEQUENTIAL_REQUEST, RANDOM_REQUEST],
+            ..Plan::default()
+        }
+    }
+
+    fn phase(&self, operation: Operation) -> Phase {
+        let random = operation.is_random();
+        Phase {
+            name: operation.name().to_owned(),
+            pattern: if random { Pattern::Random } else { Pattern::Sequential },
+            block_size: if random { RANDOM_REQUEST } else { SEQUENTIAL_REQUEST },
+            depth: self.depth,
+            mix: if operation.is_read() { Mix::READ } else { Mix::WRITE },
+            region: Region::first(self.sizes.area),
+            amount: Amount::Time(self.time),
+            rate: None,
+            seed: self.seed.wrapping_mul(1_000).wrapping_add(operation as u64),
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    fn until(&self, operation: Operation, spare: Option<ByteLength>) -> Until {
+        let round = Nanoseconds::new((self.time.nanos() / ROUNDS_PER_TIME).max(1));
+        match operation {
+            Operation::SeqRead | Operation::RandRead => Until {
+                round: Nanoseconds::new((round.nanos() / READS_SHARE).max(1)),
+                at_least: Nanoseconds::ZERO,
+                at_most: self.time,
+                written: ByteLength::ZERO,
+            },
+            Operation::SeqWrite | Operation::RandWrite => Until {
+                round,
+                at_least: match operation {
+                    Operation::RandWrite => self.time,
+                    _ => Nanoseconds::ZERO,
+                },
+                at_most: self.limit.max(self.time),
+                written: self.sizes.area + spare.unwrap_or(self.sizes.area),
+            },
+        }
+    }
+
+    /// Brings a drive into `state` and measures it there.
+    fn measure(
+        &self,
+        state: State,
+        course: &mut Course,
+        measured: &mut Vec<Measured>,
+    ) -> Result<(), LabError> {
+        let physical = course.drive.physical_capacity();
+        if !state.is_pair() {
+            state.reach(&self.sizes, physical, self.seed, course, PREPARING)?;
+            return self.measure_all(state, physical, course, measured);
+        }
+        let template = course.drive.template().expect("pairs are made of copies");
+        let mut pair = template.mirrored(false)?;
+        let began = pair.now();
+        let mut own = Course::new(&mut *pair, course.watcher, 1.0);
+        let outcome = state
+            .reach(&self.sizes, physical, self.seed, &mut own, PREPARING)
+            .and_then(|()| self.measure_all(state, physical, &mut own, measured));
+        let mut tally = own.tally;
+        tally.gone.extend(pair.inside());
+        tally.time_of_copies += pair.now().since(began);
+        course.tally.add(tally);
+        outcome
+    }
+
+    fn measure_all(
+        &self,
+        state: State,
+        physical: Option<ByteLength>,
+        course: &mut Course,
+        measured: &mut Vec<Measured>,
+    ) -> Result<(), LabError> {
+        let share = (1.0 - PREPARING) / Operation::ALL.len() as f64;
+        let held = self.sizes.held(state, physical);
+        for operation in Operation::ALL {
+            let spare = physical
+                .map(|physical| ByteLength::new(physical.bytes().saturating_sub(held.bytes())));
+            let until = self.until(operation, spare);
+            let rounds = self.rounds(operation, &until, course, share)?;
+            let verdict = rounds.judge(&until);
+            // What moves is shown as its later half, and named.
+            let first =
+                verdict.as_ref().map_or(rounds.rounds.len() / 2, |steady| steady.window.start);
+            let Some(figures) = rounds.figures_from(first) else { continue };
+            measured.push(Measured {
+                state,
+                operation,
+                spare: spare
+                    .zip(physical)
+                    .map(|(spare, physical)| spare.bytes() as f64 / physical.bytes() as f64),
+                figures,
+                is_steady: verdict.is_ok(),
+                moving: verdict.err().map(|moving| rounds.moving_words(&moving)),
+                curve: rounds.curve_of_requests(),
+            });
+        }
+        Ok(())
+    }
+
+    /// The rounds of one operation: on a copy of the drive where it can be copied, so that each
+    /// operation finds the same state.
+    fn rounds(
+        &self,
+        operation: Operation,
+        until: &Until,
+        course: &mut Course,
+        weight: f64,
+    ) -> Result<Rounds, LabError> {
+        let mut rounds = Rounds::default();
+        let phase = self.phase(operation);
+        let copy = course.drive.template().map(|template| template.copy());
+        let Some(mut copy) = copy else {
+            rounds.run(course, &phase, until, weight)?;
+            return Ok(rounds);
+        };
+        let (before, began) = (copy.inside(), copy.now());
+        let weights = course.weights();
+        let mut own = Course::new(&mut *copy, course.watcher, weights);
+        let outcome = rounds.run(&mut own, &phase, until, weight);
+        let mut tally = own.tally;
+        tally.gone.extend(super::course::since(copy.inside(), before));
+        tally.time_of_copies += copy.now().since(began);
+        course.tally.add(tally);
+        outcome.map(|()| rounds)
+    }
+}
+
+/// The share of a state's progress that bringing it about takes.
+const PREPARING: f64 = 0.4;
+
+impl Experiment for OverProvision {
+    fn name(&self) -> &'static str {
+        "overprovision"
+    }
+
+    fn question(&self) -> &'static str {
+        "What does spare area do for steady-state speed, and what do TRIM and RAID 1 do to it?"
+    }
+
+    fn source(&self) -> &'static str {
+        "Habr 242199, on writes to a RAID of two Samsung 840 Pro 512 GB"
+    }
+
+    fn parameters(&self) -> &'static [ParameterSpec] {
+        &PARAMETERS
+    }
+
+    fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
+        super::check_time(settings, "time")?;
+        super::check_time(settings, "limit")
+    }
+
+    fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
+        Ok(Protocol::new(settings, 0, drive)?.plan(&State::ALL[..2]))
+    }
+
+    fn run(
+        &self,
+        settings: &Settings,
+        seed: u64,
+        drive: &mut dyn Drive,
+        record: &mut Record,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), LabError> {
+        let description = drive.description();
+        let protocol = Protocol::new(settings, seed, &description)?;
+        drive.prepare(protocol.sizes.capacity)?;
+        let can_pair = drive.template().is_some() && drive.physical_capacity().is_some();
+        let states: Vec<State> =
+            State::ALL.into_iter().filter(|state| can_pair || !state.is_pair()).collect();
+        let trials: Vec<Trial<State>> = states
+            .iter()
+            .map(|&state| Trial {
+                name: format!("states, {}", state.name()),
+                weight: 1.0,
+                what: state,
+            })
+            .collect();
+        let mut course = Course::new(drive, watcher, trials.len() as f64);
+        let start = Start::New(Region::first(protocol.sizes.capacity));
+        let work = |state: &State, course: &mut Course, measured: &mut Vec<Measured>| {
+            protocol.measure(*state, course, measured)
+        };
+        let done = trials::run(&mut course, start, &trials, &work);
+        course.end(record);
+        let measured: Vec<Measured> = done.results.into_iter().flatten().collect();
+        tabulate(&measured, record);
+        for one in measured.iter().filter(|one| one.operation == Operation::RandWrite) {
+            let name = format!("random_write_{}", one.state.name());
+            record.add_series(name, ("min", "IOPS"), &one.curve);
+        }
+        findings::conclude(&protocol.sizes, &measured, record);
+        done.emptied.tell(record);
+        record.say_if_shortened(settings);
+        done.outcome
+    }
+}
+
+fn tabulate(measured: &[Measured], record: &mut Record) {
+    let columns = vec![
+        Column::new("state", ""),
+        Column::new("operation", ""),
+        Column::new("spare_percent", "%"),
+        Column::new("iops", "IOPS"),
+        Column::new("mb_per_s", "MB/s"),
+        Column::new("latency_mean_us", "us"),
+        Column::new("latency_stddev_us", "us"),
+        Column::new("write_amplification", ""),
+        Column::new("steady", ""),
+    ];
+    let rows = measured
+        .iter()
+        .map(|one| {
+            vec![
+                Cell::from(one.state.name()),
+                Cell::from(one.operation.name()),
+                Cell::from(one.spare.map(|spare| spare * 100.0)),
+                Cell::from(one.figures.iops),
+                Cell::from(one.figures.mb_per_second),
+                Cell::from(one.figures.latency_mean_us),
+                Cell::from(one.figures.latency_deviation_us),
+                Cell::from(one.figures.write_amplification),
+                Cell::from(one.is_steady),
+            ]
+        })
+        .collect();
+    record.tables.push(Table { name: "states".to_owned(), columns, rows });
+}
+
+/// A length in whole MiB.
+fn whole_mib(bytes: f64) -> ByteLength {
+    MIB * (bytes / MIB.bytes() as f64) as u64
+}

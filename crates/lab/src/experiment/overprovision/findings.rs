@@ -1,0 +1,150 @@
+//! What the states side by side allow to say.
+
+use super::state::{Sizes, State};
+use super::{Measured, Operation};
+use crate::experiment::Record;
+use crate::experiment::words::list;
+use crate::output::format::significant;
+use crate::report::Level;
+
+/// Figures that differ by less than this share are taken as the same.
+const SAME: f64 = 0.03;
+
+/// From this factor on, what is lost without spare area is a problem.
+const PROBLEM: f64 = 2.0;
+
+/// Adds the findings of a run, also of one that did not come to its end.
+pub(super) fn conclude(sizes: &Sizes, measured: &[Measured], record: &mut Record) {
+    spare(measured, record);
+    deviation(measured, record);
+    reads(measured, record);
+    not_steady(measured, record);
+    states(sizes, measured, record);
+    if !measured.is_empty() && of(measured, State::Raid1Full, Operation::SeqRead).is_none() {
+        record.find(
+            Level::Info,
+            "no-pairs",
+            "The states of two drives in RAID 1 were left out: the drive cannot be doubled. Name \
+             the array itself to measure one."
+                .to_owned(),
+        );
+    }
+}
+
+fn of(measured: &[Measured], state: State, operation: Operation) -> Option<&Measured> {
+    measured.iter().find(|one| one.state == state && one.operation == operation)
+}
+
+/// Random writes with the least and with the most spare area.
+fn spare(measured: &[Measured], record: &mut Record) {
+    let writes: Vec<&Measured> =
+        measured.iter().filter(|one| one.operation == Operation::RandWrite).collect();
+    let by_speed = |a: &&&Measured, b: &&&Measured| a.figures.iops.total_cmp(&b.figures.iops);
+    let (Some(slowest), Some(fastest)) =
+        (writes.iter().min_by(by_speed), writes.iter().max_by(by_speed))
+    else {
+        return;
+    };
+    let factor = fastest.figures.iops / slowest.figures.iops;
+    if factor < 1.0 + SAME {
+        record.find(
+            Level::Info,
+            "spare-no-matter",
+            "Random writes are as fast in every state: spare area makes no difference here."
+                .to_owned(),
+        );
+        return;
+    }
+    let words = |one: &Measured| {
+        let spare =
+            one.spare.map_or(String::new(), |spare| format!(", {:.1} % spare", spare * 100.0));
+        let amplification = one
+            .figures
+            .write_amplification
+            .map_or(String::new(), |ratio| format!(", write amplification {}", significant(ratio)));
+        let iops = significant(one.figures.iops);
+        format!("{iops} IOPS in the state {}{spare}{amplification}", one.state.name())
+    };
+    record.find(
+        if factor >= PROBLEM { Level::Problem } else { Level::Notice },
+        "spare-matters",
+        format!(
+            "Random writes differ by a factor of {} between the states: {}; {}. Leave space \
+             unwritten after a secure erase or TRIM, or trim what is free.",
+            significant(factor),
+            words(fastest),
+            words(slowest)
+        ),
+    );
+}
+
+fn deviation(measured: &[Measured], record: &mut Record) {
+    let full = of(measured, State::Raid1Full, Operation::RandWrite);
+    let spare = of(measured, State::Raid1Spare, Operation::RandWrite);
+    let Some((full, spare)) = full.zip(spare) else { return };
+    let (before, after) = (full.figures.latency_deviation_us, spare.figures.latency_deviation_us);
+    let verb = if after < before { "falls" } else { "does not fall" };
+    record.find(
+        Level::Info,
+        "deviation",
+        format!(
+            "The standard deviation of the latencies of random writes in RAID 1 {verb} with spare \
+             area: {} us without, {} us with it.",
+            significant(before),
+            significant(after)
+        ),
+    );
+}
+
+fn reads(measured: &[Measured], record: &mut Record) {
+    let one = of(measured, State::Full, Operation::RandRead);
+    let two = of(measured, State::Raid1Full, Operation::RandRead);
+    let Some((one, two)) = one.zip(two) else { return };
+    let factor = two.figures.iops / one.figures.iops;
+    record.find(
+        Level::Info,
+        "raid-reads",
+        format!(
+            "Random reads from RAID 1 run at {} times those of one drive.",
+            significant(factor)
+        ),
+    );
+}
+
+fn not_steady(measured: &[Measured], record: &mut Record) {
+    for one in measured {
+        let Some(moving) = &one.moving else { continue };
+        record.find(
+            Level::Warning,
+            "not-reached",
+            format!(
+                "{} in the state {} was not steady: {moving}. The figure shown is the mean of the \
+                 later half, and not to be relied on.",
+                one.operation.name(),
+                one.state.name()
+            ),
+        );
+    }
+}
+
+/// Each state by what was done to bring it about.
+fn states(sizes: &Sizes, measured: &[Measured], record: &mut Record) {
+    let named: Vec<String> = State::ALL
+        .into_iter()
+        .filter_map(|state| {
+            let spare = of(measured, state, Operation::SeqRead)?.spare;
+            Some(format!("{}: {}", state.name(), state.words(sizes, spare)))
+        })
+        .collect();
+    if !named.is_empty() {
+        record.find(
+            Level::Info,
+            "states",
+            format!(
+                "State before each test, restored for every operation on the first {}. {}.",
+                sizes.area_words(),
+                list(&named)
+            ),
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! The states a drive is brought into, and what of it holds data then.
+
+use ssdlab_drive::{Amount, Description, Mix, Pattern, Phase, Region};
+use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+
+use super::whole_mib;
+use crate::error::LabError;
+use crate::experiment::course::Course;
+use crate::experiment::steady::{FILL_REQUEST, fill};
+use crate::experiment::{Settings, words};
+
+/// The drive that the published area belongs to.
+const PUBLISHED_CAPACITY: f64 = 512.11e9;
+
+/// Requests of the random writes that make a drive a used one.
+const USE_REQUEST: ByteLength = ByteLength::new(64 << 10);
+
+/// What a drive went through before it is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// One drive, full, without TRIM.
+    Full,
+    /// The same after its free space was trimmed.
+    Trimmed,
+    /// Two in RAID 1, full, without TRIM.
+    Raid1Full,
+    /// Two in RAID 1, the end never written.
+    Raid1Spare,
+}
+
+impl State {
+    /// In the order of the article.
+    pub(super) const ALL: [State; 4] =
+        [State::Full, State::Trimmed, State::Raid1Full, State::Raid1Spare];
+
+    /// Its name in tables.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            State::Full => "full",
+            State::Trimmed => "trimmed",
+            State::Raid1Full => "raid1_full",
+            State::Raid1Spare => "raid1_spare",
+        }
+    }
+
+    /// Whether it is one of two drives.
+    pub(super) fn is_pair(self) -> bool {
+        matches!(self, State::Raid1Full | State::Raid1Spare)
+    }
+
+    /// What was done to bring it about, to be read after its name.
+    pub(super) fn words(self, sizes: &Sizes, spare: Option<f64>) -> String {
+        let used = if sizes.used > ByteLength::ZERO {
+            "filled sequentially, then written at random all over"
+        } else {
+            "filled sequentially"
+        };
+        let share = spare.map_or(String::new(), |spare| format!(" ({:.2} % spare)", spare * 100.0));
+        match self {
+            State::Full => format!("one drive, made new, {used}, nothing trimmed{share}"),
+            State::Trimmed => {
+                format!("the same, then its last {} % trimmed{share}", sizes.free_percent)
+            }
+            State::Raid1Full => format!(
+                "two drives made new, in RAID 1 without initial synchronisation (sync=none), \
+                 {used}, nothing trimmed{share}"
+            ),
+            State::Raid1Spare => format!(
+                "the same, but only its first part was ever written, so that the rest is \
+                 spare{share}"
+            ),
+        }
+    }
+
+    /// Brings a new drive into this state. `weight` is that of all of it.
+    pub(super) fn reach(
+        self,
+        sizes: &Sizes,
+        physical: Option<ByteLength>,
+        seed: u64,
+        course: &mut Course,
+        weight: f64,
+    ) -> Result<(), LabError> {
+        let written = Region::first(sizes.written(self, physical));
+        let amount = FILL_REQUEST * written.length.whole(FILL_REQUEST);
+        course.run(&fill(written, amount, seed), weight / 2.0)?;
+        let share = written.length.bytes() as f64 / sizes.capacity.bytes() as f64;
+        let used = USE_REQUEST * ((sizes.used.bytes() as f64 * share) as u64 / USE_REQUEST.bytes());
+        if used > ByteLength::ZERO {
+            course.run(&use_up(written, used, seed), weight / 2.0)?;
+        }
+        if self == State::Trimmed {
+            let free = sizes.free();
+            let offset = ByteLength::new(written.length.bytes() - free.bytes());
+            course.drive.trim(Region { offset, length: free })?;
+        }
+        Ok(())
+    }
+}
+
+fn use_up(region: Region, amount: ByteLength, seed: u64) -> Phase {
+    Phase {
+        name: "random writes, to make it a used drive".to_owned(),
+        pattern: Pattern::Random,
+        block_size: USE_REQUEST,
+        depth: 32,
+        mix: Mix::WRITE,
+        region,
+        amount: Amount::Bytes(amount),
+        rate: None,
+        seed: seed.wrapping_mul(1_000).wrapping_add(99),
+        flush_at_end: true,
+        interval: Nanoseconds::ZERO,
+    }
+}
+
+/// How much of the drive is what.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// What can be addressed, in whole MiB.
+    pub(super) capacity: ByteLength,
+    /// The area under test.
+    pub(super) area: ByteLength,
+    /// Bytes written at random to make the drive a used one.
+    pub(super) used: ByteLength,
+    pub(super) free_percent: u8,
+    /// Share of the flash that is spare in the spare state.
+    spare: f64,
+}
+
+impl Sizes {
+    pub(super) fn new(settings: &Settings, drive: &Description) -> Result<Sizes, LabError> {
+        let capacity = MIB * drive.capacity.whole(MIB);
+        let scale = (capacity.bytes() as f64 / PUBLISHED_CAPACITY).min(1.0);
+        let area = whole_mib(settings.length("area").bytes() as f64 * scale);
+        let free_percent = settings.percent("free");
+        let range = |name, value: String, why: String| Err(LabError::Range { name, value, why });
+        let most = capacity.bytes() as f64 * (1.0 - f64::from(free_percent) / 100.0);
+        if area < MIB * 16 || area.bytes() as f64 > most {
+            let why = format!(
+                "on this drive that is {area}; it must be at least 16 MiB and leave {free_percent} \
+                 % of the drive free"
+            );
+            return range("area", settings.text("area").to_owned(), why);
+        }
+        let spare = settings.factor("spare") / 100.0;
+        if !(0.0..=0.9).contains(&spare) {
+            let why = "it must be within 0 and 90 percent".to_owned();
+            return range("spare", settings.text("spare").to_owned(), why);
+        }
+        let used = whole_mib(capacity.bytes() as f64 * settings.factor("used"));
+        Ok(Sizes { capacity, area, used, free_percent, spare })
+    }
+
+    fn free(&self) -> ByteLength {
+        whole_mib(self.capacity.bytes() as f64 * f64::from(self.free_percent) / 100.0)
+    }
+
+    /// What is ever written of each drive in a state.
+    fn written(&self, state: State, physical: Option<ByteLength>) -> ByteLength {
+        match (state, physical) {
+            (State::Raid1Spare, Some(physical)) => {
+                let kept = whole_mib(physical.bytes() as f64 * (1.0 - self.spare));
+                kept.min(self.capacity).max(self.area)
+            }
+            _ => self.capacity,
+        }
+    }
+
+    /// What of each drive holds data in a state.
+    pub(super) fn held(&self, state: State, physical: Option<ByteLength>) -> ByteLength {
+        let written = self.written(state, physical);
+        match state {
+            State::Trimmed => ByteLength::new(written.bytes() - self.free().bytes()),
+            State::Full | State::Raid1Full | State::Raid1Spare => written,
+        }
+    }
+
+    /// The area in words.
+    pub(super) fn area_words(&self) -> String {
+        words::mib(self.area)
+    }
+}
