@@ -198,3 +198,41 @@ fn a_barrier_costs_and_a_swallowed_one_is_not_believed() {
     // 256 commits are enough for the 90th percentile, not for the 99th.
     assert!(column(flush, "p90_us")[0].is_number() && column(flush, "p99_us")[0].is_null());
 }
+
+#[test]
+fn overprovision_measures_four_operations_in_four_states() {
+    let place = Place::new();
+    let arguments = [
+        "run",
+        "overprovision",
+        SMALL,
+        "--json",
+        "--quick",
+        "--set",
+        "spare=40",
+        "--set",
+        "time=9s",
+        "--set",
+        "limit=30s",
+    ];
+    let report = place.run(&arguments).with_code(0).json();
+    let states = table(&report, "states");
+    let names = ["full", "trimmed", "raid1_full", "raid1_spare"];
+    let expected: Vec<&str> = names.iter().flat_map(|name| [*name; 4]).collect();
+    assert_eq!(column(states, "state"), expected);
+    assert_eq!(column(states, "operation")[..2], ["seq_read", "rand_read"]);
+    let random_write = |name: &str, figure: &str| {
+        let place = names.iter().position(|state| *state == name).unwrap() * 4 + 3;
+        numbers(states, figure)[place]
+    };
+    assert!((random_write("full", "spare_percent") - 20.0).abs() < 1.0);
+    assert!((random_write("raid1_spare", "spare_percent") - 40.0).abs() < 0.1);
+    assert!(random_write("trimmed", "iops") > random_write("full", "iops"));
+    assert!(random_write("raid1_spare", "iops") > random_write("raid1_full", "iops"));
+    let amplification = random_write("full", "write_amplification");
+    assert!(amplification > random_write("trimmed", "write_amplification"), "{states}");
+    let texts = report["findings"].to_string();
+    assert!(texts.contains("State before each test") && texts.contains("sync=none"), "{texts}");
+    assert_eq!(report["series"].as_array().unwrap().len(), 4);
+    same_figures(&report, &place.run(&arguments).with_code(0).json());
+}
