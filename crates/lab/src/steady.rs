@@ -98,13 +98,14 @@ fn objection(values: &[f64], first: usize, trend: &Trend) -> Option<Why> {
     if trend.drift.abs() > DRIFT_MAX {
         return Some(Why::Drift(trend.drift));
     }
-    if let Some(place) = change::level(values, DRIFT_MAX * trend.mean) {
-        return Some(Why::Change(first + place));
-    }
     if trend.drift.abs() + trend.drift_bound > DRIFT_MAX {
         return Some(Why::Scatter(trend.drift_bound));
     }
-    let period = trend.period.filter(|period| period * PERIODS_MIN > values.len());
+    // These look at all pairs of rounds, and are asked last.
+    if let Some(place) = change::level(values, DRIFT_MAX * trend.mean) {
+        return Some(Why::Change(first + place));
+    }
+    let period = trend::period(values, trend).filter(|period| period * PERIODS_MIN > values.len());
     period.map(Why::Swing)
 }
 

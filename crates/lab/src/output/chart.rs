@@ -20,6 +20,9 @@ const ROWS_MAX: usize = 40;
 /// would mislead.
 const MEASURES_MAX: usize = 8;
 
+/// So many steps are a course of their own.
+const MANY_STEPS: usize = 6;
+
 /// What a table's picture shows.
 #[derive(Clone, Debug)]
 pub(crate) struct TableChart {
@@ -77,6 +80,11 @@ impl TableChart {
             .filter(|&index| formats[index].is_numeric())
             .filter(|&index| runs.contains(&&*table.columns[index].name));
         TableChart::of_columns(table, &formats, measures.collect())
+    }
+
+    /// Whether its rows are steps, and so many that their course says more than one over time.
+    pub(crate) fn has_many_steps(&self) -> bool {
+        self.is_ordered && self.categories.len() >= MANY_STEPS
     }
 
     fn of_columns(

@@ -238,7 +238,7 @@ impl Page<'_> {
         let chart = TableChart::of(table);
         let plot = match (grids.first(), &chart) {
             (Some(grid), _) => Some(plot::Plot::of_grid(grid)),
-            (None, Some(chart)) if !chart.slowdown.is_empty() => None,
+            (None, Some(chart)) if !chart.slowdown.is_empty() || chart.has_many_steps() => None,
             _ => plot::Plot::of_series(&report.series),
         };
         if let Some(plot) = plot {

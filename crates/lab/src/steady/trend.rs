@@ -18,8 +18,8 @@ pub(super) struct Trend {
     pub(super) drift: f64,
     /// Half of its 95 % interval.
     pub(super) drift_bound: f64,
-    /// The period of a swing, in rounds, where there is one.
-    pub(super) period: Option<usize>,
+    /// What the line rises by from one round to the next.
+    slope: f64,
 }
 
 /// Correlations above this are taken as this: with more, no number of rounds would be enough.
@@ -53,7 +53,7 @@ impl Trend {
             mean_bound: quantile * deviation / worth.sqrt(),
             drift: slope * count / scale,
             drift_bound: quantile * drift_error / scale,
-            period: period(&residuals),
+            slope,
         }
     }
 }
@@ -76,12 +76,17 @@ pub(super) fn correlation(values: &[f64], lag: usize) -> f64 {
     if all > 0.0 { both / all } else { 0.0 }
 }
 
-/// The distance at which residuals, having become unlike, are most alike again.
-fn period(residuals: &[f64]) -> Option<usize> {
-    let unlike = (1..residuals.len() / 2).find(|&lag| correlation(residuals, lag) < 0.0)?;
+/// The period of a swing, in rounds, where there is one: the distance at which what the line
+/// leaves of the values, having become unlike, is most alike again.
+pub(super) fn period(values: &[f64], trend: &Trend) -> Option<usize> {
+    let middle = (values.len() as f64 - 1.0) / 2.0;
+    let rest =
+        |(index, value): (usize, &f64)| value - trend.mean - trend.slope * (index as f64 - middle);
+    let residuals: Vec<f64> = values.iter().enumerate().map(rest).collect();
+    let unlike = (1..residuals.len() / 2).find(|&lag| correlation(&residuals, lag) < 0.0)?;
     // Fewer pairs at a larger distance would make every correlation small.
     let alike = |lag: usize| {
-        correlation(residuals, lag) * residuals.len() as f64 / (residuals.len() - lag) as f64
+        correlation(&residuals, lag) * residuals.len() as f64 / (residuals.len() - lag) as f64
     };
     let best = (unlike..residuals.len() * 2 / 3).max_by(|&a, &b| alike(a).total_cmp(&alike(b)))?;
     (alike(best) >= SWING_CORRELATION).then_some(best)
