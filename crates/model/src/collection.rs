@@ -91,6 +91,8 @@ pub(crate) struct Collector {
     /// Blocks kept back for collection itself.
     reserve: u32,
     policy: VictimPolicy,
+    /// A mistake that tests plant: what the host wrote anew need not be durable.
+    pub(crate) erases_early: bool,
 }
 
 impl Collector {
@@ -116,6 +118,7 @@ impl Collector {
             high_water: parameters.idle_high_water.max(parameters.low_water) * geometry.groups(),
             reserve: geometry.groups() * mechanisms.streams.count,
             policy: mechanisms.victims,
+            erases_early: false,
         }
     }
 }
@@ -146,6 +149,7 @@ impl Collector {
             high_water: _,
             reserve: _,
             policy: _,
+            erases_early: _,
             // Nothing, of a drive that was shut down.
             copies,
             victim,
@@ -320,8 +324,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         // What the host wrote anew may be in the buffer only, and then a power cut leaves neither
         // that nor what was written before, once the block is erased.
         let host = self.buffer.next_number().wrapping_sub(u32::from(!self.host.is_partial()));
-        let host = (!self.buffer_parameters.protected).then_some(host);
-        self.collector.copies.add_emptied(victim.block, host);
+        let waits = !self.buffer_parameters.protected && !self.collector.erases_early;
+        let host = waits.then_some(host);
+        let trims = self.trims_before_erase();
+        self.collector.copies.add_emptied(victim.block, host, trims);
         self.collector.victim = None;
         self.end_map_batch();
         true
@@ -516,6 +522,52 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         copies
             .oldest_emptied()
             .is_some_and(|it| !(stream.is_partial() && it.sequence == copies.latest()))
+    }
+
+    /// After a power cut: the same, but nothing can be relied on, and the block with the fewest
+    /// valid units comes first, whatever the policy. If it cannot be done, the units that are left
+    /// to copy to and those to be copied.
+    pub(crate) fn make_room_for_host(&mut self) -> Result<(), (u32, u32)> {
+        let now = self.resources.now();
+        for _ in 0..4 * self.geometry.blocks() {
+            if self.free.len() > self.collector.reserve {
+                return Ok(());
+            }
+            let fewest = self.fewest_valid();
+            let room = self.room_for_copies();
+            match fewest {
+                Some((block, valid)) if !self.is_oldest_emptied_copied() && valid <= room => {
+                    self.flash.remove_victim(block);
+                    self.begin_victim(block, valid);
+                    while !self.finish_victim_if_empty() {
+                        self.collect_program_unit(now);
+                    }
+                }
+                _ if self.collector.copies.emptied() > 0 => self.erase_oldest_emptied(),
+                _ => return Err((room, fewest.map_or(0, |(_, valid)| valid))),
+            }
+        }
+        Err((self.room_for_copies(), self.geometry.units_per_block()))
+    }
+
+    /// The closed block with the fewest valid units; walks all of them.
+    fn fewest_valid(&self) -> Option<(BlockIndex, u32)> {
+        let blocks = (0..self.geometry.blocks()).map(BlockIndex);
+        blocks
+            .filter(|&block| self.flash.state(block) == BlockState::Closed)
+            .map(|block| (block, self.flash.valid(block)))
+            .min_by_key(|&(_, valid)| valid)
+    }
+
+    /// Units that can be copied before a block has to be erased.
+    fn room_for_copies(&self) -> u32 {
+        let in_free_blocks = self.free.len() * self.geometry.units_per_block();
+        self.collector.stream.room_in_blocks() + in_free_blocks
+    }
+
+    /// Where collection writes to.
+    pub(crate) fn collection_stream(&mut self) -> &mut WriteStream {
+        &mut self.collector.stream
     }
 
     /// Uses idle time from `from` to `until`: pays debt, then collects up to the high water.

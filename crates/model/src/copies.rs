@@ -45,6 +45,8 @@ pub(crate) struct Emptied {
     /// The host's program unit that holds the latest data that was written anew, where a power
     /// cut loses what is in the buffer.
     pub(crate) host: Option<u32>,
+    /// When the records of trims are programmed that it has to wait for.
+    pub(crate) trims_at: Instant,
     /// When that collection program and all before it are over, once it is known.
     pub(crate) copied_at: Option<Instant>,
 }
@@ -170,9 +172,9 @@ impl CopiesUnderWay {
     }
 
     /// All that was valid on `block` was moved, to programs up to the latest begun.
-    pub(crate) fn add_emptied(&mut self, block: BlockIndex, host: Option<u32>) {
+    pub(crate) fn add_emptied(&mut self, block: BlockIndex, host: Option<u32>, trims_at: Instant) {
         let sequence = self.latest();
-        self.emptied.push_back(Emptied { block, sequence, host, copied_at: None });
+        self.emptied.push_back(Emptied { block, sequence, host, trims_at, copied_at: None });
         self.note_durable();
     }
 
@@ -182,6 +184,14 @@ impl CopiesUnderWay {
         let latest = self.latest();
         for emptied in self.emptied.iter_mut().rev().take_while(|it| it.sequence == latest) {
             emptied.host = emptied.host.map(|_| number);
+        }
+    }
+
+    /// The same for records of trims, which are programmed at `recorded`.
+    pub(crate) fn await_trims(&mut self, recorded: Instant) {
+        let latest = self.latest();
+        for emptied in self.emptied.iter_mut().rev().take_while(|it| it.sequence == latest) {
+            emptied.trims_at = emptied.trims_at.max(recorded);
         }
     }
 
@@ -217,7 +227,7 @@ mod tests {
         copies.begin();
         copies.await_another_read();
         copies.fill(10, DieIndex(0), SequenceNumber(1));
-        copies.add_emptied(BlockIndex(5), None);
+        copies.add_emptied(BlockIndex(5), None, Instant::START);
         copies.begin();
         copies.fill(11, DieIndex(1), SequenceNumber(2));
         copies.note_read(2, at(20));

@@ -68,8 +68,12 @@ counters! {
         programs,
         /// Pages programmed for the map journal.
         journal_pages,
+        /// Pages programmed with records of trims.
+        trim_pages,
         /// Metadata collection units erased for the journal.
         journal_erases,
+        /// Times that power was lost without warning, so that the drive had to recover.
+        unsafe_shutdowns,
         /// Flash pages read for the host, read-ahead included.
         flash_page_reads_host,
         /// Flash pages read by collection.

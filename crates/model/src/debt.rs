@@ -54,7 +54,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// waiting.
     fn erase_emptied(&mut self, now: Instant) {
         while let Some(emptied) = self.collector.copies.oldest_emptied() {
-            let Some(copied_at) = emptied.copied_at.filter(|&copied_at| copied_at <= now) else {
+            let copied_at = emptied.copied_at.map(|copied_at| copied_at.max(emptied.trims_at));
+            let Some(copied_at) = copied_at.filter(|&copied_at| copied_at <= now) else {
                 break;
             };
             let Some(written_at) = self.written_anew_at(emptied.host).filter(|&at| at <= now)
@@ -94,7 +95,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
         self.carry_out_copies(emptied.sequence);
         let copied_at = self.collector.copies.oldest_emptied().and_then(|it| it.copied_at);
-        let copied_at = copied_at.expect("all copies were carried out");
+        let copied_at = copied_at.expect("all copies were carried out").max(emptied.trims_at);
         let written_at = match self.written_anew_at(emptied.host) {
             Some(at) => at,
             None => {
@@ -132,6 +133,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// the free pool.
     fn erase(&mut self, block: BlockIndex, from: Instant, now: Instant) {
         self.collector.copies.forget_emptied();
+        self.erase_block(block, from, now);
+    }
+
+    /// The same for any block on which nothing is valid.
+    pub(crate) fn erase_block(&mut self, block: BlockIndex, from: Instant, now: Instant) {
         let first = self.geometry.first_unit(block);
         self.flash.erase(block, first, self.geometry.units_per_block());
         self.counters.erases += 1;

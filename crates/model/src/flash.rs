@@ -119,6 +119,16 @@ impl Flash {
         *entry = Block { valid: units, state, apart: false };
     }
 
+    /// Sets what is known of a block whose history is not.
+    pub(crate) fn take_over(&mut self, block: BlockIndex, state: BlockState, valid: u32) {
+        self.blocks[block.0 as usize] = Block { valid, state, apart: false };
+    }
+
+    /// Sets how often a block was erased.
+    pub(crate) fn set_erases(&mut self, block: BlockIndex, erases: u32) {
+        self.erases[block.0 as usize] = erases;
+    }
+
     /// A full block becomes a candidate for collection.
     pub(crate) fn close(&mut self, block: BlockIndex, state: BlockState) {
         let entry = &mut self.blocks[block.0 as usize];
@@ -163,6 +173,12 @@ impl Flash {
         let victims = if apart { victims_apart.as_mut()? } else { victims };
         let block = victims.take(|block| blocks[block.0 as usize].valid)?;
         Some((block, blocks[block.0 as usize].valid))
+    }
+
+    /// Takes out a victim, whatever the policy says of it.
+    pub(crate) fn remove_victim(&mut self, block: BlockIndex) {
+        let Block { valid, apart, .. } = self.blocks[block.0 as usize];
+        self.victims_of(apart).remove(block, valid);
     }
 
     /// Puts back a victim that was taken, as if it had not been.
@@ -252,7 +268,7 @@ impl Flash {
     }
 
     pub(crate) fn spare_area(&self, first: PhysicalUnit, units: u32) -> SpareArea<'_> {
-        SpareArea::from_raw(&self.reverse[first.0 as usize..(first.0 + units) as usize])
+        SpareArea::new(&self.reverse[first.0 as usize..(first.0 + units) as usize])
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {

@@ -97,7 +97,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let dies = &mut self.resources.dies;
         let end_of = |it: &InFlight| expected_end(dies, it, start);
         let programmed = self.buffer.drained_at(end_of).max(start).max(self.condenser.until);
-        let end = self.complete_journal(programmed);
+        let recorded = self.make_trims_durable(start);
+        let end = self.complete_journal(programmed).max(recorded);
+        self.media.promise(end);
         self.note_flush(at, end)
     }
 
@@ -128,6 +130,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         // A write that was condensed before its program unit was full is in a run.
         let programmed = programmed.max(self.condenser.until);
         let end = self.complete_journal(programmed);
+        self.media.promise(end);
         self.delays.writes.parts.flush += end.since(received);
         end
     }

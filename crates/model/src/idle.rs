@@ -5,6 +5,7 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::ssd::Ssd;
 use crate::units::{Instant, LogicalUnit, Nanoseconds, SectorCount};
+use crate::write::Unsent;
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Forgets what `units` units from `first` hold, in one command; returns when the host is told
@@ -20,15 +21,27 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if self.trim_enabled {
             self.read_ahead.forget();
             start = self.look_up_trimmed(start, first, units);
-            for unit in first.0..first.0 + units {
-                if let Some(old) = self.map.clear(LogicalUnit(unit))
-                    && self.flash.lose_unit(self.geometry.block_of(old))
-                {
-                    self.forget_unsent(old);
-                }
-            }
+            self.trim_units(start, first, units);
         }
         self.note_trim(at, start)
+    }
+
+    fn trim_units(&mut self, at: Instant, first: LogicalUnit, units: u32) {
+        let (mut forgotten, mut from_copies) = (false, false);
+        for unit in first.0..first.0 + units {
+            if let Some(old) = self.map.clear(LogicalUnit(unit)) {
+                forgotten = true;
+                from_copies |= self.flash.lose_unit(self.geometry.block_of(old))
+                    && self.forget_unsent(old) == Some(Unsent::Copy);
+            }
+        }
+        if forgotten {
+            self.record_trim(first, units, at);
+        }
+        if from_copies {
+            let recorded = self.trims_before_erase();
+            self.collector.copies.await_trims(recorded);
+        }
     }
 
     /// Leaves the drive alone from `from` for `duration`: it pays its debt, programs what waits
@@ -37,7 +50,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub fn rest(&mut self, from: Instant, duration: Nanoseconds) {
         let until = from + duration;
         if duration >= self.buffer_parameters.idle_before_flush {
-            self.pad_host_program(from + self.buffer_parameters.idle_before_flush);
+            let idle = from + self.buffer_parameters.idle_before_flush;
+            self.pad_host_program(idle);
+            self.make_trims_durable(idle);
         }
         self.release_buffer(until);
         self.collect_while_idle(until);

@@ -117,6 +117,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
+    /// How long programming a page of the metadata blocks takes.
+    pub(crate) fn journal_program(&self) -> Nanoseconds {
+        self.durability.journal.as_ref().map_or(self.timing.program, |journal| journal.program)
+    }
+
     /// Programs what the journal lacks, not before `from`; returns when it is complete.
     pub(crate) fn complete_journal(&mut self, from: Instant) -> Instant {
         while self.durability.journal.as_ref().is_some_and(|journal| journal.pending > 0) {

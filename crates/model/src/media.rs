@@ -20,8 +20,10 @@
 //! hold: a program unit of copies that stays open while the host finishes a unit, and then takes
 //! a copy of that, has the smaller number and the newer data.)
 
+pub mod recording;
+
 use crate::resources::Span;
-use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
+use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
 
 /// Which program unit was finished when: larger is later. Every program unit of a drive has its
 /// own; a trim takes one, too.
@@ -43,9 +45,15 @@ pub struct SpareArea<'a> {
 }
 
 impl<'a> SpareArea<'a> {
-    /// Zero means none; anything else is the logical unit plus one.
-    pub(crate) fn from_raw(raw: &'a [u32]) -> Self {
+    /// As it is kept on the flash, one number a unit: zero means none, anything else is the
+    /// logical unit plus one.
+    pub fn new(raw: &'a [u32]) -> Self {
         SpareArea { raw }
+    }
+
+    /// The numbers as they are kept on the flash.
+    pub fn raw(&self) -> &'a [u32] {
+        self.raw
     }
 
     /// The logical units, in physical order; `None` for padding.
@@ -62,6 +70,17 @@ impl<'a> SpareArea<'a> {
     pub fn is_empty(&self) -> bool {
         self.raw.is_empty()
     }
+}
+
+/// The record of a trim: copies of its units with a smaller number hold nothing any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrimRecord {
+    /// The first unit that was trimmed.
+    pub first: LogicalUnit,
+    /// How many were, that one included.
+    pub units: u32,
+    /// The number that the trim took.
+    pub number: SequenceNumber,
 }
 
 /// A program or an erase as it was booked.
@@ -102,6 +121,18 @@ pub trait Media {
 
     /// The part of `block` that lies on the die of `work` is erased.
     fn erase(&mut self, block: BlockIndex, work: FlashWork);
+
+    /// `records` are programmed to a page of the metadata blocks.
+    #[inline(always)]
+    fn record_trims(&mut self, records: &[TrimRecord], work: FlashWork) {
+        let _ = (records, work);
+    }
+
+    /// The host is told that what was to be programmed by `at` is durable.
+    #[inline(always)]
+    fn promise(&mut self, at: Instant) {
+        let _ = at;
+    }
 }
 
 /// Flash that keeps nothing.

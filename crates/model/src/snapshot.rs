@@ -24,6 +24,7 @@ use crate::merge::Merges;
 use crate::read::ReadScratch;
 use crate::read_ahead::ReadAhead;
 use crate::ssd::{Configuration, Ssd};
+use crate::trim_log::TrimLog;
 use crate::units::{BlockIndex, Instant, LogicalUnit};
 
 /// Why a drive could not be saved or restored.
@@ -183,7 +184,7 @@ impl<M: Mapping> Ssd<M, Null> {
         self.pad_host_program(at);
         self.finish_collection(at);
         self.pay_all_debt();
-        let journalled = self.complete_journal(at);
+        let journalled = self.complete_journal(at).max(self.make_trims_durable(at));
         self.book_all_journal_pages();
         let done = journalled.max(self.resources.idle_from()).max(at);
         self.release_buffer(done);
@@ -200,6 +201,7 @@ impl<M: Mapping> Ssd<M, Null> {
         self.scratch = ReadScratch::default();
         self.merges = Merges::default();
         self.condenser = Condenser::default();
+        self.trim_log = TrimLog::new();
         self.collector.forget_copies();
         self.flash.victims_mut().begin_draws_anew();
     }
@@ -231,6 +233,7 @@ impl<M: Mapping> Ssd<M, Null> {
             condenser: _,
             // Of the requests of one life: begins anew.
             delays: _,
+            trim_log: _,
             map,
             flash,
             free,

@@ -26,6 +26,7 @@ use crate::stream::{FreePool, WriteStream};
 use crate::streams::Streams;
 use crate::timing::Timing;
 use crate::trim::TrimParameters;
+use crate::trim_log::TrimLog;
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds};
 
 /// How the write buffer behaves.
@@ -113,6 +114,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) buffer: WriteBuffer,
     pub(crate) buffer_parameters: BufferParameters,
     pub(crate) durability: Durability,
+    pub(crate) trim_log: TrimLog,
     pub(crate) read_ahead: ReadAhead,
     pub(crate) scratch: ReadScratch,
     pub(crate) merges: Merges,
@@ -197,6 +199,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             buffer: WriteBuffer::new(buffer.units),
             buffer_parameters: *buffer,
             durability: Durability::new(configuration),
+            trim_log: TrimLog::new(),
             read_ahead: ReadAhead::new(*read_ahead),
             scratch: ReadScratch::default(),
             merges: Merges::default(),

@@ -38,6 +38,12 @@ impl FreePool {
         FreePool { groups, len: geometry.blocks() }
     }
 
+    /// A pool that no block is in.
+    pub(crate) fn empty(geometry: &Geometry) -> Self {
+        let group = FreeGroup { unused: 0..0, recycled: VecDeque::new() };
+        FreePool { groups: vec![group; geometry.groups() as usize], len: 0 }
+    }
+
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -246,6 +252,21 @@ impl WriteStream {
         assert!(first + self.units_per_program == self.cursor, "streams write in order");
         (self.cursor, self.program_end) = (0, 0);
         FilledProgram { block, first: PhysicalUnit(first), index, closes }
+    }
+
+    /// Has the stream fill `block` of `group` further, from its program unit `programs` on.
+    pub(crate) fn go_on(&mut self, group: u32, block: BlockIndex, programs: u32) {
+        assert!(programs < self.programs_per_block, "the block has room");
+        let slot = &mut self.open[group as usize];
+        assert!(slot.is_none(), "a stream fills one block of a group at a time");
+        *slot = Some(OpenBlock { block, programs });
+    }
+
+    /// Units for which the blocks it fills have room.
+    pub(crate) fn room_in_blocks(&self) -> u32 {
+        let programs = |open: &OpenBlock| self.programs_per_block - open.programs;
+        let begun = if self.cursor > 0 { self.units_per_program - self.room() } else { 0 };
+        self.open.iter().flatten().map(programs).sum::<u32>() * self.units_per_program - begun
     }
 
     /// Whether the next program unit needs a block from the pool.

@@ -128,7 +128,6 @@ impl VictimQueue {
         }
     }
 
-    #[cfg(test)]
     /// Takes out a block, whatever the policy says of it.
     pub(crate) fn remove(&mut self, block: BlockIndex, valid: u32) {
         self.len -= 1;

@@ -4,6 +4,7 @@ use crate::buffer::InFlight;
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::{FlashWork, Media, SequenceNumber};
+use crate::recovery::FlashContents;
 use crate::resources::{Class, Resource, Span};
 use crate::ssd::Ssd;
 use crate::stream::FilledProgram;
@@ -89,17 +90,22 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         ready
     }
 
+    /// When the buffer has room for `units` units, not before `ready`.
+    #[inline(always)]
+    fn admit(&mut self, ready: Instant, units: u32) -> Instant {
+        let flash = &mut self.flash;
+        self.buffer.admit(ready, units, &mut self.resources.dies, |block| {
+            if flash.state(block) == BlockState::Closing {
+                flash.set_state(block, BlockState::Closed);
+            }
+        })
+    }
+
     /// Moves `units` units from the host into the buffer, once it has room; they take `transfer`
     /// on the link.
     #[inline(always)]
     pub(crate) fn receive(&mut self, ready: Instant, units: u32, transfer: Nanoseconds) -> Instant {
-        let flash = &mut self.flash;
-        let dies = &mut self.resources.dies;
-        let admitted = self.buffer.admit(ready, units, dies, |block| {
-            if flash.state(block) == BlockState::Closing {
-                flash.set_state(block, BlockState::Closed);
-            }
-        });
+        let admitted = self.admit(ready, units);
         let span = self.resources.reserve(Resource::LinkToDrive, Class::Write, admitted, transfer);
         self.delays.writes.parts.link += transfer;
         self.delays.room += admitted.since(ready);
@@ -120,6 +126,29 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             // The copy was to replace what a block holds that waits to be erased. Now what the
             // host has just written replaces it, in the program unit being filled.
             self.collector.copies.await_host(self.buffer.next_number());
+        }
+    }
+
+    /// Puts a unit at the host stream's next place that is in the buffer already: `index` of what
+    /// was saved of it.
+    pub(crate) fn restore_unit(&mut self, at: Instant, index: usize, unit: LogicalUnit)
+    where
+        D: FlashContents,
+    {
+        if self.host.room() == 0 {
+            self.begin_host_program();
+        }
+        let ready = self.admit(at, 1);
+        let physical = self.host.append();
+        self.flash.note_written(physical, unit);
+        self.media.restore(index, physical);
+        if let Some(old) = self.map.set(unit, physical)
+            && self.flash.lose_unit(self.geometry.block_of(old))
+        {
+            self.forget_unsent(old);
+        }
+        if self.host.room() == 0 {
+            self.program_host(ready, 0);
         }
     }
 

@@ -127,6 +127,16 @@ impl Die {
         self.bookings
     }
 
+    /// The span of booking number `booking`, with the reads that have pushed it back so far; what
+    /// it was promised, if it is no longer remembered.
+    pub(crate) fn span_of(&self, booking: u32, promised: Span) -> Span {
+        if self.bookings.wrapping_sub(booking) < BOOKED as u32 {
+            self.booked[booking as usize % BOOKED].span
+        } else {
+            promised
+        }
+    }
+
     /// When booking number `booking` is over, reads that have pushed it back so far included;
     /// what it was promised then, if it is no longer remembered.
     #[inline(always)]

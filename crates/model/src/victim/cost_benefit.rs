@@ -39,7 +39,6 @@ impl CostBenefit {
         self.insert(block, valid - 1);
     }
 
-    #[cfg(test)]
     pub(super) fn remove(&mut self, block: u32, valid: u32) {
         self.lists.unlink(block, valid as usize);
     }

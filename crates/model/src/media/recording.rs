@@ -1,0 +1,369 @@
+//! Flash that can be cut from power: it remembers what was programmed and erased when, and what
+//! data each unit holds.
+//!
+//! Data is told apart by a number: the first unit that the host writes is version 1, the next one
+//! version 2, and so on through the drive. That is all a checker needs to know.
+//!
+//! # What is on the flash at an instant
+//!
+//! A program that is over by then is there, one under way has left a program unit that cannot be
+//! read (all of it: of a one-shot of several pages none is readable before the last pulse), and
+//! one that has not begun has left nothing. An erase under way has left the block neither data nor
+//! erased. Reads that came after a program was booked have pushed it back, so its span is asked for
+//! again at the cut. One thing is kept as it was promised: where the drive has relied on the end
+//! of a program, in telling the host that it is durable or in beginning an erase, the program is
+//! over then. (The model answers a flush when it arrives. A read that comes later and pushes the
+//! program back would have pushed that answer back, too; the model does not take answers back.)
+
+use std::collections::BTreeMap;
+
+use super::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
+use crate::geometry::Geometry;
+use crate::mapping::Mapping;
+use crate::recovery::{FlashContents, ProgramUnit};
+use crate::resources::Span;
+use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
+
+/// Which write of the host's a unit holds the data of, counted from 1; 0 for none.
+pub type Version = u64;
+
+/// What a program unit holds.
+#[derive(Clone, Debug)]
+enum Held {
+    Erased,
+    Unreadable,
+    Programmed { number: SequenceNumber, spare: Box<[u32]>, versions: Box<[Version]> },
+}
+
+/// Something that was done to the flash.
+#[derive(Clone, Debug)]
+enum Action {
+    Program {
+        first: PhysicalUnit,
+        number: SequenceNumber,
+        spare: Box<[u32]>,
+        staged: Box<[Staged]>,
+    },
+    Erase(BlockIndex),
+    Trims(Box<[TrimRecord]>),
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Work(Action, FlashWork),
+    Promise(Instant),
+}
+
+/// The data that will be in a unit when it is programmed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Staged {
+    version: Version,
+    /// Whether it is the host's, so that it waits in the write buffer.
+    written: bool,
+}
+
+/// How far an action has come when power is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Over,
+    UnderWay,
+    NotBegun,
+}
+
+/// A unit of the write buffer that capacitors have saved.
+#[derive(Clone, Copy, Debug)]
+struct Saved {
+    logical: LogicalUnit,
+    version: Version,
+}
+
+impl Action {
+    /// The host's data that this programs.
+    fn written(&self) -> Vec<Saved> {
+        let Action::Program { spare, staged, .. } = self else {
+            return Vec::new();
+        };
+        let units = SpareArea::new(spare).logical_units().zip(staged.iter());
+        let written = units.filter(|(_, staged)| staged.written);
+        let saved = |(logical, staged): (Option<LogicalUnit>, &Staged)| {
+            Some(Saved { logical: logical?, version: staged.version })
+        };
+        written.filter_map(saved).collect()
+    }
+}
+
+/// Flash that keeps what was done to it until power is cut.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    geometry: Geometry,
+    /// What was there when the drive was opened, by program unit.
+    held: Vec<Held>,
+    trims: Vec<TrimRecord>,
+    saved: Vec<Saved>,
+    saved_units: Vec<LogicalUnit>,
+    erases: Vec<u32>,
+    /// What was done since, in the order it was booked.
+    events: Vec<Event>,
+    /// The data last meant for each physical unit.
+    staged: Vec<Staged>,
+    /// What the host has written and no program was booked for.
+    waiting: BTreeMap<PhysicalUnit, LogicalUnit>,
+    versions: Version,
+}
+
+impl Recording {
+    /// New, erased flash.
+    pub fn new(geometry: &Geometry) -> Recording {
+        let units = geometry.physical_units();
+        Recording {
+            held: vec![Held::Erased; (units / geometry.units_per_program()) as usize],
+            trims: Vec::new(),
+            saved: Vec::new(),
+            saved_units: Vec::new(),
+            erases: vec![0; geometry.blocks() as usize],
+            events: Vec::new(),
+            staged: vec![Staged::default(); units as usize],
+            waiting: BTreeMap::new(),
+            versions: 0,
+            geometry: geometry.clone(),
+        }
+    }
+
+    /// The version that `unit` holds or will hold when it is programmed.
+    pub fn version_at(&self, unit: PhysicalUnit) -> Version {
+        self.staged[unit.0 as usize].version
+    }
+
+    /// Units the host has written so far: the version of the latest.
+    pub fn versions(&self) -> Version {
+        self.versions
+    }
+
+    /// The instants after `from` and before `until` at which something begins or is over, in
+    /// order; `span_of` says when each was done, as far as is known now.
+    pub(crate) fn instants(
+        &self,
+        from: Instant,
+        until: Instant,
+        span_of: impl Fn(&FlashWork) -> Span,
+    ) -> Vec<Instant> {
+        let mut instants: Vec<Instant> = self
+            .events
+            .iter()
+            .flat_map(|event| match event {
+                Event::Work(_, work) => {
+                    let span = span_of(work);
+                    [span.start, span.end]
+                }
+                &Event::Promise(at) => [at, at],
+            })
+            .filter(|&at| at > from && at < until)
+            .collect();
+        instants.sort_unstable();
+        instants.dedup();
+        instants
+    }
+
+    /// How far everything has come at `at`.
+    fn progress(&self, at: Instant, span_of: impl Fn(&FlashWork) -> Span) -> Vec<Progress> {
+        let mut relied_on = Instant::START;
+        let mut progress = vec![Progress::Over; self.events.len()];
+        for (event, progress) in self.events.iter().zip(&mut progress).rev() {
+            match event {
+                &Event::Promise(promised) if promised <= at => relied_on = relied_on.max(promised),
+                Event::Promise(_) => {}
+                Event::Work(action, work) => {
+                    let span = span_of(work);
+                    *progress = if span.end <= at || work.span.end <= relied_on {
+                        Progress::Over
+                    } else if span.start < at {
+                        Progress::UnderWay
+                    } else {
+                        Progress::NotBegun
+                    };
+                    if matches!(action, Action::Erase(_)) && *progress != Progress::NotBegun {
+                        relied_on = relied_on.max(work.span.start);
+                    }
+                }
+            }
+        }
+        progress
+    }
+
+    /// The flash as it is when power is cut at `at`. Where there are capacitors, what is current
+    /// by the map, was written by the host and is not programmed is saved, and so are the records
+    /// of trims that are not programmed: those booked, and those given.
+    pub(crate) fn cut(
+        mut self,
+        at: Instant,
+        span_of: impl Fn(&FlashWork) -> Span,
+        capacitors: Option<(&impl Mapping, &[TrimRecord])>,
+    ) -> Recording {
+        let progress = self.progress(at, span_of);
+        let mut unprogrammed: Vec<Saved> = Vec::new();
+        for (&physical, &logical) in &self.waiting {
+            unprogrammed.push(Saved { logical, version: self.version_at(physical) });
+        }
+        for (event, progress) in std::mem::take(&mut self.events).into_iter().zip(progress) {
+            let Event::Work(action, work) = event else { continue };
+            if progress != Progress::Over {
+                unprogrammed.extend(action.written());
+            }
+            let keep = capacitors.is_some() && matches!(action, Action::Trims(_));
+            self.carry_out(action, work, if keep { Progress::Over } else { progress });
+        }
+        self.saved = Vec::new();
+        if let Some((map, unrecorded)) = capacitors {
+            self.trims.extend_from_slice(unrecorded);
+            // It may have been copied since: from the buffer, where it still is.
+            unprogrammed.retain(|saved| {
+                map.get(saved.logical).map(|it| self.version_at(it)) == Some(saved.version)
+            });
+            self.saved = unprogrammed;
+        }
+        self.saved_units = self.saved.iter().map(|saved| saved.logical).collect();
+        self.waiting.clear();
+        self.stage_what_is_held();
+        self
+    }
+
+    /// Forgets how the flash came to be as it is at `at`.
+    pub(crate) fn forget_how(&mut self, at: Instant, span_of: impl Fn(&FlashWork) -> Span) {
+        let progress = self.progress(at, span_of);
+        let over = progress.iter().take_while(|&&progress| progress == Progress::Over).count();
+        let after = self.events.split_off(over);
+        for event in std::mem::replace(&mut self.events, after) {
+            if let Event::Work(action, work) = event {
+                self.carry_out(action, work, Progress::Over);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, action: Action, work: FlashWork, progress: Progress) {
+        if progress == Progress::NotBegun {
+            return;
+        }
+        match action {
+            Action::Program { first, number, spare, staged } => {
+                let index = self.geometry.program_of(first) as usize;
+                // Programming what is not erased destroys both.
+                let readable =
+                    progress == Progress::Over && matches!(self.held[index], Held::Erased);
+                self.held[index] = if readable {
+                    let versions = staged.iter().map(|staged| staged.version).collect();
+                    Held::Programmed { number, spare, versions }
+                } else {
+                    Held::Unreadable
+                };
+            }
+            Action::Erase(block) => {
+                self.erases[block.0 as usize] += u32::from(progress == Progress::Over);
+                let first = self.geometry.program_of(self.geometry.first_unit(block));
+                let programs = self.geometry.units_per_block() / self.geometry.units_per_program();
+                for index in 0..programs {
+                    if self.geometry.die_of_program(block, index) == work.die {
+                        self.held[(first + index) as usize] = match progress {
+                            Progress::Over => Held::Erased,
+                            _ => Held::Unreadable,
+                        };
+                    }
+                }
+            }
+            Action::Trims(records) => {
+                if progress == Progress::Over {
+                    self.trims.extend_from_slice(&records);
+                }
+            }
+        }
+    }
+
+    /// After a cut: what will be copied from a unit is what it holds.
+    fn stage_what_is_held(&mut self) {
+        let per_program = self.geometry.units_per_program() as usize;
+        for (held, staged) in self.held.iter().zip(self.staged.chunks_mut(per_program)) {
+            match held {
+                Held::Programmed { versions, .. } => {
+                    for (staged, &version) in staged.iter_mut().zip(versions) {
+                        *staged = Staged { version, written: false };
+                    }
+                }
+                Held::Erased | Held::Unreadable => staged.fill(Staged::default()),
+            }
+        }
+    }
+}
+
+impl Media for Recording {
+    fn receive(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
+        self.versions += 1;
+        self.staged[unit.0 as usize] = Staged { version: self.versions, written: true };
+        self.waiting.insert(unit, logical);
+    }
+
+    fn copy(&mut self, from: PhysicalUnit, to: PhysicalUnit) {
+        let version = self.staged[from.0 as usize].version;
+        self.staged[to.0 as usize] = Staged { version, written: false };
+    }
+
+    fn program(
+        &mut self,
+        first: PhysicalUnit,
+        spare: SpareArea<'_>,
+        number: SequenceNumber,
+        work: FlashWork,
+    ) {
+        let end = first.0 + self.geometry.units_per_program();
+        for unit in first.0..end {
+            self.waiting.remove(&PhysicalUnit(unit));
+        }
+        let staged = self.staged[first.0 as usize..end as usize].into();
+        let action = Action::Program { first, number, spare: spare.raw().into(), staged };
+        self.events.push(Event::Work(action, work));
+    }
+
+    fn erase(&mut self, block: BlockIndex, work: FlashWork) {
+        if block.0 >= self.geometry.blocks() {
+            // Blocks of map pages, which recovery does without.
+            return;
+        }
+        self.events.push(Event::Work(Action::Erase(block), work));
+    }
+
+    fn record_trims(&mut self, records: &[TrimRecord], work: FlashWork) {
+        self.events.push(Event::Work(Action::Trims(records.into()), work));
+    }
+
+    fn promise(&mut self, at: Instant) {
+        self.events.push(Event::Promise(at));
+    }
+}
+
+impl FlashContents for Recording {
+    fn program_unit(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
+        match &self.held[self.geometry.program_of(first) as usize] {
+            Held::Erased => ProgramUnit::Erased,
+            Held::Unreadable => ProgramUnit::Unreadable,
+            Held::Programmed { number, spare, .. } => {
+                ProgramUnit::Programmed { number: *number, spare: SpareArea::new(spare) }
+            }
+        }
+    }
+
+    fn trims(&self) -> &[TrimRecord] {
+        &self.trims
+    }
+
+    fn saved(&self) -> &[LogicalUnit] {
+        &self.saved_units
+    }
+
+    fn restore(&mut self, index: usize, unit: PhysicalUnit) {
+        let Saved { logical, version } = self.saved[index];
+        self.staged[unit.0 as usize] = Staged { version, written: true };
+        self.waiting.insert(unit, logical);
+    }
+
+    fn erases(&self, block: BlockIndex) -> u32 {
+        self.erases[block.0 as usize] / self.geometry.stripe()
+    }
+}

@@ -1,0 +1,346 @@
+//! Cuts power at every instant that makes a difference, and at random.
+//!
+//! What is on the flash changes only when a program or an erase begins or is over, and what must
+//! be there only when a request is answered. So the instants in question are those, and one
+//! between each two of them, when what goes on is under way.
+
+use std::fmt;
+
+use rand::{Rng, RngExt};
+
+use super::history::{Operation, Sent, Step};
+use super::rules::{Contract, Ledger, Violation};
+use crate::geometry::GeometryError;
+use crate::mapping::{Mapping, PageMap};
+use crate::media::recording::Recording;
+use crate::recovery::{Fault, Recovery, RecoveryError};
+use crate::ssd::{Configuration, Ssd};
+use crate::units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
+
+/// How long power is gone.
+const DARK: Nanoseconds = Nanoseconds::from_secs(1);
+
+/// A drive under test, with what the host knows.
+#[derive(Clone, Debug)]
+pub struct Tested<M: Mapping + Clone = PageMap> {
+    configuration: Configuration,
+    new_map: fn(&Configuration) -> Result<M, GeometryError>,
+    fault: Option<Fault>,
+    ssd: Ssd<M, Recording>,
+    ledger: Ledger,
+    /// When the latest request was sent.
+    sent: Instant,
+    /// When all requests so far are answered.
+    answered: Instant,
+    steps: u32,
+}
+
+/// What was wrong after a cut.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// A unit holds what it may not.
+    Rule(Violation),
+    /// The drive cannot be opened.
+    Recovery(RecoveryError),
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Rule(violation) => violation.fmt(f),
+            Finding::Recovery(error) => write!(f, "the drive cannot be opened: {error}"),
+        }
+    }
+}
+
+/// A cut after which something is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The instant of the cut, counted from the start of the history.
+    pub at: Nanoseconds,
+    /// Steps that were sent by then.
+    pub steps: u32,
+    /// What was wrong.
+    pub finding: Finding,
+}
+
+/// What [`Tested::explore`] went through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Explored {
+    /// Cuts.
+    pub cuts: u64,
+}
+
+impl Tested<PageMap> {
+    /// A new drive with its map in RAM; `fault` is planted in it and in every recovery.
+    ///
+    /// # Errors
+    /// When the configuration is not sound.
+    ///
+    /// # Panics
+    /// When the write buffer holds less than two program units; profiles check that.
+    pub fn new(configuration: &Configuration, fault: Option<Fault>) -> Result<Self, GeometryError> {
+        let new_map = |it: &Configuration| Ok(PageMap::new(it.geometry.logical_units()));
+        Tested::with_map(configuration, new_map, fault)
+    }
+}
+
+impl<M: Mapping + Clone> Tested<M> {
+    /// A new drive that maps by what `new_map` makes; `fault` is planted in it and in every
+    /// recovery.
+    ///
+    /// # Errors
+    /// When the configuration is not sound.
+    ///
+    /// # Panics
+    /// When the write buffer holds less than two program units; profiles check that.
+    pub fn with_map(
+        configuration: &Configuration,
+        new_map: fn(&Configuration) -> Result<M, GeometryError>,
+        fault: Option<Fault>,
+    ) -> Result<Self, GeometryError> {
+        let geometry = &configuration.geometry;
+        let map = new_map(configuration)?;
+        let mut ssd = Ssd::with(configuration, map, Recording::new(geometry))?;
+        if let Some(fault) = fault {
+            ssd.plant(fault);
+        }
+        Ok(Tested {
+            ledger: Ledger::new(Contract::of(configuration), geometry.logical_units()),
+            configuration: configuration.clone(),
+            new_map,
+            fault,
+            ssd,
+            sent: Instant::START,
+            answered: Instant::START,
+            steps: 0,
+        })
+    }
+
+    /// Units that the host can address.
+    pub fn units(&self) -> u32 {
+        self.configuration.geometry.logical_units()
+    }
+
+    /// The drive.
+    pub fn drive(&self) -> &Ssd<M, Recording> {
+        &self.ssd
+    }
+
+    /// Fills the drive and writes as many units again, anywhere, so that collection goes on; then
+    /// flushes, waits, and takes all that for what was there before.
+    ///
+    /// # Panics
+    /// When the drive does not hold what was written.
+    pub fn age(&mut self, generator: &mut impl Rng) {
+        let units = self.units();
+        let step = |first, units| {
+            let first = LogicalUnit(first);
+            Step { operation: Operation::Write { first, units }, waits: true }
+        };
+        for first in (0..units).step_by(8) {
+            self.step(step(first, 8.min(units - first)));
+        }
+        for _ in 0..units {
+            self.step(step(generator.random_range(0..units), 1));
+        }
+        self.step(Step { operation: Operation::Flush, waits: true });
+        self.step(Step { operation: Operation::Rest(Nanoseconds::from_secs(10)), waits: true });
+        for unit in (0..units).map(LogicalUnit) {
+            assert_eq!(
+                self.ssd.version_of(unit),
+                self.ledger.current(unit),
+                "the data of {unit:?}"
+            );
+        }
+        let at = self.answered.max(self.ssd.idle_from());
+        let Tested { ledger, ssd, .. } = self;
+        ledger.settle(|unit| ssd.version_of(unit));
+        ssd.forget_how(at);
+        self.sent = at;
+        self.answered = at;
+        self.steps = 0;
+    }
+
+    /// Sends a request.
+    pub fn step(&mut self, step: Step) {
+        let at = if step.waits { self.answered } else { self.sent };
+        let (length, of) = (self.ssd.geometry().unit_size(), |first: LogicalUnit| first.0);
+        self.steps += 1;
+        let answered = match step.operation {
+            Operation::Write { first, units } => self.ssd.write(at, first, units),
+            Operation::WriteFua { first, units } => {
+                let (first, count) = (length * u64::from(of(first)), length * u64::from(units));
+                self.ssd.write_fua_sectors(at, Sector::at(first), SectorCount::of(count))
+            }
+            Operation::Trim { first, units } => self.ssd.trim(at, first, units),
+            Operation::Read { first, units } => self.ssd.read(at, first, units),
+            Operation::Flush => self.ssd.flush(at),
+            Operation::Rest(duration) => {
+                self.ssd.rest(at, duration);
+                at + duration
+            }
+        };
+        let sent = Sent { step: self.steps, at, answered };
+        match step.operation {
+            Operation::Write { first, units } => self.ledger.write(sent, first, units, false),
+            Operation::WriteFua { first, units } => self.ledger.write(sent, first, units, true),
+            Operation::Trim { first, units } if self.configuration.trim => {
+                self.ledger.trim(sent, first, units);
+            }
+            Operation::Flush => self.ledger.flush(sent),
+            Operation::Trim { .. } | Operation::Read { .. } | Operation::Rest(_) => {}
+        }
+        // What comes after a rest comes after it.
+        let rested = matches!(step.operation, Operation::Rest(_));
+        self.sent = if rested { answered } else { at };
+        self.answered = self.answered.max(answered);
+    }
+
+    /// Cuts power at `at`, opens the drive again and checks what it holds; the host goes on from
+    /// there.
+    ///
+    /// # Errors
+    /// What is wrong.
+    ///
+    /// # Panics
+    /// When the drive is not sound in itself.
+    pub fn cut(&mut self, at: Instant) -> Result<Recovery, Finding> {
+        let media = self.ssd.clone().power_cut(at);
+        let map =
+            (self.new_map)(&self.configuration).map_err(|error| Finding::Recovery(error.into()))?;
+        let (ssd, recovery) =
+            Ssd::open_with_fault(&self.configuration, map, media, at + DARK, self.fault)
+                .map_err(Finding::Recovery)?;
+        ssd.check_invariants();
+        self.ledger.check(at, |unit| ssd.version_of(unit)).map_err(Finding::Rule)?;
+        self.ledger.settle(|unit| ssd.version_of(unit));
+        self.ssd = ssd;
+        self.sent = recovery.ready_at;
+        self.answered = recovery.ready_at;
+        Ok(recovery)
+    }
+
+    /// The instants from the latest request on, before `until`, at which a cut can make a
+    /// difference.
+    fn instants(&self, until: Instant) -> Vec<Instant> {
+        let mut instants = vec![self.sent];
+        instants.extend(self.ssd.instants_of_flash_work(self.sent, until));
+        if self.answered > self.sent && self.answered < until {
+            instants.push(self.answered);
+        }
+        instants.push(until);
+        instants.sort_unstable();
+        let between =
+            |pair: &[Instant]| pair[0] + Nanoseconds::new(pair[1].since(pair[0]).nanos() / 2);
+        let middles: Vec<Instant> = instants.windows(2).map(between).collect();
+        instants.pop();
+        instants.extend(middles);
+        instants.sort_unstable();
+        instants.dedup();
+        instants
+    }
+
+    /// When the request after the latest is sent if it is `next`; long after the latest, if it was
+    /// the last.
+    fn until(&self, next: Option<&Step>) -> Instant {
+        match next {
+            Some(step) if step.waits => self.answered,
+            Some(_) => self.sent,
+            None => self.answered.max(self.ssd.idle_from()) + Nanoseconds::from_secs(1),
+        }
+    }
+
+    /// Goes through `history` and cuts power wherever that can make a difference. After each cut
+    /// the drive is written to, flushed, and cut again.
+    ///
+    /// # Errors
+    /// The first cut after which something is wrong.
+    ///
+    /// # Panics
+    /// When the drive is not sound in itself.
+    pub fn explore(&self, history: &[Step]) -> Result<Explored, Failure> {
+        let mut tested = self.clone();
+        let mut explored = Explored::default();
+        for sent in 0..=history.len() {
+            let until = tested.until(history.get(sent));
+            for at in if until > tested.sent { tested.instants(until) } else { Vec::new() } {
+                explored.cuts += 1;
+                tested.clone().cut_and_go_on(at).map_err(|finding| Failure {
+                    at: at.since(self.sent),
+                    steps: sent as u32,
+                    finding,
+                })?;
+            }
+            if let Some(&step) = history.get(sent) {
+                tested.step(step);
+            }
+        }
+        Ok(explored)
+    }
+
+    /// Cuts power, writes a little, flushes, and cuts power again while the flush is answered.
+    fn cut_and_go_on(&mut self, at: Instant) -> Result<(), Finding> {
+        self.cut(at)?;
+        let units = self.units();
+        for first in [0, units / 2, units - 1] {
+            let operation = Operation::Write { first: LogicalUnit(first), units: 1 };
+            self.step(Step { operation, waits: false });
+        }
+        self.step(Step { operation: Operation::Flush, waits: true });
+        self.cut(self.answered).map(|_| ())
+    }
+
+    /// Sends `steps` random requests and cuts power at a random one of the instants that can make
+    /// a difference before the last of them is answered.
+    ///
+    /// # Errors
+    /// What is wrong after the cut.
+    ///
+    /// # Panics
+    /// When the drive is not sound in itself.
+    pub fn cut_at_random(
+        &mut self,
+        generator: &mut impl Rng,
+        steps: u32,
+    ) -> Result<Recovery, Finding> {
+        for _ in 0..steps {
+            self.step(Step::random(generator, self.units()));
+        }
+        let until = self.until(None);
+        let instants = self.instants(until);
+        let at = instants[generator.random_range(0..instants.len())];
+        self.cut(at)
+    }
+}
+
+/// The shortest history that can be found by leaving out steps of `history`, which fails, and
+/// where it fails.
+///
+/// # Panics
+/// When `history` does not fail.
+pub fn shortest_failure<M: Mapping + Clone>(
+    tested: &Tested<M>,
+    history: &[Step],
+) -> (Vec<Step>, Failure) {
+    let mut history = history.to_vec();
+    let mut failure = tested.explore(&history).expect_err("the history fails");
+    history.truncate(failure.steps as usize);
+    let mut left_out = history.len().div_ceil(2);
+    while left_out > 0 {
+        let mut at = 0;
+        while at < history.len() {
+            let mut shorter = history.clone();
+            shorter.drain(at..(at + left_out).min(history.len()));
+            match tested.explore(&shorter) {
+                Err(found) => {
+                    shorter.truncate(found.steps as usize);
+                    (history, failure) = (shorter, found);
+                }
+                Ok(_) => at += left_out,
+            }
+        }
+        left_out /= 2;
+    }
+    (history, failure)
+}

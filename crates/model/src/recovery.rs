@@ -1,0 +1,209 @@
+//! After a power cut: a drive is opened from what is on its flash.
+//!
+//! The RAM is gone, and with it the map. Recovery reads the spare area of every program unit that
+//! is not erased, of each block from its first to its last, all dies at a time; of the copies of a
+//! logical unit the one with the largest number counts (why, see [`crate::media`]), unless a trim
+//! was recorded with a larger one. What cannot be read was being programmed or erased and holds
+//! nothing that the host was promised: its source was not erased yet, or nobody was told that it
+//! is written. Then
+//!
+//! - blocks without a current unit that are not erased, or not erased to the end, are erased (as
+//!   the dies find time for it, like any erase that is owed);
+//! - per group of dies the two blocks with the most room go on being filled, by collection and by
+//!   the host; places in between that were skipped are programmed empty, because flash pages are
+//!   programmed in order. Other blocks that are not full are closed as they are;
+//! - what capacitors saved of the write buffer is written again;
+//! - where hardly a block is free, collection makes room before the host may write. Each cut can
+//!   cost a program unit per die and stream, and it may have come in the middle of collection.
+//!
+//! The numbers go on after the largest that was found.
+//!
+//! (Real drives read less: checkpoints of the map bound the scan. Here it is the whole drive, so
+//! the time is an upper bound.)
+
+mod rebuild;
+mod scan;
+
+use crate::geometry::GeometryError;
+use crate::mapping::Mapping;
+use crate::media::{Media, SequenceNumber, SpareArea, TrimRecord};
+use crate::ssd::{Configuration, Ssd};
+use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
+use scan::Scan;
+
+/// What reading the spare area of a program unit gives.
+#[derive(Clone, Copy, Debug)]
+pub enum ProgramUnit<'a> {
+    /// It is erased.
+    Erased,
+    /// Its error correction fails: it was being programmed, or its block was being erased.
+    Unreadable,
+    /// It was programmed to the end.
+    Programmed {
+        /// Its number.
+        number: SequenceNumber,
+        /// Its units.
+        spare: SpareArea<'a>,
+    },
+}
+
+/// Flash that a drive can be opened from.
+pub trait FlashContents: Media {
+    /// What the program unit that starts at `first` holds.
+    fn program_unit(&self, first: PhysicalUnit) -> ProgramUnit<'_>;
+
+    /// The records of trims that were programmed.
+    fn trims(&self) -> &[TrimRecord];
+
+    /// The units that were in the write buffer when power was cut, where capacitors saved it.
+    fn saved(&self) -> &[LogicalUnit];
+
+    /// The data of `saved()[index]` will be programmed to `unit`.
+    fn restore(&mut self, index: usize, unit: PhysicalUnit);
+
+    /// How often `block` was erased.
+    fn erases(&self, block: BlockIndex) -> u32;
+}
+
+/// What recovery did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// When the drive takes requests again; those that come before wait for it.
+    pub ready_at: Instant,
+    /// Program units whose spare area was read.
+    pub program_units_read: u64,
+    /// Program units that could not be read.
+    pub program_units_unreadable: u64,
+    /// Logical units that were found.
+    pub units_found: u32,
+    /// Units of the write buffer that capacitors had saved.
+    pub units_saved: u32,
+    /// Program units programmed empty, so that a block can be filled further.
+    pub program_units_padded: u32,
+    /// Blocks that held nothing current and have to be erased.
+    pub blocks_to_erase: u32,
+}
+
+/// Why a drive cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecoveryError {
+    /// The drive itself is not sound.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// A spare area that is not of this drive's program units.
+    #[error(
+        "the spare area at physical unit {} has {found} units, a program unit of this drive has \
+         {expected}",
+        .at.0
+    )]
+    SpareArea {
+        /// Where.
+        at: PhysicalUnit,
+        /// Units it describes.
+        found: usize,
+        /// Units it should describe.
+        expected: u32,
+    },
+    /// A logical unit that this drive does not have.
+    #[error("{place} names logical unit {}, this drive has {units}", .logical.0)]
+    Unit {
+        /// What names it.
+        place: &'static str,
+        /// The unit.
+        logical: LogicalUnit,
+        /// Units the drive has.
+        units: u32,
+    },
+    /// A number that no drive reaches in its life.
+    #[error("the flash holds sequence number {}, more than any drive reaches", .number.0)]
+    Number {
+        /// The number.
+        number: SequenceNumber,
+    },
+    /// A unit that was saved of the write buffer twice.
+    #[error("logical unit {} was saved of the write buffer twice", .logical.0)]
+    SavedTwice {
+        /// The unit.
+        logical: LogicalUnit,
+    },
+    /// Nothing is free and collection has nowhere to copy to.
+    #[error(
+        "no block can be freed: {room} units are left to copy to, the next victim holds {valid}"
+    )]
+    NoRoom {
+        /// Units that are left.
+        room: u32,
+        /// Valid units of the block to be collected.
+        valid: u32,
+    },
+}
+
+/// A mistake in the order of things on the flash or in recovery. Tests plant one to see that what
+/// checks a drive would notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Recovery takes the copy that comes last on the flash, whatever the numbers say.
+    IgnoreNumbers,
+    /// Recovery takes what it cannot read for erased.
+    ForgetUnreadable,
+    /// Recovery does not look at the records of trims.
+    ForgetTrims,
+    /// Recovery does not write again what capacitors saved.
+    ForgetSaved,
+    /// A block is erased although what the host wrote anew is in the buffer only.
+    EraseEarly,
+}
+
+/// The largest number that is believed: 2^62 program units at a nanosecond each are 146 years.
+const NUMBER_MAX: SequenceNumber = SequenceNumber(1 << 62);
+
+impl<M: Mapping, D: FlashContents> Ssd<M, D> {
+    /// Opens a drive from what is on its flash, from `at` on, with an empty `map`.
+    ///
+    /// # Errors
+    /// When the flash holds what this drive cannot have written, or has no room left.
+    ///
+    /// # Panics
+    /// When the write buffer holds less than two program units; profiles check that.
+    pub fn open(
+        configuration: &Configuration,
+        map: M,
+        media: D,
+        at: Instant,
+    ) -> Result<(Self, Recovery), RecoveryError> {
+        Ssd::open_with_fault(configuration, map, media, at, None)
+    }
+
+    /// The same with a mistake planted, for tests of what should notice it.
+    ///
+    /// # Errors
+    /// As [`Ssd::open`].
+    ///
+    /// # Panics
+    /// As [`Ssd::open`].
+    pub fn open_with_fault(
+        configuration: &Configuration,
+        map: M,
+        media: D,
+        at: Instant,
+        fault: Option<Fault>,
+    ) -> Result<(Self, Recovery), RecoveryError> {
+        let scan = Scan::of(&configuration.geometry, &media, fault)?;
+        let mut ssd = Ssd::with(configuration, map, media)?;
+        if let Some(fault) = fault {
+            ssd.plant(fault);
+        }
+        let recovery = ssd.rebuild(scan, at, fault)?;
+        Ok((ssd, recovery))
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Plants a mistake in a drive, for tests of what should notice it. Those of recovery are given
+    /// when a drive is opened.
+    pub fn plant(&mut self, fault: Fault) {
+        if fault == Fault::EraseEarly {
+            self.collector.erases_early = true;
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! From what the flash holds to a drive that works on.
+
+use super::scan::{FoundBlock, Scan};
+use super::{Fault, FlashContents, ProgramUnit, Recovery, RecoveryError};
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::resources::{Class, Resource};
+use crate::ssd::Ssd;
+use crate::stream::FreePool;
+use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
+
+/// Who fills a block further.
+const FILLED_FURTHER: [BlockState; 2] = [BlockState::OpenForCollection, BlockState::OpenForHost];
+
+impl<M: Mapping, D: FlashContents> Ssd<M, D> {
+    pub(super) fn rebuild(
+        &mut self,
+        scan: Scan,
+        at: Instant,
+        fault: Option<Fault>,
+    ) -> Result<Recovery, RecoveryError> {
+        self.sequence = scan.latest;
+        self.counters.unsafe_shutdowns += 1;
+        let ready_at = self.read_spare_areas(&scan.reads, at);
+        for (unit, found) in scan.current.iter().enumerate() {
+            if let &Some((_, physical)) = found {
+                self.map.set(LogicalUnit(unit as u32), physical);
+            }
+        }
+        self.note_spare_areas(&scan.blocks);
+        self.write_map_anew(ready_at);
+        let mut recovery = Recovery {
+            ready_at,
+            program_units_read: scan.reads.iter().sum(),
+            program_units_unreadable: scan.unreadable,
+            units_found: scan.current.iter().flatten().count() as u32,
+            units_saved: 0,
+            program_units_padded: 0,
+            blocks_to_erase: 0,
+        };
+        self.sort_blocks(&scan.blocks, &mut recovery);
+        if let Err((room, valid)) = self.make_room_for_host() {
+            return Err(RecoveryError::NoRoom { room, valid });
+        }
+        if fault != Some(Fault::ForgetSaved) {
+            recovery.units_saved = self.restore_saved(ready_at)?;
+        }
+        Ok(recovery)
+    }
+
+    /// Every die reads its spare areas one by one; returns when the slowest is done. Until then
+    /// the controller takes up no command.
+    fn read_spare_areas(&mut self, reads: &[u64], at: Instant) -> Instant {
+        let mut ready_at = at;
+        for (die, &reads) in reads.iter().enumerate() {
+            let on_die = Resource::Die(DieIndex(die as u32));
+            let duration = self.timing.page_read * reads;
+            let span = self.resources.reserve(on_die, Class::Background, at, duration);
+            ready_at = ready_at.max(span.end);
+        }
+        let busy = ready_at.since(at);
+        self.resources.reserve(Resource::Controller, Class::Background, at, busy);
+        self.resources.reserve(
+            Resource::Controller,
+            Class::Background,
+            ready_at,
+            Nanoseconds::ZERO,
+        );
+        ready_at
+    }
+
+    /// A map that lies on flash is written anew, page by page, through the cache.
+    fn write_map_anew(&mut self, at: Instant) {
+        let Some(shift) = self.map.cache().map(|cache| cache.entries_shift()) else {
+            return;
+        };
+        for first in (0..self.geometry.logical_units()).step_by(1 << shift) {
+            self.look_up(at, LogicalUnit(first), 1, true);
+        }
+    }
+
+    /// Takes over the spare areas of all that was programmed.
+    fn note_spare_areas(&mut self, blocks: &[FoundBlock]) {
+        for (index, found) in blocks.iter().enumerate() {
+            let block = BlockIndex(index as u32);
+            self.flash.set_erases(block, self.media.erases(block));
+            let first = self.geometry.first_unit(block).0;
+            for program in 0..found.programs {
+                let at = PhysicalUnit(first + program * self.geometry.units_per_program());
+                if let ProgramUnit::Programmed { spare, .. } = self.media.program_unit(at) {
+                    for (logical, physical) in spare.logical_units().zip(at.0..) {
+                        if let Some(logical) = logical {
+                            self.flash.note_written(PhysicalUnit(physical), logical);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes each block free, open or closed, or has it erased.
+    fn sort_blocks(&mut self, blocks: &[FoundBlock], recovery: &mut Recovery) {
+        let programs = self.geometry.units_per_block() / self.geometry.units_per_program();
+        let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
+        order.sort_by_key(|&block| blocks[block as usize].latest);
+        self.free = FreePool::empty(&self.geometry);
+        let mut room: Vec<Vec<BlockIndex>> = vec![Vec::new(); self.geometry.groups() as usize];
+        for block in order.into_iter().map(BlockIndex) {
+            let found = blocks[block.0 as usize];
+            let group = self.geometry.group_of(block);
+            if found.programs == 0 {
+                self.free.put(group, block);
+            } else if found.valid == 0 {
+                recovery.blocks_to_erase += 1;
+                self.flash.take_over(block, BlockState::Victim, 0);
+                self.erase_block(block, recovery.ready_at, recovery.ready_at);
+            } else if found.programs < programs {
+                room[group as usize].push(block);
+            } else {
+                self.take_over_closed(block, found);
+            }
+        }
+        for mut with_room in room {
+            with_room.sort_by_key(|block| blocks[block.0 as usize].programs);
+            for (place, &block) in with_room.iter().enumerate() {
+                let found = blocks[block.0 as usize];
+                match FILLED_FURTHER.get(place) {
+                    Some(&by) => self.fill_further(block, found, by, recovery),
+                    None => self.take_over_closed(block, found),
+                }
+            }
+        }
+    }
+
+    fn take_over_closed(&mut self, block: BlockIndex, found: FoundBlock) {
+        self.flash.take_over(block, BlockState::Closed, found.valid);
+        self.flash.close(block, BlockState::Closed);
+    }
+
+    /// Has a stream go on where `block` is not filled, once what was skipped is programmed empty.
+    fn fill_further(
+        &mut self,
+        block: BlockIndex,
+        found: FoundBlock,
+        by: BlockState,
+        recovery: &mut Recovery,
+    ) {
+        let per_program = self.geometry.units_per_program();
+        let empty = self.geometry.units_per_block() - found.programs * per_program;
+        self.flash.take_over(block, by, found.valid + empty);
+        let group = self.geometry.group_of(block);
+        let stream = match by {
+            BlockState::OpenForHost => &mut self.host,
+            _ => self.collection_stream(),
+        };
+        stream.go_on(group, block, found.programs);
+        for program in 0..found.programs {
+            let first = self.geometry.first_unit(block).0 + program * per_program;
+            let first = PhysicalUnit(first);
+            if matches!(self.media.program_unit(first), ProgramUnit::Erased) {
+                self.program_empty(first, recovery.ready_at);
+                recovery.program_units_padded += 1;
+            }
+        }
+    }
+
+    fn program_empty(&mut self, first: PhysicalUnit, at: Instant) {
+        let units = self.geometry.units_per_program();
+        let die = self.geometry.die_of(first);
+        let channel = Resource::Channel(self.geometry.channel_of(die));
+        let transfer = self.unit_over_channel * u64::from(units);
+        let arrived = self.resources.reserve(channel, Class::Background, at, transfer).end;
+        let program = self.timing.program;
+        let span = self.resources.reserve(Resource::Die(die), Class::Background, arrived, program);
+        let number = self.next_number();
+        self.counters.program_units_padding += u64::from(units);
+        self.note_programmed(first, number, die, span);
+    }
+
+    /// Writes again what capacitors saved, as if the host did; returns how many units that was.
+    fn restore_saved(&mut self, at: Instant) -> Result<u32, RecoveryError> {
+        let units = self.geometry.logical_units();
+        let saved = self.media.saved().to_vec();
+        let mut seen = vec![false; saved.len().min(1) * units as usize];
+        for &logical in &saved {
+            if logical.0 >= units {
+                return Err(RecoveryError::Unit { place: "the saved buffer", logical, units });
+            }
+            if std::mem::replace(&mut seen[logical.0 as usize], true) {
+                return Err(RecoveryError::SavedTwice { logical });
+            }
+        }
+        for (index, &logical) in saved.iter().enumerate() {
+            self.restore_unit(at, index, logical);
+        }
+        Ok(saved.len() as u32)
+    }
+}

@@ -1,0 +1,144 @@
+//! Reading the spare area of every program unit.
+
+use super::{Fault, FlashContents, NUMBER_MAX, ProgramUnit, RecoveryError};
+use crate::geometry::Geometry;
+use crate::media::{SequenceNumber, SpareArea};
+use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
+
+/// What is known of a block.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FoundBlock {
+    /// Program units up to the last that is not erased.
+    pub(super) programs: u32,
+    /// The largest number in it: which block was filled before which.
+    pub(super) latest: SequenceNumber,
+    /// Units in it that are current.
+    pub(super) valid: u32,
+}
+
+/// What the flash holds.
+#[derive(Clone, Debug)]
+pub(super) struct Scan {
+    /// Where the current copy of each logical unit is, and its number.
+    pub(super) current: Vec<Option<(SequenceNumber, PhysicalUnit)>>,
+    pub(super) blocks: Vec<FoundBlock>,
+    /// Spare areas read on each die.
+    pub(super) reads: Vec<u64>,
+    pub(super) unreadable: u64,
+    pub(super) latest: SequenceNumber,
+}
+
+impl Scan {
+    /// Reads everything that `contents` holds.
+    pub(super) fn of(
+        geometry: &Geometry,
+        contents: &impl FlashContents,
+        fault: Option<Fault>,
+    ) -> Result<Scan, RecoveryError> {
+        let mut scan = Scan {
+            current: vec![None; geometry.logical_units() as usize],
+            blocks: vec![FoundBlock::default(); geometry.blocks() as usize],
+            reads: vec![0; geometry.dies() as usize],
+            unreadable: 0,
+            latest: SequenceNumber::default(),
+        };
+        for block in (0..geometry.blocks()).map(BlockIndex) {
+            scan.read_block(geometry, contents, block, fault)?;
+        }
+        if fault != Some(Fault::ForgetTrims) {
+            scan.apply_trims(contents)?;
+        }
+        for &(_, physical) in scan.current.iter().flatten() {
+            scan.blocks[geometry.block_of(physical).0 as usize].valid += 1;
+        }
+        Ok(scan)
+    }
+
+    fn read_block(
+        &mut self,
+        geometry: &Geometry,
+        contents: &impl FlashContents,
+        block: BlockIndex,
+        fault: Option<Fault>,
+    ) -> Result<(), RecoveryError> {
+        let per_program = geometry.units_per_program();
+        let first = geometry.first_unit(block).0;
+        // Of each die, pages after the first that is erased are not read: there is nothing.
+        let mut erased_from = vec![u32::MAX; geometry.stripe() as usize];
+        for index in 0..geometry.units_per_block() / per_program {
+            let DieIndex(die) = geometry.die_of_program(block, index);
+            let lane = (index % geometry.stripe()) as usize;
+            if erased_from[lane] == u32::MAX {
+                self.reads[die as usize] += 1;
+            }
+            let at = PhysicalUnit(first + index * per_program);
+            let found = &mut self.blocks[block.0 as usize];
+            match contents.program_unit(at) {
+                ProgramUnit::Erased => erased_from[lane] = erased_from[lane].min(index),
+                ProgramUnit::Unreadable if fault == Some(Fault::ForgetUnreadable) => {}
+                ProgramUnit::Unreadable => {
+                    self.unreadable += 1;
+                    found.programs = index + 1;
+                }
+                ProgramUnit::Programmed { number, spare } => {
+                    if number > NUMBER_MAX {
+                        return Err(RecoveryError::Number { number });
+                    }
+                    found.programs = index + 1;
+                    found.latest = found.latest.max(number);
+                    self.latest = self.latest.max(number);
+                    self.note_copies(geometry, at, number, spare, fault)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn note_copies(
+        &mut self,
+        geometry: &Geometry,
+        at: PhysicalUnit,
+        number: SequenceNumber,
+        spare: SpareArea<'_>,
+        fault: Option<Fault>,
+    ) -> Result<(), RecoveryError> {
+        let expected = geometry.units_per_program();
+        if spare.len() as u64 != u64::from(expected) {
+            return Err(RecoveryError::SpareArea { at, found: spare.len(), expected });
+        }
+        for (logical, physical) in spare.logical_units().zip(at.0..) {
+            let Some(logical) = logical else { continue };
+            let units = geometry.logical_units();
+            let Some(current) = self.current.get_mut(logical.0 as usize) else {
+                return Err(RecoveryError::Unit { place: "a spare area", logical, units });
+            };
+            let is_newer = current.is_none_or(|(known, _)| number > known);
+            if is_newer || fault == Some(Fault::IgnoreNumbers) {
+                *current = Some((number, PhysicalUnit(physical)));
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_trims(&mut self, contents: &impl FlashContents) -> Result<(), RecoveryError> {
+        for trim in contents.trims() {
+            if trim.number > NUMBER_MAX {
+                return Err(RecoveryError::Number { number: trim.number });
+            }
+            self.latest = self.latest.max(trim.number);
+            let first = trim.first.0 as usize;
+            let range = first..first.saturating_add(trim.units as usize);
+            let units = self.current.len() as u32;
+            let Some(range) = self.current.get_mut(range) else {
+                let logical = LogicalUnit(trim.first.0.saturating_add(trim.units));
+                return Err(RecoveryError::Unit { place: "the record of a trim", logical, units });
+            };
+            for current in range {
+                if current.is_some_and(|(number, _)| number < trim.number) {
+                    *current = None;
+                }
+            }
+        }
+        Ok(())
+    }
+}
