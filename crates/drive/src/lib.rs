@@ -20,8 +20,10 @@ pub use measure::{Latencies, PhaseResult, ThroughputPoint};
 pub use phase::{Amount, Mix, Pattern, Phase, Rate, Region};
 
 use serde::{Deserialize, Serialize};
+use ssdlab_model::Expectation;
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
+use ssdlab_model::health::Health;
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
 
 /// What kind of drive answers.
@@ -69,6 +71,10 @@ pub struct Inside {
     pub wear: Wear,
     /// Where the time of its requests went.
     pub attribution: Attribution,
+    /// How long it will last, where its flash has a known limit.
+    pub health: Option<Health>,
+    /// What theory expects of it, where there is a closed form.
+    pub expectation: Option<Expectation>,
 }
 
 /// How far a phase has come. Drives report it several times a second at most.

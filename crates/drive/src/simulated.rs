@@ -279,11 +279,15 @@ impl Drive for SimulatedDrive {
     }
 
     fn inside(&self) -> Option<Inside> {
-        Some(Inside {
-            counters: self.model.counters(),
-            wear: self.model.wear(),
-            attribution: self.model.attribution(),
-        })
+        let (counters, wear) = (self.model.counters(), self.model.wear());
+        let (health, expectation) = match &self.composition {
+            Composition::Ssd(configuration) => {
+                (configuration.health(&counters, &wear), configuration.expectation())
+            }
+            _ => (None, None),
+        };
+        let attribution = self.model.attribution();
+        Some(Inside { counters, wear, attribution, health, expectation })
     }
 
     fn template(&self) -> Option<&dyn Template> {

@@ -5,6 +5,7 @@ pub mod blocksize;
 mod course;
 pub mod fragmentation;
 pub mod latency;
+pub(crate) mod oracle;
 pub mod overprovision;
 pub mod random_write;
 mod rounds;

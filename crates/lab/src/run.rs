@@ -4,9 +4,11 @@ use std::time::Instant;
 
 use ssdlab_drive::{Drive, DriveKind, Inside};
 use ssdlab_model::attribution::Parts;
+use ssdlab_model::health::Health;
 use ssdlab_model::units::{KIB, Nanoseconds};
 
 use crate::error::LabError;
+use crate::experiment::oracle;
 use crate::experiment::{Experiment, Record, Settings, Watcher};
 use crate::machine;
 use crate::report::{
@@ -47,6 +49,7 @@ pub fn run(
     {
         error = Some(failure.into());
     }
+    oracle::conclude(&record.tally.judged.clone(), &mut record);
     if let Some(error) = &error {
         record.findings.push(Finding {
             level: Level::Problem,
@@ -57,7 +60,7 @@ pub fn run(
     let report = Report {
         schema: SCHEMA.to_owned(),
         experiment: experiment.name().to_owned(),
-        target: target_of(description),
+        target: target_of(description, insides.last().and_then(|inside| inside.health)),
         seed,
         parameters: settings.parameters(),
         shortened: settings.shortened(),
@@ -82,7 +85,10 @@ pub fn run(
     Outcome { report, error }
 }
 
-fn target_of(description: ssdlab_drive::Description) -> Target {
+fn target_of(mut description: ssdlab_drive::Description, health: Option<Health>) -> Target {
+    if let Some(health) = health {
+        description.facts.extend(health_facts(&health));
+    }
     Target {
         kind: match description.kind {
             DriveKind::Simulated => TargetKind::Simulated,
@@ -116,6 +122,20 @@ fn attribution_of(insides: &[Inside]) -> Option<ReportAttribution> {
         writes: parts(sum.writes),
         others: parts(sum.others),
     })
+}
+
+/// How worn the drive was at the end, by the names of the NVMe SMART / Health log.
+fn health_facts(health: &Health) -> Vec<(String, String)> {
+    let mut facts = vec![
+        ("percentage_used".to_owned(), format!("{} %", health.percentage_used)),
+        ("data_units_written".to_owned(), health.data_units_written.to_string()),
+        ("data_units_read".to_owned(), health.data_units_read.to_string()),
+    ];
+    if let Some(left) = health.remaining_life {
+        let words = format!("{left} of writes at the write amplification so far");
+        facts.push(("remaining life".to_owned(), words));
+    }
+    facts
 }
 
 fn counters_of(inside: &Inside) -> ReportCounters {

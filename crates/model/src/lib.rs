@@ -15,9 +15,11 @@ mod copies;
 pub mod counters;
 mod debt;
 mod divisor;
+mod expectation;
 mod flash;
 pub mod flush;
 pub mod geometry;
+pub mod health;
 mod idle;
 pub mod journal;
 pub mod mapping;
@@ -46,5 +48,6 @@ pub mod units;
 mod victim;
 mod write;
 
+pub use expectation::Expectation;
 pub use resources::{Span, suspend};
 pub use ssd::{Configuration, Ssd};

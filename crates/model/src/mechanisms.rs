@@ -1,6 +1,7 @@
 //! What a drive may have beyond what every drive has: each is off unless a profile asks for it.
 
 use crate::flush::FlushParameters;
+use crate::health::WearParameters;
 use crate::mapping::MappingScheme;
 use crate::mapping::extent::ExtentParameters;
 use crate::policy::{Pacing, VictimPolicy};
@@ -26,6 +27,8 @@ pub struct Mechanisms {
     pub pacing: Pacing,
     /// How it separates data by temperature.
     pub streams: StreamParameters,
+    /// What wears it out.
+    pub wear: WearParameters,
     /// What its own random choices are made of: the same seed gives the same drive.
     pub seed: u64,
     /// What trim costs, and what is read afterwards.

@@ -138,6 +138,8 @@ pub(crate) struct Document {
     pub(crate) streams: sections::StreamsSection,
     #[serde(default)]
     pub(crate) trim: sections::TrimSection,
+    #[serde(default)]
+    pub(crate) wear: sections::WearSection,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -3,6 +3,7 @@
 use ssdlab_drive::{Drive, DriveError, ErrorKind, Inside, Phase, PhaseResult, Region};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
+use super::oracle::{Judgement, Oracle};
 use super::{Record, Watched, Watcher, words};
 use crate::error::LabError;
 use crate::report::Level;
@@ -15,6 +16,7 @@ pub(crate) struct Course<'a> {
     /// The sum of the weights of all steps; a step's share of the run is its weight by this.
     weights: f64,
     pub(super) tally: Tally,
+    oracle: Oracle,
 }
 
 /// What a run has asked of its drives.
@@ -29,15 +31,26 @@ pub struct Tally {
     pub gone: Vec<Inside>,
     /// Virtual time of copies, which their original does not know of.
     pub time_of_copies: Nanoseconds,
+    /// How drives stood against theory, where it has something to say.
+    pub(crate) judged: Vec<Judgement>,
 }
 
 impl Tally {
+    /// Notes how a drive stands against theory now; what was said of it before no longer counts.
+    fn judge(&mut self, judgement: Judgement) {
+        match self.judged.last_mut() {
+            Some(last) if judgement.continues => *last = judgement,
+            _ => self.judged.push(judgement),
+        }
+    }
+
     /// Adds what another part of the run has done.
     pub(super) fn add(&mut self, other: Tally) {
         self.requests += other.requests;
         self.bytes += other.bytes;
         self.gone.extend(other.gone);
         self.time_of_copies += other.time_of_copies;
+        self.judged.extend(other.judged);
     }
 }
 
@@ -59,7 +72,7 @@ impl<'a> Course<'a> {
         watcher: &'a mut dyn Watcher,
         weights: f64,
     ) -> Course<'a> {
-        Course { drive, watcher, weights, tally: Tally::default() }
+        Course { drive, watcher, weights, tally: Tally::default(), oracle: Oracle::default() }
     }
 
     /// Hands over what was counted.
@@ -80,7 +93,13 @@ impl<'a> Course<'a> {
     /// Runs one workload as a step of its own.
     pub(super) fn run(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
         self.begin(&phase.name, weight);
+        let before = self.drive.inside();
         let result = self.drive.run_phase(phase, &mut Watched(self.watcher))?;
+        if let (Some(before), Some(after)) = (before, self.drive.inside())
+            && let Some(judgement) = self.oracle.note(phase, &before, &after)
+        {
+            self.tally.judge(judgement);
+        }
         self.tally.requests += result.requests;
         self.tally.bytes += result.bytes();
         Ok(result)
@@ -97,6 +116,7 @@ impl<'a> Course<'a> {
 
     /// Makes the drive new, or as new as it can be made: `area` is what the run has written to.
     pub(super) fn empty(&mut self, area: Region) -> Result<Emptied, LabError> {
+        self.oracle = Oracle::default();
         let before = self.drive.inside();
         let unless_unsupported = |outcome: Result<(), DriveError>| match outcome {
             Ok(()) => Ok(true),

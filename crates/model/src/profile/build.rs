@@ -6,6 +6,7 @@ use super::{CollectionUnit, DeliveryOrder, Profile, ProfileError};
 use crate::collection::CollectionParameters;
 use crate::flush::FlushParameters;
 use crate::geometry::{Geometry, GeometryParameters};
+use crate::health::WearParameters;
 use crate::journal::JournalParameters;
 use crate::mechanisms::Mechanisms;
 use crate::policy::{Pacing, VictimPolicy};
@@ -144,6 +145,10 @@ impl Profile {
             victims: self.victims()?,
             pacing: self.pacing()?,
             streams: self.streams()?,
+            wear: WearParameters {
+                pe_cycles: Some(*self.document.wear.pe_cycles.value.get_ref())
+                    .filter(|&cycles| cycles > 0),
+            },
             seed: self.seed,
             suspend: self.suspend()?,
             trim: self.trim()?,

@@ -227,6 +227,7 @@ keys! {
     "collection.choices" => collection.choices,
     "collection.pacing" => collection.pacing,
     "collection.high_water" => collection.high_water,
+    "wear.pe_cycles" => wear.pe_cycles,
     "streams.count" => streams.count,
     "streams.hot_within" => streams.hot_within,
     "streams.hot_blocks" => streams.hot_blocks,
@@ -372,6 +373,7 @@ impl Profile {
         self.within("mapping.table", &d.mapping.table, length(0), length(16 << 30))?;
         self.within("mapping.search", &d.mapping.search, us(0), us(100_000))?;
         self.within("mapping.per_extent", &d.mapping.per_extent, us(0), us(100_000))?;
+        self.within("wear.pe_cycles", &d.wear.pe_cycles, 0, 10_000_000)?;
         self.within("streams.count", &d.streams.count, 1, STREAMS_MAX)?;
         self.within("streams.hot_within", &d.streams.hot_within, 0.0, 1.0)?;
         self.within("streams.hot_blocks", &d.streams.hot_blocks, 0.0, 0.95)?;

@@ -66,3 +66,10 @@ optional_section! {
         reads_after: ReadsAfterTrim = ReadsAfterTrim::Zeros,
     }
 }
+
+optional_section! {
+    /// What wears the flash out.
+    WearSection {
+        pe_cycles: u32 = 0,
+    }
+}

@@ -1,0 +1,248 @@
+//! The oracle: write amplification that was measured against what theory expects.
+//!
+//! A closed form is about one workload: single units written at random all over a full drive,
+//! until it is steady. Phases that are not that are passed by; where one is, the report says how
+//! the two figures stand to each other, and where they part what is the likely reason.
+
+use ssdlab_drive::{Inside, Pattern, Phase};
+use ssdlab_model::counters::Counters;
+use ssdlab_model::units::ByteLength;
+
+use super::Record;
+use crate::report::Level;
+
+/// Capacities written at random after which a full drive is steady.
+const STEADY_AFTER: f64 = 2.0;
+
+/// The same for a drive that was not full: all but `e^-6` of it is, then.
+const STEADY_AFTER_FILLING: f64 = 6.0;
+
+/// How far the figures may be from each other and still be called the same.
+const CLOSE: f64 = 0.02;
+
+/// What a drive was put through, as far as it matters to theory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Oracle {
+    /// Units written at random since anything else was done.
+    at_random: u64,
+    /// Whether all of it was written before that.
+    is_full: bool,
+    /// What was counted since it was steady.
+    steady: Counters,
+}
+
+/// How a drive stands against theory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Judgement {
+    /// Whether it replaces what was said before of the same drive.
+    pub(super) continues: bool,
+    /// Flash programs per host write.
+    measured: f64,
+    expected: f64,
+    /// Capacities written at random before, and how many it takes.
+    written: f64,
+    needed: f64,
+    /// The share of programmed units that is padding.
+    padding: f64,
+}
+
+impl Oracle {
+    /// Notes a phase; says how the drive stands against theory when it is one that theory is
+    /// about and collection was at work.
+    pub(super) fn note(
+        &mut self,
+        phase: &Phase,
+        before: &Inside,
+        after: &Inside,
+    ) -> Option<Judgement> {
+        let counted = after.counters.since(&before.counters);
+        let expectation = before.expectation?;
+        let is_whole = phase.region.offset == ByteLength::ZERO
+            && phase.region.length.whole(phase.block_size)
+                == expectation.capacity.whole(phase.block_size);
+        let units = expectation.capacity.whole(expectation.unit);
+        if phase.pattern != Pattern::Random || phase.block_size != expectation.unit || !is_whole {
+            if counted.host_write_units > 0 || counted.host_trim_units > 0 {
+                let all = phase.blocks() * phase.block_size.whole(expectation.unit);
+                let is_filled = is_whole && phase.pattern != Pattern::Random;
+                let is_full = self.is_full && counted.host_trim_units == 0
+                    || is_filled && counted.host_write_units >= all;
+                *self = Oracle { is_full, ..Oracle::default() };
+            }
+            return None;
+        }
+        let continues = self.at_random > 0;
+        let needed = if self.is_full { STEADY_AFTER } else { STEADY_AFTER_FILLING };
+        let written = self.at_random as f64 / units as f64;
+        self.at_random += counted.host_write_units;
+        if written >= needed {
+            self.steady = self.steady.plus(&counted);
+        }
+        let judged = if written >= needed { &self.steady } else { &counted };
+        if judged.program_units_collection == 0 {
+            return None;
+        }
+        Some(Judgement {
+            continues,
+            measured: judged.write_amplification()?,
+            expected: expectation.write_amplification,
+            written,
+            needed,
+            padding: judged.program_units_padding as f64 / judged.flash_write_units() as f64,
+        })
+    }
+}
+
+impl Judgement {
+    fn deviation(&self) -> f64 {
+        self.measured / self.expected - 1.0
+    }
+
+    fn is_steady(&self) -> bool {
+        self.written >= self.needed
+    }
+
+    fn tell(&self, record: &mut Record) {
+        let Judgement { measured, expected, written, needed, .. } = self;
+        let figures = format!("Write amplification was {measured:.2}");
+        if !self.is_steady() {
+            let text = format!(
+                "{figures}, and theory expects {expected:.2} of this drive when it is full and \
+                 steady. It is not yet known to be: {written:.1} capacities had been written at \
+                 random before, and it takes {needed}."
+            );
+            return record.find(Level::Info, "theory-not-steady", text);
+        }
+        if self.deviation().abs() <= CLOSE {
+            let text = format!(
+                "{figures} in steady state; theory expects {expected:.2} of this drive's \
+                 collection and spare area."
+            );
+            return record.find(Level::Info, "theory-agrees", text);
+        }
+        let cause = if self.padding > CLOSE {
+            format!(
+                "program units that were completed with padding, {:.1} % of what was programmed",
+                self.padding * 100.0
+            )
+        } else if measured < expected {
+            "less data on the drive than it can hold, or less of it kept free than is taken for \
+             reserve"
+                .to_owned()
+        } else {
+            "more of the flash kept free or open than is taken for reserve".to_owned()
+        };
+        let text = format!(
+            "{figures} in steady state where theory expects {expected:.2} ({:+.1} %). Likely \
+             cause: {cause}.",
+            self.deviation() * 100.0
+        );
+        record.find(Level::Notice, "theory-differs", text);
+    }
+}
+
+/// Says of the drives of a run how they stand against theory: of the steady one that is furthest
+/// from it, or else of the one that came furthest.
+pub(crate) fn conclude(judged: &[Judgement], record: &mut Record) {
+    let steady = judged.iter().filter(|it| it.is_steady());
+    let furthest = steady.max_by(|a, b| a.deviation().abs().total_cmp(&b.deviation().abs()));
+    let longest = judged.iter().max_by(|a, b| a.written.total_cmp(&b.written));
+    if let Some(judgement) = furthest.or(longest) {
+        judgement.tell(record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_drive::simulated::SimulatedDrive;
+    use ssdlab_drive::{Amount, Drive, Mix, Region, Unobserved};
+    use ssdlab_model::profile::{DEFAULT, Profile};
+    use ssdlab_model::units::{MIB, Nanoseconds};
+
+    use super::*;
+
+    /// A drive of many small blocks.
+    fn drive() -> SimulatedDrive {
+        let mut profile = Profile::named(DEFAULT).expect("the default profile");
+        for (key, value) in [
+            ("capacity.physical", "1G"),
+            ("flash.channels", "2"),
+            ("flash.dies", "4"),
+            ("flash.pages_per_block", "24"),
+            ("collection.metadata_units", "2"),
+            ("spare", "15%"),
+        ] {
+            profile.set(key, value).expect("a sound value");
+        }
+        SimulatedDrive::new("small", profile.configuration().expect("sound")).expect("sound")
+    }
+
+    fn phase(drive: &SimulatedDrive, pattern: Pattern, capacities: u64) -> Phase {
+        let inside = drive.inside().and_then(|it| it.expectation).expect("a closed form");
+        let block_size = match pattern {
+            Pattern::Random => inside.unit,
+            _ => MIB,
+        };
+        let whole = block_size * inside.capacity.whole(block_size);
+        Phase {
+            name: "a phase".to_owned(),
+            pattern,
+            block_size,
+            depth: 8,
+            mix: Mix::WRITE,
+            region: Region::first(whole),
+            amount: Amount::Bytes(whole * capacities),
+            rate: None,
+            seed: 1 + capacities,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    /// The codes of the findings after so many capacities in each of two phases.
+    fn codes(fill: bool, first: u64, second: u64) -> Vec<String> {
+        let (mut drive, mut oracle, mut record) = (drive(), Oracle::default(), Record::default());
+        let mut judged = None;
+        let patterns = [(Pattern::Sequential, u64::from(fill)), (Pattern::Random, first)];
+        for (pattern, capacities) in patterns.into_iter().chain([(Pattern::Random, second)]) {
+            if capacities == 0 {
+                continue;
+            }
+            let phase = phase(&drive, pattern, capacities);
+            let before = drive.inside().expect("a simulated drive");
+            drive.run_phase(&phase, &mut Unobserved).expect("it runs");
+            let after = drive.inside().expect("a simulated drive");
+            judged = oracle.note(&phase, &before, &after).or(judged);
+        }
+        conclude(judged.as_slice(), &mut record);
+        for finding in &record.findings {
+            println!("{}", finding.text);
+        }
+        record.findings.into_iter().map(|finding| finding.code).collect()
+    }
+
+    #[test]
+    fn a_steady_drive_agrees_with_theory_and_one_that_is_not_is_said_to_be_so() {
+        assert_eq!(codes(true, 3, 1), ["theory-agrees"]);
+        assert_eq!(codes(true, 1, 0), ["theory-not-steady"]);
+        assert_eq!(codes(false, 2, 1), ["theory-not-steady"]);
+        assert!(codes(true, 0, 0).is_empty(), "theory is about writes at random");
+    }
+
+    #[test]
+    fn figures_that_part_are_given_with_a_likely_cause() {
+        let mut record = Record::default();
+        let judgement = Judgement {
+            continues: false,
+            measured: 4.0,
+            expected: 3.0,
+            written: 3.0,
+            needed: 2.0,
+            padding: 0.1,
+        };
+        conclude(&[judgement], &mut record);
+        assert_eq!(record.findings[0].code, "theory-differs");
+        assert!(record.findings[0].text.contains("4.00 in steady state where theory expects 3.00"));
+        assert!(record.findings[0].text.contains("padding, 10.0 %"));
+    }
+}

@@ -1,0 +1,94 @@
+//! What theory expects of a drive: the closed form of its policy, for its own spare area.
+
+use serde::{Deserialize, Serialize};
+
+use crate::mapping::MappingScheme;
+use crate::policy::{Pacing, VictimPolicy};
+use crate::ssd::Configuration;
+use crate::theory::{SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random};
+use crate::units::ByteLength;
+
+/// With fewer blocks the choice of victim is a matter of luck, which no closed form knows.
+const BLOCKS_LEAST: u32 = 200;
+
+/// What a drive comes to when it is full and written at random, unit by unit, all over.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Expectation {
+    /// Flash programs per host write, once steady.
+    pub write_amplification: f64,
+    /// What has to be written at a time for that.
+    pub unit: ByteLength,
+    /// All that can be addressed; what has to be written to.
+    pub capacity: ByteLength,
+}
+
+impl Configuration {
+    /// What theory expects of the drive; nothing where there is no closed form: cost-benefit
+    /// collection, several write streams, maps on flash, and drives of few blocks.
+    ///
+    /// The blocks that pacing keeps free are not spare area. Those being written or collected are
+    /// for the part that is filled, which over time is all but half of the victim.
+    pub fn expectation(&self) -> Option<Expectation> {
+        let (geometry, mechanisms) = (&self.geometry, &self.mechanisms);
+        if mechanisms.mapping != MappingScheme::Page
+            || mechanisms.streams.count > 1
+            || geometry.blocks() < BLOCKS_LEAST
+        {
+            return None;
+        }
+        let low_water = self.collection.low_water;
+        let twice_free = match mechanisms.pacing {
+            Pacing::Paced => 2 * low_water,
+            Pacing::Bursty { high_water } => low_water + high_water,
+        };
+        let halves_kept = geometry.groups() * twice_free + 1;
+        let usable = u64::from(geometry.physical_units())
+            .checked_sub(u64::from(halves_kept) * u64::from(geometry.units_per_block()) / 2)?;
+        let spare = SpareFactor::from_counts(usable, geometry.logical_units().into()).ok()?;
+        let units = UnitsPerBlock::new(geometry.units_per_block()).ok()?;
+        let write_amplification = match mechanisms.victims {
+            VictimPolicy::Greedy => greedy::write_amplification(spare, units),
+            VictimPolicy::Fifo => fifo::write_amplification(spare),
+            VictimPolicy::Random => random::write_amplification(spare),
+            VictimPolicy::DChoices(choices) => {
+                d_choices::write_amplification(spare, units, choices)
+            }
+            VictimPolicy::CostBenefit => return None,
+        };
+        let (unit, capacity) = (geometry.unit_size(), geometry.capacity());
+        Some(Expectation { write_amplification, unit, capacity })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::profile::{DEFAULT, Profile};
+
+    fn expected(changes: &[(&str, &str)]) -> Option<f64> {
+        let mut profile = Profile::named(DEFAULT).expect("the default profile");
+        for (key, value) in changes {
+            profile.set(key, value).expect("a sound value");
+        }
+        let configuration = profile.configuration().expect("a sound profile");
+        configuration.expectation().map(|it| it.write_amplification)
+    }
+
+    #[test]
+    fn each_policy_has_its_own_closed_form_and_more_spare_means_less() {
+        let of = |policy, spare| {
+            expected(&[("collection.policy", policy), ("spare", spare)]).expect("a closed form")
+        };
+        for spare in ["7%", "28%"] {
+            assert!(of("greedy", spare) < of("fifo", spare));
+            assert!(of("fifo", spare) < of("random", spare));
+        }
+        assert!(of("greedy", "28%") < of("greedy", "7%"));
+    }
+
+    #[test]
+    fn what_has_no_closed_form_is_expected_nothing_of() {
+        assert_eq!(expected(&[("collection.policy", "cost-benefit")]), None);
+        let two = [("controller.power_loss_protection", "on"), ("streams.count", "2")];
+        assert_eq!(expected(&two), None);
+    }
+}
