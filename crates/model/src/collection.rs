@@ -58,7 +58,8 @@ impl CollectionParameters {
         };
         // What is condensed has an open block of its own.
         let runs = u32::from(mechanisms.mapping == MappingScheme::Extent);
-        geometry.groups() * (free + 2 * mechanisms.streams.count + runs)
+        let cache = mechanisms.slc.map_or(0, |slc| slc.blocks_kept());
+        geometry.groups() * (free + 2 * mechanisms.streams.count + runs) + cache
     }
 }
 
@@ -204,7 +205,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Blocks that are free or will be as soon as their copies are durable.
     fn blocks_coming(&self) -> u32 {
-        self.free.len() + self.collector.copies.emptied()
+        let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
+        (self.free.len() + self.collector.copies.emptied()).saturating_sub(reserved)
     }
 
     /// Collection's share for `units` units that the host has just written.
@@ -266,11 +268,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             Some(streams) if self.flash.has_victims_apart() => {
                 self.flash.take_victim_of(streams.collects_hot())
             }
+            _ if self.collects_cache_first() => self.flash.take_victim_of(true),
             _ => self.flash.take_victim(),
         }
     }
 
-    fn begin_victim(&mut self, block: BlockIndex, valid: u32) {
+    pub(crate) fn begin_victim(&mut self, block: BlockIndex, valid: u32) {
         self.choose_copies_stream(block);
         self.flash.set_state(block, BlockState::Victim);
         self.counters.collections += 1;
@@ -356,6 +359,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.owe_copies_read(now);
         self.write_moved_map_pages(now);
         self.flash.move_units(block, moved);
+        if self.is_slc(block) {
+            self.counters.program_units_folded += u64::from(moved);
+        }
         moved
     }
 
@@ -494,12 +500,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Makes sure that the host can take a block while collection keeps its reserve, collecting
     /// at once where pacing was not enough.
     pub(crate) fn ensure_free_block(&mut self) {
-        if self.free.len() > self.collector.reserve {
+        let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
+        if self.free.len() > self.collector.reserve + reserved {
             return;
         }
         let now = self.resources.now();
         self.advance_debt(now);
-        while self.free.len() <= self.collector.reserve {
+        while self.free.len() <= self.collector.reserve + reserved {
             // Collecting on is what fills the program unit that an emptied block waits for:
             // padding it instead would cost the spare area that is short. Where that would only
             // move what is valid throughout, padding is what is left.
@@ -575,6 +582,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         loop {
             self.advance_debt(until);
             let busy_until = self.resources.idle_from();
+            if busy_until < until && self.collector.victim.is_none() && self.begin_fold() {
+                self.complete_victim(busy_until);
+                continue;
+            }
             if busy_until >= until || self.blocks_coming() >= self.collector.high_water {
                 return;
             }
@@ -585,6 +596,23 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 self.collect_program_unit(busy_until);
             }
         }
+    }
+
+    /// Moves all that is left of the victim, if there is one.
+    pub(crate) fn complete_victim(&mut self, now: Instant) {
+        while !self.finish_victim_if_empty() {
+            self.collect_program_unit(now);
+        }
+    }
+
+    /// The block being collected.
+    pub(crate) fn victim_block(&self) -> Option<BlockIndex> {
+        self.collector.victim.map(|victim| victim.block)
+    }
+
+    /// Free blocks above which a dynamic cache may take one.
+    pub(crate) fn cache_low_water(&self) -> u32 {
+        self.collector.low_water + self.collector.reserve + 1
     }
 
     /// How collection is set up.

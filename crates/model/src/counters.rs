@@ -64,6 +64,12 @@ counters! {
         program_units_collection,
         /// Units programmed empty, to complete a program unit for a flush.
         program_units_padding,
+        /// Of the units programmed for the host, padding included, those to blocks in SLC mode.
+        program_units_slc,
+        /// Of the units programmed by collection, those that it moved out of blocks in SLC mode.
+        program_units_folded,
+        /// Of the collection units erased, those in SLC mode.
+        slc_erases,
         /// Program operations on a die (one per program unit), journal pages aside.
         programs,
         /// Pages programmed for the map journal.

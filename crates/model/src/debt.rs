@@ -141,6 +141,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let first = self.geometry.first_unit(block);
         self.flash.erase(block, first, self.geometry.units_per_block());
         self.counters.erases += 1;
+        if let Some(slc) = &mut self.slc {
+            self.counters.slc_erases += u64::from(slc.note_erased(block));
+        }
         let group = self.geometry.group_of(block);
         self.free.put(group, block);
         for lane in 0..self.geometry.stripe() {

@@ -168,6 +168,11 @@ impl Flash {
         second
     }
 
+    /// The next victim of those that are chosen apart.
+    pub(crate) fn take_victim_apart(&mut self) -> Option<(BlockIndex, u32)> {
+        self.take_from(true)
+    }
+
     fn take_from(&mut self, apart: bool) -> Option<(BlockIndex, u32)> {
         let Flash { victims, apart: victims_apart, blocks, .. } = self;
         let victims = if apart { victims_apart.as_mut()? } else { victims };

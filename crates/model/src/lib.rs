@@ -35,6 +35,7 @@ pub mod read_ahead;
 pub mod recovery;
 mod request;
 mod resources;
+pub mod slc;
 pub mod snapshot;
 pub mod ssd;
 mod stream;

@@ -6,6 +6,7 @@ use crate::mapping::MappingScheme;
 use crate::mapping::extent::ExtentParameters;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::resources::suspend::SuspendParameters;
+use crate::slc::SlcParameters;
 use crate::streams::StreamParameters;
 use crate::trim::TrimParameters;
 
@@ -33,6 +34,8 @@ pub struct Mechanisms {
     pub seed: u64,
     /// What trim costs, and what is read afterwards.
     pub trim: TrimParameters,
+    /// Its pseudo-SLC cache.
+    pub slc: Option<SlcParameters>,
     /// What a read may interrupt.
     pub suspend: SuspendParameters,
 }

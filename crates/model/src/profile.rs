@@ -140,6 +140,8 @@ pub(crate) struct Document {
     pub(crate) trim: sections::TrimSection,
     #[serde(default)]
     pub(crate) wear: sections::WearSection,
+    #[serde(default)]
+    pub(crate) slc: sections::SlcSection,
 }
 
 #[derive(Clone, Debug, Deserialize)]

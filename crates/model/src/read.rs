@@ -164,18 +164,23 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     pub(crate) fn read_unit_of_flash(&mut self, unit: PhysicalUnit, start: Instant) -> Instant {
         let die = self.geometry.die_of(unit);
-        let sensed = self.sense(die, start);
+        let sensed = self.sense(die, start, self.page_read_of(unit));
         let channel = Resource::Channel(self.geometry.channel_of(die));
         self.resources.reserve(channel, Class::Read, sensed, self.unit_over_channel).end
     }
 
+    /// Senses a page on `die`, which takes `duration`.
     #[inline(always)]
-    pub(crate) fn sense(&mut self, die: DieIndex, start: Instant) -> Instant {
+    pub(crate) fn sense(
+        &mut self,
+        die: DieIndex,
+        start: Instant,
+        duration: Nanoseconds,
+    ) -> Instant {
         if self.map.cache().is_some_and(|cache| start > cache.acted_at) {
             return self.sense_later(die, start);
         }
         self.settle(die, start);
-        let duration = self.timing.page_read;
         self.resources.reserve(Resource::Die(die), Class::Read, start, duration).end
     }
 
@@ -270,7 +275,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 Some(other) => (other.sensed, other.blocked),
                 None => {
                     let before = self.blocked();
-                    let sensed = self.sense(pages[index].die, start);
+                    let first = PhysicalUnit(pages[index].page * self.geometry.units_per_page());
+                    let sensed = self.sense(pages[index].die, start, self.page_read_of(first));
                     (sensed, self.blocked().since(before))
                 }
             };

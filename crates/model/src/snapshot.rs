@@ -221,6 +221,7 @@ impl<M: Mapping> Ssd<M, Null> {
             buffer_parameters: _,
             trim_enabled: _,
             trim_parameters: _,
+            slc,
             unit_to_host: _,
             unit_over_channel: _,
             // Volatile, or nothing.
@@ -246,6 +247,9 @@ impl<M: Mapping> Ssd<M, Null> {
         } = self;
         if streams.is_some() {
             return Err(SnapshotError::Unsupported { what: "several write streams" });
+        }
+        if slc.is_some() {
+            return Err(SnapshotError::Unsupported { what: "a pseudo-SLC cache" });
         }
         map.save(to)?;
         flash.save(to)?;

@@ -22,6 +22,7 @@ use crate::merge::Merges;
 use crate::read::ReadScratch;
 use crate::read_ahead::{ReadAhead, ReadAheadParameters};
 use crate::resources::{Class, Resource, Resources};
+use crate::slc::SlcCache;
 use crate::stream::{FreePool, WriteStream};
 use crate::streams::Streams;
 use crate::timing::Timing;
@@ -123,6 +124,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) delays: Delays,
     pub(crate) trim_enabled: bool,
     pub(crate) trim_parameters: TrimParameters,
+    pub(crate) slc: Option<Box<SlcCache>>,
     /// The number of the latest program unit that was finished.
     pub(crate) sequence: SequenceNumber,
     pub(crate) unit_to_host: Nanoseconds,
@@ -158,6 +160,9 @@ impl Ssd<PageMap, Null> {
 
 fn flash(geometry: &Geometry, mechanisms: &Mechanisms) -> Flash {
     let flash = Flash::new(geometry, mechanisms.victims, mechanisms.seed);
+    if mechanisms.slc.is_some() {
+        return flash.with_victims_apart();
+    }
     match mechanisms.streams.hot_blocks {
         Some(_) => flash.with_victims_apart(),
         None => flash,
@@ -208,6 +213,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             delays: Delays::default(),
             trim_enabled: *trim,
             trim_parameters: mechanisms.trim,
+            slc: mechanisms.slc.map(|slc| Box::new(SlcCache::new(geometry, slc))),
             sequence: SequenceNumber::default(),
             unit_to_host: timing.link.duration(geometry.unit_size()),
             unit_over_channel: timing.channel.duration(geometry.unit_size()),

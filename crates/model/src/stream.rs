@@ -104,6 +104,8 @@ pub(crate) struct FilledProgram {
     pub(crate) first: PhysicalUnit,
     /// Its place in the block's write order, in program units.
     pub(crate) index: u32,
+    /// Units that it holds: as many as a program unit, or fewer in SLC mode.
+    pub(crate) units: u32,
     /// Whether the block is full with it.
     pub(crate) closes: bool,
 }
@@ -113,6 +115,8 @@ struct OpenBlock {
     block: BlockIndex,
     /// Program units of it that were filled.
     programs: u32,
+    /// Program units of it that are used.
+    programs_most: u32,
 }
 
 /// One write stream.
@@ -121,6 +125,8 @@ pub(crate) struct WriteStream {
     open: Vec<Option<OpenBlock>>,
     group: u32,
     cursor: u32,
+    /// The first place of the program unit being filled.
+    program_start: u32,
     program_end: u32,
     programs_per_block: u32,
     units_per_program: u32,
@@ -132,6 +138,7 @@ impl WriteStream {
             open: vec![None; geometry.groups() as usize],
             group: geometry.groups() - 1,
             cursor: 0,
+            program_start: 0,
             program_end: 0,
             programs_per_block: geometry.units_per_block() / geometry.units_per_program(),
             units_per_program: geometry.units_per_program(),
@@ -146,7 +153,8 @@ impl WriteStream {
     /// Takes over a block that is open for it, with `programs` program units of it filled.
     pub(crate) fn resume(&mut self, group: u32, block: BlockIndex, programs: u32) {
         assert!(programs < self.programs_per_block, "an open block has room");
-        self.open[group as usize] = Some(OpenBlock { block, programs });
+        let programs_most = self.programs_per_block;
+        self.open[group as usize] = Some(OpenBlock { block, programs, programs_most });
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
@@ -180,7 +188,8 @@ impl WriteStream {
             if !is_right {
                 return damaged("a stream writes where it cannot");
             }
-            *slot = Some(OpenBlock { block, programs });
+            let programs_most = self.programs_per_block;
+            *slot = Some(OpenBlock { block, programs, programs_most });
         }
         Ok(())
     }
@@ -193,7 +202,7 @@ impl WriteStream {
 
     /// Whether units were appended to a program unit that is not full.
     pub(crate) fn is_partial(&self) -> bool {
-        self.room() > 0 && self.room() < self.units_per_program
+        self.room() > 0 && self.cursor > self.program_start
     }
 
     /// Whether `units` more units, at most a program unit of them, have room without a block from
@@ -233,7 +242,24 @@ impl WriteStream {
     /// finished.
     #[inline(always)]
     pub(crate) fn holds(&self, unit: PhysicalUnit) -> bool {
-        unit.0 < self.cursor && unit.0 >= self.program_end - self.units_per_program
+        unit.0 < self.cursor && unit.0 >= self.program_start
+    }
+
+    /// The first place of the program unit being filled.
+    pub(crate) fn program_start(&self) -> PhysicalUnit {
+        PhysicalUnit(self.program_start)
+    }
+
+    /// Has the program unit that was just begun hold `units` units only.
+    pub(crate) fn shorten_program(&mut self, units: u32) {
+        assert!(self.cursor == self.program_start, "it was just begun");
+        self.program_end = self.program_start + units;
+    }
+
+    /// Has the block that was just begun take `programs` program units only.
+    pub(crate) fn limit_block(&mut self, programs: u32) {
+        let open = self.open[self.group as usize].as_mut().expect("a block was begun");
+        open.programs_most = programs;
     }
 
     /// The program unit that was just filled, in the block it belongs to.
@@ -244,14 +270,15 @@ impl WriteStream {
         let index = open.programs;
         let block = open.block;
         open.programs += 1;
-        let closes = open.programs == self.programs_per_block;
+        let closes = open.programs == open.programs_most;
         if closes {
             *slot = None;
         }
         let first = geometry.first_unit(block).0 + index * self.units_per_program;
-        assert!(first + self.units_per_program == self.cursor, "streams write in order");
-        (self.cursor, self.program_end) = (0, 0);
-        FilledProgram { block, first: PhysicalUnit(first), index, closes }
+        assert!(first == self.program_start, "streams write in order");
+        let units = self.cursor - first;
+        (self.program_start, self.cursor, self.program_end) = (0, 0, 0);
+        FilledProgram { block, first: PhysicalUnit(first), index, units, closes }
     }
 
     /// Has the stream fill `block` of `group` further, from its program unit `programs` on.
@@ -294,11 +321,13 @@ impl WriteStream {
             let mut opened = None;
             if slot.is_none() {
                 opened = free.take(self.group);
-                *slot = opened.map(|block| OpenBlock { block, programs: 0 });
+                let programs_most = self.programs_per_block;
+                *slot = opened.map(|block| OpenBlock { block, programs: 0, programs_most });
             }
             if let Some(open) = slot {
                 let first = geometry.first_unit(open.block).0;
                 self.cursor = first + open.programs * self.units_per_program;
+                self.program_start = self.cursor;
                 self.program_end = self.cursor + self.units_per_program;
                 return opened;
             }

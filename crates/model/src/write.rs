@@ -168,13 +168,21 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     pub(crate) fn begin_host_program(&mut self) {
+        let mut is_slc = false;
         if self.host.needs_block() {
-            self.ensure_free_block();
+            is_slc = self.makes_room_in_cache();
+            if !is_slc {
+                self.ensure_free_block();
+            }
         }
         if let Some(block) = self.host.begin_program(&self.geometry, &mut self.free) {
-            self.flash.open(block, BlockState::OpenForHost, self.geometry.units_per_block());
+            self.flash.open(block, BlockState::OpenForHost, self.units_of_block(is_slc));
             self.note_block_begun(block, true);
+            if is_slc {
+                self.note_slc_begun(block);
+            }
         }
+        self.shorten_slc_program();
     }
 
     /// Sends the host stream's full program unit to its die, and has collection keep pace; its
@@ -187,7 +195,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn send_host_program(&mut self, ready: Instant, padding: u32) {
         let ready = ready.later(std::mem::replace(&mut self.merges.done_at, Instant::START));
         let filled = self.host.finish_program(&self.geometry);
-        let units = self.geometry.units_per_program();
+        let units = filled.units;
         let die = self.geometry.die_of_program(filled.block, filled.index);
         let number = self.next_number();
         self.settle(die, ready);
@@ -197,6 +205,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let span = self.program_now(die, &filled, number, ready);
         self.counters.program_units_host += u64::from(units - padding);
         self.counters.program_units_padding += u64::from(padding);
+        if self.is_slc(filled.block) {
+            self.counters.program_units_slc += u64::from(units);
+        }
         self.note_map_changes(units - padding, span.end);
         self.buffer.send(InFlight {
             first: filled.first,
@@ -222,11 +233,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         number: SequenceNumber,
         ready: Instant,
     ) -> Span {
-        let units = self.geometry.units_per_program();
         let channel = Resource::Channel(self.geometry.channel_of(die));
-        let transfer = self.unit_over_channel * u64::from(units);
+        let transfer = self.unit_over_channel * u64::from(filled.units);
         let arrived = self.resources.reserve(channel, Class::Write, ready, transfer).end;
-        let program = self.timing.program;
+        let program = match &self.slc {
+            Some(slc) if slc.holds(filled.block) => slc.program(),
+            _ => self.timing.program,
+        };
         let span = self.resources.reserve(Resource::Die(die), Class::Write, arrived, program);
         self.note_programmed(filled.first, number, die, span);
         span

@@ -104,7 +104,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn read_map_page_at(&mut self, place: PhysicalUnit, at: Instant) -> Instant {
         let die = self.cache().area.geometry.die_of(place);
         self.counters.map_page_reads += 1;
-        let sensed = self.aside(|ssd| ssd.sense(die, at));
+        let sensed = self.aside(|ssd| ssd.sense(die, at, ssd.timing.page_read));
         let channel = Resource::Channel(self.geometry.channel_of(die));
         self.resources.reserve(channel, Class::Read, sensed, self.unit_over_channel).end
     }

@@ -152,6 +152,7 @@ impl Profile {
             seed: self.seed,
             suspend: self.suspend()?,
             trim: self.trim()?,
+            slc: self.slc()?,
         })
     }
 

@@ -1,8 +1,11 @@
 //! Mechanisms that not every drive has, from their sections.
 
+use super::CollectionUnit;
 use super::{Profile, ProfileError};
+use crate::mapping::MappingScheme;
+use crate::slc::SlcParameters;
 use crate::trim::TrimParameters;
-use crate::units::{Sector, SectorCount};
+use crate::units::{ByteLength, Nanoseconds, Sector, SectorCount};
 
 impl Profile {
     pub(super) fn trim(&self) -> Result<TrimParameters, ProfileError> {
@@ -30,5 +33,54 @@ impl Profile {
             range_most: sectors,
             reads_after: *trim.reads_after.value.get_ref(),
         })
+    }
+
+    pub(super) fn slc(&self) -> Result<Option<SlcParameters>, ProfileError> {
+        let d = &self.document;
+        let size = d.slc.size.value.get_ref().0;
+        if size == ByteLength::ZERO {
+            return Ok(None);
+        }
+        let bits = *d.slc.bits.value.get_ref();
+        let shot = *d.flash.pages_per_shot.value.get_ref();
+        let program = d.slc.program.value.get_ref().0;
+        let page_read = d.slc.page_read.value.get_ref().0;
+        let pages = *d.flash.pages_per_block.value.get_ref();
+        let wrong = if !(2..=4).contains(&bits) {
+            Some("slc.bits has to say how many bits a cell holds otherwise: 2, 3 or 4")
+        } else if shot != 1 && shot != bits {
+            Some("slc.bits has to be flash.pages_per_shot, where that is not 1")
+        } else if program == Nanoseconds::ZERO || page_read == Nanoseconds::ZERO {
+            Some("slc.program and slc.page_read have to be given")
+        } else if *d.collection.unit.value.get_ref() != CollectionUnit::Superblock {
+            Some("the model has no slc cache of single blocks; set collection.unit to superblock")
+        } else if *d.mapping.scheme.value.get_ref() != MappingScheme::Page {
+            Some("the model has no slc cache with a map on flash; set mapping.scheme to page")
+        } else if *d.streams.count.value.get_ref() != 1 {
+            Some("the model has no slc cache with several write streams; set streams.count to 1")
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            return Err(self.inconsistent(format!("slc.size asks for a cache, and {wrong}")));
+        }
+        let dies = u64::from(*d.flash.dies.value.get_ref());
+        let planes = u64::from(*d.flash.planes_per_die.value.get_ref());
+        let used = u64::from(pages / bits);
+        let block = d.flash.page_size.value.get_ref().0 * (dies * planes * used);
+        let blocks = size.whole(block) as u32;
+        if blocks < 2 {
+            return Err(self.inconsistent(format!(
+                "slc.size ({size}) is less than two superblocks in SLC mode of {block}"
+            )));
+        }
+        Ok(Some(SlcParameters {
+            blocks,
+            bits,
+            space: *d.slc.space.value.get_ref(),
+            when_full: *d.slc.when_full.value.get_ref(),
+            program,
+            page_read,
+        }))
     }
 }

@@ -248,6 +248,12 @@ keys! {
     "trim.ranges_most" => trim.ranges_most,
     "trim.range_most" => trim.range_most,
     "trim.reads_after" => trim.reads_after,
+    "slc.size" => slc.size,
+    "slc.space" => slc.space,
+    "slc.when_full" => slc.when_full,
+    "slc.bits" => slc.bits,
+    "slc.program" => slc.program,
+    "slc.page_read" => slc.page_read,
 }
 
 impl Profile {
@@ -357,6 +363,10 @@ impl Profile {
         self.within("flush.overhead", &d.flush.overhead, us(0), us(1_000_000))?;
         let journal_program = &d.flush.journal_program;
         self.within("flush.journal_program", journal_program, us(0), us(100_000))?;
+        self.within("slc.size", &d.slc.size, length(0), length(64 * tib))?;
+        self.within("slc.bits", &d.slc.bits, 0, 4)?;
+        self.within("slc.program", &d.slc.program, us(0), us(100_000))?;
+        self.within("slc.page_read", &d.slc.page_read, us(0), us(10_000))?;
         self.within("trim.command", &d.trim.command, us(0), us(1_000_000))?;
         self.within("trim.range", &d.trim.range, us(0), us(1_000_000))?;
         self.within("trim.per_mib", &d.trim.per_mib, us(0), us(1_000_000))?;

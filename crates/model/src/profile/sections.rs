@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::{Length, Sourced, Span};
 use crate::mapping::MappingScheme;
+use crate::slc::{SlcSpace, WhenFull};
 use crate::trim::ReadsAfterTrim;
 use crate::units::{ByteLength, Nanoseconds};
 
@@ -71,5 +72,17 @@ optional_section! {
     /// What wears the flash out.
     WearSection {
         pe_cycles: u32 = 0,
+    }
+}
+
+optional_section! {
+    /// The pseudo-SLC cache.
+    SlcSection {
+        size: Length = Length(ByteLength::ZERO),
+        space: SlcSpace = SlcSpace::Fixed,
+        when_full: WhenFull = WhenFull::Direct,
+        bits: u32 = 0,
+        program: Span = Span(Nanoseconds::ZERO),
+        page_read: Span = Span(Nanoseconds::ZERO),
     }
 }

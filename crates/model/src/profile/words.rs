@@ -5,6 +5,7 @@ use serde::Deserialize;
 use super::parameters::Quantity;
 use crate::flush::{FlushHandling, WriteCache};
 use crate::resources::suspend::Suspendable;
+use crate::slc::{SlcSpace, WhenFull};
 use crate::text::QuantityError;
 use crate::trim::ReadsAfterTrim;
 
@@ -81,3 +82,5 @@ words!(
     "ones" => Ones,
     "undefined" => Undefined,
 );
+words!(SlcSpace, "fixed or dynamic", "fixed" => Fixed, "dynamic" => Dynamic);
+words!(WhenFull, "direct or fold", "direct" => Direct, "fold" => Fold);

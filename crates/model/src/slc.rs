@@ -1,0 +1,377 @@
+//! The pseudo-SLC cache: blocks written with one bit a cell, which is faster, and folded into
+//! blocks with all bits when the drive is idle or the cache is full.
+//!
+//! A block in SLC mode is a superblock like any other of which one page of each word line is used:
+//! with one-shot flash a share of each program unit, else a share of the program units. So it
+//! holds a half, a third or a quarter of what it holds otherwise. A fixed cache has blocks of its
+//! own, which are not spare area; a dynamic one takes free blocks while there are enough of them,
+//! so that it shrinks as the drive fills. Folding is collection with such a block as the victim:
+//! what is valid is read and written to collection's stream.
+//!
+//! Sources: the drives' data sheets (TurboWrite, nCache, Intelligent TurboWrite) say as much of
+//! the principle; sizes and rates are each profile's. Reads of folding take as long as reads of
+//! other blocks here, though SLC pages are sensed faster.
+
+use serde::Deserialize;
+
+use crate::geometry::Geometry;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::ssd::Ssd;
+use crate::units::{BlockIndex, Nanoseconds, PhysicalUnit};
+
+/// Whether a drive has blocks that are always written as SLC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SlcSpace {
+    /// Blocks of its own.
+    #[default]
+    Fixed,
+    /// Free blocks, as long as there are enough.
+    Dynamic,
+}
+
+/// What a drive writes to when its cache is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WhenFull {
+    /// To blocks with all bits; the cache is folded when the drive is idle.
+    #[default]
+    Direct,
+    /// To the cache, for which it folds what has been there longest or holds least.
+    Fold,
+}
+
+/// A pseudo-SLC cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlcParameters {
+    /// Most superblocks in SLC mode.
+    pub blocks: u32,
+    /// Bits of a cell in the other blocks: 2, 3 or 4.
+    pub bits: u32,
+    /// Where they come from.
+    pub space: SlcSpace,
+    /// What happens when they are full.
+    pub when_full: WhenFull,
+    /// Programming the pages of all planes, one page each.
+    pub program: Nanoseconds,
+    /// Sensing a page.
+    pub page_read: Nanoseconds,
+}
+
+impl SlcParameters {
+    /// Units that a program unit holds in SLC mode, and how many program units of a block are
+    /// used.
+    pub(crate) fn shape(&self, geometry: &Geometry) -> (u32, u32) {
+        let units = geometry.units_per_program();
+        let programs = geometry.units_per_block() / units;
+        if geometry.parameters().pages_per_shot == self.bits {
+            (units / self.bits, programs)
+        } else {
+            (units, programs / self.bits)
+        }
+    }
+
+    /// Blocks that are kept for the cache, and so are no spare area.
+    pub fn blocks_kept(&self) -> u32 {
+        match self.space {
+            SlcSpace::Fixed => self.blocks,
+            SlcSpace::Dynamic => 0,
+        }
+    }
+}
+
+/// The state of the cache.
+#[derive(Clone, Debug)]
+pub(crate) struct SlcCache {
+    parameters: SlcParameters,
+    /// Per block, whether it is in SLC mode.
+    of_block: Vec<bool>,
+    in_use: u32,
+    units_per_program: u32,
+    programs_per_block: u32,
+}
+
+impl SlcCache {
+    pub(crate) fn new(geometry: &Geometry, parameters: SlcParameters) -> SlcCache {
+        let (units_per_program, programs_per_block) = parameters.shape(geometry);
+        SlcCache {
+            parameters,
+            of_block: vec![false; geometry.blocks() as usize],
+            in_use: 0,
+            units_per_program,
+            programs_per_block,
+        }
+    }
+
+    /// Whether `block` is in SLC mode.
+    #[inline(always)]
+    pub(crate) fn holds(&self, block: BlockIndex) -> bool {
+        self.of_block[block.0 as usize]
+    }
+
+    /// Free blocks that only the cache may take.
+    pub(crate) fn reserved(&self) -> u32 {
+        self.parameters.blocks_kept().saturating_sub(self.in_use)
+    }
+
+    pub(crate) fn program(&self) -> Nanoseconds {
+        self.parameters.program
+    }
+
+    pub(crate) fn page_read(&self) -> Nanoseconds {
+        self.parameters.page_read
+    }
+
+    /// `block` is being erased; whether it was in SLC mode.
+    pub(crate) fn note_erased(&mut self, block: BlockIndex) -> bool {
+        let was = std::mem::replace(&mut self.of_block[block.0 as usize], false);
+        self.in_use -= u32::from(was);
+        was
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Whether the next block of the host's stream is to be one in SLC mode; folds what has to be
+    /// folded for that.
+    pub(crate) fn makes_room_in_cache(&mut self) -> bool {
+        let Some(slc) = &self.slc else {
+            return false;
+        };
+        let SlcParameters { blocks, space, when_full, .. } = slc.parameters;
+        let has_room = |ssd: &Self| {
+            let in_use = ssd.slc.as_ref().map_or(0, |slc| slc.in_use);
+            in_use < blocks
+                && (space == SlcSpace::Fixed || ssd.free.len() > ssd.cache_low_water())
+                && !ssd.free.is_empty()
+        };
+        if has_room(self) {
+            return true;
+        }
+        if when_full == WhenFull::Direct {
+            return false;
+        }
+        self.fold_one();
+        has_room(self)
+    }
+
+    /// Folds one block of the cache at once, and has it erased.
+    fn fold_one(&mut self) {
+        let now = self.resources.now();
+        self.advance_debt(now);
+        let is_folding = self.victim_block().is_some_and(|block| self.is_slc(block));
+        let folded = |ssd: &Self| ssd.counters.slc_erases;
+        let before = folded(self);
+        if !is_folding {
+            self.complete_victim(now);
+            if !self.begin_fold() {
+                return;
+            }
+        }
+        self.complete_victim(now);
+        while folded(self) == before && self.collector.copies.emptied() > 0 {
+            self.erase_oldest_emptied();
+        }
+    }
+
+    /// Whether `block` is in SLC mode.
+    pub(crate) fn is_slc(&self, block: BlockIndex) -> bool {
+        self.slc.as_ref().is_some_and(|slc| slc.holds(block))
+    }
+
+    /// Makes a full block of the cache the victim; nothing where there is none.
+    pub(crate) fn begin_fold(&mut self) -> bool {
+        if self.slc.is_none() {
+            return false;
+        }
+        match self.flash.take_victim_apart() {
+            Some((block, valid)) => {
+                self.begin_victim(block, valid);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether collection for free blocks begins with the cache's: a dynamic cache gives back what
+    /// the drive needs.
+    pub(crate) fn collects_cache_first(&self) -> bool {
+        self.slc.as_ref().is_some_and(|slc| slc.parameters.space == SlcSpace::Dynamic)
+    }
+
+    /// Notes that the host's stream has begun `block` in SLC mode.
+    pub(crate) fn note_slc_begun(&mut self, block: BlockIndex) {
+        let slc = self.slc.as_mut().expect("there is a cache");
+        slc.of_block[block.0 as usize] = true;
+        slc.in_use += 1;
+        self.host.limit_block(slc.programs_per_block);
+        self.flash.set_apart(block);
+    }
+
+    /// Units that a block of the host's stream will hold.
+    pub(crate) fn units_of_block(&self, is_slc: bool) -> u32 {
+        match &self.slc {
+            Some(slc) if is_slc => slc.units_per_program * slc.programs_per_block,
+            _ => self.geometry.units_per_block(),
+        }
+    }
+
+    /// In a block of the cache, shortens the program unit that the host's stream has begun.
+    #[inline(always)]
+    pub(crate) fn shorten_slc_program(&mut self) {
+        if let Some(slc) = &self.slc
+            && slc.holds(self.geometry.block_of(self.host.program_start()))
+        {
+            self.host.shorten_program(slc.units_per_program);
+        }
+    }
+
+    /// How long sensing the page of `unit` takes.
+    #[inline(always)]
+    pub(crate) fn page_read_of(&self, unit: PhysicalUnit) -> Nanoseconds {
+        match &self.slc {
+            Some(slc) if slc.holds(self.geometry.block_of(unit)) => slc.page_read(),
+            _ => self.timing.page_read,
+        }
+    }
+
+    /// How many superblocks are in SLC mode.
+    pub fn slc_blocks(&self) -> u32 {
+        self.slc.as_ref().map_or(0, |slc| slc.in_use)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+    use crate::units::{Instant, LogicalUnit};
+
+    /// A drive of 96 MiB with superblocks of 4.5 MiB (1.5 MiB in SLC mode) and six of those as
+    /// its cache.
+    fn drive(changes: &[(&str, &str)]) -> Ssd {
+        let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
+        let small = [
+            ("capacity.logical", "96M"),
+            ("capacity.physical", "192M"),
+            ("flash.channels", "2"),
+            ("flash.dies", "4"),
+            ("flash.pages_per_block", "36"),
+            ("controller.write_buffer", "1M"),
+            ("slc.size", "9M"),
+            ("slc.bits", "3"),
+            ("slc.program", "200us"),
+            ("slc.page_read", "25us"),
+        ];
+        for (key, value) in small.iter().chain(changes) {
+            profile.set(key, value).expect("a sound value");
+        }
+        Ssd::new(&profile.configuration().unwrap()).expect("a sound drive")
+    }
+
+    const MIB_UNITS: u32 = 256;
+
+    /// Writes `mebibytes` in order; the rate in MiB/s.
+    fn fill(ssd: &mut Ssd, at: &mut Instant, first: u32, mebibytes: u32) -> f64 {
+        let start = *at;
+        for unit in (first..first + mebibytes * MIB_UNITS).step_by(64) {
+            *at = ssd.write(*at, LogicalUnit(unit), 64);
+            if unit % 1024 == 0 {
+                ssd.check_invariants();
+            }
+        }
+        f64::from(mebibytes) / at.since(start).seconds()
+    }
+
+    fn rest(ssd: &mut Ssd, at: &mut Instant) {
+        let rest = Nanoseconds::from_secs(10);
+        ssd.rest(*at, rest);
+        *at += rest;
+        ssd.check_invariants();
+    }
+
+    #[test]
+    fn writing_is_fast_until_the_cache_is_full_and_again_after_a_rest() {
+        for when_full in ["direct", "fold"] {
+            let mut ssd = drive(&[("slc.when_full", when_full)]);
+            let mut at = Instant::START;
+            let cached = fill(&mut ssd, &mut at, 0, 9);
+            let beyond = fill(&mut ssd, &mut at, 9 * MIB_UNITS, 36);
+            assert!(cached > 1.5 * beyond, "{when_full}: {cached} and {beyond} MiB/s");
+            rest(&mut ssd, &mut at);
+            assert!(ssd.slc_blocks() <= 1, "what is full was folded");
+            assert!(ssd.counters().program_units_folded > 0);
+            let again = fill(&mut ssd, &mut at, 0, 7);
+            assert!(again > 1.5 * beyond, "{when_full}: {again} after a rest");
+        }
+    }
+
+    #[test]
+    fn what_is_folded_is_written_twice() {
+        let mut ssd = drive(&[]);
+        let mut at = Instant::START;
+        fill(&mut ssd, &mut at, 0, 9);
+        let counters = ssd.counters();
+        assert_eq!(counters.program_units_slc, 9 * u64::from(MIB_UNITS));
+        assert_eq!(counters.write_amplification(), Some(1.0));
+        rest(&mut ssd, &mut at);
+        let counters = ssd.counters();
+        assert_eq!(counters.program_units_folded, 9 * u64::from(MIB_UNITS));
+        assert!((2.0..2.02).contains(&counters.write_amplification().unwrap()));
+        assert_eq!(counters.slc_erases, 6);
+    }
+
+    #[test]
+    fn a_dynamic_cache_shrinks_as_the_drive_fills() {
+        let dynamic = [("slc.space", "dynamic"), ("slc.size", "60M"), ("capacity.logical", "140M")];
+        let mut ssd = drive(&dynamic);
+        let mut at = Instant::START;
+        fill(&mut ssd, &mut at, 0, 30);
+        assert!(ssd.slc_blocks() >= 19, "{}", ssd.slc_blocks());
+        rest(&mut ssd, &mut at);
+        for round in 0..4 {
+            fill(&mut ssd, &mut at, 0, 140);
+            rest(&mut ssd, &mut at);
+            let before = ssd.slc_blocks();
+            fill(&mut ssd, &mut at, 0, 30);
+            let taken = ssd.slc_blocks() - before.min(ssd.slc_blocks());
+            assert!(taken < 10, "round {round}: {taken} blocks of a drive that is full");
+        }
+    }
+
+    #[test]
+    fn data_in_the_cache_is_read_faster() {
+        let mut ssd = drive(&[("controller.write_buffer", "512K")]);
+        let mut at = Instant::START;
+        fill(&mut ssd, &mut at, 0, 9);
+        let at = at + Nanoseconds::from_secs(1);
+        let cached = ssd.read(at, LogicalUnit(0), 1).since(at);
+        let mut at = at;
+        rest(&mut ssd, &mut at);
+        let folded = ssd.read(at, LogicalUnit(0), 1).since(at);
+        assert_eq!(folded - cached, Nanoseconds::from_micros(70 - 25));
+    }
+
+    #[test]
+    fn caches_that_cannot_be_are_refused() {
+        let refused = |key, value: &str| {
+            let mut profile = Profile::named(crate::profile::DEFAULT).unwrap();
+            for (key, value) in [
+                ("slc.size", "8G"),
+                ("slc.bits", "3"),
+                ("slc.program", "200us"),
+                ("slc.page_read", "25us"),
+            ] {
+                profile.set(key, value).unwrap();
+            }
+            profile.check().unwrap();
+            profile.set(key, value).unwrap();
+            profile.check().unwrap_err().to_string()
+        };
+        assert!(refused("slc.bits", "2").contains("flash.pages_per_shot"));
+        assert!(refused("slc.program", "0").contains("have to be given"));
+        assert!(refused("slc.size", "1M").contains("less than two superblocks"));
+        assert!(refused("collection.unit", "block").contains("superblock"));
+        assert!(refused("slc.size", "50G").contains("spare"));
+    }
+}
