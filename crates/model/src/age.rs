@@ -111,6 +111,9 @@ impl Ssd<PageMap, Null> {
         if configuration.mechanisms.mapping != MappingScheme::Page {
             return Err(AgeError::NoTheory { what: "its mapping scheme" });
         }
+        if configuration.mechanisms.slc.is_some() {
+            return Err(AgeError::NoTheory { what: "a pseudo-SLC cache" });
+        }
         if configuration.mechanisms.streams.count > 1 {
             return Err(AgeError::NoTheory { what: "several write streams" });
         }
