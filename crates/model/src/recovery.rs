@@ -90,6 +90,12 @@ pub enum RecoveryError {
     /// The drive itself is not sound.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
+    /// A mechanism whose traces on the flash recovery does not know how to read.
+    #[error("a drive with {what} cannot be recovered from its flash yet")]
+    Unsupported {
+        /// The mechanism.
+        what: &'static str,
+    },
     /// A spare area that is not of this drive's program units.
     #[error(
         "the spare area at physical unit {} has {found} units, a program unit of this drive has \
@@ -188,6 +194,9 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         at: Instant,
         fault: Option<Fault>,
     ) -> Result<(Self, Recovery), RecoveryError> {
+        if configuration.mechanisms.slc.is_some() {
+            return Err(RecoveryError::Unsupported { what: "a pseudo-SLC cache" });
+        }
         let scan = Scan::of(&configuration.geometry, &media, fault)?;
         let mut ssd = Ssd::with(configuration, map, media)?;
         if let Some(fault) = fault {

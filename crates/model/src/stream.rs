@@ -286,7 +286,7 @@ impl WriteStream {
         assert!(programs < self.programs_per_block, "the block has room");
         let slot = &mut self.open[group as usize];
         assert!(slot.is_none(), "a stream fills one block of a group at a time");
-        *slot = Some(OpenBlock { block, programs });
+        *slot = Some(OpenBlock { block, programs, programs_most: self.programs_per_block });
     }
 
     /// Units for which the blocks it fills have room.
