@@ -7,6 +7,7 @@
 
 mod closed_loop;
 mod in_flight;
+mod log_block;
 pub(crate) mod model;
 mod open_loop;
 mod responder;

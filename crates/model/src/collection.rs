@@ -97,6 +97,11 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
+    /// The stream that it writes copies to. A scheme that does not collect uses it as its own.
+    pub(crate) fn stream(&mut self) -> &mut WriteStream {
+        &mut self.stream
+    }
+
     pub(crate) fn new(
         geometry: &Geometry,
         parameters: CollectionParameters,

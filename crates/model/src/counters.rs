@@ -120,6 +120,14 @@ counters! {
         program_units_map,
         /// Metadata blocks chosen to be collected.
         map_collections,
+        /// Log blocks that became data blocks as they were.
+        switch_merges,
+        /// Sequential log blocks that were completed with copies.
+        partial_merges,
+        /// Logical blocks that were written anew from data and log blocks.
+        full_merges,
+        /// Units programmed because a merge copied them.
+        program_units_merge,
     }
 }
 
@@ -131,6 +139,7 @@ impl Counters {
             + self.program_units_condensing
             + self.program_units_padding
             + self.program_units_map
+            + self.program_units_merge
     }
 
     /// Flash programs per host write, those of the map included; `None` before the first host write.

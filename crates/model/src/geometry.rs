@@ -119,6 +119,22 @@ pub enum GeometryError {
          writing, which single blocks of several dies do not have"
     )]
     ExtentsNeedSuperblocks,
+    /// Too few blocks for a scheme that maps by block.
+    #[error(
+        "mapping.scheme log-block needs {needed} collection units for {logical} logical blocks, \
+         {log_blocks} random log blocks, the sequential one and one for merges; there are {given}. \
+         Set fewer mapping.log_blocks, or more spare area"
+    )]
+    NoRoomForLog {
+        /// Collection units there are.
+        given: u32,
+        /// How many it takes.
+        needed: u32,
+        /// Logical blocks.
+        logical: u32,
+        /// Random log blocks.
+        log_blocks: u32,
+    },
     /// More units than 32 bits count.
     #[error("{units} physical units are more than 32 bits count; choose a larger unit_size")]
     TooLarge {

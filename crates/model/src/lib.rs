@@ -22,6 +22,7 @@ pub mod geometry;
 pub mod health;
 mod idle;
 pub mod journal;
+pub mod log_block;
 pub mod mapping;
 pub mod mechanisms;
 pub mod media;

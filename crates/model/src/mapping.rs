@@ -26,6 +26,8 @@ pub enum MappingScheme {
     Cached,
     /// Extents in a table of bounded RAM.
     Extent,
+    /// By block, with log blocks (FAST).
+    LogBlock,
 }
 
 /// A mapping scheme.

@@ -22,6 +22,8 @@ pub struct Mechanisms {
     pub map_cache_pages: u32,
     /// The table of [`MappingScheme::Extent`].
     pub extents: ExtentParameters,
+    /// Random log blocks, for [`MappingScheme::LogBlock`].
+    pub log_blocks: u32,
     /// What it collects next.
     pub victims: VictimPolicy,
     /// How its collection keeps up with the host.

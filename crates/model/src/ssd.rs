@@ -13,6 +13,7 @@ use crate::counters::{Counters, Wear};
 use crate::flash::Flash;
 use crate::flush::Durability;
 use crate::geometry::{Geometry, GeometryError};
+use crate::log_block;
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::{ExtentMap, ExtentParameters};
 use crate::mapping::{Mapping, MappingScheme, PageMap};
@@ -64,6 +65,10 @@ impl Configuration {
     /// Checks that there is spare area to collect with, beyond the blocks that are always kept
     /// open or free.
     pub fn check_spare(&self) -> Result<(), GeometryError> {
+        if self.mechanisms.mapping == MappingScheme::LogBlock {
+            // It does not collect; `check_mapping` says what it needs.
+            return Ok(());
+        }
         let geometry = &self.geometry;
         let kept = self.collection.blocks_kept(geometry, &self.mechanisms);
         let usable = u64::from(geometry.blocks().saturating_sub(kept + 1))
@@ -80,6 +85,9 @@ impl Configuration {
             MappingScheme::Page => Ok(()),
             MappingScheme::Cached => CachedMap::check_room(&self.geometry),
             MappingScheme::Extent => self.check_extents(),
+            MappingScheme::LogBlock => {
+                log_block::check_room(&self.geometry, self.mechanisms.log_blocks)
+            }
         }
     }
 }

@@ -217,6 +217,17 @@ impl WriteStream {
             })
     }
 
+    /// Begins program unit `index` of `block`, which the caller has opened.
+    pub(crate) fn begin_program_in(&mut self, geometry: &Geometry, block: BlockIndex, index: u32) {
+        assert!(self.room() == 0, "one program unit is filled at a time");
+        self.group = geometry.group_of(block);
+        let programs_most = self.programs_per_block;
+        self.open[self.group as usize] = Some(OpenBlock { block, programs: index, programs_most });
+        self.cursor = geometry.first_unit(block).0 + index * self.units_per_program;
+        self.program_start = self.cursor;
+        self.program_end = self.cursor + self.units_per_program;
+    }
+
     /// The place for the next unit.
     ///
     /// # Panics

@@ -196,22 +196,34 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let ready = ready.later(std::mem::replace(&mut self.merges.done_at, Instant::START));
         let filled = self.host.finish_program(&self.geometry);
         let units = filled.units;
+        self.counters.program_units_host += u64::from(units - padding);
+        self.counters.program_units_padding += u64::from(padding);
+        if self.is_slc(filled.block) {
+            self.counters.program_units_slc += u64::from(units);
+        }
+        self.send_filled(&filled, ready, units - padding);
+    }
+
+    /// Sends a full program unit to its die, of which the first `buffered` units lie in the buffer
+    /// until it is programmed.
+    #[inline(always)]
+    pub(crate) fn send_filled(
+        &mut self,
+        filled: &FilledProgram,
+        ready: Instant,
+        buffered: u32,
+    ) -> Span {
         let die = self.geometry.die_of_program(filled.block, filled.index);
         let number = self.next_number();
         self.settle(die, ready);
         if filled.index < self.geometry.stripe() {
             self.finish_erase(die, filled.block);
         }
-        let span = self.program_now(die, &filled, number, ready);
-        self.counters.program_units_host += u64::from(units - padding);
-        self.counters.program_units_padding += u64::from(padding);
-        if self.is_slc(filled.block) {
-            self.counters.program_units_slc += u64::from(units);
-        }
-        self.note_map_changes(units - padding, span.end);
+        let span = self.program_now(die, filled, number, ready);
+        self.note_map_changes(buffered, span.end);
         self.buffer.send(InFlight {
             first: filled.first,
-            units: units - padding,
+            units: buffered,
             end: span.end,
             die,
             booking: self.resources.dies[die.0 as usize].latest_booking(),
@@ -222,6 +234,19 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if filled.closes {
             self.flash.close(filled.block, BlockState::Closing);
             self.delays.divide_room(&self.counters, &self.geometry, &self.timing);
+        }
+        span
+    }
+
+    /// Notes that the host has written a unit to `physical`, for a scheme that has places of its
+    /// own.
+    pub(crate) fn place_at(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
+        self.flash.note_written(physical, unit);
+        self.media.receive(physical, unit);
+        if let Some(old) = self.map.set(unit, physical)
+            && self.flash.lose_unit(self.geometry.block_of(old))
+        {
+            self.forget_unsent(old);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Which model a configuration means, and how a drive holds one without naming its type.
 
 use ssdlab_model::geometry::GeometryError;
+use ssdlab_model::log_block::LogBlockSsd;
 use ssdlab_model::mapping::{MappingScheme, PageMap};
 use ssdlab_model::snapshot::{Decoder, SnapshotError};
 use ssdlab_model::units::Instant;
@@ -20,6 +21,7 @@ pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, 
         MappingScheme::Page => Box::new(Ssd::new(configuration)?),
         MappingScheme::Extent => Box::new(Ssd::with_extent_map(configuration)?),
         MappingScheme::Cached => Box::new(Ssd::with_cached_map(configuration)?),
+        MappingScheme::LogBlock => Box::new(LogBlockSsd::new(configuration)?),
     })
 }
 

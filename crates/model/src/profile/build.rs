@@ -136,11 +136,12 @@ impl Profile {
     }
 
     fn mechanisms(&self) -> Result<Mechanisms, ProfileError> {
-        let (mapping, map_cache_pages) = self.mapping()?;
-        Ok(Mechanisms {
+        let (mapping, map_cache_pages, log_blocks) = self.mapping()?;
+        let mechanisms = Mechanisms {
             mapping,
             map_cache_pages,
             extents: self.extents()?,
+            log_blocks,
             flush: self.flush()?,
             victims: self.victims()?,
             pacing: self.pacing()?,
@@ -153,7 +154,9 @@ impl Profile {
             suspend: self.suspend()?,
             trim: self.trim()?,
             slc: self.slc()?,
-        })
+        };
+        self.check_mechanisms(&mechanisms)?;
+        Ok(mechanisms)
     }
 
     fn suspend(&self) -> Result<SuspendParameters, ProfileError> {

@@ -124,7 +124,11 @@ impl Quantity for MappingScheme {
             "page" => Ok(MappingScheme::Page),
             "cached" => Ok(MappingScheme::Cached),
             "extent" => Ok(MappingScheme::Extent),
-            _ => Err(QuantityError { text: text.to_owned(), expected: "page, cached or extent" }),
+            "log-block" => Ok(MappingScheme::LogBlock),
+            _ => Err(QuantityError {
+                text: text.to_owned(),
+                expected: "page, cached, extent or log-block",
+            }),
         }
     }
     fn show(&self) -> String {
@@ -132,6 +136,7 @@ impl Quantity for MappingScheme {
             MappingScheme::Page => "page",
             MappingScheme::Cached => "cached",
             MappingScheme::Extent => "extent",
+            MappingScheme::LogBlock => "log-block",
         }
         .to_owned()
     }
@@ -239,6 +244,7 @@ keys! {
     "mapping.table" => mapping.table,
     "mapping.search" => mapping.search,
     "mapping.per_extent" => mapping.per_extent,
+    "mapping.log_blocks" => mapping.log_blocks,
     "flush.overhead" => flush.overhead,
     "flush.journal" => flush.journal,
     "flush.journal_program" => flush.journal_program,
@@ -379,6 +385,7 @@ impl Profile {
         self.within("collection.idle_high_water", &d.collection.idle_high_water, 2, 1 << 20)?;
         self.within("collection.debt_max", &d.collection.debt_max, 0, 31)?;
         self.within("collection.metadata_units", &d.collection.metadata_units, 0, 1 << 20)?;
+        self.within("mapping.log_blocks", &d.mapping.log_blocks, 0, 1 << 20)?;
         self.within("mapping.cache", &d.mapping.cache, length(0), length(64 << 30))?;
         self.within("mapping.table", &d.mapping.table, length(0), length(16 << 30))?;
         self.within("mapping.search", &d.mapping.search, us(0), us(100_000))?;

@@ -35,6 +35,7 @@ optional_section! {
         table: Length = Length(ByteLength::ZERO),
         search: Span = Span(Nanoseconds::ZERO),
         per_extent: Span = Span(Nanoseconds::ZERO),
+        log_blocks: u32 = 0,
     }
 }
 

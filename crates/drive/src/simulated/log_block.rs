@@ -1,0 +1,76 @@
+//! A drive that maps by block answers requests of whole units.
+
+use ssdlab_model::attribution::Attribution;
+use ssdlab_model::counters::{Counters, Wear};
+use ssdlab_model::log_block::LogBlockSsd;
+use ssdlab_model::units::{ByteLength, Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
+
+use super::responder::Responder;
+
+/// The units that a range of sectors is.
+fn units_of(drive: &LogBlockSsd, first: Sector, count: SectorCount) -> (LogicalUnit, u32) {
+    let shift = drive.geometry().sectors_per_unit_shift();
+    let part = (1 << shift) - 1;
+    assert!((first.0 | count.0) & part == 0, "requests are whole units of this drive");
+    (LogicalUnit((first.0 >> shift) as u32), (count.0 >> shift) as u32)
+}
+
+impl Responder for LogBlockSsd {
+    fn capacity(&self) -> ByteLength {
+        self.geometry().capacity()
+    }
+
+    fn block_size(&self) -> ByteLength {
+        self.geometry().unit_size()
+    }
+
+    fn read(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        let (first, units) = units_of(self, first, count);
+        LogBlockSsd::read(self, at, first, units)
+    }
+
+    fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        let (first, units) = units_of(self, first, count);
+        LogBlockSsd::write(self, at, first, units)
+    }
+
+    /// The drive has no faster way than to flush behind the write.
+    fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        let received = Responder::write(self, at, first, count);
+        LogBlockSsd::flush(self, at).max(received)
+    }
+
+    fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        let (first, units) = units_of(self, first, count);
+        LogBlockSsd::trim(self, at, first, units)
+    }
+
+    fn passes_trim(&self) -> bool {
+        true
+    }
+
+    fn flush(&mut self, at: Instant) -> Instant {
+        LogBlockSsd::flush(self, at)
+    }
+
+    fn rest(&mut self, from: Instant, duration: Nanoseconds) {
+        LogBlockSsd::rest(self, from, duration);
+    }
+
+    /// Its merges cost more than what could be hidden.
+    fn prefetch(&self, _: Sector) {}
+
+    fn prefetch_for_write(&self, _: Sector) {}
+
+    fn counters(&self) -> Counters {
+        LogBlockSsd::counters(self)
+    }
+
+    fn wear(&self) -> Wear {
+        LogBlockSsd::wear(self)
+    }
+
+    fn attribution(&self) -> Attribution {
+        LogBlockSsd::attribution(self)
+    }
+}
