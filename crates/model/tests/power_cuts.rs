@@ -171,7 +171,9 @@ fn random_histories(seed: u64, histories: u64) -> Met {
                 let tested = Tested::new(&configuration, None).expect("a sound drive");
                 cut_at_random(tested, &configuration, &mut generator, &mut met);
             }
-            MappingScheme::Extent => unreachable!("no drive here has extents"),
+            MappingScheme::Extent | MappingScheme::LogBlock => {
+                unreachable!("no drive here has extents or log blocks")
+            }
             MappingScheme::Cached => {
                 let tested = Tested::with_map(&configuration, CachedMap::new, None);
                 cut_at_random(
