@@ -232,7 +232,7 @@ fn overprovision_measures_four_operations_in_four_states() {
     assert_eq!(column(states, "operation")[..2], ["seq_read", "rand_read"]);
     let random_write = |name: &str, figure: &str| {
         let place = names.iter().position(|state| *state == name).unwrap() * 4 + 3;
-        numbers(states, figure)[place]
+        column(states, figure)[place].as_f64().unwrap()
     };
     assert!((random_write("full", "spare_percent") - 20.0).abs() < 1.0);
     assert!((random_write("raid1_spare", "spare_percent") - 40.0).abs() < 0.1);

@@ -27,6 +27,7 @@ pub(super) fn conclude(
     new_against_used(measured, record);
     saturation(measured, record);
     random_against_sequential(measured, record);
+    small_writes(measured, record);
     if !protocol.skipped.is_empty() {
         let sizes: Vec<String> = protocol.skipped.iter().map(ByteLength::to_string).collect();
         record.find(
@@ -100,7 +101,8 @@ fn pairs(measured: &[Measured], a: Operation, b: Operation) -> Vec<(ByteLength, 
 }
 
 fn new_against_used(measured: &[Measured], record: &mut Record) {
-    let pairs = pairs(measured, Operation::SeqWriteNew, Operation::SeqWriteUsed);
+    let all = pairs(measured, Operation::SeqWriteNew, Operation::SeqWriteUsed);
+    let pairs: Vec<_> = all.into_iter().filter(|pair| pair.0 >= SMALL).collect();
     let change = |pair: &(ByteLength, f64, f64)| pair.2 / pair.1 - 1.0;
     let worst = pairs.iter().min_by(|a, b| change(a).total_cmp(&change(b)));
     let best = pairs.iter().max_by(|a, b| change(a).total_cmp(&change(b)));
@@ -112,7 +114,7 @@ fn new_against_used(measured: &[Measured], record: &mut Record) {
             "writes-as-new",
             format!(
                 "Sequential writes do not depend on use: new and used differ by at most {:.1} % \
-                 with any request size.",
+                 with requests of {SMALL} and more.",
                 largest * 100.0
             ),
         );
@@ -142,6 +144,28 @@ fn new_against_used(measured: &[Measured], record: &mut Record) {
                 speed(best.2),
                 speed(best.1),
                 best.0
+            ),
+        );
+    }
+}
+
+/// Writes of less than most drives map as one: another story than collection.
+fn small_writes(measured: &[Measured], record: &mut Record) {
+    let mut pairs = pairs(measured, Operation::SeqWriteNew, Operation::SeqWriteUsed);
+    pairs.retain(|pair| pair.0 < SMALL);
+    let loss = |pair: &(ByteLength, f64, f64)| 1.0 - pair.2 / pair.1;
+    let Some(worst) = pairs.iter().max_by(|a, b| loss(a).total_cmp(&loss(b))) else { return };
+    if loss(worst) > SAME {
+        record.find(
+            Level::Info,
+            "small-writes-merged",
+            format!(
+                "Sequential writes of {} are {:.0} % slower on the used drive, {} instead of {}. \
+                 Likely cause: less than the drive maps as one has to be read and merged.",
+                worst.0,
+                loss(worst) * 100.0,
+                speed(worst.2),
+                speed(worst.1)
             ),
         );
     }
@@ -237,6 +261,15 @@ mod tests {
         let slower = of(&[(4, 100.0), (128, 85.0)]);
         assert!(text(&slower, "writes-slower-used").contains("50 % slower"));
         text(&of(&[(4, 110.0), (128, 170.0)]), "writes-faster-used");
+    }
+
+    #[test]
+    fn small_writes_are_another_story() {
+        let new = [(1, 10.0), (4, 100.0)];
+        let used = [(1, 7.0), (4, 100.0)];
+        let found = found(&[(Operation::SeqWriteNew, &new), (Operation::SeqWriteUsed, &used)]);
+        assert_eq!(found[0].0, "writes-as-new");
+        assert!(text(&found, "small-writes-merged").contains("30 % slower"));
     }
 
     #[test]
