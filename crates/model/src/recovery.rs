@@ -25,7 +25,7 @@ mod rebuild;
 mod scan;
 
 use crate::geometry::GeometryError;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, MappingScheme};
 use crate::media::{Media, SequenceNumber, SpareArea, TrimRecord};
 use crate::ssd::{Configuration, Ssd};
 use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
@@ -196,6 +196,15 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
     ) -> Result<(Self, Recovery), RecoveryError> {
         if configuration.mechanisms.slc.is_some() {
             return Err(RecoveryError::Unsupported { what: "a pseudo-SLC cache" });
+        }
+        match configuration.mechanisms.mapping {
+            MappingScheme::Page | MappingScheme::Cached => {}
+            MappingScheme::Extent => {
+                return Err(RecoveryError::Unsupported { what: "an extent map" });
+            }
+            MappingScheme::LogBlock => {
+                return Err(RecoveryError::Unsupported { what: "log blocks" });
+            }
         }
         let scan = Scan::of(&configuration.geometry, &media, fault)?;
         let mut ssd = Ssd::with(configuration, map, media)?;

@@ -1,0 +1,163 @@
+//! What is read from outside, given any bytes: an error or something sound, never a panic. The
+//! property tests and the fuzz targets (`fuzz/`) call the same functions.
+
+use ssdlab_model::mapping::PageMap;
+use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
+use ssdlab_model::profile::Profile;
+use ssdlab_model::recovery::{FlashContents, ProgramUnit};
+use ssdlab_model::snapshot::{Decoder, Encoder};
+use ssdlab_model::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
+use ssdlab_model::{Configuration, Ssd};
+
+/// A profile's text.
+pub fn profile(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Ok(profile) = Profile::parse("untrusted", "untrusted.toml", text) {
+        // Whether it describes a drive is another question; the answer is no panic.
+        let _ = profile.configuration();
+    }
+}
+
+/// A drive of 1 MiB, so that a few bytes say much of it.
+fn tiny_drive() -> Configuration {
+    let mut profile = Profile::named("generic-tlc").expect("the default profile");
+    for (key, value) in [
+        ("capacity.logical", "1M"),
+        ("capacity.physical", "3M"),
+        ("flash.channels", "1"),
+        ("flash.dies", "2"),
+        ("flash.planes_per_die", "1"),
+        ("flash.pages_per_block", "6"),
+        ("controller.write_buffer", "256K"),
+        ("collection.low_water", "2"),
+        ("collection.idle_high_water", "2"),
+        ("read_ahead.window", "0"),
+    ] {
+        profile.set(key, value).expect("a sound value");
+    }
+    profile.configuration().expect("a sound profile")
+}
+
+/// A program unit that is not erased.
+#[derive(Clone, Debug)]
+enum Written {
+    Unreadable,
+    Whole(SequenceNumber, Vec<u32>),
+}
+
+/// Flash that holds what the bytes say.
+#[derive(Clone, Debug)]
+struct Found {
+    units_per_program: u32,
+    /// By program unit; nothing where it is erased.
+    programs: Vec<Option<Written>>,
+    trims: Vec<TrimRecord>,
+    saved: Vec<LogicalUnit>,
+}
+
+impl Found {
+    fn of(bytes: &[u8], configuration: &Configuration) -> Found {
+        let geometry = &configuration.geometry;
+        let mut bytes = bytes.iter().copied();
+        let mut next = || bytes.next().unwrap_or(0);
+        let per_program = geometry.units_per_program();
+        let programs = (0..geometry.physical_units() / per_program)
+            .map(|_| match next() {
+                0..100 => None,
+                100..110 => Some(Written::Unreadable),
+                kind => {
+                    let mut number = u64::from(next());
+                    let mut length = per_program;
+                    match kind {
+                        110 => number <<= 56,
+                        111 => length = next().into(),
+                        _ => {}
+                    }
+                    let unit =
+                        |it: u8| u32::from(it) + if kind == 112 { u32::MAX - 255 } else { 0 };
+                    let spare = (0..length).map(|_| unit(next())).collect();
+                    Some(Written::Whole(SequenceNumber(number), spare))
+                }
+            })
+            .collect();
+        let trims = (0..next() / 32)
+            .map(|_| TrimRecord {
+                first: LogicalUnit(next().into()),
+                units: u32::from(next()) >> 3,
+                number: SequenceNumber(next().into()),
+            })
+            .collect();
+        let saved = (0..next() / 32).map(|_| LogicalUnit(next().into())).collect();
+        Found { units_per_program: per_program, programs, trims, saved }
+    }
+}
+
+impl Media for Found {
+    fn program(&mut self, _: PhysicalUnit, _: SpareArea<'_>, _: SequenceNumber, _: FlashWork) {}
+    fn erase(&mut self, _: BlockIndex, _: FlashWork) {}
+}
+
+impl FlashContents for Found {
+    fn program_unit(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
+        match &self.programs[(first.0 / self.units_per_program) as usize] {
+            None => ProgramUnit::Erased,
+            Some(Written::Unreadable) => ProgramUnit::Unreadable,
+            Some(Written::Whole(number, spare)) => {
+                ProgramUnit::Programmed { number: *number, spare: SpareArea::new(spare) }
+            }
+        }
+    }
+
+    fn trims(&self) -> &[TrimRecord] {
+        &self.trims
+    }
+
+    fn saved(&self) -> &[LogicalUnit] {
+        &self.saved
+    }
+
+    fn restore(&mut self, _: usize, _: PhysicalUnit) {}
+
+    fn erases(&self, _: BlockIndex) -> u32 {
+        0
+    }
+}
+
+/// The spare areas, trim records and saved buffer of a flash.
+pub fn recovery(bytes: &[u8]) {
+    let configuration = tiny_drive();
+    let found = Found::of(bytes, &configuration);
+    let units = configuration.geometry.logical_units();
+    let map = PageMap::new(units);
+    let opened = Ssd::open(&configuration, map, found, Instant::START);
+    if let Ok((mut ssd, recovery)) = opened {
+        ssd.check_invariants();
+        let written = ssd.write(recovery.ready_at, LogicalUnit(0), units);
+        ssd.flush(written);
+        ssd.check_invariants();
+    }
+}
+
+/// The state of a saved drive: any bytes, and those of a sound one with some of them changed.
+pub fn snapshot(bytes: &[u8]) {
+    let configuration = tiny_drive();
+    let restored = |mut bytes: &[u8]| {
+        let map = PageMap::new(configuration.geometry.logical_units());
+        let mut decoder = Decoder::new(&mut bytes);
+        if let Ok(ssd) = Ssd::restored(&configuration, map, &mut decoder) {
+            ssd.check_invariants();
+        }
+    };
+    restored(bytes);
+    let mut ssd = Ssd::new(&configuration).expect("a sound drive");
+    let written = ssd.write(Instant::START, LogicalUnit(0), 40);
+    ssd.shut_down(written);
+    let mut saved = Vec::new();
+    ssd.save(&mut Encoder::new(&mut saved)).expect("a page map is saved");
+    for change in bytes.chunks_exact(3) {
+        let at = usize::from(change[0]) << 8 | usize::from(change[1]);
+        let length = saved.len();
+        saved[at % length] ^= change[2];
+    }
+    restored(&saved);
+}
