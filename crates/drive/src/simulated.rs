@@ -281,12 +281,13 @@ impl Drive for SimulatedDrive {
 
     fn inside(&self) -> Option<Inside> {
         let (counters, wear) = (self.model.counters(), self.model.wear());
-        let (health, expectation) = match &self.composition {
-            Composition::Ssd(configuration) => {
-                (configuration.health(&counters, &wear), configuration.expectation())
-            }
-            _ => (None, None),
+        let configuration = match &self.composition {
+            Composition::Ssd(configuration) => Some(&**configuration),
+            Composition::Saved(saved) => Some(saved.configuration()),
+            Composition::Usb(..) | Composition::Crypt(..) | Composition::Array(_) => None,
         };
+        let health = configuration.and_then(|it| it.health(&counters, &wear));
+        let expectation = configuration.and_then(Configuration::expectation);
         let attribution = self.model.attribution();
         Some(Inside { counters, wear, attribution, health, expectation })
     }

@@ -224,8 +224,11 @@ pub struct Finding {
 /// What the inside of a simulated drive counted over the whole run. Units are mapping units.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportCounters {
-    /// Units the host wrote.
+    /// Units the host wrote, whole or in part.
     pub host_writes: u64,
+    /// Of these, units it wrote only in part: the drive reads the rest and programs a whole one.
+    #[serde(default)]
+    pub part_writes: u64,
     /// Units the host read.
     pub host_reads: u64,
     /// Units programmed, for the host, for collection or as padding.
@@ -324,6 +327,7 @@ impl ReportCounters {
         let ratio = flash_writes as f64 / host_writes as f64;
         ReportCounters {
             host_writes,
+            part_writes: self.part_writes + other.part_writes,
             host_reads: self.host_reads + other.host_reads,
             flash_writes,
             write_amplification: (host_writes > 0).then_some(ratio),

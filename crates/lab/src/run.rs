@@ -142,6 +142,7 @@ fn counters_of(inside: &Inside) -> ReportCounters {
     let Inside { counters, wear, .. } = inside;
     ReportCounters {
         host_writes: counters.host_write_units,
+        part_writes: counters.host_part_units,
         host_reads: counters.host_read_units,
         flash_writes: counters.flash_write_units(),
         write_amplification: counters.write_amplification(),

@@ -73,6 +73,16 @@ impl Target {
         }
     }
 
+    /// Seeds what a simulated drive chooses at random (victims, where its policy draws them). A
+    /// drive that was saved goes on with what it had.
+    pub fn set_seed(&mut self, seed: u64) {
+        match self {
+            Target::Simulated { profile, .. } => profile.set_seed(seed),
+            Target::Stack(stack) => stack.set_seed(seed),
+            Target::Saved { .. } | Target::Path(_) => {}
+        }
+    }
+
     /// Whether it is simulated, so that trying it costs neither time nor wear.
     pub fn is_simulated(&self) -> bool {
         !matches!(self, Target::Path(_))

@@ -278,7 +278,9 @@ impl Plan {
                 let hot_closed = hot_units.checked_sub(hot_open);
                 let hot_closed =
                     hot_closed.ok_or(AgeError::NoTheory { what: "so few hot units" })?;
-                let cold_closed = stored - victim.all() - hot_closed;
+                let cold_closed = stored.checked_sub(victim.all() + hot_closed);
+                let cold_closed =
+                    cold_closed.ok_or(AgeError::NoTheory { what: "so few cold units" })?;
                 correct_sum(&mut held, hot_closed, b, |it| &mut it.hot, generator);
                 correct_sum(&mut held, cold_closed, b, |it| &mut it.cold, generator);
                 Ok(Plan { hot_units, held, victim, open_host, open_collection })

@@ -8,7 +8,7 @@
 //!
 //! A write that waits for room in the write buffer waits for programs, and those share their dies
 //! with collection, merges and the map. That wait is divided in the proportion in which these
-//! occupied the dies while the last block but one was written ([`Shares`]): which program gave a
+//! occupied the dies while the last block but one was written (`Shares`): which program gave a
 //! slot free says nothing of what kept that program waiting.
 
 use std::ops::AddAssign;
@@ -208,7 +208,12 @@ fn time_on_dies(counters: &Counters, geometry: &Geometry, timing: &Timing) -> [u
     let reads = |pages: u64| timing.page_read.nanos() * pages;
     let erases = timing.erase.nanos() * counters.erases * u64::from(geometry.stripe());
     [
-        programs(counters.program_units_host + counters.program_units_padding),
+        // A unit takes an SLC program about as long as a share of one that fills all bits.
+        programs(
+            counters.program_units_host
+                + counters.program_units_slc
+                + counters.program_units_padding,
+        ),
         programs(counters.program_units_collection)
             + reads(counters.flash_page_reads_collection)
             + erases,
@@ -400,6 +405,25 @@ mod tests {
         let split = ssd.attribution().since(&filled).writes;
         assert!(split.collection > split.program / 10, "{split:?}");
         assert!(split.program + split.collection > split.total() / 4, "{split:?}");
+    }
+
+    #[test]
+    fn reads_of_a_pseudo_slc_cache_take_what_its_pages_take() {
+        let slc = [
+            ("slc.size", "8M"),
+            ("slc.bits", "3"),
+            ("slc.page_read", "20us"),
+            ("slc.program", "300us"),
+        ];
+        let mut ssd = Ssd::new(&small_configuration(&slc)).expect("a sound drive");
+        let written = ssd.write(AT, LogicalUnit(0), 8);
+        let flushed = ssd.flush(written);
+        let before = ssd.attribution();
+        let end = ssd.read(flushed, LogicalUnit(0), 1);
+        let later = ssd.read(end, LogicalUnit(0), 8);
+        let split = ssd.attribution().since(&before).reads;
+        assert_eq!(split.total(), later.since(flushed));
+        assert_eq!(split.flash_read, Nanoseconds::from_micros(40));
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::units::{ByteLength, Sector};
+
 /// The struct, and what is done with every one of its fields: to add a counter is one line.
 macro_rules! counters {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident,)* }) => {
@@ -50,8 +52,13 @@ counters! {
         requests,
         /// Units the host has read.
         host_read_units,
-        /// Units the host has written.
+        /// Units the host has written, whole or in part. Parts of a unit that came together in the
+        /// write buffer count once: each of these costs the flash a unit.
         host_write_units,
+        /// Of these, units written in part.
+        host_part_units,
+        /// Sectors of 512 bytes that the host sent for units written in part.
+        host_part_sectors,
         /// Units the host has trimmed, mapped or not.
         host_trim_units,
         /// Flush commands.
@@ -142,7 +149,22 @@ impl Counters {
             + self.program_units_merge
     }
 
-    /// Flash programs per host write, those of the map included; `None` before the first host write.
+    /// Bytes the host has written to a drive of units of `unit` bytes.
+    pub fn host_written(&self, unit: ByteLength) -> ByteLength {
+        let whole = unit * (self.host_write_units - self.host_part_units);
+        whole + Sector::SIZE * self.host_part_sectors
+    }
+
+    /// Bytes the flash was programmed with for each byte the host wrote, as data sheets rate life;
+    /// `None` before the first host write. Above [`Counters::write_amplification`] where the host
+    /// writes parts of units.
+    pub fn write_amplification_of_bytes(&self, unit: ByteLength) -> Option<f64> {
+        let written = self.host_written(unit).bytes() as f64;
+        (written > 0.0).then(|| (unit * self.flash_write_units()).bytes() as f64 / written)
+    }
+
+    /// Units programmed per unit that the host wrote, whole or in part, those of the map included;
+    /// `None` before the first host write. This is what theory speaks of.
     pub fn write_amplification(&self) -> Option<f64> {
         (self.host_write_units > 0)
             .then(|| self.flash_write_units() as f64 / self.host_write_units as f64)

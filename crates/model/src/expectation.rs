@@ -24,7 +24,8 @@ pub struct Expectation {
 
 impl Configuration {
     /// What theory expects of the drive; nothing where there is no closed form: cost-benefit
-    /// collection, several write streams, maps on flash, and drives of few blocks.
+    /// collection, several write streams, pseudo-SLC caches, other maps than that of pages in RAM, and drives of
+    /// few blocks.
     ///
     /// The blocks that pacing keeps free are not spare area. Those being written or collected are
     /// for the part that is filled, which over time is all but half of the victim.
@@ -32,6 +33,7 @@ impl Configuration {
         let (geometry, mechanisms) = (&self.geometry, &self.mechanisms);
         if mechanisms.mapping != MappingScheme::Page
             || mechanisms.streams.count > 1
+            || mechanisms.slc.is_some()
             || geometry.blocks() < BLOCKS_LEAST
         {
             return None;

@@ -41,10 +41,10 @@ impl Configuration {
         let flash = (unit * u64::from(self.geometry.physical_units())).bytes() as f64;
         let remaining = |amplification: f64| ByteLength::new((left * flash / amplification) as u64);
         Some(Health {
-            data_units_written: (unit * counters.host_write_units).covering(DATA_UNIT),
+            data_units_written: counters.host_written(unit).covering(DATA_UNIT),
             data_units_read: (unit * counters.host_read_units).covering(DATA_UNIT),
             percentage_used: (wear.erases_mean / rated * 100.0).min(255.0) as u8,
-            remaining_life: counters.write_amplification().map(remaining),
+            remaining_life: counters.write_amplification_of_bytes(unit).map(remaining),
         })
     }
 }

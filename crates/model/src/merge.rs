@@ -22,8 +22,7 @@ use crate::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, Sector, Sect
 pub(crate) struct Merges {
     /// When all is read that goes into the program unit being filled.
     pub(crate) done_at: Instant,
-    /// Sectors of requests for parts of units, written and read, that do not add up to a unit yet.
-    written: u64,
+    /// Sectors of reads of parts of units that do not add up to a unit yet.
     read: u64,
 }
 
@@ -88,7 +87,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let Parts { first, end, head, tail } = self.parts(first, count);
         let shift = self.geometry.sectors_per_unit_shift();
         self.read_ahead.forget();
-        self.counters.host_write_units += whole_units_of(&mut self.merges.written, count, shift);
         let start = self.take_up(at);
         self.advance_debt_at_times(start);
         if self.streams.is_some() {
@@ -107,6 +105,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             whole.start += 1;
         }
         whole.end -= u32::from(tail.0 > 0);
+        self.counters.host_write_units += u64::from(whole.end - whole.start);
         ready = self.write_whole(ready, whole.start, whole.end);
         if tail.0 > 0 {
             let sent = SectorCount(unit.0 - tail.0);
@@ -124,6 +123,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         start: Instant,
         ready: Instant,
     ) -> Instant {
+        self.counters.host_part_sectors += count.0;
         let transfer = self.over_link(count);
         let lies = self.map.get(unit);
         if let Some(physical) = lies
@@ -145,6 +145,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if self.host.room() == 0 {
             self.begin_host_program();
         }
+        self.counters.host_write_units += 1;
+        self.counters.host_part_units += 1;
         self.merges.done_at = self.merges.done_at.max(merged_at);
         let received = self.receive(ready, 1, transfer);
         self.place(unit);
@@ -297,7 +299,8 @@ mod tests {
         write(&mut ssd, LATER, 12, 24);
         let counted = ssd.counters().since(&before);
         assert_eq!(counted.flash_page_reads_merge, 2);
-        assert_eq!(counted.host_write_units, 3, "twelve kibibytes");
+        assert_eq!((counted.host_write_units, counted.host_part_units), (4, 2));
+        assert_eq!(counted.host_written(ssd.geometry().unit_size()), KIB * 12);
         ssd.flush(LATER);
         assert_eq!(ssd.counters().since(&before).program_units_host, 4);
         ssd.check_invariants();

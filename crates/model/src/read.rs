@@ -151,7 +151,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             Some(physical) => {
                 self.counters.flash_page_reads_host += 1;
-                self.delays.reads.parts.flash_read += self.timing.page_read;
+                self.delays.reads.parts.flash_read += self.page_read_of(physical);
                 self.delays.reads.parts.link += self.unit_over_channel;
                 self.read_unit_of_flash(physical, start)
             }
@@ -297,7 +297,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let blocked = self.blocked().since(blocked_before);
         self.delays.not_critical += match (asked, decides) {
             (Asked::Request, Some((page, transfer))) => {
-                self.delays.reads.parts.flash_read += self.timing.page_read;
+                let first = PhysicalUnit(page.page * self.geometry.units_per_page());
+                self.delays.reads.parts.flash_read += self.page_read_of(first);
                 self.delays.reads.parts.link += transfer;
                 blocked.since(page.blocked)
             }

@@ -3,7 +3,7 @@
 //! A command holds up to `ranges_most` ranges of up to `range_most` sectors each. While it is
 //! carried out it keeps the controller from anything else: a time for the command, one for each
 //! range, and one for each MiB. (SATA's first TRIM cannot be queued, and firmware walks its map.)
-//! What trim does to mapping and collection is in [`crate::idle`].
+//! What trim does to mapping and collection is in `idle.rs`.
 
 use serde::Deserialize;
 

@@ -36,7 +36,8 @@ impl Request {
         let experiment = experiment::named(&arguments.experiment)
             .map_err(|error| unknown_experiment(error, &arguments.experiment))?;
         let settings = Settings::new(experiment, arguments.quick, &arguments.set)?;
-        let target = Target::parse(&arguments.target)?;
+        let mut target = Target::parse(&arguments.target)?;
+        target.set_seed(arguments.seed);
         let store = match arguments.no_store {
             true => None,
             false => Some(keep::path(arguments.store.store.as_deref())?),

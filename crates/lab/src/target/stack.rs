@@ -422,6 +422,15 @@ fn rate(value: &str) -> Result<TransferRate, String> {
         .ok_or_else(|| format!("mb_per_second: '{value}' is not within 1 to 100000"))
 }
 
+impl StackTarget {
+    /// Seeds the members, each in its own way.
+    pub(super) fn set_seed(&mut self, seed: u64) {
+        for (index, member) in (0..).zip(&mut self.members) {
+            member.set_seed(seed.wrapping_add(index));
+        }
+    }
+}
+
 impl Target {
     /// What to build, of a simulated one.
     fn composition(&self) -> Result<Composition, LabError> {

@@ -228,6 +228,7 @@ fn findings(steps: &[Step]) -> Vec<Finding> {
 fn counters() -> ReportCounters {
     ReportCounters {
         host_writes: 2_341_376,
+        part_writes: 0,
         host_reads: 16_777_216,
         flash_writes: 2_364_790,
         write_amplification: Some(1.01),

@@ -5,7 +5,7 @@
 //! RAM. The logical units are divided into regions as large as a collection unit, each with
 //! entries of its own, so that an extent ends where its region does. When the table is full the
 //! region with the most extents is condensed: its fragments are read and written again as one
-//! run (see [`crate::condense`]).
+//! run (see `condense.rs`).
 //!
 //! The scheme is one of table room and time: the truth is an ordinary map underneath, and this
 //! file counts how many extents it would take. An entry that changes is compared with its two
@@ -20,7 +20,6 @@
 use super::regions::RegionQueue;
 use super::{Mapping, PageMap};
 use crate::geometry::Geometry;
-use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::units::{ByteLength, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Bytes of an entry of the table: a logical and a physical unit in 32 bits each.
@@ -240,19 +239,6 @@ impl<M: Mapping> Mapping for ExtentMap<M> {
         }
         let further: u32 = (first.0 + 1..=last.0).map(|unit| self.begins_at(unit)).sum();
         found + per_extent * u64::from(further)
-    }
-
-    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        self.truth.save(to)
-    }
-
-    fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
-        self.truth.restore(from)?;
-        for region in 0..regions(&self.table.geometry) {
-            let extents = self.count(region);
-            self.table.change(region, self.table.regions.count(region), extents);
-        }
-        Ok(())
     }
 
     fn check_invariants(&self) {
