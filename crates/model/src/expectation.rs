@@ -90,7 +90,11 @@ mod tests {
     #[test]
     fn what_has_no_closed_form_is_expected_nothing_of() {
         assert_eq!(expected(&[("collection.policy", "cost-benefit")]), None);
-        let two = [("controller.power_loss_protection", "on"), ("streams.count", "2")];
+        let two = [
+            ("controller.power_loss_protection", "on"),
+            ("streams.count", "2"),
+            ("streams.hot_within", "0.1"),
+        ];
         assert_eq!(expected(&two), None);
     }
 }

@@ -105,7 +105,7 @@ pub enum GeometryError {
     /// A table of extents that cannot hold a drive whose regions are each condensed.
     #[error(
         "the table has room for {extents} extents, and the drive needs at least {least}; give \
-         mapping.table more RAM"
+         mapping.table more RAM, or scale the drive less"
     )]
     NoRoomForExtents {
         /// Extents that the table has room for.

@@ -12,6 +12,7 @@ mod optional;
 mod parameters;
 mod scale;
 mod sections;
+mod switches;
 mod words;
 
 pub use embedded::{DEFAULT, embedded};

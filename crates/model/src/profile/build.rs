@@ -8,6 +8,7 @@ use crate::flush::FlushParameters;
 use crate::geometry::{Geometry, GeometryParameters};
 use crate::health::WearParameters;
 use crate::journal::JournalParameters;
+use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::read_ahead::ReadAheadParameters;
@@ -136,6 +137,7 @@ impl Profile {
     }
 
     fn mechanisms(&self) -> Result<Mechanisms, ProfileError> {
+        self.check_switches()?;
         let (mapping, map_cache_pages, log_blocks) = self.mapping()?;
         let mechanisms = Mechanisms {
             mapping,
@@ -244,6 +246,7 @@ impl Profile {
         if parameters.count == 1 {
             return Ok(parameters);
         }
+        self.check_streams(&parameters)?;
         if !*d.controller.power_loss_protection.value.get_ref() {
             return Err(self.inconsistent(format!(
                 "streams.count is {}, and controller.power_loss_protection is off: a program unit \
@@ -260,6 +263,34 @@ impl Profile {
             )));
         }
         Ok(parameters)
+    }
+
+    /// Refuses several streams that would stay empty or that collection cannot tell apart.
+    fn check_streams(&self, streams: &StreamParameters) -> Result<(), ProfileError> {
+        let count = streams.count;
+        if streams.hot_within.is_none() {
+            return Err(self.inconsistent(format!(
+                "streams.count is {count}, and nothing is written to any but the first without \
+                 streams.hot_within; give it a share and set streams.count to 2, or leave \
+                 streams.count out"
+            )));
+        }
+        if *self.document.mapping.scheme.value.get_ref() == MappingScheme::Extent {
+            return Err(self.inconsistent(format!(
+                "streams.count is {count}, and the model condenses extents for one stream only; \
+                 set streams.count to 1, or mapping.scheme to page"
+            )));
+        }
+        let policy = self.victims()?;
+        if streams.hot_blocks.is_some() && !policy.seeks_gain() {
+            return Err(self.inconsistent(format!(
+                "streams.hot_blocks with collection.policy {} could collect blocks without gain \
+                 for ever; set collection.policy to greedy or cost-benefit, or leave \
+                 streams.hot_blocks out",
+                self.document.collection.policy.value.get_ref().show()
+            )));
+        }
+        Ok(())
     }
 
     fn pacing(&self) -> Result<Pacing, ProfileError> {
@@ -342,15 +373,46 @@ mod tests {
     #[test]
     fn streams_without_what_they_need_are_refused() {
         let two = [("controller.power_loss_protection", "on"), ("streams.count", "2")];
+        let two = [&two[..], &[("streams.hot_within", "0.1")]].concat();
         let with = |more: &[(&str, &str)]| changed(&[&two[..], more].concat());
-        assert_eq!(with(&[]).unwrap().mechanisms.streams.count, 2);
-        let found = with(&[("streams.hot_within", "0.1")]).unwrap().mechanisms.streams;
-        assert_eq!(found.hot_within, Some(0.1));
+        let found = with(&[]).unwrap().mechanisms.streams;
+        assert_eq!((found.count, found.hot_within), (2, Some(0.1)));
         assert!(changed(&two[1..]).unwrap_err().contains("only capacitors keep it"));
         let alone = changed(&[("streams.hot_within", "0.1")]).unwrap_err();
         assert!(alone.contains("streams.count is 1, not 2"), "{alone}");
         let short = with(&[("collection.low_water", "2")]).unwrap_err();
         assert!(short.contains("above streams.count"), "{short}");
+        for (change, expected) in [
+            (("streams.hot_within", "0"), "give it a share"),
+            (("streams.count", "3"), "streams.count is 3, not 2"),
+            (("mapping.scheme", "extent"), "condenses extents for one stream only"),
+        ] {
+            let error = with(&[change]).unwrap_err();
+            assert!(error.contains(expected), "{change:?}: {error}");
+        }
+        let three = changed(&[two[0], ("streams.count", "3")]).unwrap_err();
+        assert!(three.contains("set streams.count to 2"), "{three}");
+    }
+
+    #[test]
+    fn blocks_kept_for_the_hot_stream_need_a_policy_that_seeks_gain() {
+        let kept = [
+            ("controller.power_loss_protection", "on"),
+            ("streams.count", "2"),
+            ("streams.hot_within", "0.1"),
+            ("streams.hot_blocks", "0.2"),
+            ("collection.choices", "10"),
+        ];
+        let with = |policy| changed(&[&kept[..4], &[("collection.policy", policy)]].concat());
+        for policy in ["greedy", "cost-benefit"] {
+            assert_eq!(with(policy).unwrap().mechanisms.streams.hot_blocks, Some(0.2));
+        }
+        for policy in ["fifo", "random"] {
+            let error = with(policy).unwrap_err();
+            assert!(error.contains(&format!("collection.policy {policy}")), "{error}");
+        }
+        let drawn = changed(&[&kept[..], &[("collection.policy", "d-choices")]].concat());
+        assert!(drawn.unwrap_err().contains("collection.policy d-choices"));
     }
 
     #[test]

@@ -50,18 +50,41 @@ impl Profile {
         if mechanisms.mapping != MappingScheme::LogBlock {
             return Ok(());
         }
-        let Mechanisms { mapping, log_blocks, seed, .. } = *mechanisms;
-        let (suspend, trim) = (mechanisms.suspend, mechanisms.trim);
-        let alone =
-            Mechanisms { mapping, log_blocks, seed, suspend, trim, ..Mechanisms::default() };
-        if *mechanisms == alone {
+        let plain = Mechanisms::default();
+        // Every field by name, so that a new mechanism has to be placed here.
+        let Mechanisms {
+            mapping: _,
+            log_blocks: _,
+            seed: _,
+            suspend: _,
+            trim: _,
+            wear: _,
+            map_cache_pages: _, // refused by `mapping`
+            extents: _,         // refused by `extents`
+            flush,
+            victims,
+            pacing,
+            streams,
+            slc,
+        } = mechanisms;
+        let refused = [
+            ("collection.policy", *victims != plain.victims),
+            ("collection.pacing", *pacing != plain.pacing),
+            ("streams.count", *streams != plain.streams),
+            ("slc.size", *slc != plain.slc),
+            ("controller.flush", flush.handling != plain.flush.handling),
+            ("controller.write_cache", flush.write_cache != plain.flush.write_cache),
+            ("flush.overhead", flush.overhead != plain.flush.overhead),
+            ("flush.journal", flush.journal != plain.flush.journal),
+        ];
+        let Some((key, _)) = refused.iter().find(|(_, is_refused)| *is_refused) else {
             return Ok(());
-        }
-        Err(self.inconsistent(
-            "mapping.scheme log-block merges and does not collect: it goes with no other victim \
-             policy, pacing or streams, and its flush is the plain one with the write cache on"
-                .to_owned(),
-        ))
+        };
+        Err(self.inconsistent(format!(
+            "{key} does not go with mapping.scheme log-block, which merges and does not collect, \
+             and whose flush is the plain one with the write cache on; leave {key} out, or choose \
+             another mapping.scheme"
+        )))
     }
 
     /// The table of extents.
@@ -81,5 +104,34 @@ impl Profile {
         }
         let extents_max = table.whole(EXTENT_SIZE) as u32;
         Ok(ExtentParameters { extents_max, search, per_extent })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::profile::{DEFAULT, Profile};
+
+    #[test]
+    fn what_log_blocks_do_not_go_with_is_refused_by_its_key() {
+        let check = |changes: &[(&str, &str)]| {
+            let mut profile = Profile::named(DEFAULT).expect("the default profile");
+            let log_blocks = [("mapping.scheme", "log-block"), ("mapping.log_blocks", "4")];
+            for (key, value) in log_blocks.iter().chain(changes) {
+                profile.set(key, value).unwrap_or_else(|error| panic!("{error}"));
+            }
+            profile.check().map_err(|error| error.to_string())
+        };
+        check(&[("wear.pe_cycles", "3000")]).unwrap();
+        for changes in [
+            &[("collection.policy", "fifo")][..],
+            &[("collection.pacing", "bursty"), ("collection.high_water", "9")],
+            &[("controller.flush", "ignored")],
+            &[("controller.write_cache", "write-through")],
+            &[("flush.overhead", "100us")],
+        ] {
+            let error = check(changes).unwrap_err();
+            let expected = format!("{} does not go with mapping.scheme log-block", changes[0].0);
+            assert!(error.contains(&expected), "{error}");
+        }
     }
 }

@@ -67,20 +67,70 @@ impl Profile {
         let dies = u64::from(*d.flash.dies.value.get_ref());
         let planes = u64::from(*d.flash.planes_per_die.value.get_ref());
         let used = u64::from(pages / bits);
-        let block = d.flash.page_size.value.get_ref().0 * (dies * planes * used);
-        let blocks = size.whole(block) as u32;
+        if used == 0 {
+            return Err(self.inconsistent(format!(
+                "slc.size asks for a cache, and flash.pages_per_block ({pages}) is less than \
+                 slc.bits ({bits}): a block in SLC mode would hold nothing; choose larger blocks, \
+                 or scale the drive less"
+            )));
+        }
+        let row = d.flash.page_size.value.get_ref().0 * (dies * planes);
+        let block = row * used;
+        let blocks = size.whole(block);
         if blocks < 2 {
             return Err(self.inconsistent(format!(
-                "slc.size ({size}) is less than two superblocks in SLC mode of {block}"
+                "slc.size ({size}) is less than two superblocks in SLC mode of {block}; make it \
+                 larger, or scale the drive less"
+            )));
+        }
+        let most = d.capacity.physical.value.get_ref().0.whole(row * u64::from(pages));
+        if blocks > most {
+            return Err(self.inconsistent(format!(
+                "slc.size ({size}) takes {blocks} superblocks in SLC mode of {block}, and \
+                 capacity.physical has {most}; make it {} at most",
+                block * most
             )));
         }
         Ok(Some(SlcParameters {
-            blocks,
+            blocks: blocks.min(u32::MAX.into()) as u32,
             bits,
             space: *d.slc.space.value.get_ref(),
             when_full: *d.slc.when_full.value.get_ref(),
             program,
             page_read,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::profile::{DEFAULT, Profile};
+
+    #[test]
+    fn an_slc_cache_that_no_block_can_be_part_of_is_refused() {
+        let cache = [
+            ("slc.size", "25 GB"),
+            ("slc.space", "dynamic"),
+            ("slc.bits", "3"),
+            ("slc.program", "200us"),
+            ("slc.page_read", "30us"),
+        ];
+        let check = |changes: &[(&str, &str)]| {
+            let mut profile = Profile::named(DEFAULT).expect("the default profile");
+            for (key, value) in cache.iter().chain(changes) {
+                profile.set(key, value).unwrap_or_else(|error| panic!("{error}"));
+            }
+            profile.check().map_err(|error| error.to_string())
+        };
+        check(&[]).unwrap();
+        for (changes, expected) in [
+            (&[("flash.pages_per_shot", "1"), ("flash.pages_per_block", "2")][..], "hold nothing"),
+            (&[("flash.pages_per_shot", "1"), ("scale", "1/4096")], "scale the drive less"),
+            (&[("slc.size", "64K"), ("scale", "1/4096")], "less than two superblocks"),
+            (&[("slc.size", "40T")], "capacity.physical has "),
+        ] {
+            let error = check(changes).unwrap_err();
+            assert!(error.contains("slc.size") && error.contains(expected), "{error}");
+        }
     }
 }

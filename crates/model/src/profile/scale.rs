@@ -3,7 +3,8 @@
 //!
 //! Dies, channels, pages, program units and the times of reads and programs stay. An erase takes
 //! as many times less as the block is smaller, so that erases take the same share of a die's time.
-//! The part of a map that is in RAM shrinks with the map. So rates, latencies, write amplification
+//! The part of a map that is in RAM, a table of extents and a pseudo-SLC cache shrink with the
+//! drive. So rates, latencies, write amplification
 //! and shares stay as they are; volumes and the time to fill the drive are as many times less.
 //! What changes a little: write amplification depends on units per block where these are few
 //! (below a few hundred), and reads that meet an erase wait less, more often. The write buffer
@@ -45,9 +46,14 @@ impl Profile {
             let units = capacity.value.get_ref().0.whole(unit) / divisor;
             follow(capacity, Length(unit * units), text);
         }
-        if document.mapping.cache.basis != Basis::Absent {
-            let cache = document.mapping.cache.value.get_ref().0.bytes() / divisor;
-            follow(&mut document.mapping.cache, Length(ByteLength::new(cache)), text);
+        let mapping = &mut document.mapping;
+        for length in [&mut mapping.cache, &mut mapping.table, &mut document.slc.size] {
+            let bytes = length.value.get_ref().0.bytes();
+            if length.basis != Basis::Absent && bytes > 0 {
+                // Not nothing, which would mean that the drive never had it.
+                let smaller = ByteLength::new((bytes / divisor).max(1));
+                follow(length, Length(smaller), text);
+            }
         }
         Ok(())
     }
@@ -62,6 +68,7 @@ fn follow<T>(sourced: &mut Sourced<T>, value: T, scale: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Configuration;
     use crate::profile::embedded;
 
     #[test]
@@ -69,12 +76,15 @@ mod tests {
         for (name, _) in embedded() {
             let whole = Profile::named(name).unwrap();
             let mut small = whole.clone();
-            small.set("scale", "1/16").unwrap();
+            // A table of extents that shrinks further holds less than each region needs.
+            let has_table = whole.document.mapping.table.basis != Basis::Absent;
+            let divisor = if has_table { 8.0 } else { 16.0 };
+            small.set("scale", &format!("1/{divisor}")).unwrap();
             small.check().unwrap_or_else(|error| panic!("{error}"));
             let (whole, small) = (whole.configuration().unwrap(), small.configuration().unwrap());
             let (was, is) = (&whole.geometry, &small.geometry);
             let smaller = was.capacity().bytes() as f64 / is.capacity().bytes() as f64;
-            assert!((smaller / 16.0 - 1.0).abs() < 0.001, "{name}: {smaller}");
+            assert!((smaller / divisor - 1.0).abs() < 0.001, "{name}: {smaller}");
             assert_eq!((was.dies(), was.units_per_program()), (is.dies(), is.units_per_program()));
             let spare = was.spare_of_physical() - is.spare_of_physical();
             assert!(spare.abs() < 0.005, "{name}: spare differs by {spare}");
@@ -85,6 +95,39 @@ mod tests {
             };
             assert!((share(&small) / share(&whole) - 1.0).abs() < 0.01, "{name}");
         }
+    }
+
+    #[test]
+    fn a_table_of_extents_and_an_slc_cache_keep_their_shares() {
+        let check = |name: &str, changes: &[(&str, &str)], part: fn(&Configuration) -> f64| {
+            let mut profile = Profile::named(name).unwrap();
+            for (key, value) in changes {
+                profile.set(key, value).unwrap_or_else(|error| panic!("{error}"));
+            }
+            let whole = profile.configuration().unwrap_or_else(|error| panic!("{error}"));
+            profile.set("scale", "1/4").unwrap();
+            let small = profile.configuration().unwrap_or_else(|error| panic!("{error}"));
+            let shares = part(&small) / part(&whole);
+            assert!(part(&whole) > 0.0 && (0.95..1.05).contains(&shares), "{name}: {shares}");
+        };
+        let slc = [
+            ("slc.size", "25 GB"),
+            ("slc.space", "dynamic"),
+            ("slc.bits", "3"),
+            ("slc.program", "200us"),
+            ("slc.page_read", "30us"),
+        ];
+        check(crate::profile::DEFAULT, &slc, |it| {
+            let slc = it.mechanisms.slc.expect("a cache");
+            f64::from(slc.blocks) / f64::from(it.geometry.blocks())
+        });
+        check("kingston-v-64", &[], |it| {
+            f64::from(it.mechanisms.extents.extents_max) / f64::from(it.geometry.logical_units())
+        });
+        let mut small = Profile::named("kingston-v-64").unwrap();
+        small.set("scale", "1/64").unwrap();
+        let error = small.check().unwrap_err().to_string();
+        assert!(error.contains("mapping.table more RAM, or scale the drive less"), "{error}");
     }
 
     #[test]

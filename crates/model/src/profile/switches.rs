@@ -1,0 +1,128 @@
+//! Keys that say how a mechanism is, in a profile that does not switch it on: they would do
+//! nothing, so they are refused.
+
+use super::{Basis, Profile, ProfileError};
+use crate::resources::suspend::Suspendable;
+use crate::units::ByteLength;
+
+/// A mechanism, by the key that switches it on.
+struct Switch<'a> {
+    key: &'static str,
+    is_on: bool,
+    basis: Basis,
+    /// What to set it to.
+    on: &'static str,
+    /// The keys that mean nothing without it.
+    keys: &'a [(&'static str, Basis)],
+}
+
+impl Switch<'_> {
+    /// The first key that would do nothing. What a file says may stay when the user switches the
+    /// mechanism off for a run.
+    fn idle_key(&self) -> Option<&'static str> {
+        let is_idle = |basis| match basis {
+            Basis::Absent => false,
+            Basis::Given => true,
+            _ => self.basis != Basis::Given,
+        };
+        let found = self.keys.iter().find(|(_, basis)| !self.is_on && is_idle(*basis));
+        found.map(|(key, _)| *key)
+    }
+}
+
+impl Profile {
+    /// Refuses keys of mechanisms that are off.
+    pub(super) fn check_switches(&self) -> Result<(), ProfileError> {
+        let (flash, flush, slc) = (&self.document.flash, &self.document.flush, &self.document.slc);
+        let switches = [
+            Switch {
+                key: "slc.size",
+                is_on: slc.size.value.get_ref().0 > ByteLength::ZERO,
+                basis: slc.size.basis,
+                on: "a length",
+                keys: &[
+                    ("slc.space", slc.space.basis),
+                    ("slc.when_full", slc.when_full.basis),
+                    ("slc.bits", slc.bits.basis),
+                    ("slc.program", slc.program.basis),
+                    ("slc.page_read", slc.page_read.basis),
+                ],
+            },
+            Switch {
+                key: "flash.suspend",
+                is_on: *flash.suspend.value.get_ref() != Suspendable::Off,
+                basis: flash.suspend.basis,
+                on: "program, erase or both",
+                keys: &[
+                    ("flash.suspend_time", flash.suspend_time.basis),
+                    ("flash.resume_time", flash.resume_time.basis),
+                    ("flash.suspends_most", flash.suspends_most.basis),
+                ],
+            },
+            Switch {
+                key: "flush.journal",
+                is_on: *flush.journal.value.get_ref(),
+                basis: flush.journal.basis,
+                on: "on",
+                keys: &[("flush.journal_program", flush.journal_program.basis)],
+            },
+        ];
+        for switch in switches {
+            if let Some(key) = switch.idle_key() {
+                return Err(self.inconsistent(format!(
+                    "{key} does nothing without {switch}; set {switch} to {}, or leave {key} out",
+                    switch.on,
+                    switch = switch.key
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::profile::{DEFAULT, Profile};
+
+    fn check(name: &str, changes: &[(&str, &str)]) -> Result<(), String> {
+        let mut profile = Profile::named(name).expect("an embedded profile");
+        for (key, value) in changes {
+            profile.set(key, value).map_err(|error| error.to_string())?;
+        }
+        profile.check().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_key_of_a_mechanism_that_is_off_is_refused() {
+        for (key, value, switch) in [
+            ("slc.bits", "3", "slc.size"),
+            ("slc.program", "200us", "slc.size"),
+            ("slc.page_read", "30us", "slc.size"),
+            ("slc.space", "dynamic", "slc.size"),
+            ("slc.when_full", "fold", "slc.size"),
+            ("flash.suspend_time", "10us", "flash.suspend"),
+            ("flash.resume_time", "10us", "flash.suspend"),
+            ("flash.suspends_most", "4", "flash.suspend"),
+            ("flush.journal_program", "1ms", "flush.journal"),
+        ] {
+            let error = check(DEFAULT, &[(key, value)]).unwrap_err();
+            let expected = format!("{key} does nothing without {switch}; set {switch} to ");
+            assert!(error.contains(&expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_switch_may_come_after_its_keys_and_may_be_turned_off_for_a_run() {
+        let suspend = [("flash.suspends_most", "4"), ("flash.suspend", "erase")];
+        check(DEFAULT, &suspend).unwrap();
+        let goodram = "goodram-c50-120";
+        check(goodram, &[("flush.journal", "off")]).expect("its file gives a journal_program");
+        let both = [("flush.journal", "off"), ("flush.journal_program", "1ms")];
+        assert!(check(goodram, &both).unwrap_err().contains("flush.journal_program does nothing"));
+        let text = Profile::named(goodram).unwrap().text().to_owned();
+        let off = text.replace("journal = { value = true", "journal = { value = false");
+        assert_ne!(text, off);
+        let error = Profile::parse("off", "off.toml", &off).unwrap_err().to_string();
+        assert!(error.contains("flush.journal_program does nothing"), "{error}");
+    }
+}
