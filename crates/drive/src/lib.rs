@@ -65,6 +65,8 @@ pub struct Description {
 /// The inside of a drive; only a simulated one can show it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inside {
+    /// What its counters count: its mapping unit.
+    pub unit: ByteLength,
     /// What the drive has done since it was made.
     pub counters: Counters,
     /// How worn its flash is.

@@ -289,7 +289,8 @@ impl Drive for SimulatedDrive {
         let health = configuration.and_then(|it| it.health(&counters, &wear));
         let expectation = configuration.and_then(Configuration::expectation);
         let attribution = self.model.attribution();
-        Some(Inside { counters, wear, attribution, health, expectation })
+        let unit = self.composition.unit();
+        Some(Inside { unit, counters, wear, attribution, health, expectation })
     }
 
     fn template(&self) -> Option<&dyn Template> {

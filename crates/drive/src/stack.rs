@@ -47,6 +47,18 @@ pub enum Composition {
     Crypt(Box<Composition>, Encryption),
 }
 
+impl Composition {
+    /// The mapping unit of its drives; those of a stack have the same one.
+    pub(crate) fn unit(&self) -> ByteLength {
+        match self {
+            Composition::Ssd(configuration) => configuration.geometry.unit_size(),
+            Composition::Saved(saved) => saved.configuration().geometry.unit_size(),
+            Composition::Array(array) => array.members[0].unit(),
+            Composition::Usb(drive, _) | Composition::Crypt(drive, _) => drive.unit(),
+        }
+    }
+}
+
 /// An array of drives.
 #[derive(Clone, Debug)]
 pub struct Array {

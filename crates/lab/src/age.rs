@@ -261,8 +261,10 @@ mod tests {
     #[test]
     fn a_drive_is_written_as_its_history_says() {
         let units = profile().configuration().unwrap().geometry.logical_units();
-        let written =
-            |aged: &(SimulatedDrive, String)| aged.0.inside().unwrap().counters.host_write_units;
+        let written = |aged: &(SimulatedDrive, String)| {
+            let inside = aged.0.inside().unwrap();
+            inside.counters.host_written(inside.unit).whole(inside.unit)
+        };
         assert_eq!(written(&aged(State::New, None)), 0);
         assert_eq!(written(&aged(State::Sequential, None)), u64::from(units), "to the last unit");
         let twice = aged(State::Random, Some(Written::Capacities(2.0)));

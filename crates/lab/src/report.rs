@@ -233,8 +233,16 @@ pub struct ReportCounters {
     pub host_reads: u64,
     /// Units programmed, for the host, for collection or as padding.
     pub flash_writes: u64,
-    /// `flash_writes` / `host_writes`; null before the first write.
+    /// `flash_writes` / `host_writes`, which is what theory speaks of; null before the first write.
     pub write_amplification: Option<f64>,
+    /// Bytes the host wrote.
+    #[serde(default)]
+    pub host_written_bytes: u64,
+    /// Bytes the flash was programmed with; by `host_written_bytes` this is the write amplification
+    /// that data sheets rate life with, and more than `write_amplification` where the host writes
+    /// parts of units.
+    #[serde(default)]
+    pub flash_written_bytes: u64,
     /// Units that collection moved.
     pub collection_writes: u64,
     /// Units programmed empty to complete a program unit.
@@ -328,6 +336,8 @@ impl ReportCounters {
         ReportCounters {
             host_writes,
             part_writes: self.part_writes + other.part_writes,
+            host_written_bytes: self.host_written_bytes + other.host_written_bytes,
+            flash_written_bytes: self.flash_written_bytes + other.flash_written_bytes,
             host_reads: self.host_reads + other.host_reads,
             flash_writes,
             write_amplification: (host_writes > 0).then_some(ratio),

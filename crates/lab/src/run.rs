@@ -139,13 +139,15 @@ fn health_facts(health: &Health) -> Vec<(String, String)> {
 }
 
 fn counters_of(inside: &Inside) -> ReportCounters {
-    let Inside { counters, wear, .. } = inside;
+    let Inside { unit, counters, wear, .. } = inside;
     ReportCounters {
         host_writes: counters.host_write_units,
         part_writes: counters.host_part_units,
         host_reads: counters.host_read_units,
         flash_writes: counters.flash_write_units(),
         write_amplification: counters.write_amplification(),
+        host_written_bytes: counters.host_written(*unit).bytes(),
+        flash_written_bytes: (*unit * counters.flash_write_units()).bytes(),
         collection_writes: counters.program_units_collection,
         padding_writes: counters.program_units_padding,
         flash_page_reads: counters.flash_page_reads_host,

@@ -204,7 +204,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             streams: Streams::new(
                 geometry,
                 streams,
-                geometry.blocks() - geometry.groups() * collection.low_water,
+                geometry.blocks().saturating_sub(geometry.groups() * collection.low_water),
             ),
             collector: Collector::new(geometry, *collection, mechanisms),
             resources: Resources::new(geometry, timing, collection.debt_max)

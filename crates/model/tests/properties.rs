@@ -523,6 +523,8 @@ fn with_extents(configuration: &Configuration, room: u32) -> Configuration {
     parameters.dies_per_collection_unit = parameters.dies;
     parameters.collection_units = geometry.blocks_per_group() + 1;
     configuration.mechanisms.mapping = MappingScheme::Extent;
+    // Profiles refuse both together.
+    configuration.mechanisms.streams = StreamParameters::default();
     let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
     let kept = configuration.collection.blocks_kept(&geometry, &configuration.mechanisms);
     let usable = (geometry.blocks() - kept - 1) * geometry.units_per_block();

@@ -107,7 +107,8 @@ fn a_drive_of_larger_units_programs_more_than_the_host_writes() {
     let amplification = |target: &str| {
         let arguments = ["run", "fragmentation", "--quick", "--json", target];
         let report = place.run(&arguments).with_code(0).json();
-        report["counters"]["write_amplification"].as_f64().unwrap()
+        let bytes = |name: &str| report["counters"][name].as_f64().unwrap();
+        bytes("flash_written_bytes") / bytes("host_written_bytes")
     };
     let units_of_4k = amplification("sim:toshiba-xg5");
     let units_of_16k = amplification("sim:toshiba-xg5,controller.unit_size=16K");

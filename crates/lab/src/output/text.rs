@@ -356,7 +356,16 @@ fn time_sentences(attribution: &ReportAttribution) -> Vec<String> {
 fn counter_sentences(counters: &ReportCounters) -> Vec<String> {
     let count = format::count;
     let amplification = counters.write_amplification.map_or_else(String::new, |ratio| {
-        format!(": write amplification {}", format::fixed(ratio, 2))
+        let in_bytes = match counters.part_writes {
+            0 => String::new(),
+            parts => {
+                let bytes =
+                    counters.flash_written_bytes as f64 / counters.host_written_bytes as f64;
+                let bytes = format::fixed(bytes, 2);
+                format!(", in bytes {bytes}, because {} were written only in part", count(parts))
+            }
+        };
+        format!(": write amplification {}{in_bytes}", format::fixed(ratio, 2))
     });
     vec![
         format!(

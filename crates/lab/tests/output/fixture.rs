@@ -229,6 +229,8 @@ fn counters() -> ReportCounters {
     ReportCounters {
         host_writes: 2_341_376,
         part_writes: 0,
+        host_written_bytes: 0,
+        flash_written_bytes: 0,
         host_reads: 16_777_216,
         flash_writes: 2_364_790,
         write_amplification: Some(1.01),
