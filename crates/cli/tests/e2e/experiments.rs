@@ -204,6 +204,8 @@ fn a_barrier_costs_and_a_swallowed_one_is_not_believed() {
     assert!(of("64_writes_flush") > of("8_writes_flush"));
     assert!(of("8_writes_flush") > 2.0 * of("write_flush"));
     assert_eq!(codes(&report)[..2], ["believable", "durability-cost"]);
+    let swallowed = run(&format!("usb({SMALL}),flush=swallow"));
+    assert_eq!(codes(&swallowed)[0], "not-believable");
     // 256 commits are enough for the 90th percentile, not for the 99th.
     assert!(column(flush, "p90_us")[0].is_number() && column(flush, "p99_us")[0].is_null());
 }

@@ -93,8 +93,8 @@ fn load(name: &str) -> Result<Profile, LabError> {
 }
 
 /// What one must know to read the figures of any simulated drive.
-pub(super) const NEW_AND_EMPTY: &str = "the drive was new and holds nothing but the file: spare area and \
-                             collection play no part here unless the run writes more than is free";
+pub(super) const NEW_AND_EMPTY: &str = "the drive began new and empty: spare area and collection play no part \
+                             until more was written than it holds";
 
 /// The simulated drive of a profile, with the facts a report shows of it.
 pub(super) fn open(name: &str, profile: &Profile) -> Result<SimulatedDrive, LabError> {

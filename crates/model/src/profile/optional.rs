@@ -4,7 +4,7 @@ use super::CollectionUnit;
 use super::{Profile, ProfileError};
 use crate::mapping::MappingScheme;
 use crate::slc::SlcParameters;
-use crate::trim::TrimParameters;
+use crate::trim::{ReadsAfterTrim, TrimParameters};
 use crate::units::{ByteLength, Nanoseconds, Sector, SectorCount};
 
 impl Profile {
@@ -25,13 +25,21 @@ impl Profile {
                     .to_owned(),
             ));
         }
+        let reads_after = *trim.reads_after.value.get_ref();
+        if reads_after == ReadsAfterTrim::Undefined {
+            return Err(self.inconsistent(
+                "trim.reads_after: the model forgets where trimmed data lay, so that it cannot be \
+                 undefined; zeros and ones cost the same, no flash"
+                    .to_owned(),
+            ));
+        }
         Ok(TrimParameters {
             command: trim.command.value.get_ref().0,
             range: trim.range.value.get_ref().0,
             per_mib: trim.per_mib.value.get_ref().0,
             ranges_most,
             range_most: sectors,
-            reads_after: *trim.reads_after.value.get_ref(),
+            reads_after,
         })
     }
 
