@@ -27,7 +27,8 @@ fn is_within_percent(value: f64, wanted: f64, percent: f64) -> bool {
 
 #[test]
 fn throughput_over_request_size_is_as_published_and_use_does_not_change_sequential_writes() {
-    let report = run_on_kingston("blocksize", &[("sizes", "4K,16K,64K,128K,1M"), ("time", "20s")]);
+    let report =
+        run_on_kingston("blocksize", &[("sizes", "512,2K,4K,16K,64K,128K,1M"), ("time", "20s")]);
     let table = report.table("throughput").unwrap();
     let speed = |operation: &str, bytes: u64| {
         let row = table
@@ -46,7 +47,7 @@ fn throughput_over_request_size_is_as_published_and_use_does_not_change_sequenti
         assert!(at(64 * KIB) < 0.97 * at(128 * KIB), "{operation}: {}", at(64 * KIB));
         assert!(at(4 * KIB) < at(16 * KIB) && at(16 * KIB) < at(64 * KIB), "{operation} grows");
     }
-    for size in [4, 16, 64, 128, 1024].map(|size| size * KIB) {
+    for size in [512, 2048, 4096, 16 * KIB, 64 * KIB, 128 * KIB, 1024 * KIB] {
         let (new, used) = (speed("seq_write_new", size), speed("seq_write_used", size));
         assert!(is_within_percent(used, new, 3.0), "{size}: {new} when new, {used} when used");
     }

@@ -10,6 +10,10 @@
 //! What is in the buffer is merged there: a unit of the program unit being filled is changed in
 //! place, so that small writes in a row become one unit; one that is being programmed is copied
 //! from RAM. What is not mapped is zeros.
+//!
+//! A program unit whose last unit the host has begun but not written to its end is held back, so
+//! that the next small write completes the unit in RAM. It is sent off when that has come, when
+//! the next unit needs a place, and when the buffer is flushed.
 
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -95,13 +99,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let start = self.look_up_for_write(start, LogicalUnit(first), end - first, start);
         let start = self.find_extents_for_write(start, LogicalUnit(first), end - first);
         if end - first == 1 {
-            return self.write_part_of(LogicalUnit(first), count, start, start);
+            return self.write_part_of(LogicalUnit(first), count, tail.0 == 0, start, start);
         }
         let unit = SectorCount(1 << shift);
         let (mut ready, mut whole) = (start, first..end);
         if head.0 > 0 {
             let sent = SectorCount(unit.0 - head.0);
-            ready = self.write_part_of(LogicalUnit(first), sent, start, ready);
+            ready = self.write_part_of(LogicalUnit(first), sent, true, start, ready);
             whole.start += 1;
         }
         whole.end -= u32::from(tail.0 > 0);
@@ -109,17 +113,19 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         ready = self.write_whole(ready, whole.start, whole.end);
         if tail.0 > 0 {
             let sent = SectorCount(unit.0 - tail.0);
-            ready = self.write_part_of(LogicalUnit(end - 1), sent, start, ready);
+            ready = self.write_part_of(LogicalUnit(end - 1), sent, false, start, ready);
         }
         ready
     }
 
-    /// Writes `count` sectors of `unit`. What has to be read for that is read from `start`, the
-    /// host's data follows at `ready`; returns when that is there.
+    /// Writes `count` sectors of `unit`, up to its last one if it `ends` the unit. What has to be
+    /// read for that is read from `start`, the host's data follows at `ready`; returns when that is
+    /// there.
     fn write_part_of(
         &mut self,
         unit: LogicalUnit,
         count: SectorCount,
+        ends: bool,
         start: Instant,
         ready: Instant,
     ) -> Instant {
@@ -129,7 +135,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if let Some(physical) = lies
             && self.host.holds(physical)
         {
-            return self.change_in_buffer(unit, physical, ready, transfer);
+            let received = self.change_in_buffer(unit, physical, ready, transfer);
+            if ends && self.host.room() == 0 && self.host.is_latest(physical) {
+                self.program_host(received, 0);
+            }
+            return received;
         }
         let merged_at = match lies {
             None => start,
@@ -150,7 +160,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.merges.done_at = self.merges.done_at.max(merged_at);
         let received = self.receive(ready, 1, transfer);
         self.place(unit);
-        if self.host.room() == 0 {
+        if ends && self.host.room() == 0 {
             self.program_host(received, 0);
         }
         received
@@ -288,6 +298,38 @@ mod tests {
         ssd.flush(Instant::START);
         assert_eq!(ssd.counters().program_units_host, 8);
         assert_eq!(ssd.counters().flash_page_reads_merge, 0);
+    }
+
+    #[test]
+    fn small_writes_in_a_row_to_what_was_written_complete_every_unit_in_the_buffer() {
+        let mut ssd = small_drive();
+        let units = 5 * u64::from(ssd.geometry().units_per_program());
+        write(&mut ssd, Instant::START, 0, units * 8);
+        ssd.flush(Instant::START);
+        let before = ssd.counters();
+        let mut at = LATER;
+        for sector in 0..units * 8 {
+            at = write(&mut ssd, at, sector, 1);
+        }
+        let counted = ssd.counters().since(&before);
+        assert_eq!(counted.host_write_units, units, "no unit is written twice");
+        assert_eq!(counted.flash_page_reads_merge, units, "what it held is read once");
+        assert!(!ssd.host.is_partial(), "a complete program unit is not held back");
+    }
+
+    #[test]
+    fn a_program_unit_that_is_held_back_goes_when_the_next_unit_comes_or_with_a_flush() {
+        let mut ssd = small_drive();
+        let per_program = u64::from(ssd.geometry().units_per_program());
+        let at = write(&mut ssd, Instant::START, 0, per_program * 8 - 1);
+        assert_eq!(ssd.counters().programs, 0, "the last sector is still to come");
+        let at = write(&mut ssd, at, 1024, 1);
+        assert_eq!(ssd.counters().programs, 1);
+        let at = write(&mut ssd, at, 1032, (per_program - 1) * 8 - 1);
+        assert_eq!(ssd.counters().programs, 1);
+        ssd.flush(at);
+        assert_eq!((ssd.counters().programs, ssd.counters().program_units_padding), (2, 0));
+        ssd.check_invariants();
     }
 
     #[test]

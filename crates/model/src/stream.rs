@@ -200,9 +200,9 @@ impl WriteStream {
         self.program_end - self.cursor
     }
 
-    /// Whether units were appended to a program unit that is not full.
+    /// Whether units were appended to a program unit that is not finished.
     pub(crate) fn is_partial(&self) -> bool {
-        self.room() > 0 && self.cursor > self.program_start
+        self.cursor > self.program_start
     }
 
     /// Whether `units` more units, at most a program unit of them, have room without a block from
@@ -254,6 +254,11 @@ impl WriteStream {
     #[inline(always)]
     pub(crate) fn holds(&self, unit: PhysicalUnit) -> bool {
         unit.0 < self.cursor && unit.0 >= self.program_start
+    }
+
+    /// Whether `unit` was appended last.
+    pub(crate) fn is_latest(&self, unit: PhysicalUnit) -> bool {
+        unit.0 + 1 == self.cursor
     }
 
     /// The first place of the program unit being filled.

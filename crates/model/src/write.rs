@@ -168,6 +168,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     pub(crate) fn begin_host_program(&mut self) {
+        if self.host.is_partial() {
+            self.send_held_program();
+        }
         let mut is_slc = false;
         if self.host.needs_block() {
             is_slc = self.makes_room_in_cache();
@@ -183,6 +186,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
         }
         self.shorten_slc_program();
+    }
+
+    /// Sends off the full program unit that waits in the buffer for the rest of its last unit,
+    /// which goes elsewhere or comes too late (see [`crate::merge`]).
+    #[cold]
+    fn send_held_program(&mut self) {
+        let ready = self.buffer.received_until();
+        self.program_host(ready, 0);
     }
 
     /// Sends the host stream's full program unit to its die, and has collection keep pace; its
