@@ -5,7 +5,7 @@
 //! belongs to the drive: virtual for a model, monotonic for a real one.
 
 pub mod addresses;
-mod arrivals;
+pub mod arrivals;
 pub mod data;
 pub mod error;
 pub mod lanes;

@@ -62,7 +62,7 @@ pub fn run(
         experiment: experiment.name().to_owned(),
         target: target_of(description, insides.last().and_then(|inside| inside.health)),
         seed,
-        parameters: settings.parameters(),
+        parameters: [settings.parameters(), record.parameters].concat(),
         shortened: settings.shortened(),
         interrupted: error.is_some(),
         host: machine::host(),
