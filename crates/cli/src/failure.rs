@@ -84,7 +84,7 @@ impl From<LabError> for Failure {
         let exit = match error.kind() {
             ErrorKind::Usage => Exit::Usage,
             ErrorKind::Refused => Exit::Refused,
-            ErrorKind::Unsupported | ErrorKind::NoSpace => Exit::Unsupported,
+            ErrorKind::Unsupported | ErrorKind::NoSpace | ErrorKind::EndOfLife => Exit::Unsupported,
             ErrorKind::Cancelled => Exit::Interrupted,
             // The enumeration may grow; what is not known has simply failed.
             _ => Exit::Failed,
@@ -126,6 +126,7 @@ mod tests {
         assert_eq!(exit_of(ErrorKind::Refused), Exit::Refused);
         assert_eq!(exit_of(ErrorKind::Unsupported), Exit::Unsupported);
         assert_eq!(exit_of(ErrorKind::NoSpace), Exit::Unsupported);
+        assert_eq!(exit_of(ErrorKind::EndOfLife), Exit::Unsupported);
         assert_eq!(exit_of(ErrorKind::Io), Exit::Failed);
         assert_eq!(exit_of(ErrorKind::Cancelled), Exit::Interrupted);
     }

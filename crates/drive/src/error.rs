@@ -17,6 +17,8 @@ pub enum ErrorKind {
     NoSpace,
     /// The operating system or the drive failed the request.
     Io,
+    /// The drive has become read-only, because its flash is worn out.
+    EndOfLife,
     /// The observer ended it.
     Cancelled,
 }

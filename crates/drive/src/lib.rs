@@ -5,10 +5,9 @@
 //! belongs to the drive: virtual for a model, monotonic for a real one.
 
 pub mod addresses;
-pub mod arrivals;
+mod arrivals;
 pub mod data;
 pub mod error;
-pub mod lanes;
 pub mod measure;
 pub mod memory;
 pub mod phase;
@@ -17,7 +16,6 @@ pub mod simulated;
 pub mod stack;
 
 pub use error::{DriveError, ErrorKind};
-pub use lanes::{Lane, LaneRequest, LaneResult, Operation, Source};
 pub use measure::{Latencies, PhaseResult, ThroughputPoint};
 pub use phase::{Amount, Mix, Pattern, Phase, Rate, Region};
 
@@ -75,7 +73,7 @@ pub struct Inside {
     pub wear: Wear,
     /// Where the time of its requests went.
     pub attribution: Attribution,
-    /// How long it will last, where its flash has a known limit.
+    /// How worn it is, in the words of the health log; nothing of a stack.
     pub health: Option<Health>,
     /// What theory expects of it, where there is a closed form.
     pub expectation: Option<Expectation>,
@@ -161,17 +159,6 @@ pub trait Drive {
         phase: &Phase,
         observer: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError>;
-
-    /// Runs several workloads at once, each request by request; see [`lanes`]. Returns what each of
-    /// them measured.
-    fn run_lanes(
-        &mut self,
-        _lanes: Vec<Lane<'_>>,
-        _observer: &mut dyn Observer,
-    ) -> Result<Vec<LaneResult>, DriveError> {
-        let message = "this drive runs no workloads request by request";
-        Err(DriveError::new(ErrorKind::Unsupported, message))
-    }
 
     /// Writes one block by itself and waits for it; returns how long that took. Meant for what is
     /// slow by nature: a phase writes many blocks at less cost to the host.

@@ -7,7 +7,6 @@
 
 mod closed_loop;
 mod in_flight;
-mod lanes;
 mod log_block;
 pub(crate) mod model;
 mod open_loop;
@@ -17,7 +16,9 @@ pub mod saved;
 pub use responder::Responder;
 
 use ssdlab_model::age::{AgeError, Workload};
+use ssdlab_model::bad_blocks::EndOfLife;
 use ssdlab_model::geometry::GeometryError;
+use ssdlab_model::health::Service;
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 use ssdlab_model::{Configuration, Ssd};
 
@@ -26,8 +27,7 @@ use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Region};
 use crate::stack::{Array, Built, Composition, Condition, Level, StackError, Synchronisation};
 use crate::{
-    Control, Description, Drive, DriveKind, Durability, Inside, Lane, LaneResult, Observer,
-    Progress, Template,
+    Control, Description, Drive, DriveKind, Durability, Inside, Observer, Progress, Template,
 };
 use model::Model;
 
@@ -43,6 +43,10 @@ pub struct SimulatedDrive {
     composition: Composition,
     model: Box<dyn Model>,
     now: Instant,
+    /// When it was made or opened.
+    since: Instant,
+    /// How long at least one request has been with it since.
+    busy: Nanoseconds,
 }
 
 impl SimulatedDrive {
@@ -75,6 +79,8 @@ impl SimulatedDrive {
             composition,
             model,
             now: from,
+            since: from,
+            busy: Nanoseconds::ZERO,
         })
     }
 
@@ -97,6 +103,8 @@ impl SimulatedDrive {
             composition: Composition::Ssd(Box::new(configuration)),
             model,
             now: Instant::START,
+            since: Instant::START,
+            busy: Nanoseconds::ZERO,
         })
     }
 
@@ -154,8 +162,45 @@ impl SimulatedDrive {
     fn new_of(&self, name: String, composition: Composition) -> Result<Self, DriveError> {
         let Built { model, from } = built(&composition, self.now)?;
         let (facts, caveats) = (self.facts.clone(), self.caveats.clone());
-        Ok(SimulatedDrive { name, facts, caveats, composition, model, now: from })
+        let busy = Nanoseconds::ZERO;
+        Ok(SimulatedDrive {
+            name,
+            facts,
+            caveats,
+            composition,
+            model,
+            now: from,
+            since: from,
+            busy,
+        })
     }
+}
+
+impl SimulatedDrive {
+    /// Says that the drive is worn out, if it has refused a write beyond the first `refused`.
+    fn check_alive(&self, refused: u64) -> Result<(), DriveError> {
+        let counters = self.model.counters();
+        if counters.refused_writes == refused {
+            return Ok(());
+        }
+        let error = EndOfLife { failed_blocks: counters.failed_blocks };
+        let written = counters.host_written(self.composition.unit());
+        let message = format!("the drive takes no more writes; it took {written}");
+        Err(DriveError::with_source(ErrorKind::EndOfLife, message, error))
+    }
+}
+
+/// How long at least one request of `phase` was with the drive, of the time it `took`. Where
+/// requests are sent at a rate there are gaps; then it is the sum of latencies, which is more than
+/// the truth where they overlap.
+fn busy_time(phase: &Phase, result: &PhaseResult, took: Nanoseconds) -> Nanoseconds {
+    if phase.rate.is_none() {
+        return took;
+    }
+    let sum = |latencies: &crate::Latencies| {
+        latencies.mean().map_or(Nanoseconds::ZERO, |mean| mean * latencies.count())
+    };
+    took.min(sum(&result.read_latencies) + sum(&result.write_latencies))
 }
 
 /// Builds what a drive is made of, new.
@@ -200,12 +245,14 @@ impl Drive for SimulatedDrive {
         observer: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError> {
         phase.validate(self.model.capacity(), self.model.block_size())?;
-        let started = self.now;
+        let (started, refused) = (self.now, self.model.counters().refused_writes);
         let mut result = PhaseResult::begun(started);
         let mut meter = ThroughputMeter::new(phase.interval);
         let outcome = self.model.run(phase, started, &mut result, &mut meter, observer);
         // Whatever the outcome, the drive's time has moved on.
         self.now = self.now.max(outcome.end);
+        self.busy += busy_time(phase, &result, self.now.since(started));
+        self.check_alive(refused)?;
         if phase.flush_at_end && !outcome.cancelled {
             self.now = self.model.flush(self.now);
         }
@@ -214,21 +261,10 @@ impl Drive for SimulatedDrive {
         if outcome.cancelled { Err(DriveError::cancelled()) } else { Ok(result) }
     }
 
-    fn run_lanes(
-        &mut self,
-        lanes: Vec<Lane<'_>>,
-        observer: &mut dyn Observer,
-    ) -> Result<Vec<LaneResult>, DriveError> {
-        crate::lanes::check(&lanes)?;
-        let (outcome, end) = lanes::run(&mut *self.model, lanes, self.now, observer);
-        // Whatever the outcome, the drive's time has moved on.
-        self.now = self.now.max(end);
-        outcome
-    }
-
     fn flush(&mut self) -> Result<Nanoseconds, DriveError> {
         let before = self.now;
         self.now = self.model.flush(before);
+        self.busy += self.now.since(before);
         Ok(self.now.since(before))
     }
 
@@ -239,11 +275,13 @@ impl Drive for SimulatedDrive {
         _: u64,
     ) -> Result<Nanoseconds, DriveError> {
         let (first, count) = self.sectors_of(block)?;
-        let before = self.now;
+        let (before, refused) = (self.now, self.model.counters().refused_writes);
         self.now = match durability {
             Durability::Cached => self.model.write(before, first, count),
             Durability::Through => self.model.write_through(before, first, count),
         };
+        self.busy += self.now.since(before);
+        self.check_alive(refused)?;
         Ok(self.now.since(before))
     }
 
@@ -256,6 +294,7 @@ impl Drive for SimulatedDrive {
         }
         let before = self.now;
         self.now = self.model.trim(before, first, count);
+        self.busy += self.now.since(before);
         Ok(self.now.since(before))
     }
 
@@ -286,6 +325,7 @@ impl Drive for SimulatedDrive {
     fn make_new(&mut self) -> Result<(), DriveError> {
         let built = built(&self.composition, self.now)?;
         (self.model, self.now) = (built.model, built.from);
+        (self.since, self.busy) = (self.now, Nanoseconds::ZERO);
         Ok(())
     }
 
@@ -300,7 +340,14 @@ impl Drive for SimulatedDrive {
             Composition::Saved(saved) => Some(saved.configuration()),
             Composition::Usb(..) | Composition::Crypt(..) | Composition::Array(_) => None,
         };
-        let health = configuration.and_then(|it| it.health(&counters, &wear));
+        let service = Service {
+            counters,
+            wear,
+            spare: self.model.spare_blocks(),
+            busy: self.busy,
+            powered_on: self.now.since(self.since),
+        };
+        let health = configuration.map(|it| it.health(&service));
         let expectation = configuration.and_then(Configuration::expectation);
         let attribution = self.model.attribution();
         let unit = self.composition.unit();

@@ -3,9 +3,7 @@
 pub mod barrier;
 pub mod blocksize;
 mod course;
-pub(crate) mod figures;
 pub mod fragmentation;
-pub mod job;
 pub mod latency;
 pub(crate) mod oracle;
 pub mod overprovision;
@@ -20,7 +18,7 @@ use ssdlab_drive::{Control, Description, Drive, Observer, Progress};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use crate::error::LabError;
-use crate::report::{Finding, LatencyHistogram, Level, Parameter, Percentile, Series, Table};
+use crate::report::{Finding, LatencyHistogram, Level, Percentile, Series, Table};
 pub use course::Tally;
 pub use settings::{Kind, ParameterSpec, Settings};
 
@@ -67,7 +65,6 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &latency::ResponseTime,
         &barrier::Barrier,
         &overprovision::OverProvision,
-        &job::FioJob,
     ]
 }
 
@@ -182,8 +179,6 @@ pub struct Record {
     pub histograms: Vec<LatencyHistogram>,
     /// Findings, most important first.
     pub findings: Vec<Finding>,
-    /// What else the report should say the run was made with, beside the protocol's parameters.
-    pub parameters: Vec<Parameter>,
     /// What it took of the drives.
     pub tally: Tally,
 }

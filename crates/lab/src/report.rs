@@ -45,6 +45,10 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What the inside of a simulated drive counted over the whole run; absent for a real one.
     pub counters: Option<ReportCounters>,
+    /// How worn a simulated drive was at the end, by the names of the NVMe SMART / Health log; absent
+    /// for a real one and for a stack of drives.
+    #[serde(default)]
+    pub health: Option<ReportHealth>,
     /// Where the time of a simulated drive's requests went over the whole run; absent for a real
     /// one.
     #[serde(default)]
@@ -263,6 +267,44 @@ pub struct ReportCounters {
     pub trims: u64,
     /// Flush commands.
     pub flushes: u64,
+}
+
+/// How worn a drive is, by the names of the NVMe SMART / Health information log (log page 02h). Fields
+/// of which the model knows nothing (temperatures, power cycles, media errors) are absent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReportHealth {
+    /// Bit 0: the spare is below its threshold. Bit 3: the drive has become read-only.
+    pub critical_warning: u8,
+    /// Percentage of the spare blocks that are left; absent where no block goes bad.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available_spare: Option<u8>,
+    /// Below which of that the drive warns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available_spare_threshold: Option<u8>,
+    /// Mean erases of a block in percent of the rated cycles, 255 at most; absent where the profile
+    /// names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percentage_used: Option<u8>,
+    /// Read by the host, in thousands of 512 bytes, rounded up.
+    pub data_units_read: u64,
+    /// Written by the host, in the same.
+    pub data_units_written: u64,
+    /// Read commands.
+    pub host_read_commands: u64,
+    /// Write commands.
+    pub host_write_commands: u64,
+    /// Minutes in which at least one request was with the drive.
+    pub controller_busy_time: u64,
+    /// Hours of the drive's time since it was made, made new or opened.
+    pub power_on_hours: u64,
+    /// Times that power was lost without warning.
+    pub unsafe_shutdowns: u64,
+    /// Writes that were refused because the drive had become read-only.
+    pub num_err_log_entries: u64,
+    /// Not of the log: bytes that the host can still write until the rated cycles are used up, at
+    /// the write amplification so far; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_life_bytes: Option<u64>,
 }
 
 /// Where the time of requests went: what they spent it on, summed over all requests of a kind. Of a

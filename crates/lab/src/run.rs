@@ -12,8 +12,8 @@ use crate::experiment::oracle;
 use crate::experiment::{Experiment, Record, Settings, Watcher};
 use crate::machine;
 use crate::report::{
-    Cost, Fact, Finding, Level, Report, ReportAttribution, ReportCounters, SCHEMA, Target,
-    TargetKind, TimePart,
+    Cost, Fact, Finding, Level, Report, ReportAttribution, ReportCounters, ReportHealth, SCHEMA,
+    Target, TargetKind, TimePart,
 };
 
 /// What a run came to: always a report, with the error that ended it, if one did.
@@ -57,12 +57,14 @@ pub fn run(
             text: format!("The run ended before its protocol was through: {error}."),
         });
     }
+    let health = insides.last().and_then(|inside| inside.health);
+    note_warnings(health, &mut record);
     let report = Report {
         schema: SCHEMA.to_owned(),
         experiment: experiment.name().to_owned(),
-        target: target_of(description, insides.last().and_then(|inside| inside.health)),
+        target: target_of(description, health),
         seed,
-        parameters: [settings.parameters(), record.parameters].concat(),
+        parameters: settings.parameters(),
         shortened: settings.shortened(),
         interrupted: error.is_some(),
         host: machine::host(),
@@ -72,6 +74,7 @@ pub fn run(
         histograms: record.histograms,
         findings: record.findings,
         counters: insides.iter().map(counters_of).reduce(ReportCounters::and),
+        health: health.map(|health| health_of(&health)),
         attribution: attribution_of(&insides),
         cost: Cost {
             wall_seconds: wall.elapsed().as_secs_f64(),
@@ -124,18 +127,64 @@ fn attribution_of(insides: &[Inside]) -> Option<ReportAttribution> {
     })
 }
 
-/// How worn the drive was at the end, by the names of the NVMe SMART / Health log.
+/// How worn the drive was at the end, by the names of the NVMe SMART / Health log, as far as the
+/// profile says what wears it out.
 fn health_facts(health: &Health) -> Vec<(String, String)> {
-    let mut facts = vec![
-        ("percentage_used".to_owned(), format!("{} %", health.percentage_used)),
-        ("data_units_written".to_owned(), health.data_units_written.to_string()),
-        ("data_units_read".to_owned(), health.data_units_read.to_string()),
-    ];
+    let mut facts = Vec::new();
+    if let Some(spare) = health.available_spare {
+        facts.push(("available_spare".to_owned(), format!("{spare} %")));
+    }
+    if let Some(used) = health.percentage_used {
+        facts.push(("percentage_used".to_owned(), format!("{used} %")));
+    }
+    if !facts.is_empty() {
+        facts.push(("data_units_written".to_owned(), health.data_units_written.to_string()));
+        facts.push(("data_units_read".to_owned(), health.data_units_read.to_string()));
+    }
     if let Some(left) = health.remaining_life {
         let words = format!("{left} of writes at the write amplification so far");
         facts.push(("remaining life".to_owned(), words));
     }
     facts
+}
+
+/// Says in the report what the drive warns of.
+fn note_warnings(health: Option<Health>, record: &mut Record) {
+    let Some(Health { available_spare: Some(spare), critical_warning, .. }) = health else {
+        return;
+    };
+    if critical_warning & READ_ONLY != 0 {
+        let text = "The drive has become read-only: blocks of its flash went bad, and none is left \
+                    to replace the next. What was written before can be read.";
+        record.find(Level::Problem, "end-of-life", text.to_owned());
+    } else if critical_warning != 0 {
+        let text = format!(
+            "Only {spare} % of the drive's spare blocks are left, and it becomes read-only when they \
+             are used up."
+        );
+        record.find(Level::Warning, "spare-low", text);
+    }
+}
+
+/// The bit of a critical warning that says that the drive is read-only.
+const READ_ONLY: u8 = 1 << 3;
+
+fn health_of(health: &Health) -> ReportHealth {
+    ReportHealth {
+        critical_warning: health.critical_warning,
+        available_spare: health.available_spare,
+        available_spare_threshold: health.available_spare_threshold,
+        percentage_used: health.percentage_used,
+        data_units_read: health.data_units_read,
+        data_units_written: health.data_units_written,
+        host_read_commands: health.host_read_commands,
+        host_write_commands: health.host_write_commands,
+        controller_busy_time: health.controller_busy_time,
+        power_on_hours: health.power_on_hours,
+        unsafe_shutdowns: health.unsafe_shutdowns,
+        num_err_log_entries: health.num_err_log_entries,
+        remaining_life_bytes: health.remaining_life.map(|left| left.bytes()),
+    }
 }
 
 fn counters_of(inside: &Inside) -> ReportCounters {

@@ -269,6 +269,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     fn take_victim(&mut self) -> Option<(BlockIndex, u32)> {
+        if let Some(to_level) = self.take_block_to_level() {
+            return Some(to_level);
+        }
         match &self.streams {
             Some(streams) if self.flash.has_victims_apart() => {
                 self.flash.take_victim_of(streams.collects_hot())
@@ -282,8 +285,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.choose_copies_stream(block);
         self.flash.set_state(block, BlockState::Victim);
         self.counters.collections += 1;
+        let levels = self.note_levelled(block, valid);
         let gain = self.geometry.units_per_block() - valid;
-        assert!(gain > 0 || !self.collector.policy.seeks_gain(), "some block has room to gain");
+        let seeks_gain = self.collector.policy.seeks_gain();
+        assert!(gain > 0 || levels || !seeks_gain, "some block has room to gain");
+        // What is moved to level wear is moved while the host fills a block.
+        let gain = if levels { self.geometry.units_per_block() } else { gain };
         // A block that yields nothing is carried along with one unit of the host's.
         let copies_per_unit = (i64::from(valid) << CREDIT_SHIFT) / i64::from(gain.max(1));
         self.carry_credit_to(copies_per_unit);
@@ -309,7 +316,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             return true;
         }
         match self.take_victim() {
-            Some((block, valid)) if valid < self.geometry.units_per_block() => {
+            Some((block, valid))
+                if valid < self.geometry.units_per_block() || self.is_to_be_levelled(block) =>
+            {
                 self.begin_victim(block, valid);
                 true
             }
@@ -575,6 +584,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn room_for_copies(&self) -> u32 {
         let in_free_blocks = self.free.len() * self.geometry.units_per_block();
         self.collector.stream.room_in_blocks() + in_free_blocks
+    }
+
+    /// Free blocks that collection keeps for its own copies.
+    pub(crate) fn collection_reserve(&self) -> u32 {
+        self.collector.reserve
     }
 
     /// Where collection writes to.

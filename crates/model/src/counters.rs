@@ -50,6 +50,12 @@ counters! {
     Counters {
         /// Requests of any kind that the host has sent.
         requests,
+        /// Of these, reads.
+        host_read_commands,
+        /// Writes, refused ones included.
+        host_write_commands,
+        /// Writes that were refused because the drive has become read-only.
+        refused_writes,
         /// Units the host has read.
         host_read_units,
         /// Units the host has written, whole or in part. Parts of a unit that came together in the
@@ -116,6 +122,15 @@ counters! {
         erases,
         /// Collection units chosen as victims.
         collections,
+        /// Of the victims, those that static wear levelling moved.
+        levelled_blocks,
+        /// Units that were valid on these.
+        levelled_units,
+        /// Blocks of a die that went bad in use.
+        failed_blocks,
+        /// Collection units that were retired because one of their blocks went bad and nothing was
+        /// left to replace it.
+        retired_blocks,
         /// Map pages that a request needed and that were in RAM, or on their way there. Counted
         /// once for each request and map page.
         map_hits,

@@ -145,7 +145,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.counters.slc_erases += u64::from(slc.note_erased(block));
         }
         let group = self.geometry.group_of(block);
-        self.free.put(group, block);
+        self.free_or_retire(group, block);
         for lane in 0..self.geometry.stripe() {
             let die = DieIndex(group * self.geometry.stripe() + lane);
             self.owe(die, Operation::Erase { block }, from, now);

@@ -7,6 +7,7 @@ use crate::policy::{Pacing, VictimPolicy};
 use crate::ssd::Configuration;
 use crate::theory::{SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random};
 use crate::units::ByteLength;
+use crate::wear_levelling::LevellingParameters;
 
 /// With fewer blocks the choice of victim is a matter of luck, which no closed form knows.
 const BLOCKS_LEAST: u32 = 200;
@@ -24,8 +25,8 @@ pub struct Expectation {
 
 impl Configuration {
     /// What theory expects of the drive; nothing where there is no closed form: cost-benefit
-    /// collection, several write streams, pseudo-SLC caches, other maps than that of pages in RAM, and drives of
-    /// few blocks.
+    /// collection, several write streams, pseudo-SLC caches, static wear
+    /// levelling, blocks that go bad, other maps than that of pages in RAM, and drives of few blocks.
     ///
     /// The blocks that pacing keeps free are not spare area. Those being written or collected are
     /// for the part that is filled, which over time is all but half of the victim.
@@ -34,6 +35,8 @@ impl Configuration {
         if mechanisms.mapping != MappingScheme::Page
             || mechanisms.streams.count > 1
             || mechanisms.slc.is_some()
+            || mechanisms.wear.bad_blocks.is_some()
+            || matches!(mechanisms.wear.levelling, LevellingParameters::Static { .. })
             || geometry.blocks() < BLOCKS_LEAST
         {
             return None;

@@ -25,6 +25,8 @@ pub(crate) enum BlockState {
     Closed,
     /// Being collected, or waiting to be erased after that.
     Victim,
+    /// Gone bad, and not used again.
+    Retired,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +129,34 @@ impl Flash {
     /// Sets how often a block was erased.
     pub(crate) fn set_erases(&mut self, block: BlockIndex, erases: u32) {
         self.erases[block.0 as usize] = erases;
+    }
+
+    /// How often a block was erased.
+    pub(crate) fn erases(&self, block: BlockIndex) -> u32 {
+        self.erases[block.0 as usize]
+    }
+
+    /// Takes a block that was just erased out of use.
+    pub(crate) fn retire(&mut self, block: BlockIndex) {
+        let entry = &mut self.blocks[block.0 as usize];
+        assert!(entry.state == BlockState::Free, "a block goes bad when it is erased");
+        entry.state = BlockState::Retired;
+    }
+
+    /// The closed block that was erased least often, its erases, and the most erases of any block
+    /// in use; nothing where no block is closed. Walks all of them.
+    pub(crate) fn least_worn_closed(&self) -> Option<(BlockIndex, u32, u32)> {
+        let (mut least, mut most) = (None, 0);
+        for (index, (block, &erases)) in self.blocks.iter().zip(&self.erases).enumerate() {
+            if block.state != BlockState::Retired {
+                most = most.max(erases);
+            }
+            if block.state == BlockState::Closed && least.is_none_or(|(_, fewest)| erases < fewest)
+            {
+                least = Some((BlockIndex(index as u32), erases));
+            }
+        }
+        least.map(|(block, erases)| (block, erases, most))
     }
 
     /// A full block becomes a candidate for collection.
@@ -286,6 +316,7 @@ impl Flash {
                 BlockState::Closed => 1,
                 BlockState::OpenForHost => 2,
                 BlockState::OpenForCollection => 3,
+                BlockState::Retired => 4,
                 BlockState::Closing | BlockState::Victim => panic!("the drive was shut down"),
             };
             to.word(state)?;
@@ -308,6 +339,7 @@ impl Flash {
                 1 => BlockState::Closed,
                 2 => BlockState::OpenForHost,
                 3 => BlockState::OpenForCollection,
+                4 => BlockState::Retired,
                 other => return damaged(format!("a block is in state {other}")),
             };
             closed += u32::from(block.state == BlockState::Closed);

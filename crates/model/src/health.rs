@@ -2,50 +2,111 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bad_blocks::{BadBlockParameters, SpareBlocks};
 use crate::counters::{Counters, Wear};
 use crate::ssd::Configuration;
-use crate::units::ByteLength;
+use crate::units::{ByteLength, Nanoseconds};
+use crate::wear_levelling::LevellingParameters;
 
 /// What wears a drive out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WearParameters {
     /// Program and erase cycles that its flash is rated for; nothing where no limit is known.
     pub pe_cycles: Option<u32>,
+    /// How wear is spread.
+    pub levelling: LevellingParameters,
+    /// How blocks go bad; nothing where none does.
+    pub bad_blocks: Option<BadBlockParameters>,
 }
 
 /// Fields of the SMART / Health information log (NVM Express Base Specification, log page 02h) that
-/// follow from what was written, with what is left of a drive's life.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// the model knows, with what is left of a drive's life. Temperatures, power cycles and media errors
+/// are not modelled, so they are not here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Health {
-    /// What the host has written, in thousands of 512 bytes, rounded up.
-    pub data_units_written: u64,
-    /// What it has read, in the same.
-    pub data_units_read: u64,
+    /// Bit 0: the spare is below its threshold. Bit 3: the drive is read-only. Others are not
+    /// modelled.
+    pub critical_warning: u8,
+    /// Blocks that can still replace bad ones, in percent of what there was; nothing where no block
+    /// goes bad.
+    pub available_spare: Option<u8>,
+    /// Below which of that the drive warns.
+    pub available_spare_threshold: Option<u8>,
     /// Mean erases of a block as a share of the rated cycles; above 100 when they are exceeded,
-    /// and 255 at most.
-    pub percentage_used: u8,
-    /// What the host can still write until then, if write amplification stays what it was over
-    /// the drive's life; nothing before the first write.
+    /// and 255 at most. Nothing where no limit of the flash is known.
+    pub percentage_used: Option<u8>,
+    /// What it has read, in thousands of 512 bytes, rounded up.
+    pub data_units_read: u64,
+    /// What the host has written, in the same.
+    pub data_units_written: u64,
+    /// Read commands.
+    pub host_read_commands: u64,
+    /// Write commands, refused ones included.
+    pub host_write_commands: u64,
+    /// Minutes in which at least one request was with the drive.
+    pub controller_busy_time: u64,
+    /// Hours since the drive was made or opened, rests included.
+    pub power_on_hours: u64,
+    /// Times that power was lost without warning.
+    pub unsafe_shutdowns: u64,
+    /// Commands that were answered with an error: writes after the end of life.
+    pub num_err_log_entries: u64,
+    /// What the host can still write until the rated cycles are used up, if write amplification
+    /// stays what it was over the drive's life; nothing before the first write, or where no limit
+    /// is known.
     pub remaining_life: Option<ByteLength>,
+}
+
+/// What a drive has been through, for its health.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Service {
+    /// What it has counted.
+    pub counters: Counters,
+    /// How worn its flash is.
+    pub wear: Wear,
+    /// What is left to replace bad blocks.
+    pub spare: Option<SpareBlocks>,
+    /// Time in which at least one request was with it.
+    pub busy: Nanoseconds,
+    /// Time since it was made or opened.
+    pub powered_on: Nanoseconds,
 }
 
 /// Bytes in the log's data unit.
 const DATA_UNIT: ByteLength = ByteLength::new(512 * 1000);
 
 impl Configuration {
-    /// The health of a drive of this configuration; nothing where no limit of its flash is known.
-    pub fn health(&self, counters: &Counters, wear: &Wear) -> Option<Health> {
-        let rated = f64::from(self.mechanisms.wear.pe_cycles?);
+    /// The health of a drive of this configuration.
+    pub fn health(&self, service: &Service) -> Health {
+        let Service { counters, wear, spare, busy, powered_on } = service;
+        let unit = self.geometry.unit_size();
+        let rated = self.mechanisms.wear.pe_cycles.map(f64::from);
+        let is_short = spare.is_some_and(|it| it.percent() < it.threshold);
+        let is_read_only = spare.is_some_and(|it| it.read_only);
+        let minutes = |time: &Nanoseconds| (time.seconds() / 60.0) as u64;
+        Health {
+            critical_warning: u8::from(is_short) | u8::from(is_read_only) << 3,
+            available_spare: spare.map(|it| it.percent()),
+            available_spare_threshold: spare.map(|it| it.threshold),
+            percentage_used: rated.map(|rated| (wear.erases_mean / rated * 100.0).min(255.0) as u8),
+            data_units_read: (unit * counters.host_read_units).covering(DATA_UNIT),
+            data_units_written: counters.host_written(unit).covering(DATA_UNIT),
+            host_read_commands: counters.host_read_commands,
+            host_write_commands: counters.host_write_commands,
+            controller_busy_time: minutes(busy),
+            power_on_hours: minutes(powered_on) / 60,
+            unsafe_shutdowns: counters.unsafe_shutdowns,
+            num_err_log_entries: counters.refused_writes,
+            remaining_life: rated.and_then(|rated| self.remaining_life(rated, counters, wear)),
+        }
+    }
+
+    fn remaining_life(&self, rated: f64, counters: &Counters, wear: &Wear) -> Option<ByteLength> {
         let unit = self.geometry.unit_size();
         let left = (1.0 - wear.erases_mean / rated).max(0.0) * rated;
         let flash = (unit * u64::from(self.geometry.physical_units())).bytes() as f64;
         let remaining = |amplification: f64| ByteLength::new((left * flash / amplification) as u64);
-        Some(Health {
-            data_units_written: counters.host_written(unit).covering(DATA_UNIT),
-            data_units_read: (unit * counters.host_read_units).covering(DATA_UNIT),
-            percentage_used: (wear.erases_mean / rated * 100.0).min(255.0) as u8,
-            remaining_life: counters.write_amplification_of_bytes(unit).map(remaining),
-        })
+        counters.write_amplification_of_bytes(unit).map(remaining)
     }
 }
 
@@ -65,8 +126,8 @@ mod tests {
             ..Counters::default()
         };
         let wear = Wear { erases_min: 0, erases_mean: 750.0, erases_max: 800 };
-        let health = configuration.health(&counters, &wear).expect("a limit is known");
-        assert_eq!(health.percentage_used, 25);
+        let health = configuration.health(&Service { counters, wear, ..Service::default() });
+        assert_eq!(health.percentage_used, Some(25));
         assert_eq!(health.data_units_written, (unit * 1000).bytes().div_ceil(512_000));
         let flash = unit * u64::from(configuration.geometry.physical_units());
         let expected = ByteLength::new(flash.bytes() * 2250 / 4);
@@ -74,13 +135,32 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_past_its_limit_has_no_life_left_and_one_without_a_limit_no_health() {
+    fn a_drive_past_its_limit_has_no_life_left_and_one_without_a_limit_says_nothing_of_it() {
         let configuration = small_configuration(&[("wear.pe_cycles", "100")]);
         let counters =
             Counters { host_write_units: 1, program_units_host: 1, ..Counters::default() };
         let wear = Wear { erases_min: 0, erases_mean: 900.0, erases_max: 900 };
-        let health = configuration.health(&counters, &wear).expect("a limit is known");
-        assert_eq!((health.percentage_used, health.remaining_life), (255, Some(ByteLength::ZERO)));
-        assert_eq!(small_configuration(&[]).health(&counters, &wear), None);
+        let service = Service { counters, wear, ..Service::default() };
+        let health = configuration.health(&service);
+        assert_eq!(
+            (health.percentage_used, health.remaining_life),
+            (Some(255), Some(ByteLength::ZERO))
+        );
+        let health = small_configuration(&[]).health(&service);
+        assert_eq!((health.percentage_used, health.remaining_life), (None, None));
+    }
+
+    #[test]
+    fn spare_blocks_that_run_short_are_a_critical_warning() {
+        let configuration = small_configuration(&[]);
+        let warning = |left, read_only| {
+            let spare = Some(SpareBlocks { left, at_start: 50, threshold: 10, read_only });
+            let health = configuration.health(&Service { spare, ..Service::default() });
+            (health.available_spare, health.critical_warning)
+        };
+        assert_eq!(warning(5, false), (Some(10), 0));
+        assert_eq!(warning(4, false), (Some(8), 1));
+        assert_eq!(warning(0, true), (Some(0), 1 | 1 << 3));
+        assert_eq!(configuration.health(&Service::default()).available_spare, None);
     }
 }

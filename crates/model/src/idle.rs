@@ -55,7 +55,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.make_trims_durable(idle);
         }
         self.release_buffer(until);
-        self.collect_while_idle(until);
+        if self.is_read_only() {
+            self.advance_debt(until);
+        } else {
+            self.collect_while_idle(until);
+        }
     }
 
     pub(crate) fn release_buffer(&mut self, at: Instant) {

@@ -8,6 +8,7 @@
 
 pub mod age;
 pub mod attribution;
+pub mod bad_blocks;
 mod buffer;
 pub mod collection;
 mod condense;
@@ -48,6 +49,7 @@ pub mod trim;
 mod trim_log;
 pub mod units;
 mod victim;
+pub mod wear_levelling;
 mod write;
 
 pub use expectation::Expectation;

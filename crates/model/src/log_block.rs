@@ -396,7 +396,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         ssd.flash.erase(block, ssd.geometry.first_unit(block), units);
         ssd.counters.erases += 1;
         let (group, stripe) = (ssd.geometry.group_of(block), ssd.geometry.stripe());
-        ssd.free.put(group, block);
+        ssd.free.put(group, block, ssd.flash.erases(block));
         for lane in 0..stripe {
             let die = DieIndex(group * stripe + lane);
             let span =

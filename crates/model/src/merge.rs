@@ -78,6 +78,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         first: Sector,
         count: SectorCount,
     ) -> Instant {
+        if self.is_read_only() {
+            let unit = LogicalUnit(self.parts(first, count).first);
+            return self.refuse_write(at, unit, 1);
+        }
         let program = self.buffer.next_number();
         let mut end = self.write_parts_to_buffer(at, first, count);
         if self.durability.write_through {

@@ -197,6 +197,9 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         if configuration.mechanisms.slc.is_some() {
             return Err(RecoveryError::Unsupported { what: "a pseudo-SLC cache" });
         }
+        if configuration.mechanisms.wear.bad_blocks.is_some() {
+            return Err(RecoveryError::Unsupported { what: "blocks that go bad" });
+        }
         match configuration.mechanisms.mapping {
             MappingScheme::Page | MappingScheme::Cached => {}
             MappingScheme::Extent => {

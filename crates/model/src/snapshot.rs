@@ -242,8 +242,12 @@ impl<M: Mapping> Ssd<M, Null> {
             streams,
             collector,
             durability,
-            counters,
+            counters: _,
             sequence,
+            levelling,
+            bad_blocks,
+            // Follows from the bad blocks.
+            writable_units: _,
         } = self;
         if streams.is_some() {
             return Err(SnapshotError::Unsupported { what: "several write streams" });
@@ -259,8 +263,14 @@ impl<M: Mapping> Ssd<M, Null> {
         if let Some(journal) = &durability.journal {
             journal.save(to)?;
         }
-        for count in counters.values() {
+        for count in self.counters().values() {
             to.long(count)?;
+        }
+        if let Some(levelling) = levelling {
+            levelling.save(to)?;
+        }
+        if let Some(bad_blocks) = bad_blocks {
+            bad_blocks.save(to)?;
         }
         to.long(sequence.0)
     }
@@ -277,7 +287,7 @@ impl<M: Mapping> Ssd<M, Null> {
         let mut ssd = Ssd::with(configuration, map, Null)?;
         ssd.map.restore(from)?;
         ssd.flash.restore(from, configuration.geometry.units_per_block())?;
-        ssd.free.restore(from)?;
+        ssd.free.restore(from, |block| ssd.flash.erases(block))?;
         ssd.host.restore(from, &configuration.geometry)?;
         ssd.collector.restore(from, &configuration.geometry)?;
         if let Some(journal) = &mut ssd.durability.journal {
@@ -287,6 +297,13 @@ impl<M: Mapping> Ssd<M, Null> {
             *count = from.long()?;
         }
         ssd.delays = Delays::after(&ssd.counters);
+        if let Some(levelling) = &mut ssd.levelling {
+            levelling.restore(from)?;
+        }
+        if let Some(bad_blocks) = &mut ssd.bad_blocks {
+            bad_blocks.restore(from)?;
+            ssd.writable_units = bad_blocks.writable(ssd.writable_units);
+        }
         ssd.sequence.0 = from.long()?;
         ssd.restore_reverse_map()?;
         ssd.check_restored()?;
@@ -328,7 +345,7 @@ impl<M: Mapping> Ssd<M, Null> {
                 return damaged(format!("block {} is listed more than once", block.0));
             }
         }
-        let (mut free, mut closed) = (0, 0);
+        let (mut free, mut closed, mut retired) = (0, 0, 0);
         for (index, written) in open.into_iter().enumerate() {
             let block = BlockIndex(index as u32);
             let fine = match (self.flash.state(block), written) {
@@ -350,6 +367,12 @@ impl<M: Mapping> Ssd<M, Null> {
                         && self.units_held(block, written).map(|held| held + to_come)
                             == Some(self.flash.valid(block))
                 }
+                (BlockState::Retired, None) => {
+                    retired += 1;
+                    !is_listed[index]
+                        && self.flash.valid(block) == 0
+                        && self.units_held(block, 0) == Some(0)
+                }
                 _ => false,
             };
             if !fine {
@@ -359,6 +382,9 @@ impl<M: Mapping> Ssd<M, Null> {
         // With every free and closed block listed, and as many listed, nothing else is.
         if closed != self.flash.closed() || free != self.free.len() {
             return damaged("the lists of free and closed blocks hold others, too");
+        }
+        if retired != self.bad_blocks.as_ref().map_or(0, |it| it.retired()) {
+            return damaged("more or fewer blocks are retired than went bad");
         }
         if free < geometry.groups() {
             return damaged("no block is left to collect into");

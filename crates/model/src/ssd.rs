@@ -6,6 +6,7 @@
 //! collection in `collection`.
 
 use crate::attribution::Delays;
+use crate::bad_blocks::BadBlocks;
 use crate::buffer::WriteBuffer;
 use crate::collection::{CollectionParameters, Collector};
 use crate::condense::Condenser;
@@ -30,6 +31,7 @@ use crate::timing::Timing;
 use crate::trim::TrimParameters;
 use crate::trim_log::TrimLog;
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds};
+use crate::wear_levelling::{Levelling, LevellingParameters};
 
 /// How the write buffer behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +135,11 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) trim_enabled: bool,
     pub(crate) trim_parameters: TrimParameters,
     pub(crate) slc: Option<Box<SlcCache>>,
+    /// Static wear levelling.
+    pub(crate) levelling: Option<Levelling>,
+    pub(crate) bad_blocks: Option<Box<BadBlocks>>,
+    /// Logical units that can be written: all, or none once the drive is read-only.
+    pub(crate) writable_units: u32,
     /// The number of the latest program unit that was finished.
     pub(crate) sequence: SequenceNumber,
     pub(crate) unit_to_host: Nanoseconds,
@@ -177,6 +184,15 @@ fn flash(geometry: &Geometry, mechanisms: &Mechanisms) -> Flash {
     }
 }
 
+fn free_pool(geometry: &Geometry, mechanisms: &Mechanisms) -> FreePool {
+    match mechanisms.wear.levelling {
+        LevellingParameters::Off => FreePool::new(geometry),
+        LevellingParameters::Dynamic | LevellingParameters::Static { .. } => {
+            FreePool::new(geometry).least_worn_first()
+        }
+    }
+}
+
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// A new drive with the given map and media.
     ///
@@ -199,7 +215,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             map,
             media,
             flash: flash(geometry, mechanisms),
-            free: FreePool::new(geometry),
+            free: free_pool(geometry, mechanisms),
             host: WriteStream::new(geometry),
             streams: Streams::new(
                 geometry,
@@ -222,6 +238,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             trim_enabled: *trim,
             trim_parameters: mechanisms.trim,
             slc: mechanisms.slc.map(|slc| Box::new(SlcCache::new(geometry, slc))),
+            levelling: Levelling::new(mechanisms.wear.levelling),
+            bad_blocks: BadBlocks::new(configuration),
+            writable_units: geometry.logical_units(),
             sequence: SequenceNumber::default(),
             unit_to_host: timing.link.duration(geometry.unit_size()),
             unit_over_channel: timing.channel.duration(geometry.unit_size()),
@@ -237,7 +256,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// What it has done since it was made.
     pub fn counters(&self) -> Counters {
-        self.counters
+        let mut counters = self.counters;
+        // Commands are counted where their latency is.
+        counters.host_read_commands += self.delays.reads.requests;
+        counters.host_write_commands += self.delays.writes.requests;
+        counters
     }
 
     /// How worn its flash is.
@@ -322,8 +345,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     fn check_blocks(&self, valid: &[u32]) {
-        use crate::flash::BlockState::{Closed, Closing, Free, OpenForCollection, Victim};
-        let (mut free, mut closed) = (0, 0);
+        use crate::flash::BlockState::{Closed, Closing, Free, OpenForCollection, Retired, Victim};
+        let (mut free, mut closed, mut retired) = (0, 0, 0);
         for (index, &valid) in valid.iter().enumerate() {
             let block = crate::units::BlockIndex(index as u32);
             match self.flash.state(block) {
@@ -335,6 +358,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                     assert_eq!(self.flash.valid(block), valid, "valid units of {block:?}");
                     closed += 1;
                 }
+                Retired => {
+                    let units = self.geometry.units_per_block();
+                    let held = self.flash.held(self.geometry.first_unit(block), units);
+                    assert!(held.iter().all(|&held| held == 0), "{block:?} is bad");
+                    retired += 1;
+                }
                 Victim => assert_eq!(self.flash.valid(block), valid, "units left in {block:?}"),
                 OpenForCollection | crate::flash::BlockState::OpenForHost => {
                     // Counted down from full: what is not yet written counts as valid.
@@ -343,6 +372,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
         }
         assert_eq!(free, self.free.len(), "the free pool holds every free block");
+        assert_eq!(retired, self.bad_blocks.as_ref().map_or(0, |it| it.retired()), "bad blocks");
         assert_eq!(closed, self.flash.closed(), "every closed block can be collected");
     }
 }

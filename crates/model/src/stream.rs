@@ -4,15 +4,17 @@
 //! striped over all dies; with single blocks it has one open block per group of dies and visits
 //! the groups in turn, so either way consecutive program units go to different dies.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use crate::geometry::Geometry;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::units::{BlockIndex, PhysicalUnit};
 
-/// Erased blocks, oldest first, per group of dies.
+/// Erased blocks per group of dies.
 ///
-/// Taking the one that was erased longest ago spreads wear over the free blocks.
+/// The one that was erased longest ago is taken first, which spreads wear over those that are
+/// rewritten at all; or, with dynamic wear levelling, the one that was erased least often.
 #[derive(Clone, Debug)]
 pub(crate) struct FreePool {
     groups: Vec<FreeGroup>,
@@ -23,7 +25,54 @@ pub(crate) struct FreePool {
 struct FreeGroup {
     /// Blocks never used yet, as a range: a new drive keeps no list of them.
     unused: std::ops::Range<u32>,
-    recycled: VecDeque<u32>,
+    recycled: Recycled,
+}
+
+/// Blocks that were erased.
+#[derive(Clone, Debug)]
+enum Recycled {
+    OldestFirst(VecDeque<u32>),
+    /// By erases, of equal ones the one that came first: erases, a number that grows, the block.
+    LeastWornFirst(BinaryHeap<Reverse<(u32, u64, u32)>>, u64),
+}
+
+impl Recycled {
+    fn put(&mut self, block: u32, erases: u32) {
+        match self {
+            Recycled::OldestFirst(blocks) => blocks.push_back(block),
+            Recycled::LeastWornFirst(blocks, next) => {
+                blocks.push(Reverse((erases, *next, block)));
+                *next += 1;
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<u32> {
+        match self {
+            Recycled::OldestFirst(blocks) => blocks.pop_front(),
+            Recycled::LeastWornFirst(blocks, _) => blocks.pop().map(|Reverse((_, _, it))| it),
+        }
+    }
+
+    /// All of them, in the order in which they would be taken.
+    fn blocks(&self) -> Vec<u32> {
+        match self {
+            Recycled::OldestFirst(blocks) => blocks.iter().copied().collect(),
+            Recycled::LeastWornFirst(blocks, _) => {
+                let mut sorted: Vec<_> = blocks.iter().map(|Reverse(it)| *it).collect();
+                sorted.sort_unstable();
+                sorted.into_iter().map(|(_, _, block)| block).collect()
+            }
+        }
+    }
+
+    /// None, to be taken in the same order as these.
+    fn emptied(&self) -> Recycled {
+        match self {
+            Recycled::OldestFirst(_) => Recycled::OldestFirst(VecDeque::new()),
+            Recycled::LeastWornFirst(..) => Recycled::LeastWornFirst(BinaryHeap::new(), 0),
+        }
+    }
 }
 
 impl FreePool {
@@ -32,16 +81,24 @@ impl FreePool {
         let groups = (0..geometry.groups())
             .map(|group| FreeGroup {
                 unused: group * size..(group + 1) * size,
-                recycled: VecDeque::new(),
+                recycled: Recycled::OldestFirst(VecDeque::new()),
             })
             .collect();
         FreePool { groups, len: geometry.blocks() }
     }
 
-    /// A pool that no block is in.
-    pub(crate) fn empty(geometry: &Geometry) -> Self {
-        let group = FreeGroup { unused: 0..0, recycled: VecDeque::new() };
-        FreePool { groups: vec![group; geometry.groups() as usize], len: 0 }
+    /// The same, taking the least worn block first. For a pool of blocks never used.
+    pub(crate) fn least_worn_first(mut self) -> Self {
+        for group in &mut self.groups {
+            group.recycled = Recycled::LeastWornFirst(BinaryHeap::new(), 0);
+        }
+        self
+    }
+
+    /// A pool that no block is in, of the same order.
+    pub(crate) fn emptied(&self) -> Self {
+        let group = |it: &FreeGroup| FreeGroup { unused: 0..0, recycled: it.recycled.emptied() };
+        FreePool { groups: self.groups.iter().map(group).collect(), len: 0 }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -54,19 +111,20 @@ impl FreePool {
 
     pub(crate) fn take(&mut self, group: u32) -> Option<BlockIndex> {
         let group = &mut self.groups[group as usize];
-        let block = group.unused.next().or_else(|| group.recycled.pop_front())?;
+        let block = group.unused.next().or_else(|| group.recycled.take())?;
         self.len -= 1;
         Some(BlockIndex(block))
     }
 
-    pub(crate) fn put(&mut self, group: u32, block: BlockIndex) {
-        self.groups[group as usize].recycled.push_back(block.0);
+    /// Puts in a block that was erased `erases` times.
+    pub(crate) fn put(&mut self, group: u32, block: BlockIndex, erases: u32) {
+        self.groups[group as usize].recycled.put(block.0, erases);
         self.len += 1;
     }
 
     /// All of them.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockIndex> + '_ {
-        let of_group = |it: &FreeGroup| it.unused.clone().chain(it.recycled.clone());
+        let of_group = |it: &FreeGroup| it.unused.clone().chain(it.recycled.blocks());
         self.groups.iter().flat_map(of_group).map(BlockIndex)
     }
 
@@ -74,14 +132,18 @@ impl FreePool {
         let FreePool { groups, len: _ } = self;
         for FreeGroup { unused, recycled } in groups {
             to.word(unused.start)?;
-            to.list(recycled.iter().copied())?;
+            to.list(recycled.blocks().into_iter())?;
         }
         Ok(())
     }
 
-    /// Takes on what was saved of a pool that was new. Whether the blocks are free, and listed
-    /// once, is checked by the caller.
-    pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+    /// Takes on what was saved of a pool that was new; `erases` says how often a block was erased.
+    /// Whether the blocks are free, and listed once, is checked by the caller.
+    pub(crate) fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        erases: impl Fn(BlockIndex) -> u32,
+    ) -> Result<(), SnapshotError> {
         self.len = 0;
         for FreeGroup { unused, recycled } in &mut self.groups {
             let all = unused.clone();
@@ -90,8 +152,10 @@ impl FreePool {
             if unused.start < all.start || listed.iter().any(|block| !all.contains(block)) {
                 return damaged("a free block is in a group that is not its own");
             }
-            *recycled = listed.into();
-            self.len += unused.len() as u32 + recycled.len() as u32;
+            self.len += (unused.len() + listed.len()) as u32;
+            for block in listed {
+                recycled.put(block, erases(BlockIndex(block)));
+            }
         }
         Ok(())
     }

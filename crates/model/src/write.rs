@@ -26,6 +26,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// When the range is empty or does not lie within the drive.
     #[inline]
     pub fn write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        if !self.can_write(first, units) {
+            return self.refuse_write(at, first, units);
+        }
         let program = self.buffer.next_number();
         let mut end = self.write_to_buffer(at, first, units);
         if self.durability.write_through {
@@ -37,7 +40,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Writes to the buffer; returns when all data is there.
     #[inline(always)]
     fn write_to_buffer(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
-        self.check_range(first, units);
         self.read_ahead.forget();
         self.counters.host_write_units += u64::from(units);
         let ready = self.take_up(at);

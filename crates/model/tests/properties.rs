@@ -8,9 +8,11 @@ use std::collections::HashMap;
 use checked_media::{CheckedMedia, Versions};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use ssdlab_model::bad_blocks::BadBlockParameters;
 use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::flush::{FlushHandling, FlushParameters, WriteCache};
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
+use ssdlab_model::health::WearParameters;
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
@@ -26,6 +28,7 @@ use ssdlab_model::timing::{Delivery, Timing, TransferRate};
 use ssdlab_model::units::{
     ByteLength, Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount,
 };
+use ssdlab_model::wear_levelling::LevellingParameters;
 use ssdlab_model::{Configuration, Ssd};
 
 /// What a host does. First and length are shares of the drive, out of 2^16 and 2^8.
@@ -288,28 +291,31 @@ impl<M: Mapping> Bench<M> {
     }
 
     fn write(&mut self, first: u32, units: u32) -> Instant {
-        self.believe(first..first + units);
+        let is_taken = self.believe(first..first + units);
         let end = self.ssd.write(self.now, LogicalUnit(first), units);
-        if self.write_through && self.flush_waits {
+        if is_taken && self.write_through && self.flush_waits {
             self.check_durable_range(first, units, end);
         }
         end
     }
 
     fn write_fua(&mut self, first: u32, units: u32) -> Instant {
-        self.believe(first..first + units);
+        let is_taken = self.believe(first..first + units);
         let unit = self.ssd.geometry().unit_size();
         let first_sector = Sector::at(unit * u64::from(first));
         let count = SectorCount::of(unit * u64::from(units));
         let end = self.ssd.write_fua_sectors(self.now, first_sector, count);
-        if self.flush_waits {
+        if is_taken && self.flush_waits {
             self.check_durable_range(first, units, end);
         }
         end
     }
 
-    /// The host is about to write `units`.
-    fn believe(&mut self, units: std::ops::Range<u32>) {
+    /// The host is about to write `units`; whether the drive will take that.
+    fn believe(&mut self, units: std::ops::Range<u32>) -> bool {
+        if self.ssd.is_read_only() {
+            return false;
+        }
         let first = units.start;
         for unit in units {
             self.writes += 1;
@@ -319,6 +325,7 @@ impl<M: Mapping> Bench<M> {
         if self.streams > 1 && !first.is_multiple_of(5) {
             self.ssd.hint_stream(StreamId((first % self.streams) as u8));
         }
+        true
     }
 
     fn forget(&mut self, units: std::ops::Range<u32>) {
@@ -354,10 +361,10 @@ impl<M: Mapping> Bench<M> {
                 let (first, sectors) = self.range_of_sectors(first, sectors);
                 let per_unit = self.sectors_per_unit();
                 let (unit, end) = (first / per_unit, (first + sectors).div_ceil(per_unit));
-                self.believe(unit..end);
+                let is_taken = self.believe(unit..end);
                 let (first, count) = (Sector(first.into()), SectorCount(sectors.into()));
                 let answered = self.ssd.write_sectors(sent, first, count);
-                if self.write_through && self.flush_waits {
+                if is_taken && self.write_through && self.flush_waits {
                     self.check_durable_range(unit, end - unit, answered);
                 }
                 answered
@@ -468,6 +475,54 @@ proptest! {
         let mut bench = Bench::new(&configuration, |versions| versions);
         for step in steps {
             bench.step(step);
+        }
+        bench.finish();
+    }
+}
+
+/// How wear is spread, and blocks that go bad after a few erases.
+fn wear() -> impl Strategy<Value = WearParameters> {
+    let levelling = prop_oneof![
+        Just(LevellingParameters::Off),
+        Just(LevellingParameters::Dynamic),
+        (1..6u32, 0..3u32)
+            .prop_map(|(every, spread)| LevellingParameters::Static { every, spread }),
+    ];
+    let bad_blocks =
+        (2..12u32, 1..5u32, 0..4u32, 0..10u32).prop_map(|(life, shape, reserve, retired)| {
+            BadBlockParameters {
+                life,
+                shape: f64::from(shape),
+                reserve,
+                retire_most: f64::from(retired) / 10.0,
+                threshold: 10,
+            }
+        });
+    let all = (levelling, prop::option::weighted(0.8, bad_blocks));
+    all.prop_map(|(levelling, bad_blocks)| WearParameters {
+        pe_cycles: None,
+        levelling,
+        bad_blocks,
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(1500))]
+
+    /// Whatever was taken before the end of life is there after it.
+    #[test]
+    fn a_drive_that_wears_out_keeps_what_it_took(
+        configuration in configuration(),
+        wear in wear(),
+        steps in prop::collection::vec(step(), 1..60),
+    ) {
+        let mut configuration = configuration;
+        configuration.mechanisms.wear = wear;
+        let mut bench = Bench::new(&configuration, |versions| versions);
+        for step in steps {
+            bench.step(step);
+            let spare = bench.ssd.spare_blocks();
+            assert_eq!(spare.is_some_and(|it| it.read_only), bench.ssd.is_read_only());
         }
         bench.finish();
     }

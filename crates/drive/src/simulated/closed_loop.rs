@@ -127,6 +127,7 @@ pub(super) fn run<R: Responder>(
     let count = SectorCount::of(phase.block_size);
     let (mut requests, mut reads, mut cancelled) = (0u64, 0u64, false);
     let (mut read_latencies, mut write_latencies) = (LatencyCounts::new(), LatencyCounts::new());
+    let refused = drive.counters().refused_writes;
     while requests < requests_max && !cancelled {
         let batch_end = requests_max.min(requests + OBSERVE_EVERY);
         let mut at = in_flight.earliest();
@@ -158,7 +159,7 @@ pub(super) fn run<R: Responder>(
             time_total: time_max,
         };
         cancelled = observer.progress(&progress) == Control::Cancel;
-        if at >= deadline {
+        if at >= deadline || drive.counters().refused_writes > refused {
             break;
         }
     }

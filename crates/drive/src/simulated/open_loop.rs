@@ -36,6 +36,7 @@ pub(super) fn run<R: Responder>(
     let mut in_flight = InFlight::new(phase.depth as usize, start);
     let count = SectorCount::of(phase.block_size);
     let (mut requests, mut reads, mut cancelled) = (0u64, 0u64, false);
+    let refused = drive.counters().refused_writes;
     while requests < requests_max && arrivals.next() < deadline && !cancelled {
         let batch_end = requests_max.min(requests + OBSERVE_EVERY);
         while requests < batch_end && arrivals.next() < deadline {
@@ -65,6 +66,9 @@ pub(super) fn run<R: Responder>(
             time_total: time_max,
         };
         cancelled = observer.progress(&progress) == Control::Cancel;
+        if drive.counters().refused_writes > refused {
+            break;
+        }
     }
     result.requests = requests;
     result.bytes_read = phase.block_size * reads;

@@ -5,6 +5,7 @@
 
 use ssdlab_model::Ssd;
 use ssdlab_model::attribution::Attribution;
+use ssdlab_model::bad_blocks::SpareBlocks;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::mapping::Mapping;
 use ssdlab_model::media::Null;
@@ -57,6 +58,11 @@ pub trait Responder {
 
     /// How worn the flash is; of a stack, over all members.
     fn wear(&self) -> Wear;
+
+    /// What is left to replace bad blocks; nothing where none goes bad, or of a stack.
+    fn spare_blocks(&self) -> Option<SpareBlocks> {
+        None
+    }
 
     /// Where the time of its requests went; of a stack, the sum over its members.
     fn attribution(&self) -> Attribution;
@@ -131,6 +137,10 @@ impl<M: Mapping> Responder for Ssd<M, Null> {
 
     fn wear(&self) -> Wear {
         Ssd::wear(self)
+    }
+
+    fn spare_blocks(&self) -> Option<SpareBlocks> {
+        Ssd::spare_blocks(self)
     }
 
     fn attribution(&self) -> Attribution {

@@ -8,7 +8,7 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `SSDLABSS` |
-//! | 4 | version, 1 |
+//! | 4 | version, 2 |
 //! | 8 | the drive's clock, in nanoseconds |
 //! | 4 + n each | the drive's name, how it came to its state, the profile's name and text |
 //! | 4, then 4 + n twice each | changes of the profile: how many, keys and values |
@@ -32,7 +32,7 @@ use crate::error::{DriveError, ErrorKind};
 const MAGIC: [u8; 8] = *b"SSDLABSS";
 
 /// The version that is written and read. Any change of what is saved is another one.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// No text in a file is longer, nor are there more changes of a profile.
 const TEXT_MAX: u32 = 1 << 20;
@@ -436,8 +436,8 @@ mod tests {
             assert!(error(&damaged).contains("damaged"), "byte {place}");
         }
         let mut newer = bytes.clone();
-        newer[8] = 2;
-        assert!(error(&newer).contains("saved in form 2, and this ssdlab reads form 1"));
+        newer[8] = 3;
+        assert!(error(&newer).contains("saved in form 3, and this ssdlab reads form 2"));
         assert!(!is_saved(&place.path().join("missing")).unwrap_or(false));
     }
 }

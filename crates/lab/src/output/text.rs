@@ -13,7 +13,9 @@ use paint::{Ink, plain, wrap};
 use super::chart::{Bars, Grid, TableChart};
 use super::format;
 use crate::compare::Comparison;
-use crate::report::{Cell, Finding, Level, Report, ReportAttribution, ReportCounters, Table};
+use crate::report::{
+    Cell, Finding, Level, Report, ReportAttribution, ReportCounters, ReportHealth, Table,
+};
 
 /// More rows than this scroll the findings off the screen; the rest is in the JSON.
 const ROWS_MAX: usize = 60;
@@ -38,7 +40,7 @@ pub fn render_with(report: &Report, options: &Options) -> String {
         }
     }
     if let Some(counters) = &report.counters {
-        page.inside(counters, report.attribution.as_ref());
+        page.inside(counters, report.health.as_ref(), report.attribution.as_ref());
     }
     page.blank();
     page.cost(report);
@@ -258,10 +260,16 @@ impl Page<'_> {
         }
     }
 
-    fn inside(&mut self, counters: &ReportCounters, attribution: Option<&ReportAttribution>) {
+    fn inside(
+        &mut self,
+        counters: &ReportCounters,
+        health: Option<&ReportHealth>,
+        attribution: Option<&ReportAttribution>,
+    ) {
         self.heading("Inside the drive");
         let width = self.options.prose_width();
         let mut sentences = counter_sentences(counters);
+        sentences.extend(health.and_then(health_sentence));
         sentences.extend(attribution.map(time_sentences).unwrap_or_default());
         let lines = sentences.into_iter().flat_map(|sentence| wrap(" ", &sentence, width));
         for line in lines {
@@ -344,6 +352,20 @@ fn level_ink(level: Level) -> Ink {
 }
 
 /// Where the time of requests went, a sentence for each kind.
+/// How worn the drive is, where its profile says what wears it out.
+fn health_sentence(health: &ReportHealth) -> Option<String> {
+    let used = health.percentage_used.map(|used| format!("{used} % of the rated cycles are used"));
+    let spare = health.available_spare.map(|spare| {
+        let end = if health.num_err_log_entries > 0 { ", and the drive is read-only" } else { "" };
+        format!("{spare} % of the spare blocks are left{end}")
+    });
+    let left = health
+        .remaining_life_bytes
+        .map(|left| format!("{} can still be written at this rate", format::bytes(left as f64)));
+    let known: Vec<String> = used.into_iter().chain(spare).chain(left).collect();
+    (!known.is_empty()).then(|| format!("Wear: {}.", known.join("; ")))
+}
+
 fn time_sentences(attribution: &ReportAttribution) -> Vec<String> {
     let sentence = |(kind, shares): (&str, Vec<(&str, f64)>)| {
         let shares: Vec<String> =

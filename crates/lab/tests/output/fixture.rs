@@ -54,6 +54,7 @@ pub fn fragmentation(target: &str, steps: &[Step]) -> Report {
         histograms: steps.iter().map(histogram).collect(),
         findings: findings(steps),
         counters: Some(counters()),
+        health: None,
         attribution: Some(attribution()),
         cost: Cost {
             wall_seconds: 1.234,

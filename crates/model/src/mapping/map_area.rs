@@ -183,7 +183,8 @@ impl MapArea {
         let first = self.geometry.first_unit(block);
         self.flash.erase(block, first, self.geometry.units_per_block());
         let group = self.geometry.group_of(block);
-        self.free.put(group, block);
+        // Oldest first, whatever their wear.
+        self.free.put(group, block, 0);
         group
     }
 

@@ -6,7 +6,6 @@ use super::{CollectionUnit, DeliveryOrder, Profile, ProfileError};
 use crate::collection::CollectionParameters;
 use crate::flush::FlushParameters;
 use crate::geometry::{Geometry, GeometryParameters};
-use crate::health::WearParameters;
 use crate::journal::JournalParameters;
 use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
@@ -89,8 +88,10 @@ impl Profile {
         let collection_unit = page_size * planes * pages * u64::from(stripe);
         let groups = u64::from(dies / stripe);
         let metadata = u64::from(*d.collection.metadata_units.value.get_ref());
+        let reserve = u64::from(*d.wear.reserve.value.get_ref()) * groups;
         // Flash comes in whole blocks, and each group of dies has the same number of them.
-        let units = (physical.whole(collection_unit).saturating_sub(metadata)) / groups * groups;
+        let whole = physical.whole(collection_unit);
+        let units = whole.saturating_sub(metadata + reserve) / groups * groups;
         let logical = d.capacity.logical.value.get_ref().0.whole(unit_size);
         let counted = |what: &str, count: u64| {
             u32::try_from(count).map_err(|_| {
@@ -148,10 +149,7 @@ impl Profile {
             victims: self.victims()?,
             pacing: self.pacing()?,
             streams: self.streams()?,
-            wear: WearParameters {
-                pe_cycles: Some(*self.document.wear.pe_cycles.value.get_ref())
-                    .filter(|&cycles| cycles > 0),
-            },
+            wear: self.wear()?,
             seed: self.seed,
             suspend: self.suspend()?,
             trim: self.trim()?,

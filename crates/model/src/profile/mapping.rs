@@ -5,6 +5,7 @@ use crate::mapping::extent::{EXTENT_SIZE, ExtentParameters};
 use crate::mapping::{MappingScheme, cached};
 use crate::mechanisms::Mechanisms;
 use crate::units::{ByteLength, Nanoseconds};
+use crate::wear_levelling::LevellingParameters;
 
 impl Profile {
     /// How the drive maps, the map pages that RAM holds, and the random log blocks.
@@ -58,7 +59,7 @@ impl Profile {
             seed: _,
             suspend: _,
             trim: _,
-            wear: _,
+            wear,
             map_cache_pages: _, // refused by `mapping`
             extents: _,         // refused by `extents`
             flush,
@@ -72,6 +73,11 @@ impl Profile {
             ("collection.pacing", *pacing != plain.pacing),
             ("streams.count", *streams != plain.streams),
             ("slc.size", *slc != plain.slc),
+            (
+                "wear.levelling = static",
+                matches!(wear.levelling, LevellingParameters::Static { .. }),
+            ),
+            ("wear.life", wear.bad_blocks.is_some()),
             ("controller.flush", flush.handling != plain.flush.handling),
             ("controller.write_cache", flush.write_cache != plain.flush.write_cache),
             ("flush.overhead", flush.overhead != plain.flush.overhead),
@@ -128,6 +134,7 @@ mod tests {
             &[("controller.flush", "ignored")],
             &[("controller.write_cache", "write-through")],
             &[("flush.overhead", "100us")],
+            &[("wear.life", "3000"), ("wear.life_shape", "8"), ("wear.reserve", "40")],
         ] {
             let error = check(changes).unwrap_err();
             let expected = format!("{} does not go with mapping.scheme log-block", changes[0].0);

@@ -1,13 +1,81 @@
 //! Mechanisms that not every drive has, from their sections.
 
-use super::CollectionUnit;
-use super::{Profile, ProfileError};
+use super::words::LevellingName;
+use super::{CollectionUnit, Profile, ProfileError};
+use crate::bad_blocks::BadBlockParameters;
+use crate::health::WearParameters;
 use crate::mapping::MappingScheme;
 use crate::slc::SlcParameters;
 use crate::trim::{ReadsAfterTrim, TrimParameters};
 use crate::units::{ByteLength, Nanoseconds, Sector, SectorCount};
+use crate::wear_levelling::LevellingParameters;
 
 impl Profile {
+    /// What wears the drive out, and what it does about that.
+    pub(super) fn wear(&self) -> Result<WearParameters, ProfileError> {
+        let wear = &self.document.wear;
+        let every = *wear.static_every.value.get_ref();
+        let levelling = match *wear.levelling.value.get_ref() {
+            LevellingName::Off => LevellingParameters::Off,
+            LevellingName::Dynamic => LevellingParameters::Dynamic,
+            LevellingName::Static if every == 0 => {
+                return Err(self.inconsistent(
+                    "wear.levelling is static, which needs wear.static_every, the erases after \
+                     which data is moved"
+                        .to_owned(),
+                ));
+            }
+            LevellingName::Static => {
+                let spread = *wear.static_spread.value.get_ref();
+                LevellingParameters::Static { every, spread }
+            }
+        };
+        Ok(WearParameters {
+            pe_cycles: Some(*wear.pe_cycles.value.get_ref()).filter(|&cycles| cycles > 0),
+            levelling,
+            bad_blocks: self.bad_blocks()?,
+        })
+    }
+
+    fn bad_blocks(&self) -> Result<Option<BadBlockParameters>, ProfileError> {
+        let wear = &self.document.wear;
+        let life = *wear.life.value.get_ref();
+        if life == 0 {
+            return Ok(None);
+        }
+        let shape = *wear.life_shape.value.get_ref();
+        let reserve = *wear.reserve.value.get_ref();
+        let retire_most = *wear.retire_most.value.get_ref();
+        let factory = (wear.factory_bad.value.get_ref() * self.blocks_per_die()).ceil() as u32;
+        let wrong = if shape == 0.0 {
+            "has blocks go bad, which needs wear.life_shape, how close together they do".to_owned()
+        } else if reserve == 0 && retire_most == 0.0 {
+            "has blocks go bad, and neither wear.reserve nor wear.retire_most leaves anything to \
+             replace them"
+                .to_owned()
+        } else if factory > reserve {
+            format!(
+                "and wear.factory_bad make {factory} blocks of each die bad from the factory, and \
+                 wear.reserve replaces {reserve}; make it {factory} at least"
+            )
+        } else {
+            let (reserve, threshold) = (reserve - factory, *wear.spare_threshold.value.get_ref());
+            let threshold = threshold as u8;
+            return Ok(Some(BadBlockParameters { life, shape, reserve, retire_most, threshold }));
+        };
+        Err(self.inconsistent(format!("wear.life {wrong}")))
+    }
+
+    /// Blocks of all planes that a die has.
+    fn blocks_per_die(&self) -> f64 {
+        let d = &self.document;
+        let planes = u64::from(*d.flash.planes_per_die.value.get_ref());
+        let pages = u64::from(*d.flash.pages_per_block.value.get_ref());
+        let block = d.flash.page_size.value.get_ref().0 * (planes * pages);
+        let dies = f64::from(*d.flash.dies.value.get_ref());
+        d.capacity.physical.value.get_ref().0.whole(block) as f64 / dies
+    }
+
     pub(super) fn trim(&self) -> Result<TrimParameters, ProfileError> {
         let trim = &self.document.trim;
         let range_most = trim.range_most.value.get_ref().0;

@@ -233,6 +233,15 @@ keys! {
     "collection.pacing" => collection.pacing,
     "collection.high_water" => collection.high_water,
     "wear.pe_cycles" => wear.pe_cycles,
+    "wear.levelling" => wear.levelling,
+    "wear.static_every" => wear.static_every,
+    "wear.static_spread" => wear.static_spread,
+    "wear.life" => wear.life,
+    "wear.life_shape" => wear.life_shape,
+    "wear.factory_bad" => wear.factory_bad,
+    "wear.reserve" => wear.reserve,
+    "wear.retire_most" => wear.retire_most,
+    "wear.spare_threshold" => wear.spare_threshold,
     "streams.count" => streams.count,
     "streams.hot_within" => streams.hot_within,
     "streams.hot_blocks" => streams.hot_blocks,
@@ -391,6 +400,14 @@ impl Profile {
         self.within("mapping.search", &d.mapping.search, us(0), us(100_000))?;
         self.within("mapping.per_extent", &d.mapping.per_extent, us(0), us(100_000))?;
         self.within("wear.pe_cycles", &d.wear.pe_cycles, 0, 10_000_000)?;
+        self.within("wear.static_every", &d.wear.static_every, 0, 1 << 30)?;
+        self.within("wear.static_spread", &d.wear.static_spread, 0, 1 << 30)?;
+        self.within("wear.life", &d.wear.life, 0, 100_000_000)?;
+        self.within("wear.life_shape", &d.wear.life_shape, 0.0, 100.0)?;
+        self.within("wear.factory_bad", &d.wear.factory_bad, 0.0, 0.2)?;
+        self.within("wear.reserve", &d.wear.reserve, 0, 1 << 16)?;
+        self.within("wear.retire_most", &d.wear.retire_most, 0.0, 0.9)?;
+        self.within("wear.spare_threshold", &d.wear.spare_threshold, 0, 100)?;
         self.within("streams.count", &d.streams.count, 1, STREAMS_MAX)?;
         self.within("streams.hot_within", &d.streams.hot_within, 0.0, 1.0)?;
         self.within("streams.hot_blocks", &d.streams.hot_blocks, 0.0, 0.95)?;

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::words::LevellingName;
 use super::{Length, Sourced, Span};
 use crate::mapping::MappingScheme;
 use crate::slc::{SlcSpace, WhenFull};
@@ -73,6 +74,15 @@ optional_section! {
     /// What wears the flash out.
     WearSection {
         pe_cycles: u32 = 0,
+        levelling: LevellingName = LevellingName::Off,
+        static_every: u32 = 0,
+        static_spread: u32 = 0,
+        life: u32 = 0,
+        life_shape: f64 = 0.0,
+        factory_bad: f64 = 0.0,
+        reserve: u32 = 0,
+        retire_most: f64 = 0.0,
+        spare_threshold: u32 = 10,
     }
 }
 

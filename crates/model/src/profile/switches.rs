@@ -1,6 +1,7 @@
 //! Keys that say how a mechanism is, in a profile that does not switch it on: they would do
 //! nothing, so they are refused.
 
+use super::words::LevellingName;
 use super::{Basis, Profile, ProfileError};
 use crate::resources::suspend::Suspendable;
 use crate::units::ByteLength;
@@ -34,7 +35,31 @@ impl Profile {
     /// Refuses keys of mechanisms that are off.
     pub(super) fn check_switches(&self) -> Result<(), ProfileError> {
         let (flash, flush, slc) = (&self.document.flash, &self.document.flush, &self.document.slc);
+        let wear = &self.document.wear;
         let switches = [
+            Switch {
+                key: "wear.levelling",
+                is_on: *wear.levelling.value.get_ref() == LevellingName::Static,
+                basis: wear.levelling.basis,
+                on: "static",
+                keys: &[
+                    ("wear.static_every", wear.static_every.basis),
+                    ("wear.static_spread", wear.static_spread.basis),
+                ],
+            },
+            Switch {
+                key: "wear.life",
+                is_on: *wear.life.value.get_ref() > 0,
+                basis: wear.life.basis,
+                on: "a number of erases",
+                keys: &[
+                    ("wear.life_shape", wear.life_shape.basis),
+                    ("wear.factory_bad", wear.factory_bad.basis),
+                    ("wear.reserve", wear.reserve.basis),
+                    ("wear.retire_most", wear.retire_most.basis),
+                    ("wear.spare_threshold", wear.spare_threshold.basis),
+                ],
+            },
             Switch {
                 key: "slc.size",
                 is_on: slc.size.value.get_ref().0 > ByteLength::ZERO,
@@ -104,6 +129,13 @@ mod tests {
             ("flash.resume_time", "10us", "flash.suspend"),
             ("flash.suspends_most", "4", "flash.suspend"),
             ("flush.journal_program", "1ms", "flush.journal"),
+            ("wear.static_every", "64", "wear.levelling"),
+            ("wear.static_spread", "10", "wear.levelling"),
+            ("wear.life_shape", "8", "wear.life"),
+            ("wear.factory_bad", "0.02", "wear.life"),
+            ("wear.reserve", "40", "wear.life"),
+            ("wear.retire_most", "0.5", "wear.life"),
+            ("wear.spare_threshold", "5", "wear.life"),
         ] {
             let error = check(DEFAULT, &[(key, value)]).unwrap_err();
             let expected = format!("{key} does nothing without {switch}; set {switch} to ");

@@ -50,6 +50,23 @@ pub(crate) enum PacingName {
     Bursty,
 }
 
+/// How wear is spread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LevellingName {
+    #[default]
+    Off,
+    Dynamic,
+    Static,
+}
+
+words!(
+    LevellingName,
+    "off, dynamic or static",
+    "off" => Off,
+    "dynamic" => Dynamic,
+    "static" => Static,
+);
 words!(
     PolicyName,
     "greedy, fifo, random, d-choices or cost-benefit",

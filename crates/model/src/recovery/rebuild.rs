@@ -6,7 +6,6 @@ use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::resources::{Class, Resource};
 use crate::ssd::Ssd;
-use crate::stream::FreePool;
 use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Who fills a block further.
@@ -103,13 +102,13 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         let programs = self.geometry.units_per_block() / self.geometry.units_per_program();
         let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
         order.sort_by_key(|&block| blocks[block as usize].latest);
-        self.free = FreePool::empty(&self.geometry);
+        self.free = self.free.emptied();
         let mut room: Vec<Vec<BlockIndex>> = vec![Vec::new(); self.geometry.groups() as usize];
         for block in order.into_iter().map(BlockIndex) {
             let found = blocks[block.0 as usize];
             let group = self.geometry.group_of(block);
             if found.programs == 0 {
-                self.free.put(group, block);
+                self.free.put(group, block, self.flash.erases(block));
             } else if found.valid == 0 {
                 recovery.blocks_to_erase += 1;
                 self.flash.take_over(block, BlockState::Victim, 0);

@@ -1,0 +1,48 @@
+//! Drives that wear out.
+
+use crate::support::Place;
+
+#[test]
+fn a_drive_at_the_end_of_its_life_refuses_writes_and_the_report_says_so() {
+    let place = Place::new();
+    let target = "sim:toshiba-xg5,scale=1/1024,spare=20%,wear.pe_cycles=10,wear.life=8,\
+                  wear.life_shape=6,wear.reserve=2,wear.retire_most=0.2";
+    let done = place.run(&["run", "steady", target, "--json"]).with_code(4);
+    assert!(done.stderr.contains("end of life and is read-only"), "{}", done.stderr);
+    let report: serde_json::Value = serde_json::from_str(&done.stdout).expect("a report");
+    let health = &report["health"];
+    assert_eq!(health["critical_warning"], 0b1001);
+    assert_eq!(health["available_spare"], 0);
+    assert_eq!(health["available_spare_threshold"], 10);
+    assert!(health["num_err_log_entries"].as_u64() > Some(0));
+    assert!(health["host_write_commands"].as_u64() > Some(1000));
+    assert!(health.get("media_errors").is_none(), "what is not known is not there");
+    let codes: Vec<_> =
+        report["findings"].as_array().unwrap().iter().map(|it| &it["code"]).collect();
+    assert!(codes.iter().any(|code| *code == "end-of-life"), "{codes:?}");
+    let shown = place.run(&["show", "last"]).with_code(0);
+    assert!(shown.stdout.contains("0 % of the spare blocks are left"), "{}", shown.stdout);
+}
+
+#[test]
+fn a_drive_without_what_wears_it_out_has_a_health_log_all_the_same() {
+    let place = Place::new();
+    let target = "sim:toshiba-xg5,scale=1/64";
+    let run = ["run", "fragmentation", target, "--quick", "--set", "file_size=64M", "--json"];
+    let report = place.run(&run).with_code(0).json();
+    let health = &report["health"];
+    assert_eq!(health["critical_warning"], 0);
+    assert!(health["data_units_written"].as_u64() > Some(100));
+    for unknown in ["percentage_used", "available_spare", "temperature", "media_errors"] {
+        assert!(health.get(unknown).is_none(), "{unknown}");
+    }
+}
+
+#[test]
+fn keys_of_wear_that_do_nothing_are_refused() {
+    let place = Place::new();
+    let run = |keys: &str| place.run(&["run", "steady", &format!("sim:,{keys}")]);
+    run("wear.reserve=4").fails(2, &["wear.reserve does nothing without wear.life"]);
+    run("wear.levelling=static").fails(2, &["needs wear.static_every"]);
+    run("wear.levelling=most").fails(2, &["off, dynamic or static"]);
+}

@@ -1,9 +1,0 @@
-//! fio: its job files and its JSON.
-
-pub mod job;
-pub mod options;
-mod sections;
-mod values;
-pub mod work;
-
-pub use job::{Direction, Extent, Group, Job, JobFile};

@@ -1,0 +1,301 @@
+//! Blocks that go bad, what replaces them, and the end of a drive's life.
+//!
+//! How many erases a block lasts is drawn from a Weibull distribution with a characteristic life
+//! and a shape, the usual description of wear-out (JEDEC JESD91 and JEP122 use it for oxide
+//! breakdown): the more a block was erased, the likelier the next cycle is its last. Failing to
+//! program and failing to erase are one event here, found when the block is erased, so that a bad
+//! block never holds data. With several blocks in a collection unit the first of them to fail is
+//! found; a block is that of all planes of a die.
+//!
+//! A block that fails is replaced by one of its die's reserve (superblock remapping). When the
+//! reserve of that die is used up its collection unit is retired, and the good blocks of the unit
+//! join the reserves of their dies. So each failure costs one spare block, until as much of the
+//! spare area is retired as the drive allows itself; then it becomes read-only. Every write is
+//! refused from then on, and all that was accepted can be read.
+//!
+//! Blocks that are bad when the flash is made (data sheets allow 2 to 4 %) take from the reserve.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
+use crate::ssd::{Configuration, Ssd};
+use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit};
+
+/// Sets the generator apart from others of the same seed.
+const STREAM: u64 = 0x6261_645f_626c_6f63;
+
+/// How blocks go bad.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BadBlockParameters {
+    /// Erases after which 63 % of the blocks have failed (Weibull's scale).
+    pub life: u32,
+    /// How close together they fail (Weibull's shape): 1 is at any time, more is later.
+    pub shape: f64,
+    /// Blocks of each die kept to replace bad ones, less those that were bad from the factory.
+    pub reserve: u32,
+    /// Share of the spare collection units that may be retired before the drive becomes read-only.
+    pub retire_most: f64,
+    /// Percentage of the spare blocks below which the drive warns.
+    pub threshold: u8,
+}
+
+/// The drive is read-only: it has no block left to replace bad ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the drive has reached its end of life and is read-only: {failed_blocks} blocks went bad, and \
+     none is left to replace the next"
+)]
+pub struct EndOfLife {
+    /// Blocks that went bad in use.
+    pub failed_blocks: u64,
+}
+
+/// What is left to replace bad blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpareBlocks {
+    /// Blocks of a die that can still be replaced.
+    pub left: u64,
+    /// The same when the drive was new.
+    pub at_start: u64,
+    /// Percentage below which the drive warns.
+    pub threshold: u8,
+    /// Whether the drive has become read-only.
+    pub read_only: bool,
+}
+
+impl SpareBlocks {
+    /// What is left in percent, rounded down.
+    pub fn percent(&self) -> u8 {
+        (self.left * 100).checked_div(self.at_start).unwrap_or(0).min(100) as u8
+    }
+}
+
+/// The state of the drive's blocks.
+#[derive(Clone, Debug)]
+pub(crate) struct BadBlocks {
+    parameters: BadBlockParameters,
+    seed: u64,
+    stripe: u32,
+    /// Per collection unit, the erases at which the next of its blocks fails.
+    fails_at: Vec<u32>,
+    /// Per die, the erases that each block of its reserve has behind it.
+    reserve: Vec<Vec<u32>>,
+    failures: u64,
+    retired: u32,
+    retired_most: u32,
+    at_start: u64,
+}
+
+impl BadBlocks {
+    /// The blocks of a new drive; nothing where none goes bad.
+    pub(crate) fn new(configuration: &Configuration) -> Option<Box<BadBlocks>> {
+        let parameters = configuration.mechanisms.wear.bad_blocks?;
+        let geometry = &configuration.geometry;
+        let (dies, stripe) = (geometry.dies() as usize, geometry.stripe());
+        let retired_most =
+            (parameters.retire_most * f64::from(configuration.spare_blocks())) as u32;
+        let seed = configuration.mechanisms.seed ^ STREAM;
+        let mut this = BadBlocks {
+            parameters,
+            seed,
+            stripe,
+            fails_at: Vec::new(),
+            reserve: vec![vec![0; parameters.reserve as usize]; dies],
+            failures: 0,
+            retired: 0,
+            retired_most,
+            at_start: 0,
+        };
+        let mut generator = Pcg64Mcg::seed_from_u64(seed);
+        this.fails_at = (0..geometry.blocks())
+            .map(|_| this.next_failure(&mut generator, 0.0, stripe))
+            .collect();
+        this.at_start = this.left();
+        Some(Box::new(this))
+    }
+
+    /// Blocks that can still be replaced.
+    fn left(&self) -> u64 {
+        let reserve: usize = self.reserve.iter().map(Vec::len).sum();
+        let to_retire = u64::from(self.retired_most.saturating_sub(self.retired));
+        reserve as u64 + to_retire * u64::from(self.stripe)
+    }
+
+    /// Collection units that are out of use.
+    pub(crate) fn retired(&self) -> u32 {
+        self.retired
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.retired > self.retired_most
+    }
+
+    /// Logical units that can be written of `units`.
+    pub(crate) fn writable(&self, units: u32) -> u32 {
+        if self.is_read_only() { 0 } else { units }
+    }
+
+    /// When the first of `blocks` blocks fails that have `erases` erases behind them: the inverse
+    /// of the smallest of their remaining lives, given that they have come so far.
+    fn next_failure(&self, generator: &mut Pcg64Mcg, erases: f64, blocks: u32) -> u32 {
+        let BadBlockParameters { life, shape, .. } = self.parameters;
+        let life = f64::from(life);
+        let exponential = -f64::ln_1p(-generator.random::<f64>());
+        let hazard = (erases / life).powf(shape) + exponential / f64::from(blocks);
+        let at = (life * hazard.powf(1.0 / shape)).ceil();
+        // A block that has survived this erase fails at the next one at the earliest.
+        at.clamp(erases + 1.0, f64::from(u32::MAX)) as u32
+    }
+
+    /// Draws when a block of `unit` fails next, after one was replaced by a block that had `worn`
+    /// erases behind it. Returns how often the unit counts as erased from now on.
+    fn replace(&mut self, unit: BlockIndex, erases: u32, worn: u32) -> u32 {
+        let mut generator = self.generator();
+        let of_new = self.next_failure(&mut generator, f64::from(worn), 1);
+        if self.stripe == 1 {
+            self.fails_at[unit.0 as usize] = of_new;
+            return worn;
+        }
+        let of_others = self.next_failure(&mut generator, f64::from(erases), self.stripe - 1);
+        let of_new = erases.saturating_add(of_new - worn);
+        self.fails_at[unit.0 as usize] = of_others.min(of_new);
+        erases
+    }
+
+    /// One generator a failure, so that there is no state to save.
+    fn generator(&self) -> Pcg64Mcg {
+        Pcg64Mcg::seed_from_u64(self.seed.wrapping_add(self.failures))
+    }
+
+    /// The lane of its collection unit in which the block lies that fails now.
+    fn lane(&self) -> u32 {
+        let mut generator = self.generator();
+        generator.random_range(0..self.stripe)
+    }
+
+    /// Puts the good blocks of a unit into the reserves of their dies.
+    fn keep_good_blocks(&mut self, first_die: u32, bad_lane: u32, erases: u32) {
+        for lane in (0..self.stripe).filter(|&lane| lane != bad_lane) {
+            self.reserve[(first_die + lane) as usize].push(erases);
+        }
+    }
+
+    pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let BadBlocks { fails_at, reserve, failures, retired, .. } = self;
+        to.table(fails_at)?;
+        for of_die in reserve {
+            to.list(of_die.iter().copied())?;
+        }
+        to.long(*failures)?;
+        to.word(*retired)
+    }
+
+    pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.fails_at = from.table(self.fails_at.len())?;
+        if self.fails_at.contains(&0) {
+            return damaged("a block has failed before its first erase");
+        }
+        let most = self.parameters.reserve + self.fails_at.len() as u32;
+        for of_die in &mut self.reserve {
+            *of_die = from.list(most, u32::MAX, "a die's reserve of blocks")?;
+        }
+        self.failures = from.long()?;
+        self.retired = from.at_most(self.fails_at.len() as u32, "the number of retired blocks")?;
+        Ok(())
+    }
+}
+
+impl Configuration {
+    /// Collection units beyond those that hold the logical capacity and those that are always
+    /// open or free.
+    pub fn spare_blocks(&self) -> u32 {
+        let geometry = &self.geometry;
+        let needed = geometry.logical_units().div_ceil(geometry.units_per_block());
+        let kept = self.collection.blocks_kept(geometry, &self.mechanisms);
+        geometry.blocks().saturating_sub(needed + kept)
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// `block` of `group` was erased: it is free, unless it has gone bad with that.
+    pub(crate) fn free_or_retire(&mut self, group: u32, block: BlockIndex) {
+        if let Some(levelling) = &mut self.levelling {
+            levelling.note_erase();
+        }
+        if self.bad_blocks.is_some() && !self.survives_erase(block) {
+            return;
+        }
+        self.free.put(group, block, self.flash.erases(block));
+    }
+
+    /// Whether `block`, which was just erased, can be used again.
+    fn survives_erase(&mut self, block: BlockIndex) -> bool {
+        // Collection counts on what it has erased for its own copies, and must get that.
+        let is_short = self.free.len() < self.collection_reserve();
+        let first_die = self.geometry.group_of(block) * self.geometry.stripe();
+        let erases = self.flash.erases(block);
+        let bad = self.bad_blocks.as_mut().expect("blocks go bad");
+        if erases < bad.fails_at[block.0 as usize] || bad.is_read_only() {
+            return true;
+        }
+        let lane = bad.lane();
+        let die = DieIndex(first_die + lane);
+        let replacement = bad.reserve[die.0 as usize].pop();
+        if replacement.is_none() && is_short {
+            // Found at the next erase instead.
+            return true;
+        }
+        bad.failures += 1;
+        self.counters.failed_blocks += 1;
+        if let Some(worn) = replacement {
+            let erases = bad.replace(block, erases, worn);
+            self.flash.set_erases(block, erases);
+            return true;
+        }
+        bad.retired += 1;
+        bad.keep_good_blocks(first_die, lane, erases);
+        self.writable_units = bad.writable(self.writable_units);
+        self.counters.retired_blocks += 1;
+        self.flash.retire(block);
+        false
+    }
+
+    /// What is left to replace bad blocks; nothing where none goes bad.
+    pub fn spare_blocks(&self) -> Option<SpareBlocks> {
+        let bad = self.bad_blocks.as_ref()?;
+        let read_only = bad.is_read_only();
+        let left = if read_only { 0 } else { bad.left() };
+        let threshold = bad.parameters.threshold;
+        Some(SpareBlocks { left, at_start: bad.at_start, threshold, read_only })
+    }
+
+    /// Whether the drive has come to the end of its life and refuses writes.
+    pub fn is_read_only(&self) -> bool {
+        self.writable_units == 0
+    }
+
+    /// Whether `units` units from `first` can be written: whether they lie within the drive, and it
+    /// is not read-only.
+    #[inline(always)]
+    pub(crate) fn can_write(&self, first: LogicalUnit, units: u32) -> bool {
+        units > 0 && u64::from(first.0) + u64::from(units) <= u64::from(self.writable_units)
+    }
+
+    /// Answers a write that cannot be done.
+    ///
+    /// # Panics
+    /// When it does not lie within the drive.
+    #[cold]
+    pub(crate) fn refuse_write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        self.check_range(first, units);
+        self.counters.refused_writes += 1;
+        let end = self.take_up(at);
+        self.note_write(at, end)
+    }
+}
+
+#[cfg(test)]
+mod tests;

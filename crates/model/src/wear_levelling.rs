@@ -1,0 +1,196 @@
+//! Wear levelling: which free block is written next, and moving data that is never rewritten.
+//!
+//! Dynamic levelling takes, of the free blocks, the one that was erased least often; that levels
+//! wear among blocks that are rewritten at all. A block of data that nobody rewrites is never
+//! erased, so it stays young while others wear out for it. Static levelling therefore moves the
+//! data of the least worn full block now and then, through ordinary collection and at its costs,
+//! so that the young block can be written to.
+//!
+//! The rule is the plain one of firmware: after so many erases (Ban, US patent 6,732,221, 2004),
+//! and only while the most worn block is ahead of that one by more than a threshold (Chang and Kuo,
+//! "Endurance enhancement of flash-memory storage systems", DAC 2007).
+
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::snapshot::{Decoder, Encoder, SnapshotError};
+use crate::ssd::Ssd;
+use crate::units::BlockIndex;
+
+/// How a drive spreads wear.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LevellingParameters {
+    /// Free blocks are used in the order in which they were erased.
+    #[default]
+    Off,
+    /// The least worn free block is used next.
+    Dynamic,
+    /// The same, and data that is not rewritten is moved.
+    Static {
+        /// Erases of collection units after which a block is looked for that is to be moved; at
+        /// least 1.
+        every: u32,
+        /// It is moved if the most worn block was erased more often than that by more than so many.
+        spread: u32,
+    },
+}
+
+/// The state of static levelling.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Levelling {
+    every: u32,
+    spread: u32,
+    erases: u32,
+    /// The block that is to be the next victim, and is not one yet.
+    chosen: Option<BlockIndex>,
+}
+
+impl Levelling {
+    /// The state of a new drive; nothing where data is not moved.
+    pub(crate) fn new(parameters: LevellingParameters) -> Option<Levelling> {
+        match parameters {
+            LevellingParameters::Off | LevellingParameters::Dynamic => None,
+            LevellingParameters::Static { every, spread } => {
+                Some(Levelling { every, spread, erases: 0, chosen: None })
+            }
+        }
+    }
+
+    pub(crate) fn note_erase(&mut self) {
+        self.erases = self.erases.saturating_add(1);
+    }
+
+    pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let Levelling { every: _, spread: _, erases, chosen } = self;
+        assert!(chosen.is_none(), "a block that was chosen becomes the victim at once");
+        to.word(*erases)
+    }
+
+    pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.erases = from.word()?;
+        Ok(())
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// The block whose data is to be moved, and its valid units, if it is time for one. It is taken
+    /// out of the candidates for collection, and has to become the victim.
+    pub(crate) fn take_block_to_level(&mut self) -> Option<(BlockIndex, u32)> {
+        let levelling = self.levelling.as_mut()?;
+        if levelling.erases < levelling.every {
+            return None;
+        }
+        levelling.erases = 0;
+        let (block, fewest, most) = self.flash.least_worn_closed()?;
+        if most - fewest <= levelling.spread {
+            return None;
+        }
+        levelling.chosen = Some(block);
+        self.flash.remove_victim(block);
+        Some((block, self.flash.valid(block)))
+    }
+
+    /// Whether `block`, which is about to become the victim, is moved to level wear.
+    pub(crate) fn is_to_be_levelled(&self, block: BlockIndex) -> bool {
+        self.levelling.is_some_and(|levelling| levelling.chosen == Some(block))
+    }
+
+    /// `block` becomes the victim with `valid` valid units; whether that is to level wear.
+    pub(crate) fn note_levelled(&mut self, block: BlockIndex, valid: u32) -> bool {
+        let is_chosen = self.is_to_be_levelled(block);
+        if is_chosen {
+            self.counters.levelled_blocks += 1;
+            self.counters.levelled_units += u64::from(valid);
+            if let Some(levelling) = &mut self.levelling {
+                levelling.chosen = None;
+            }
+        }
+        is_chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
+    use crate::counters::{Counters, Wear};
+    use crate::ssd::Ssd;
+    use crate::ssd::tests::small_configuration;
+    use crate::units::{Instant, LogicalUnit};
+
+    /// Fills a drive and then overwrites a tenth of it, at random.
+    fn wear(changes: &[(&str, &str)]) -> (Wear, Counters) {
+        let mut ssd = Ssd::new(&small_configuration(changes)).expect("a sound drive");
+        let units = ssd.geometry().logical_units();
+        let mut generator = Pcg64Mcg::seed_from_u64(1);
+        let mut at = ssd.write(Instant::START, LogicalUnit(0), units);
+        for written in 0..30 * units {
+            at = ssd.write(at, LogicalUnit(generator.random_range(0..units / 10)), 1);
+            if written % 19_999 == 0 {
+                ssd.check_invariants();
+            }
+        }
+        (ssd.wear(), ssd.counters())
+    }
+
+    #[test]
+    fn static_levelling_narrows_the_spread_and_costs_what_it_moves() {
+        for unit in ["superblock", "block"] {
+            let unit = ("collection.unit", unit);
+            let (plain, without) = wear(&[unit]);
+            let levelled = [
+                unit,
+                ("wear.levelling", "static"),
+                ("wear.static_every", "8"),
+                ("wear.static_spread", "4"),
+            ];
+            let (even, with) = wear(&levelled);
+            let spread = |wear: Wear| wear.erases_max - wear.erases_min;
+            assert!(plain.erases_min == 0, "cold data is never moved");
+            assert!(2 * spread(even) < spread(plain), "{unit:?}: {even:?}, {plain:?}");
+            assert!(with.levelled_blocks > 10 && without.levelled_blocks == 0);
+            let more = with.program_units_collection - without.program_units_collection;
+            let share = more as f64 / with.levelled_units as f64;
+            // Cold data that now lies among hot is copied again.
+            assert!(share > 0.8, "{unit:?}: {share} of what was moved");
+        }
+    }
+
+    #[test]
+    fn nothing_is_moved_while_wear_is_even_enough() {
+        let levelled = [
+            ("wear.levelling", "static"),
+            ("wear.static_every", "1"),
+            ("wear.static_spread", "100000"),
+        ];
+        let (_, counters) = wear(&levelled);
+        assert_eq!(counters.levelled_blocks, 0);
+    }
+
+    #[test]
+    fn the_free_block_that_is_least_worn_is_written_next() {
+        use crate::stream::FreePool;
+        use crate::units::BlockIndex;
+        let geometry = small_configuration(&[]).geometry;
+        let mut plain = FreePool::new(&geometry);
+        let mut levelled = FreePool::new(&geometry).least_worn_first();
+        let taken = |pool: &mut FreePool| {
+            let all: Vec<BlockIndex> = std::iter::from_fn(|| pool.take(0)).collect();
+            for (place, erases) in [(3, 7), (1, 5), (2, 7), (0, 6)] {
+                pool.put(0, all[place], erases);
+            }
+            std::iter::from_fn(|| pool.take(0)).map(|block| block.0).collect::<Vec<_>>()
+        };
+        assert_eq!(taken(&mut plain), [3, 1, 2, 0]);
+        assert_eq!(taken(&mut levelled), [1, 0, 3, 2]);
+    }
+
+    #[test]
+    fn static_levelling_says_how_often() {
+        use crate::profile::{DEFAULT, Profile};
+        let mut profile = Profile::named(DEFAULT).expect("the default profile");
+        profile.set("wear.levelling", "static").expect("a word");
+        let error = profile.check().expect_err("not said").to_string();
+        assert!(error.contains("needs wear.static_every"), "{error}");
+    }
+}
