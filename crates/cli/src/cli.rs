@@ -169,9 +169,10 @@ pub enum Command {
 pub struct RunArguments {
     /// The experiment; see 'ssdlab list experiments'
     pub experiment: String,
-    /// The drive: a simulated one (sim:PROFILE) or a path on a real one
-    #[arg(default_value = "sim:")]
-    pub target: String,
+    /// The drive: a simulated one (sim:PROFILE, the default is sim:) or a path on a real one.
+    /// Before it, for 'job' and 'replay', the file to run
+    #[arg(value_name = "[FILE] [TARGET]", num_args = 0..=2)]
+    pub operands: Vec<String>,
     /// Run a shortened protocol, to try things out
     #[arg(long)]
     pub quick: bool,

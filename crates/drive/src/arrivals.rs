@@ -10,7 +10,7 @@ use crate::addresses::SplitMix64;
 
 /// Moments of arrival, rising, counted from the start of a phase.
 #[derive(Clone, Debug)]
-pub(crate) struct Arrivals {
+pub struct Arrivals {
     words: SplitMix64,
     mean_gap: f64,
     /// The moment of the next arrival, in nanoseconds.
@@ -19,7 +19,7 @@ pub(crate) struct Arrivals {
 
 impl Arrivals {
     /// So many arrivals a second on average.
-    pub(crate) fn new(per_second: f64, seed: u64) -> Self {
+    pub fn new(per_second: f64, seed: u64) -> Self {
         // Not the words that addresses with the same seed are drawn from.
         let words = SplitMix64(seed ^ 0x6172_7269_7661_6c73);
         let mut this = Arrivals { words, mean_gap: 1e9 / per_second, next: 0.0 };
@@ -29,13 +29,13 @@ impl Arrivals {
 
     /// The next arrival, which stays the next one until [`Arrivals::advance`].
     #[inline]
-    pub(crate) fn next(&self) -> Nanoseconds {
+    pub fn next(&self) -> Nanoseconds {
         Nanoseconds::new(self.next as u64)
     }
 
     /// Goes on to the arrival after it.
     #[inline]
-    pub(crate) fn advance(&mut self) {
+    pub fn advance(&mut self) {
         self.next += self.exponential() * self.mean_gap;
     }
 

@@ -5,9 +5,10 @@
 //! belongs to the drive: virtual for a model, monotonic for a real one.
 
 pub mod addresses;
-mod arrivals;
+pub mod arrivals;
 pub mod data;
 pub mod error;
+pub mod lanes;
 pub mod measure;
 pub mod memory;
 pub mod phase;
@@ -16,6 +17,7 @@ pub mod simulated;
 pub mod stack;
 
 pub use error::{DriveError, ErrorKind};
+pub use lanes::{Lane, LaneRequest, LaneResult, Operation, Source};
 pub use measure::{Latencies, PhaseResult, ThroughputPoint};
 pub use phase::{Amount, Mix, Pattern, Phase, Rate, Region};
 
@@ -159,6 +161,17 @@ pub trait Drive {
         phase: &Phase,
         observer: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError>;
+
+    /// Runs several workloads at once, each request by request; see [`lanes`]. Returns what each of
+    /// them measured.
+    fn run_lanes(
+        &mut self,
+        _lanes: Vec<Lane<'_>>,
+        _observer: &mut dyn Observer,
+    ) -> Result<Vec<LaneResult>, DriveError> {
+        let message = "this drive runs no workloads request by request";
+        Err(DriveError::new(ErrorKind::Unsupported, message))
+    }
 
     /// Writes one block by itself and waits for it; returns how long that took. Meant for what is
     /// slow by nature: a phase writes many blocks at less cost to the host.

@@ -9,6 +9,7 @@ mod buffers;
 mod course;
 mod device;
 mod file;
+mod lanes;
 mod probe;
 mod space;
 mod surroundings;
@@ -36,7 +37,7 @@ use crate::data::BlockData;
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::PhaseResult;
 use crate::phase::{Mix, Phase, Region};
-use crate::{Description, Drive, Inside, Observer, Progress};
+use crate::{Description, Drive, Inside, Lane, LaneResult, Observer, Progress};
 
 /// How a real drive is used.
 #[derive(Clone, Debug)]
@@ -325,6 +326,25 @@ impl Drive for RealDrive {
         self.carry_out(phase, None, observer)
     }
 
+    fn run_lanes(
+        &mut self,
+        running: Vec<Lane<'_>>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<LaneResult>, DriveError> {
+        crate::lanes::check(&running)?;
+        self.forget_cache(Region::first(self.length))?;
+        if lanes::is_capped(&running) {
+            self.add_caveat(LANES_CAPPED.to_owned());
+        }
+        let (now, length, alignment) = (self.now(), self.length, self.alignment());
+        let mut sequence = self.sequence;
+        let place =
+            lanes::Place { file: self.file()?, length, alignment, sequence: &mut sequence, now };
+        let outcome = lanes::run(place, running, observer);
+        self.sequence = sequence;
+        outcome
+    }
+
     fn flush(&mut self) -> Result<Nanoseconds, DriveError> {
         let clock = Clock::start();
         self.file()?.sync_data()?;
@@ -402,6 +422,9 @@ const UNREGISTERED: &str = "the limit on locked memory is too low to register th
 
 const NO_DISCARD: &str = "the file system is mounted without discard: the drive does not hear of trimmed space until \
      the next fstrim";
+
+const LANES_CAPPED: &str = "workloads that are run request by request have at most 64 requests in flight each: a higher \
+     depth counts as 64";
 
 fn threads_caveat(why: &str, depth: u32) -> String {
     let most = threads::MOST_THREADS;

@@ -7,6 +7,7 @@
 
 mod closed_loop;
 mod in_flight;
+mod lanes;
 mod log_block;
 pub(crate) mod model;
 mod open_loop;
@@ -27,7 +28,8 @@ use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Region};
 use crate::stack::{Array, Built, Composition, Condition, Level, StackError, Synchronisation};
 use crate::{
-    Control, Description, Drive, DriveKind, Durability, Inside, Observer, Progress, Template,
+    Control, Description, Drive, DriveKind, Durability, Inside, Lane, LaneResult, Observer,
+    Progress, Template,
 };
 use model::Model;
 
@@ -259,6 +261,18 @@ impl Drive for SimulatedDrive {
         result.elapsed = self.now.since(started);
         result.throughput = meter.finish(result.elapsed);
         if outcome.cancelled { Err(DriveError::cancelled()) } else { Ok(result) }
+    }
+
+    fn run_lanes(
+        &mut self,
+        lanes: Vec<Lane<'_>>,
+        observer: &mut dyn Observer,
+    ) -> Result<Vec<LaneResult>, DriveError> {
+        crate::lanes::check(&lanes)?;
+        let (outcome, end) = lanes::run(&mut *self.model, lanes, self.now, observer);
+        // Whatever the outcome, the drive's time has moved on.
+        self.now = self.now.max(end);
+        outcome
     }
 
     fn flush(&mut self) -> Result<Nanoseconds, DriveError> {

@@ -24,6 +24,14 @@ pub enum LabError {
         /// Why.
         source: std::io::Error,
     },
+    /// A file of another program's that cannot be used.
+    #[error("{}: {source}", path.display())]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and in which line.
+        source: ssdlab_interchange::InputError,
+    },
     /// A target that cannot be understood.
     #[error("target '{text}': {why}")]
     Target {
@@ -86,6 +94,7 @@ impl LabError {
             LabError::Drive(error) => error.kind(),
             LabError::Unsupported(_) => ErrorKind::Unsupported,
             LabError::Read { .. }
+            | LabError::Input { .. }
             | LabError::Profile(_)
             | LabError::Target { .. }
             | LabError::UnknownExperiment { .. }

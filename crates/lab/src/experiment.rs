@@ -3,7 +3,9 @@
 pub mod barrier;
 pub mod blocksize;
 mod course;
+pub(crate) mod figures;
 pub mod fragmentation;
+pub mod job;
 pub mod latency;
 pub(crate) mod oracle;
 pub mod overprovision;
@@ -18,7 +20,7 @@ use ssdlab_drive::{Control, Description, Drive, Observer, Progress};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use crate::error::LabError;
-use crate::report::{Finding, LatencyHistogram, Level, Percentile, Series, Table};
+use crate::report::{Finding, LatencyHistogram, Level, Parameter, Percentile, Series, Table};
 pub use course::Tally;
 pub use settings::{Kind, ParameterSpec, Settings};
 
@@ -65,6 +67,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &latency::ResponseTime,
         &barrier::Barrier,
         &overprovision::OverProvision,
+        &job::FioJob,
     ]
 }
 
@@ -179,6 +182,8 @@ pub struct Record {
     pub histograms: Vec<LatencyHistogram>,
     /// Findings, most important first.
     pub findings: Vec<Finding>,
+    /// What else the report should say the run was made with, beside the protocol's parameters.
+    pub parameters: Vec<Parameter>,
     /// What it took of the drives.
     pub tally: Tally,
 }

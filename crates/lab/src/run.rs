@@ -64,7 +64,7 @@ pub fn run(
         experiment: experiment.name().to_owned(),
         target: target_of(description, health),
         seed,
-        parameters: settings.parameters(),
+        parameters: [settings.parameters(), record.parameters].concat(),
         shortened: settings.shortened(),
         interrupted: error.is_some(),
         host: machine::host(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ssdlab_drive::Drive;
 use ssdlab_drive::ErrorKind;
 use ssdlab_drive::real::{RealDrive, RealOptions};
-use ssdlab_lab::experiment::{self, Experiment, Settings};
+use ssdlab_lab::experiment::{self, Experiment, Kind, Settings};
 use ssdlab_lab::output::{html, json, text};
 use ssdlab_lab::store::RunId;
 use ssdlab_lab::{LabError, Outcome, Target};
@@ -29,14 +29,18 @@ struct Request {
     /// Where to keep the run.
     store: Option<PathBuf>,
     options: RealOptions,
+    /// The file that the experiment is about.
+    file: Option<String>,
 }
 
 impl Request {
     fn new(arguments: &RunArguments) -> Result<Request, Failure> {
         let experiment = experiment::named(&arguments.experiment)
             .map_err(|error| unknown_experiment(error, &arguments.experiment))?;
-        let settings = Settings::new(experiment, arguments.quick, &arguments.set)?;
-        let mut target = Target::parse(&arguments.target)?;
+        let (file, target) = operands(experiment, arguments)?;
+        let set: Vec<_> = file.clone().into_iter().chain(arguments.set.iter().cloned()).collect();
+        let settings = Settings::new(experiment, arguments.quick, &set)?;
+        let mut target = Target::parse(target)?;
         target.set_seed(arguments.seed);
         let store = match arguments.no_store {
             true => None,
@@ -45,7 +49,37 @@ impl Request {
         let options =
             RealOptions { require_direct: !arguments.allow_buffered, ..RealOptions::default() };
         let (seed, as_json) = (arguments.seed, arguments.json);
-        Ok(Request { experiment, settings, target, seed, as_json, store, options })
+        let file = file.map(|(_, path)| path);
+        Ok(Request { experiment, settings, target, seed, as_json, store, options, file })
+    }
+}
+
+/// A parameter's name and value.
+type Setting = (String, String);
+
+/// The file that an experiment is about, as the parameter it is, and the target.
+fn operands<'a>(
+    experiment: &dyn Experiment,
+    arguments: &'a RunArguments,
+) -> Result<(Option<Setting>, &'a str), Failure> {
+    let takes_file = experiment.parameters().iter().find(|spec| spec.kind == Kind::File);
+    let is_set = |name: &str| arguments.set.iter().any(|(given, _)| given == name);
+    let operands = &arguments.operands;
+    match (takes_file.filter(|spec| !is_set(spec.name)), operands.as_slice()) {
+        (Some(_), []) => Err(Failure::usage(format!(
+            "{0} runs a file: ssdlab run {0} FILE [TARGET]",
+            experiment.name()
+        ))),
+        (Some(spec), [file, target @ ..]) => {
+            let target = target.first().map_or("sim:", String::as_str);
+            Ok((Some((spec.name.to_owned(), file.clone())), target))
+        }
+        (None, []) => Ok((None, "sim:")),
+        (None, [target]) => Ok((None, target)),
+        (None, [_, second, ..]) => Err(Failure::usage(format!(
+            "'{second}' is one argument too many: {} takes a target and no file",
+            experiment.name()
+        ))),
     }
 }
 
@@ -165,7 +199,8 @@ fn next_steps(request: &Request, kept: Option<(RunId, Option<RunId>)>, has_page:
                 true => "sim:samsung-pm983",
                 false => "sim:toshiba-xg5",
             };
-            steps.push(format!("ssdlab run {name} {other}{quick}"));
+            let file = request.file.as_deref().map_or(String::new(), |file| format!(" {file}"));
+            steps.push(format!("ssdlab run {name}{file} {other}{quick}"));
             steps.push("ssdlab compare last~1 last".to_owned());
         }
     }

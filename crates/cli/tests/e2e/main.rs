@@ -8,6 +8,7 @@ mod age;
 mod compare;
 mod experiments;
 mod generated;
+mod interchange;
 mod profiles;
 mod real;
 mod simulated;

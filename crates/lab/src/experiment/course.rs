@@ -1,6 +1,8 @@
 //! A run under way: what every experiment does with a drive, counted and watched.
 
-use ssdlab_drive::{Drive, DriveError, ErrorKind, Inside, Phase, PhaseResult, Region};
+use ssdlab_drive::{
+    Drive, DriveError, ErrorKind, Inside, Lane, LaneResult, Phase, PhaseResult, Region,
+};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use super::oracle::{Judgement, Oracle};
@@ -103,6 +105,24 @@ impl<'a> Course<'a> {
         self.tally.requests += result.requests;
         self.tally.bytes += result.bytes();
         Ok(result)
+    }
+
+    /// Runs workloads request by request, all at once, as one step.
+    pub(super) fn run_lanes(
+        &mut self,
+        name: &str,
+        lanes: Vec<Lane<'_>>,
+        weight: f64,
+    ) -> Result<Vec<LaneResult>, LabError> {
+        self.begin(name, weight);
+        // Theory has nothing to say of these, nor of what comes after them.
+        self.oracle = Oracle::default();
+        let results = self.drive.run_lanes(lanes, &mut Watched(self.watcher))?;
+        for result in &results {
+            self.tally.requests += result.phase.requests;
+            self.tally.bytes += result.phase.bytes();
+        }
+        Ok(results)
     }
 
     /// Leaves the drive alone; no time at all means no step either.

@@ -1,5 +1,7 @@
 //! The parameters of a protocol: what there are, what they are set to, and what was changed.
 
+use std::path::Path;
+
 use ssdlab_drive::Description;
 use ssdlab_drive::DriveKind;
 use ssdlab_model::text::{QuantityError, parse_duration, parse_length};
@@ -26,6 +28,8 @@ pub enum Kind {
     Percent,
     /// How much of the drive is used: a length, or `all` of it.
     Area,
+    /// A file that the run is about; it may be given before the target.
+    File,
     /// One of some words.
     Choice(&'static [&'static str]),
 }
@@ -98,6 +102,24 @@ impl Settings {
     /// Whether the user set `name`.
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains(&name)
+    }
+
+    /// The file called `name`.
+    ///
+    /// # Errors
+    /// When none was given.
+    ///
+    /// # Panics
+    /// When the experiment has no such parameter.
+    pub fn file(&self, name: &'static str) -> Result<&Path, LabError> {
+        match self.text(name) {
+            "" => Err(LabError::Range {
+                name,
+                value: "not given".to_owned(),
+                why: "name the file before the target, or with --set".to_owned(),
+            }),
+            path => Ok(Path::new(path)),
+        }
     }
 
     /// Sets the duration called `name`, because it follows from another parameter.
@@ -221,6 +243,8 @@ fn same(spec: &ParameterSpec, value: &str) -> bool {
         Kind::Area if value != ALL && spec.full != ALL => {
             parse_length(value) == parse_length(spec.full)
         }
+        // Which file it is about shortens no protocol.
+        Kind::File => true,
         Kind::Count | Kind::Percent | Kind::Area | Kind::Choice(_) => value == spec.full,
     }
 }
@@ -264,6 +288,8 @@ fn check_value(spec: &ParameterSpec, value: &str) -> Result<(), LabError> {
             Ok(0..=100) => Ok(()),
             _ => wrong("a whole number from 0 to 100"),
         },
+        Kind::File if trimmed.is_empty() => wrong("the path of a file"),
+        Kind::File => Ok(()),
         Kind::Area if trimmed == ALL => Ok(()),
         Kind::Area => match parse_length(trimmed) {
             Ok(_) => Ok(()),

@@ -1,0 +1,9 @@
+//! fio: its job files and its JSON.
+
+pub mod job;
+pub mod options;
+mod sections;
+mod values;
+pub mod work;
+
+pub use job::{Direction, Extent, Group, Job, JobFile};

@@ -1,0 +1,424 @@
+//! The options of a job: those that are carried out, those that change nothing here and are told
+//! so, and all others, which are errors. Source: fio's HOWTO, version 3.33.
+
+use ssdlab_drive::Rate;
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::job::{Direction, Extent, Job};
+use super::sections::Given;
+use super::values::{number, percent, size, switch, time};
+use crate::error::{InputError, Remark, shown};
+
+/// Options that change nothing here, and why.
+pub const IGNORED: [(&str, &str); 44] = [
+    ("filename", TARGET),
+    ("filename_format", TARGET),
+    ("directory", TARGET),
+    ("nrfiles", TARGET),
+    ("openfiles", TARGET),
+    ("file_service_type", TARGET),
+    ("create_on_open", TARGET),
+    ("create_serialize", TARGET),
+    ("create_fsync", TARGET),
+    ("fallocate", TARGET),
+    ("overwrite", TARGET),
+    ("unlink", TARGET),
+    ("allow_file_create", TARGET),
+    ("allow_mounted_write", TARGET),
+    ("invalidate", "nothing is cached here"),
+    ("refill_buffers", "every write has data of its own"),
+    ("scramble_buffers", "every write has data of its own"),
+    ("randrepeat", "the seed decides, with --seed"),
+    ("allrandrepeat", "the seed decides, with --seed"),
+    ("random_generator", GENERATOR),
+    ("thread", ENGINE),
+    ("mem", ENGINE),
+    ("iomem", ENGINE),
+    ("hipri", ENGINE),
+    ("fixedbufs", ENGINE),
+    ("registerfiles", ENGINE),
+    ("sqthread_poll", ENGINE),
+    ("iodepth_batch", ENGINE),
+    ("iodepth_batch_submit", ENGINE),
+    ("iodepth_batch_complete_min", ENGINE),
+    ("iodepth_batch_complete_max", ENGINE),
+    ("iodepth_low", ENGINE),
+    ("cpus_allowed", ENGINE),
+    ("numa_cpu_nodes", ENGINE),
+    ("group_reporting", REPORT),
+    ("description", REPORT),
+    ("new_group", REPORT),
+    ("percentile_list", REPORT),
+    ("clat_percentiles", REPORT),
+    ("lat_percentiles", REPORT),
+    ("log_avg_msec", REPORT),
+    ("write_bw_log", REPORT),
+    ("per_job_logs", REPORT),
+    ("unified_rw_reporting", REPORT),
+];
+
+const TARGET: &str = "the target of the run is used instead, and laid out as it needs";
+const GENERATOR: &str = "addresses come from this program's own generator";
+const ENGINE: &str = "it is about fio's engine, and this is another one";
+const REPORT: &str = "it is about fio's report, and this is another one";
+
+/// Engines that send one request at a time, whatever the depth.
+const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
+
+/// Engines that reach a drive with many requests at a time.
+const ASYNCHRONOUS: [&str; 7] =
+    ["libaio", "io_uring", "io_uring_cmd", "posixaio", "windowsaio", "solarisaio", "sg"];
+
+/// What is wrong with a value, in one sentence.
+fn wrong(given: &Given, right: &str) -> InputError {
+    let value = given.value.as_deref().unwrap_or("");
+    InputError::at(given.line, format!("{}={}: it is {right}", given.key, shown(value)))
+}
+
+fn cannot(given: &Given, why: &str) -> InputError {
+    let value = given.value.as_deref().map_or(String::new(), |value| format!("={}", shown(value)));
+    InputError::at(given.line, format!("{}{value}: {why}", given.key))
+}
+
+/// Applies one option to a job.
+pub(super) fn apply(
+    job: &mut Job,
+    given: &Given,
+    remarks: &mut Vec<Remark>,
+) -> Result<(), InputError> {
+    if let Some((_, why)) = IGNORED.iter().find(|(key, _)| *key == given.key) {
+        remarks.push(Remark { line: given.line, words: format!("{}: {why}", given.key) });
+        return Ok(());
+    }
+    if place(job, given)? || pace(job, given)? || engine(job, given, remarks)? {
+        return Ok(());
+    }
+    Err(InputError::at(
+        given.line,
+        format!(
+            "option '{}' is not understood; what cannot be done here is not passed over: take the \
+             line out if the workload is the same without it",
+            given.key
+        ),
+    ))
+}
+
+/// What and where; `false` for another option.
+fn place(job: &mut Job, given: &Given) -> Result<bool, InputError> {
+    let value = given.value.as_deref().unwrap_or("");
+    let is_on = || switch(given.value.as_deref()).ok_or_else(|| wrong(given, "0 or 1"));
+    let count = |right| number(value).ok_or_else(|| wrong(given, right));
+    match given.key.as_str() {
+        "rw" | "readwrite" => direction(job, given, value)?,
+        "bs" | "blocksize" => {
+            let first = value.split(',').next().unwrap_or("");
+            if value.split(',').any(|other| other != first) {
+                return Err(cannot(given, "reads and writes of different sizes are not there"));
+            }
+            let bytes = size(first).filter(|it| *it > ByteLength::ZERO);
+            job.block_size = bytes.ok_or_else(|| wrong(given, "a size, such as 4k"))?;
+        }
+        "size" => job.size = Some(extent(given, value)?),
+        "offset" => job.offset = extent(given, value)?,
+        "io_size" | "io_limit" => {
+            job.io_size = Some(size(value).ok_or_else(|| wrong(given, "a size, such as 1g"))?);
+        }
+        "loops" => job.loops = small(count("a whole number")?, given)?,
+        "rwmixread" | "rwmixwrite" => {
+            let share = count("a whole number from 0 to 100")?;
+            let share = u8::try_from(share).ok().filter(|it| *it <= 100);
+            let share = share.ok_or_else(|| wrong(given, "a whole number from 0 to 100"))?;
+            let reads = if given.key == "rwmixread" { share } else { 100 - share };
+            job.mixed_share = reads;
+        }
+        "norandommap" => job.repeats = is_on()?,
+        "random_distribution" if matches!(value, "random" | "random:") => {}
+        "random_distribution" => {
+            return Err(cannot(given, "only uniform addresses (random) are there"));
+        }
+        "randseed" => job.seed = Some(count("a whole number")?),
+        "numjobs" => job.copies = small(count("a whole number")?, given)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+fn direction(job: &mut Job, given: &Given, value: &str) -> Result<(), InputError> {
+    let (direction, random) = match value {
+        "read" => (Direction::Read, false),
+        "write" => (Direction::Write, false),
+        "trim" => (Direction::Trim, false),
+        "randread" => (Direction::Read, true),
+        "randwrite" => (Direction::Write, true),
+        "randtrim" => (Direction::Trim, true),
+        "rw" | "readwrite" => (Direction::Mixed(50), false),
+        "randrw" => (Direction::Mixed(50), true),
+        "trimwrite" | "randtrimwrite" => {
+            return Err(cannot(given, "trims that are written right after are not there"));
+        }
+        _ if value.contains(':') => {
+            return Err(cannot(given, "a pattern with a suffix is not there"));
+        }
+        _ => {
+            let right = "read, write, trim, randread, randwrite, randtrim, rw or randrw";
+            return Err(wrong(given, right));
+        }
+    };
+    (job.direction, job.random) = (direction, random);
+    Ok(())
+}
+
+fn extent(given: &Given, value: &str) -> Result<Extent, InputError> {
+    let read = percent(value).map(Extent::Percent);
+    let read = read.or_else(|| size(value).map(Extent::Bytes));
+    read.ok_or_else(|| wrong(given, "a size, such as 1g, or a share, such as 50%"))
+}
+
+/// The most copies, loops and requests in flight.
+const MOST: u64 = 4096;
+
+fn small(number: u64, given: &Given) -> Result<u32, InputError> {
+    match number {
+        1..=MOST => Ok(number as u32),
+        _ => Err(wrong(given, "a whole number from 1 to 4096")),
+    }
+}
+
+/// When; `false` for another option.
+fn pace(job: &mut Job, given: &Given) -> Result<bool, InputError> {
+    let value = given.value.as_deref().unwrap_or("");
+    let is_on = || switch(given.value.as_deref()).ok_or_else(|| wrong(given, "0 or 1"));
+    let duration = |unit| time(value, unit).ok_or_else(|| wrong(given, "a time, such as 60s"));
+    let second = Nanoseconds::from_secs(1);
+    match given.key.as_str() {
+        "runtime" | "timeout" => {
+            let longest = Nanoseconds::from_secs(30 * 86_400);
+            job.runtime = match duration(second)? {
+                Nanoseconds::ZERO => None,
+                time if time <= longest => Some(time),
+                _ => return Err(wrong(given, "at most 30 days")),
+            };
+        }
+        "time_based" => job.time_based = is_on()?,
+        "ramp_time" => job.ramp = duration(second)?,
+        "rate" | "rate_iops" => {
+            let read = if given.key == "rate" {
+                size(value).map(ByteLength::bytes)
+            } else {
+                number(value)
+            };
+            let rate = match read {
+                Some(rate) if rate > 0 => rate as f64,
+                _ if value.contains(',') => {
+                    return Err(cannot(
+                        given,
+                        "rates of reads and writes by themselves are not there",
+                    ));
+                }
+                _ => return Err(wrong(given, "a number above 0")),
+            };
+            let rate = if given.key == "rate" {
+                Rate::BytesPerSecond(rate)
+            } else {
+                Rate::RequestsPerSecond(rate)
+            };
+            job.rate = Some(rate);
+        }
+        "rate_process" if value == "linear" => job.open_arrivals = None,
+        "rate_process" if value == "poisson" => job.open_arrivals = Some(given.line),
+        "rate_process" => return Err(wrong(given, "linear or poisson")),
+        "fsync" | "fdatasync" => {
+            let every = number(value).ok_or_else(|| wrong(given, "a whole number"))?;
+            job.flush_every = (every > 0).then_some(every);
+        }
+        "end_fsync" => job.flush_at_end = is_on()?,
+        "thinktime" => {
+            let every = job.think.map_or(1, |(every, _)| every);
+            job.think = Some((every, duration(Nanoseconds::from_micros(1))?));
+        }
+        "thinktime_blocks" => {
+            let every = number(value).filter(|it| *it > 0);
+            let every = every.ok_or_else(|| wrong(given, "a whole number above 0"))?;
+            job.think = Some((every, job.think.map_or(Nanoseconds::ZERO, |(_, time)| time)));
+        }
+        "stonewall" | "wait_for_previous" => job.waits = is_on()?,
+        "exec_prerun" => {
+            let rest = value.strip_prefix("sleep ").and_then(|time_text| time(time_text, second));
+            job.rest = rest.ok_or_else(|| {
+                cannot(
+                    given,
+                    "commands are not run; only 'sleep SECONDS', for a rest, is understood",
+                )
+            })?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// How fio would do it; `false` for another option.
+fn engine(job: &mut Job, given: &Given, remarks: &mut Vec<Remark>) -> Result<bool, InputError> {
+    let value = given.value.as_deref().unwrap_or("");
+    let is_on = || switch(given.value.as_deref()).ok_or_else(|| wrong(given, "0 or 1"));
+    match given.key.as_str() {
+        "iodepth" => {
+            let depth = number(value).ok_or_else(|| wrong(given, "a whole number"))?;
+            (job.depth, job.depth_line) = (small(depth, given)?, given.line);
+        }
+        "direct" | "buffered" => {
+            job.direct = is_on()? == (given.key == "direct");
+            if !job.direct {
+                return Err(cannot(
+                    given,
+                    "requests go past the page cache here (direct=1), or what is measured is the cache",
+                ));
+            }
+        }
+        "ioengine" => {
+            let known = SYNCHRONOUS.iter().chain(&ASYNCHRONOUS).any(|known| *known == value);
+            if !known {
+                let why = "it does not reach a drive, or its requests are not those of a drive";
+                return Err(cannot(given, why));
+            }
+            job.engine = Some(value.to_owned());
+            let words = format!("ioengine={value}: requests are sent by this program's own engine");
+            remarks.push(Remark { line: given.line, words });
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Checks the options of a job against each other.
+pub(super) fn conclude(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), InputError> {
+    let name = shown(&job.name);
+    if let Direction::Mixed(share) = &mut job.direction {
+        *share = job.mixed_share;
+    }
+    let mut remark = |line, words: String| remarks.push(Remark { line, words });
+    if !job.direct {
+        let words = "direct is not set, and fio would go through the page cache; this does not";
+        remark(0, words.to_owned());
+    }
+    let engine = job.engine.as_deref();
+    if job.depth > 1 && engine.is_none_or(|engine| SYNCHRONOUS.contains(&engine)) {
+        let engine = engine.unwrap_or("psync, fio's default");
+        remark(
+            job.depth_line,
+            format!(
+                "iodepth={}: with ioengine={engine} fio sends one request at a time, and so does \
+                 this; name one such as libaio for more",
+                job.depth
+            ),
+        );
+        job.depth = 1;
+    }
+    if job.time_based && job.runtime.is_none() {
+        let why = format!("job '{name}' has time_based without a runtime, and would never end");
+        return Err(InputError::at(job.line, why));
+    }
+    if let Some((_, time)) = job.think {
+        if time == Nanoseconds::ZERO {
+            job.think = None;
+        } else if job.depth > 1 {
+            let why = format!("job '{name}': thinktime needs iodepth=1 here");
+            return Err(InputError::at(job.line, why));
+        } else if job.rate.is_some() {
+            let why = format!("job '{name}': thinktime and a rate contradict each other here");
+            return Err(InputError::at(job.line, why));
+        }
+    }
+    if job.rate.is_some() && matches!(job.direction, Direction::Mixed(_)) {
+        let why = format!("job '{name}': fio counts the rates of reads and writes apart; not here");
+        return Err(InputError::at(job.line, why));
+    }
+    if let Some(line) = job.open_arrivals {
+        job.rate = match job.rate {
+            Some(Rate::RequestsPerSecond(rate)) => Some(Rate::Open(rate)),
+            Some(Rate::BytesPerSecond(rate)) => {
+                Some(Rate::Open(rate / job.block_size.bytes() as f64))
+            }
+            Some(Rate::Open(rate)) => Some(Rate::Open(rate)),
+            None => return Err(InputError::at(line, "rate_process needs a rate or rate_iops")),
+        };
+    }
+    if matches!(job.size, Some(Extent::Bytes(ByteLength::ZERO) | Extent::Percent(0))) {
+        return Err(InputError::at(job.line, format!("job '{name}' has no size")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::JobFile;
+    use super::*;
+
+    fn job(options: &str) -> Job {
+        let file = JobFile::parse(&format!("[global]\ndirect=1\n[a]\n{options}\n")).unwrap();
+        file.jobs().next().unwrap().clone()
+    }
+
+    fn error(options: &str) -> InputError {
+        JobFile::parse(&format!("[global]\ndirect=1\n[a]\n{options}\n")).unwrap_err()
+    }
+
+    #[test]
+    fn what_phases_have_is_understood() {
+        let job = job(
+            "rw=randrw\nrwmixread=70\nbs=16k\nioengine=libaio\niodepth=8\nsize=50%\nruntime=2m\n\
+             time_based\nnorandommap=1\nfdatasync=4\nend_fsync=1\nloops=3\nnumjobs=2",
+        );
+        assert_eq!(job.direction, Direction::Mixed(70));
+        assert!(job.random && job.repeats && job.time_based && job.flush_at_end);
+        assert_eq!((job.depth, job.loops, job.copies, job.flush_every), (8, 3, 2, Some(4)));
+        assert_eq!(job.size, Some(Extent::Percent(50)));
+        assert_eq!(job.runtime, Some(Nanoseconds::from_secs(120)));
+    }
+
+    #[test]
+    fn the_order_of_the_mix_and_its_share_does_not_matter() {
+        assert_eq!(job("rwmixwrite=10\nrw=rw").direction, Direction::Mixed(90));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_an_error_in_its_line() {
+        for (options, words) in [
+            ("bssplit=4k/50:64k/50", "option 'bssplit' is not understood"),
+            ("verify=crc32c", "not understood"),
+            ("rw=randwrit", "rw=randwrit: it is read, write"),
+            ("rw=read:8", "suffix"),
+            ("bs=4k,8k", "different sizes"),
+            ("random_distribution=zipf:1.2", "only uniform"),
+            ("direct=0", "past the page cache"),
+            ("ioengine=net", "does not reach a drive"),
+            ("iodepth=0", "from 1 to 4096"),
+            ("runtime=soon", "a time"),
+            ("exec_prerun=rm -rf /", "commands are not run"),
+            ("rate=1m,2m", "by themselves"),
+        ] {
+            let error = error(options);
+            assert_eq!(error.line, Some(4), "{options}: {error}");
+            assert!(error.why.contains(words), "{error}");
+        }
+        assert!(error("time_based").why.contains("would never end"));
+        assert!(error("rate_process=poisson").why.contains("needs a rate"));
+        assert!(error("rw=rw\nrate_iops=5").why.contains("counts the rates"));
+    }
+
+    #[test]
+    fn a_depth_that_fio_would_not_reach_is_not_reached_here() {
+        let file = JobFile::parse("[a]\niodepth=32\nrw=randread\n").unwrap();
+        assert_eq!(file.jobs().next().unwrap().depth, 1);
+        let remarks: Vec<&str> = file.remarks.iter().map(|it| &*it.words).collect();
+        assert!(remarks[0].contains("direct is not set"), "{remarks:?}");
+        assert!(remarks[1].contains("one request at a time"), "{remarks:?}");
+    }
+
+    #[test]
+    fn what_is_passed_over_is_told_with_its_line() {
+        let file = JobFile::parse("[a]\ndirect=1\nrw=read\nfilename=/dev/sda\n").unwrap();
+        assert_eq!(file.remarks.len(), 1);
+        assert_eq!(file.remarks[0].line, 4);
+        assert!(file.remarks[0].words.contains("the target of the run"));
+    }
+}

@@ -1,0 +1,330 @@
+//! A job on a certain target: its region and amount in bytes, and the phase or the lanes it is.
+
+use ssdlab_drive::addresses::Addresses;
+use ssdlab_drive::arrivals::Arrivals;
+use ssdlab_drive::{
+    Amount, DriveError, Lane, LaneRequest, Mix, Operation, Pattern, Phase, Rate, Region, Source,
+};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::job::{Direction, Extent, Job};
+use crate::error::{InputError, shown};
+
+/// What jobs are put on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes that can be addressed.
+    pub capacity: ByteLength,
+    /// The smallest aligned request.
+    pub unit: ByteLength,
+    /// Whether the capacity is that of a drive. A file to be made has none of its own, and jobs
+    /// must say how large it is.
+    pub is_fixed: bool,
+}
+
+/// A job on a target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Work {
+    job: Job,
+    region: Region,
+    /// Requests of each copy; `None` until the time is up.
+    requests: Option<u64>,
+}
+
+impl Work {
+    /// What `job` is on `space`.
+    ///
+    /// # Errors
+    /// When it does not fit there.
+    pub fn new(job: &Job, space: Space) -> Result<Work, InputError> {
+        let name = shown(&job.name);
+        let wrong = |why: String| Err(InputError::at(job.line, format!("job '{name}': {why}")));
+        let relative = matches!(job.size, None | Some(Extent::Percent(_)))
+            || matches!(job.offset, Extent::Percent(1..));
+        if relative && !space.is_fixed {
+            return wrong(
+                "a file has no size of its own; give size and offset in bytes".to_owned(),
+            );
+        }
+        let unit = space.unit;
+        let block = job.block_size;
+        if !block.is_multiple_of(unit) {
+            return wrong(format!("bs={block} is no multiple of {unit}, as the target has it"));
+        }
+        // A place in percent is rounded, one in bytes is not: it would be another place.
+        let offset = match job.offset {
+            Extent::Percent(_) => block * job.offset.of(space.capacity).whole(block),
+            Extent::Bytes(bytes) if bytes.is_multiple_of(unit) => bytes,
+            Extent::Bytes(bytes) => {
+                return wrong(format!("offset={bytes} is no multiple of {unit}"));
+            }
+        };
+        let rest = ByteLength::new(space.capacity.bytes().saturating_sub(offset.bytes()));
+        let size = job.size.map_or(rest, |size| size.of(space.capacity));
+        let blocks = size.whole(block);
+        if blocks == 0 {
+            return wrong(format!("size={size} is less than one block of {block}"));
+        }
+        let region = Region { offset, length: block * blocks };
+        if space.is_fixed && region.length > rest {
+            return wrong(format!(
+                "its region ends {} behind the end of the target ({}); give a smaller size",
+                ByteLength::new((region.length - rest).bytes()),
+                space.capacity
+            ));
+        }
+        let once = job.io_size.map_or(blocks, |amount| amount.whole(block));
+        let requests = once.saturating_mul(u64::from(job.loops));
+        let endless = job.time_based && job.runtime.is_some();
+        Ok(Work { job: job.clone(), region, requests: (!endless).then_some(requests) })
+    }
+
+    /// The job.
+    pub fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// Where it works.
+    pub fn region(&self) -> Region {
+        self.region
+    }
+
+    /// Bytes it moves, over all copies, unless its time is up before.
+    pub fn bytes(&self) -> Option<ByteLength> {
+        let requests = self.requests?.checked_mul(u64::from(self.job.copies))?;
+        self.job.block_size.bytes().checked_mul(requests).map(ByteLength::new)
+    }
+
+    /// The longest it runs, where that is limited, the time before measuring included.
+    pub fn time(&self) -> Option<Nanoseconds> {
+        self.job.runtime.map(|time| time + self.job.ramp)
+    }
+
+    /// The job as one phase, where a phase can say all of it.
+    pub fn phase(&self, seed: u64, interval: Nanoseconds) -> Option<Phase> {
+        let job = &self.job;
+        let is_plain = job.copies == 1
+            && job.direction != Direction::Trim
+            && job.flush_every.is_none()
+            && job.think.is_none()
+            && job.ramp == Nanoseconds::ZERO;
+        let amount = match (self.requests, job.runtime) {
+            (Some(_), None) => Amount::Bytes(self.bytes()?),
+            (None, Some(time)) => Amount::Time(time),
+            _ => return None,
+        };
+        is_plain.then(|| Phase { amount, ..self.addressed(seed, interval) })
+    }
+
+    /// The phase with the job's addresses.
+    fn addressed(&self, seed: u64, interval: Nanoseconds) -> Phase {
+        let job = &self.job;
+        let read_percent = match job.direction {
+            Direction::Read => 100,
+            Direction::Write | Direction::Trim => 0,
+            Direction::Mixed(percent) => percent,
+        };
+        Phase {
+            name: job.name.clone(),
+            pattern: match (job.random, job.repeats) {
+                (false, _) => Pattern::Sequential,
+                (true, true) => Pattern::Random,
+                (true, false) => Pattern::RandomOnce,
+            },
+            block_size: job.block_size,
+            depth: job.depth,
+            mix: Mix { read_percent },
+            region: self.region,
+            amount: Amount::Bytes(job.block_size),
+            rate: job.rate,
+            seed: job.seed.unwrap_or(seed),
+            flush_at_end: job.flush_at_end,
+            interval,
+        }
+    }
+
+    /// The job as lanes, one a copy.
+    pub fn lanes(&self, seed: u64, interval: Nanoseconds) -> Vec<Lane<'static>> {
+        let job = &self.job;
+        let expected = self
+            .requests
+            .map(|count| ByteLength::new(count.saturating_mul(job.block_size.bytes())));
+        let lane = |copy: u32| {
+            let phase = self.addressed(seed.wrapping_add(u64::from(copy)), interval);
+            let phase = Phase { seed: phase.seed.wrapping_add(u64::from(copy) << 32), ..phase };
+            Lane {
+                name: job.name.clone(),
+                depth: job.depth,
+                time: self.time(),
+                ramp: job.ramp,
+                interval,
+                seed: phase.seed,
+                flush_at_end: job.flush_at_end,
+                expected,
+                source: Box::new(JobSource::new(self, &phase)),
+            }
+        };
+        (0..job.copies).map(lane).collect()
+    }
+}
+
+/// The requests of one copy of a job.
+struct JobSource {
+    addresses: Addresses,
+    region: Region,
+    block_size: ByteLength,
+    trims: bool,
+    left: u64,
+    sent: u64,
+    spacing: Option<f64>,
+    arrivals: Option<Arrivals>,
+    flush_every: Option<u64>,
+    unflushed: u64,
+    think: Option<(u64, Nanoseconds)>,
+}
+
+impl JobSource {
+    fn new(work: &Work, phase: &Phase) -> JobSource {
+        let job = &work.job;
+        let (spacing, arrivals) = match job.rate {
+            None => (None, None),
+            Some(Rate::RequestsPerSecond(rate)) => (Some(1e9 / rate), None),
+            Some(Rate::BytesPerSecond(rate)) => {
+                (Some(1e9 * job.block_size.bytes() as f64 / rate), None)
+            }
+            Some(Rate::Open(rate)) => (None, Some(Arrivals::new(rate, phase.seed))),
+        };
+        JobSource {
+            addresses: Addresses::new(phase),
+            region: work.region,
+            block_size: job.block_size,
+            trims: job.direction == Direction::Trim,
+            left: work.requests.unwrap_or(u64::MAX),
+            sent: 0,
+            spacing,
+            arrivals,
+            flush_every: job.flush_every,
+            unflushed: 0,
+            think: job.think,
+        }
+    }
+
+    fn due(&mut self) -> Option<Nanoseconds> {
+        if let Some(arrivals) = &mut self.arrivals {
+            let due = arrivals.next();
+            arrivals.advance();
+            return Some(due);
+        }
+        // Each start follows from the count, so that a late request delays no later one.
+        self.spacing.map(|spacing| Nanoseconds::new((self.sent as f64 * spacing) as u64))
+    }
+}
+
+impl Source for JobSource {
+    fn next_request(&mut self) -> Result<Option<LaneRequest>, DriveError> {
+        if self.left == 0 {
+            return Ok(None);
+        }
+        // fio flushes before the write that is one too many, and not behind the last one.
+        if self.flush_every.is_some_and(|every| self.unflushed >= every) {
+            self.unflushed = 0;
+            return Ok(Some(LaneRequest {
+                due: None,
+                pause: Nanoseconds::ZERO,
+                operation: Operation::Flush,
+                region: Region::first(ByteLength::ZERO),
+            }));
+        }
+        let due = self.due();
+        let next = self.addresses.next_request();
+        let pause = match self.think {
+            Some((every, time)) if self.sent > 0 && self.sent.is_multiple_of(every) => time,
+            _ => Nanoseconds::ZERO,
+        };
+        self.left -= 1;
+        self.sent += 1;
+        let operation = match (next.read, self.trims) {
+            (true, _) => Operation::Read,
+            (false, true) => Operation::Trim,
+            (false, false) => Operation::Write,
+        };
+        self.unflushed += u64::from(operation == Operation::Write);
+        let offset = self.region.offset + self.block_size * next.block;
+        let region = Region { offset, length: self.block_size };
+        Ok(Some(LaneRequest { due, pause, operation, region }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::JobFile;
+    use super::*;
+
+    fn work(options: &str) -> Result<Work, InputError> {
+        let file = JobFile::parse(&format!("[a]\ndirect=1\nioengine=libaio\n{options}\n")).unwrap();
+        let space = Space {
+            capacity: ByteLength::new(1 << 30),
+            unit: ByteLength::new(512),
+            is_fixed: true,
+        };
+        Work::new(file.jobs().next().unwrap(), space)
+    }
+
+    fn requests(options: &str) -> Vec<LaneRequest> {
+        let mut lanes = work(options).unwrap().lanes(1, Nanoseconds::ZERO);
+        let mut all = Vec::new();
+        while let Some(request) = lanes[0].source.next_request().unwrap() {
+            all.push(request);
+        }
+        all
+    }
+
+    #[test]
+    fn a_plain_job_is_a_phase() {
+        let whole = work("rw=read\nbs=1m").unwrap().phase(1, Nanoseconds::ZERO).unwrap();
+        assert_eq!(whole.amount, Amount::Bytes(ByteLength::new(1 << 30)));
+        let half = "rw=randwrite\nsize=25%\noffset=50%\nruntime=10\ntime_based\niodepth=8";
+        let half = work(half).unwrap().phase(1, Nanoseconds::ZERO).unwrap();
+        assert_eq!(half.region.offset, ByteLength::new(1 << 29));
+        assert_eq!(half.region.length, ByteLength::new(1 << 28));
+        assert_eq!((half.pattern, half.depth), (Pattern::RandomOnce, 8));
+        assert_eq!(half.amount, Amount::Time(Nanoseconds::from_secs(10)));
+        for more in ["fsync=1", "numjobs=2", "rw=trim", "ramp_time=1", "runtime=5"] {
+            let work = work(&format!("rw=write\n{more}")).unwrap();
+            assert!(work.phase(1, Nanoseconds::ZERO).is_none(), "{more}");
+        }
+    }
+
+    #[test]
+    fn flushes_come_where_fio_has_them() {
+        let all = requests("rw=write\nbs=64k\nsize=1m\nfsync=4");
+        let flushes: Vec<usize> =
+            (0..all.len()).filter(|&index| all[index].operation == Operation::Flush).collect();
+        // fio 3.33 counts 16 writes and 3 syncs for this job.
+        assert_eq!((all.len(), flushes), (19, vec![4, 9, 14]));
+    }
+
+    #[test]
+    fn trims_rates_and_pauses_are_kept() {
+        let trims = requests("rw=trim\nbs=64k\nsize=256k");
+        assert!(trims.iter().all(|it| it.operation == Operation::Trim) && trims.len() == 4);
+        let paced = requests("rw=read\nrate_iops=1000\nsize=16k");
+        assert_eq!(paced[3].due, Some(Nanoseconds::from_millis(3)));
+        let thinking = requests("rw=read\nthinktime=10ms\nthinktime_blocks=2\nsize=16k");
+        let pauses: Vec<u64> = thinking.iter().map(|it| it.pause.nanos() / 1_000_000).collect();
+        assert_eq!(pauses, [0, 0, 10, 0]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_said_with_its_job() {
+        for (options, words) in [
+            ("rw=read\nsize=2g", "behind the end"),
+            ("rw=read\nbs=1000", "no multiple"),
+            ("rw=read\noffset=100", "no multiple"),
+            ("rw=read\nsize=1k", "less than one block"),
+        ] {
+            let error = work(options).unwrap_err();
+            assert!(error.line == Some(1) && error.why.contains(words), "{error}");
+        }
+    }
+}

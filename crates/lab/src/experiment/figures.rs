@@ -1,0 +1,159 @@
+//! The table of jobs: what workloads came to, whether they were run here or elsewhere.
+
+use ssdlab_drive::{LaneResult, Latencies};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::{Record, words};
+use crate::report::{Cell, Column, Level, Table};
+
+/// What one kind of request of one job came to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct JobRow {
+    /// The job.
+    pub(crate) job: String,
+    /// `read`, `write`, `trim` or `flush`.
+    pub(crate) operation: &'static str,
+    /// Requests answered.
+    pub(crate) requests: u64,
+    /// Bytes moved; nothing for flushes.
+    pub(crate) bytes: u64,
+    /// How long it took.
+    pub(crate) seconds: f64,
+    /// Mean latency.
+    pub(crate) mean_us: Option<f64>,
+    /// Latencies at 50, 99 and 99.9 percent, where they can be defended.
+    pub(crate) percentiles_us: [Option<f64>; 3],
+}
+
+/// The percentiles of the table.
+pub(crate) const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+/// What one job came to, over all its copies.
+#[derive(Clone, Debug)]
+pub(super) struct JobFigures {
+    name: String,
+    results: Vec<LaneResult>,
+}
+
+impl JobFigures {
+    pub(super) fn new(name: String, results: Vec<LaneResult>) -> JobFigures {
+        JobFigures { name, results }
+    }
+
+    /// Adds its rows to `rows` and its latencies and curve to the record.
+    pub(super) fn tell(&self, rows: &mut Vec<JobRow>, record: &mut Record) {
+        let longest = self.results.iter().map(|one| one.phase.elapsed).max();
+        let seconds = longest.map_or(0.0, Nanoseconds::seconds);
+        let sum = |of: &dyn Fn(&LaneResult) -> ByteLength| self.results.iter().map(of).sum();
+        let kinds: [(&'static str, ByteLength, Latencies); 4] = [
+            ("read", sum(&|it| it.phase.bytes_read), self.merged(|it| &it.phase.read_latencies)),
+            (
+                "write",
+                sum(&|it| it.phase.bytes_written),
+                self.merged(|it| &it.phase.write_latencies),
+            ),
+            ("trim", sum(&|it| it.bytes_trimmed), self.merged(|it| &it.trims)),
+            ("flush", ByteLength::ZERO, self.merged(|it| &it.flushes)),
+        ];
+        for (operation, bytes, latencies) in kinds {
+            if latencies.count() == 0 {
+                continue;
+            }
+            let at = |percent| latencies.percentile(percent).map(Nanoseconds::micros);
+            rows.push(JobRow {
+                job: self.name.clone(),
+                operation,
+                requests: latencies.count(),
+                bytes: bytes.bytes(),
+                seconds,
+                mean_us: latencies.mean().map(Nanoseconds::micros),
+                percentiles_us: PERCENTILES.map(at),
+            });
+            record.add_latencies(&format!("{}_{operation}", words::code(&self.name)), &latencies);
+        }
+        let points = self.curve();
+        record.add_series(words::code(&self.name), ("s", "MB/s"), &points);
+    }
+
+    fn merged(&self, of: impl Fn(&LaneResult) -> &Latencies) -> Latencies {
+        let mut all = Latencies::default();
+        self.results.iter().for_each(|result| all.merge(of(result)));
+        all
+    }
+
+    /// Throughput over time, summed over copies: their intervals are the same.
+    fn curve(&self) -> Vec<(f64, f64)> {
+        let mut curve: Vec<(f64, f64)> = Vec::new();
+        for result in &self.results {
+            for (index, point) in result.phase.throughput.iter().enumerate() {
+                let (at, mb) = (point.until.seconds(), point.mb_per_second());
+                match curve.get_mut(index) {
+                    Some((x, y)) => (*x, *y) = (x.max(at), *y + mb),
+                    None => curve.push((at, mb)),
+                }
+            }
+        }
+        curve
+    }
+}
+
+/// The table of all rows.
+pub(crate) fn table(name: &str, rows: &[JobRow]) -> Table {
+    let columns = [
+        ("job", ""),
+        ("operation", ""),
+        ("mb_per_s", "MB/s"),
+        ("iops", "1/s"),
+        ("mean_us", "us"),
+        ("p50_us", "us"),
+        ("p99_us", "us"),
+        ("p99_9_us", "us"),
+        ("requests", ""),
+        ("seconds", "s"),
+    ];
+    let cells = |row: &JobRow| {
+        let per_second = |amount: f64| Cell::from(amount / row.seconds);
+        let mut cells = vec![
+            Cell::from(row.job.as_str()),
+            Cell::from(row.operation),
+            if row.operation == "flush" { Cell::Null } else { per_second(row.bytes as f64 / 1e6) },
+            per_second(row.requests as f64),
+            Cell::from(row.mean_us),
+        ];
+        cells.extend(row.percentiles_us.iter().map(|us| Cell::from(*us)));
+        cells.extend([Cell::from(row.requests), Cell::from(row.seconds)]);
+        cells
+    };
+    Table {
+        name: name.to_owned(),
+        columns: columns.map(|(name, unit)| Column::new(name, unit)).to_vec(),
+        rows: rows.iter().map(cells).collect(),
+    }
+}
+
+/// What stands out, in a sentence.
+pub(crate) fn conclude(rows: &[JobRow], record: &mut Record) {
+    let moved = rows.iter().filter(|row| row.bytes > 0 && row.seconds > 0.0);
+    let parts: Vec<String> = moved
+        .map(|row| {
+            let speed = words::speed(row.bytes as f64 / 1e6 / row.seconds);
+            let iops = crate::output::format::significant(row.requests as f64 / row.seconds);
+            let verb = match row.operation {
+                "read" => "read",
+                "write" => "wrote",
+                _ => "trimmed",
+            };
+            format!("{} {verb} {speed} ({iops} requests/s)", row.job)
+        })
+        .collect();
+    if parts.is_empty() {
+        return;
+    }
+    const MOST: usize = 4;
+    let more = match parts.len().saturating_sub(MOST) {
+        0 => String::new(),
+        more => format!("; {more} more are in the table"),
+    };
+    let shown = &parts[..parts.len().min(MOST)];
+    record.find(Level::Info, "jobs", format!("{}{more}.", shown.join("; ")));
+}

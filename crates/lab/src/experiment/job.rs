@@ -1,0 +1,301 @@
+//! A fio job file on any drive.
+//!
+//! Jobs run in the order and together as fio runs them; what fio would do in another way is said
+//! in the report. A job that one phase can say is run as one, at the least cost to the host; others
+//! are run request by request.
+
+use std::path::Path;
+
+use ssdlab_drive::{
+    Amount, Description, Drive, DriveKind, LaneResult, Latencies, Mix, Pattern, Phase, Region,
+};
+use ssdlab_interchange::Remark;
+use ssdlab_interchange::fio::work::{Space, Work};
+use ssdlab_interchange::fio::{Direction, Job, JobFile};
+use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+
+use super::course::Course;
+use super::figures::{self, JobFigures};
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words};
+use crate::error::LabError;
+use crate::report::{Level, Parameter};
+
+/// The experiment.
+pub struct FioJob;
+
+const PARAMETERS: [ParameterSpec; 3] = [
+    ParameterSpec {
+        name: "file",
+        kind: Kind::File,
+        full: "",
+        quick: "",
+        help: "the job file; it may stand before the target instead",
+    },
+    ParameterSpec {
+        name: "limit",
+        kind: Kind::Duration,
+        full: "0s",
+        quick: "10s",
+        help: "the longest that any job runs; 0 for as long as the file says",
+    },
+    ParameterSpec {
+        name: "fill",
+        kind: Kind::Choice(&["auto", "no"]),
+        full: "auto",
+        quick: "auto",
+        help: "auto writes what jobs read on a drive that holds nothing yet, as fio lays out files",
+    },
+];
+
+/// Points of a curve.
+const POINTS: u64 = 240;
+
+/// What sequential work is taken to reach, for the progress.
+const BYTES_PER_SECOND: f64 = 500e6;
+
+/// The file as it is run on a drive.
+struct Protocol {
+    groups: Vec<(Nanoseconds, Vec<Work>)>,
+    remarks: Vec<Remark>,
+    fills: bool,
+    is_file: bool,
+}
+
+fn read(settings: &Settings) -> Result<JobFile, LabError> {
+    let path = settings.file("file")?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|source| LabError::Read { path: path.to_owned(), source })?;
+    let wrong = |source| LabError::Input { path: path.to_owned(), source };
+    JobFile::parse(&text).map_err(wrong)
+}
+
+impl Protocol {
+    fn new(settings: &Settings, drive: &Description) -> Result<Protocol, LabError> {
+        let path: &Path = settings.file("file")?;
+        let file = read(settings)?;
+        let is_file = matches!(drive.kind, DriveKind::File | DriveKind::Directory);
+        let space = Space { capacity: drive.capacity, unit: drive.block_size, is_fixed: !is_file };
+        let limit = settings.duration("limit");
+        let work = |job: &Job| {
+            let mut job = job.clone();
+            if limit > Nanoseconds::ZERO {
+                job.runtime = Some(job.runtime.map_or(limit, |time| time.min(limit)));
+            }
+            Work::new(&job, space)
+        };
+        let groups: Result<_, _> = (file.groups.iter())
+            .map(|group| Ok((group.rest, group.jobs.iter().map(work).collect::<Result<_, _>>()?)))
+            .collect();
+        let groups = groups.map_err(|source| LabError::Input { path: path.to_owned(), source })?;
+        let fills = settings.text("fill") == "auto";
+        Ok(Protocol { groups, remarks: file.remarks, fills, is_file })
+    }
+
+    fn works(&self) -> impl Iterator<Item = &Work> {
+        self.groups.iter().flat_map(|(_, works)| works)
+    }
+
+    /// What has to be addressable.
+    fn space(&self) -> ByteLength {
+        self.works().map(|work| work.region().end()).max().unwrap_or_default()
+    }
+
+    /// What jobs that read will read, on a drive that holds nothing.
+    fn filled(&self) -> Option<Region> {
+        let reads =
+            |work: &&Work| matches!(work.job().direction, Direction::Read | Direction::Mixed(_));
+        let end = self.works().filter(reads).map(|work| work.region().end()).max()?;
+        self.fills.then(|| Region::first(end))
+    }
+
+    fn plan(&self) -> Plan {
+        let mut plan = Plan { space: self.space(), ..Plan::default() };
+        plan.sequential_writes = self.filled().map_or(ByteLength::ZERO, |region| region.length);
+        for work in self.works() {
+            let job = work.job();
+            plan.block_sizes.push(job.block_size);
+            let reads = job.direction == Direction::Read;
+            match (work.bytes(), work.time()) {
+                (Some(bytes), None) if reads => plan.sequential_reads += bytes,
+                (Some(bytes), None) if job.random => plan.random_writes += bytes,
+                (Some(bytes), None) => plan.sequential_writes += bytes,
+                (_, time) if reads => plan.reading += time.unwrap_or_default(),
+                (_, time) => plan.writing += time.unwrap_or_default(),
+            }
+        }
+        plan.rests = self.groups.iter().map(|(rest, _)| *rest).sum();
+        plan
+    }
+
+    fn fill_weight(&self) -> f64 {
+        self.filled().map_or(0.0, |region| region.length.bytes() as f64 / BYTES_PER_SECOND)
+    }
+}
+
+/// Seconds that jobs run together take, as a guess.
+fn weight(works: &[Work]) -> f64 {
+    let seconds = |work: &Work| match (work.time(), work.bytes()) {
+        (Some(time), _) => time.seconds(),
+        (None, bytes) => bytes.unwrap_or_default().bytes() as f64 / BYTES_PER_SECOND,
+    };
+    works.iter().map(seconds).fold(0.0, f64::max)
+}
+
+impl Experiment for FioJob {
+    fn name(&self) -> &'static str {
+        "job"
+    }
+
+    fn question(&self) -> &'static str {
+        "What does the workload of a fio job file come to?"
+    }
+
+    fn source(&self) -> &'static str {
+        "fio's job files (HOWTO, version 3.33); see docs/experiments/job.md"
+    }
+
+    fn parameters(&self) -> &'static [ParameterSpec] {
+        &PARAMETERS
+    }
+
+    fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
+        read(settings).map(|_| ())
+    }
+
+    fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
+        Ok(Protocol::new(settings, drive)?.plan())
+    }
+
+    fn run(
+        &self,
+        settings: &Settings,
+        seed: u64,
+        drive: &mut dyn Drive,
+        record: &mut Record,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), LabError> {
+        let protocol = Protocol::new(settings, &drive.description())?;
+        let weights: f64 = protocol.groups.iter().map(|(_, works)| weight(works)).sum();
+        let mut course = Course::new(drive, watcher, weights + protocol.fill_weight());
+        let mut figures = Vec::new();
+        let outcome = carry_out(&protocol, seed, &mut course, &mut figures);
+        course.end(record);
+        let mut rows = Vec::new();
+        figures.iter().for_each(|one: &JobFigures| one.tell(&mut rows, record));
+        record.tables.push(figures::table("jobs", &rows));
+        figures::conclude(&rows, record);
+        protocol.works().for_each(|work| tell_settings(work.job(), record));
+        tell_remarks(&protocol.remarks, record);
+        record.say_if_shortened(settings);
+        outcome
+    }
+}
+
+/// The job's own settings among the report's parameters, so that two reports can be told apart.
+pub(crate) fn tell_settings(job: &Job, record: &mut Record) {
+    let settings = job.settings().into_iter();
+    record.parameters.extend(settings.map(|(name, value)| Parameter {
+        name: format!("{}.{name}", job.name),
+        value,
+        changed: false,
+    }));
+}
+
+fn tell_remarks(remarks: &[Remark], record: &mut Record) {
+    if remarks.is_empty() {
+        return;
+    }
+    let words = |remark: &Remark| match remark.line {
+        0 => remark.words.clone(),
+        line => format!("line {line}, {}", remark.words),
+    };
+    let all: Vec<String> = remarks.iter().map(words).collect();
+    let text = format!("Otherwise than fio would do it: {}.", all.join("; "));
+    record.find(Level::Notice, "job-options", text);
+}
+
+fn carry_out(
+    protocol: &Protocol,
+    seed: u64,
+    course: &mut Course,
+    figures: &mut Vec<JobFigures>,
+) -> Result<(), LabError> {
+    course.drive.prepare(protocol.space())?;
+    let is_empty = protocol.is_file
+        || course.drive.inside().is_some_and(|inside| inside.counters.host_write_units == 0);
+    if let Some(region) = protocol.filled().filter(|_| is_empty) {
+        course.run(
+            &layout(region, course.drive.description().block_size, seed),
+            protocol.fill_weight(),
+        )?;
+    }
+    let mut number = 0u64;
+    for (rest, works) in &protocol.groups {
+        course.rest(*rest, 0.0)?;
+        let seeds = seed.wrapping_mul(1_000).wrapping_add(number);
+        number += works.len() as u64;
+        run_group(works, seeds, course, figures)?;
+    }
+    Ok(())
+}
+
+/// Lays out what will be read, in the largest requests that fit.
+fn layout(region: Region, unit: ByteLength, seed: u64) -> Phase {
+    let mut block = MIB;
+    while !region.length.is_multiple_of(block) && block > unit {
+        block = ByteLength::new(block.bytes() / 2);
+    }
+    let amount = Amount::Bytes(block * region.length.whole(block));
+    Phase {
+        name: "layout of what will be read".to_owned(),
+        pattern: Pattern::Sequential,
+        block_size: block,
+        depth: 8,
+        mix: Mix::WRITE,
+        region,
+        amount,
+        rate: None,
+        seed,
+        flush_at_end: true,
+        interval: Nanoseconds::ZERO,
+    }
+}
+
+fn run_group(
+    works: &[Work],
+    seed: u64,
+    course: &mut Course,
+    figures: &mut Vec<JobFigures>,
+) -> Result<(), LabError> {
+    let interval = interval(works);
+    let weight = weight(works);
+    if let [work] = works
+        && let Some(phase) = work.phase(seed, interval)
+    {
+        let phase = course.run(&phase, weight)?;
+        let none = || (Latencies::default(), ByteLength::ZERO);
+        let ((trims, bytes_trimmed), (flushes, _)) = (none(), none());
+        let result = LaneResult { phase, trims, bytes_trimmed, flushes };
+        figures.push(JobFigures::new(work.job().name.clone(), vec![result]));
+        return Ok(());
+    }
+    let numbered = works.iter().zip(seed..);
+    let lanes = numbered.flat_map(|(work, seed)| work.lanes(seed, interval)).collect();
+    let names: Vec<String> = works.iter().map(|work| work.job().name.clone()).collect();
+    let mut results = course.run_lanes(&words::list(&names), lanes, weight)?.into_iter();
+    for work in works {
+        let own = results.by_ref().take(work.job().copies as usize).collect();
+        figures.push(JobFigures::new(work.job().name.clone(), own));
+    }
+    Ok(())
+}
+
+/// An interval that gives curves of some points, in whole seconds where that is possible.
+fn interval(works: &[Work]) -> Nanoseconds {
+    let Some(time) = works.iter().filter_map(Work::time).max() else {
+        return Nanoseconds::from_secs(1);
+    };
+    let second = Nanoseconds::from_secs(1).nanos();
+    let part = time.nanos() / POINTS;
+    Nanoseconds::new(if part >= second { part.div_ceil(second) * second } else { second })
+}
