@@ -10,6 +10,7 @@ pub mod latency;
 pub(crate) mod oracle;
 pub mod overprovision;
 pub mod random_write;
+pub mod replay;
 mod rounds;
 mod settings;
 pub mod steady;
@@ -68,6 +69,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &barrier::Barrier,
         &overprovision::OverProvision,
         &job::FioJob,
+        &replay::Replay,
     ]
 }
 

@@ -1,4 +1,4 @@
-//! What other programs write: fio's job files.
+//! What other programs write: fio's job files, and traces.
 
 use crate::support::Place;
 
@@ -69,4 +69,69 @@ fn a_job_file_that_is_not_understood_is_an_error_with_its_line() {
     let file = place.file("large.fio", "[a]\nrw=read\nsize=9000g\n");
     place.run(&["run", "job", &file]).fails(2, &["line 1", "behind the end"]);
     place.run(&["run", "fragmentation", "sim:", "sim:"]).fails(2, &["one argument too many"]);
+}
+
+/// A trace of 2000 requests, one each 100 us, over 8 GiB.
+fn trace() -> String {
+    let line = |index: u64| {
+        let kind = if index.is_multiple_of(3) { "Read" } else { "Write" };
+        let offset = index * 0x9e37_79b9 % (8 << 18) * 4096;
+        format!("{},hm,1,{kind},{offset},4096,413\n", 128_166_372_003_061_629 + index * 1000)
+    };
+    (0..2000).map(line).collect()
+}
+
+#[test]
+fn a_trace_is_replayed_at_its_times_and_as_fast_as_the_drive_can() {
+    let place = Place::new();
+    let file = place.file("hm_1.csv", trace());
+    let replay = |set: &str| {
+        let arguments = ["run", "replay", &file, "sim:,scale=1/64", "--json", "--set", set];
+        place.run(&arguments).with_code(0).json()
+    };
+    let recorded = replay("timing=recorded");
+    let rows = recorded["tables"][0]["rows"].as_array().unwrap();
+    assert_eq!((&rows[0][8], &rows[1][8]), (&667.into(), &1333.into()));
+    let seconds = rows[0][9].as_f64().unwrap();
+    assert!((0.199..0.21).contains(&seconds), "{seconds}");
+    let codes: Vec<&str> = recorded["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["code"].as_str().unwrap())
+        .collect();
+    for code in ["kept-up", "trace", "addresses-scaled"] {
+        assert!(codes.contains(&code), "{codes:?}");
+    }
+    let fast = replay("timing=fast");
+    assert!(fast["tables"][0]["rows"][0][9].as_f64().unwrap() < seconds / 2.0);
+}
+
+#[test]
+fn a_trace_runs_on_a_real_drive_too() {
+    let place = Place::new();
+    let log = "fio version 2 iolog\n/a add\n/a open\n/a write 0 8192\n/a wait 1000\n/a read 4096 4096\n\
+               /a trim 0 4096\n/a sync 0 0\n/a close\n";
+    let (file, directory) = (place.file("a.iolog", log), place.directory("drive"));
+    let report = place
+        .run(&["run", "replay", &file, &directory, "--allow-buffered", "--json"])
+        .with_code(0)
+        .json();
+    let rows = report["tables"][0]["rows"].as_array().unwrap();
+    let kinds: Vec<&str> = rows.iter().map(|row| row[1].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["read", "write", "trim", "flush"]);
+}
+
+#[test]
+fn a_bad_line_of_a_trace_is_named_before_anything_is_sent() {
+    let place = Place::new();
+    let file = place.file("hm_1.csv", trace() + "1,hm,1,Erase,0,4096,1\n");
+    place
+        .run(&["run", "replay", &file])
+        .fails(2, &["hm_1.csv: line 2001", "neither Read nor Write"]);
+    let file = place.file("two.csv", "7,R,0,4096,1\n8,R,0,4096,2\n");
+    place.run(&["run", "replay", &file]).fails(2, &["line 2", "7 or 8"]);
+    place.run(&["run", "replay", &file, "--set", "volume=8", "--json"]).with_code(0);
+    let file = place.file("odd.txt", "once upon a time\n");
+    place.run(&["run", "replay", &file]).fails(2, &["line 1", "begins like none of"]);
 }

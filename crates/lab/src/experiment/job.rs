@@ -240,7 +240,7 @@ fn carry_out(
 }
 
 /// Lays out what will be read, in the largest requests that fit.
-fn layout(region: Region, unit: ByteLength, seed: u64) -> Phase {
+pub(super) fn layout(region: Region, unit: ByteLength, seed: u64) -> Phase {
     let mut block = MIB;
     while !region.length.is_multiple_of(block) && block > unit {
         block = ByteLength::new(block.bytes() / 2);

@@ -30,6 +30,8 @@ pub enum Kind {
     Area,
     /// A file that the run is about; it may be given before the target.
     File,
+    /// Any word, or none.
+    Word,
     /// One of some words.
     Choice(&'static [&'static str]),
 }
@@ -245,7 +247,9 @@ fn same(spec: &ParameterSpec, value: &str) -> bool {
         }
         // Which file it is about shortens no protocol.
         Kind::File => true,
-        Kind::Count | Kind::Percent | Kind::Area | Kind::Choice(_) => value == spec.full,
+        Kind::Word | Kind::Count | Kind::Percent | Kind::Area | Kind::Choice(_) => {
+            value == spec.full
+        }
     }
 }
 
@@ -289,7 +293,7 @@ fn check_value(spec: &ParameterSpec, value: &str) -> Result<(), LabError> {
             _ => wrong("a whole number from 0 to 100"),
         },
         Kind::File if trimmed.is_empty() => wrong("the path of a file"),
-        Kind::File => Ok(()),
+        Kind::File | Kind::Word => Ok(()),
         Kind::Area if trimmed == ALL => Ok(()),
         Kind::Area => match parse_length(trimmed) {
             Ok(_) => Ok(()),

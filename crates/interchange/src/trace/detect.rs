@@ -1,0 +1,70 @@
+//! Which form a trace has, by how it begins.
+
+use super::Format;
+use super::forms::{Line, line};
+
+/// The form of a file that begins with `first`, where it can be told.
+pub(super) fn detect(first: &str) -> Option<Format> {
+    if let Some(version) = header(first) {
+        return Some(version);
+    }
+    // Whoever understands the first line: no two of them do, for their fields are too different.
+    Format::ALL
+        .iter()
+        .map(|(format, _)| *format)
+        .filter(|format| !format.is_iolog())
+        .find(|&format| is_understood(format, first) || is_title(format, first))
+}
+
+fn is_understood(format: Format, first: &str) -> bool {
+    matches!(line(format, first), Ok(Line::Request(_) | Line::Nothing))
+}
+
+/// The version that an iolog's first line says.
+pub(super) fn header(first: &str) -> Option<Format> {
+    match first.trim() {
+        "fio version 2 iolog" => Some(Format::Iolog2),
+        "fio version 3 iolog" => Some(Format::Iolog3),
+        _ => None,
+    }
+}
+
+/// Whether a first line names the columns instead of being a request.
+pub(super) fn is_title(format: Format, first: &str) -> bool {
+    let lower = first.trim().to_ascii_lowercase();
+    match format {
+        Format::MsrCambridge => lower.starts_with("timestamp,host"),
+        Format::Alibaba => lower.starts_with("device"),
+        Format::Tencent => lower.starts_with("timestamp,offset"),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_is_told_by_the_first_line() {
+        for (first, format) in [
+            ("fio version 2 iolog", Some(Format::Iolog2)),
+            ("fio version 3 iolog\r", Some(Format::Iolog3)),
+            (
+                "  8,0    3        1     0.000000000   697  G   W 223490 + 8 [x]",
+                Some(Format::Blkparse),
+            ),
+            ("128166372003061629,hm,1,Read,383496192,32768,413", Some(Format::MsrCambridge)),
+            (
+                "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime",
+                Some(Format::MsrCambridge),
+            ),
+            ("419,W,8792731648,16384,1577808144360767", Some(Format::Alibaba)),
+            ("1538323200,12910952,128,0,1063", Some(Format::Tencent)),
+            ("0 0 16 8 1", Some(Format::Mqsim)),
+            ("hello", None),
+            ("", None),
+        ] {
+            assert_eq!(detect(first), format, "{first}");
+        }
+    }
+}

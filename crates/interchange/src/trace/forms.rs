@@ -1,0 +1,353 @@
+//! One line of a trace, in each of the forms.
+
+use ssdlab_drive::{Operation, Region};
+use ssdlab_model::units::ByteLength;
+
+use super::{Format, Stage};
+use crate::error::shown;
+
+/// Bytes of a sector in traces that count those.
+const SECTOR: u64 = 512;
+
+/// The most bytes of one request: what is larger is a slip, or another column.
+const LARGEST: u64 = 1 << 30;
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said<'a> {
+    pub(super) time: Time,
+    pub(super) operation: Operation,
+    pub(super) region: Region,
+    pub(super) volume: &'a str,
+    pub(super) stage: Stage,
+    /// A flush that goes before it.
+    pub(super) flush_before: bool,
+}
+
+/// When a line says it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Time {
+    /// Nanoseconds since something.
+    At(u64),
+    /// When the line before it was.
+    AsBefore,
+}
+
+/// What a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// A request.
+    Request(Said<'a>),
+    /// So many nanoseconds pass.
+    Pause(u64),
+    /// Nothing to replay.
+    Nothing,
+    /// Nothing more comes: a summary.
+    End,
+}
+
+/// Reads a line.
+pub(super) fn line(format: Format, text: &str) -> Result<Line<'_>, String> {
+    match format {
+        Format::Iolog2 => iolog(text, None),
+        Format::Iolog3 => iolog(text, Some(1_000)),
+        Format::Iolog3Millis => iolog(text, Some(1_000_000)),
+        Format::Blkparse => blkparse(text),
+        Format::MsrCambridge => msr_cambridge(text),
+        Format::Alibaba => alibaba(text),
+        Format::Tencent => tencent(text),
+        Format::Mqsim => mqsim(text),
+    }
+}
+
+fn number(text: &str, what: &str) -> Result<u64, String> {
+    text.trim().parse().map_err(|_| format!("{what} '{}' is not a whole number", shown(text)))
+}
+
+fn times(value: u64, factor: u64, what: &str) -> Result<u64, String> {
+    value.checked_mul(factor).ok_or_else(|| format!("{what} {value} is too large"))
+}
+
+fn region(offset: u64, length: u64) -> Result<Region, String> {
+    if length == 0 || length > LARGEST {
+        return Err(format!("a request of {length} bytes; it is 1 byte to 1 GiB long"));
+    }
+    if offset > i64::MAX as u64 {
+        return Err(format!("offset {offset} is too large"));
+    }
+    Ok(Region { offset: ByteLength::new(offset), length: ByteLength::new(length) })
+}
+
+fn said(time: Time, operation: Operation, region: Region, volume: &str) -> Line<'_> {
+    let stage = Stage::Issued;
+    Line::Request(Said { time, operation, region, volume, stage, flush_before: false })
+}
+
+fn fields<'a, const N: usize>(
+    parts: impl Iterator<Item = &'a str>,
+    what: &str,
+) -> Result<[&'a str; N], String> {
+    let mut fields = [""; N];
+    let mut count = 0;
+    for part in parts {
+        if let Some(slot) = fields.get_mut(count) {
+            *slot = part.trim();
+        }
+        count += 1;
+    }
+    if count == N { Ok(fields) } else { Err(format!("{count} fields; it has {N}: {what}")) }
+}
+
+/// `unit` is that of the time before each action, in nanoseconds; version 2 has none.
+fn iolog(text: &str, unit: Option<u64>) -> Result<Line<'_>, String> {
+    let mut parts = text.split_ascii_whitespace();
+    let time = match unit {
+        Some(unit) => Time::At(times(number(parts.next().unwrap_or(""), "time")?, unit, "time")?),
+        None => Time::AsBefore,
+    };
+    let (Some(volume), Some(action)) = (parts.next(), parts.next()) else {
+        return Err("it is 'file action offset length'".to_owned());
+    };
+    let operation = match action {
+        "add" | "open" | "close" => return Ok(Line::Nothing),
+        "read" => Operation::Read,
+        "write" => Operation::Write,
+        "trim" => Operation::Trim,
+        "sync" | "datasync" => Operation::Flush,
+        "wait" if unit.is_none() => {
+            let micros = number(parts.next().unwrap_or(""), "wait")?;
+            return Ok(Line::Pause(times(micros, 1_000, "wait")?));
+        }
+        _ => return Err(format!("'{}' is no action of an iolog", shown(action))),
+    };
+    if operation == Operation::Flush {
+        return Ok(said(time, operation, Region::first(ByteLength::ZERO), volume));
+    }
+    let [offset, length] = fields(parts, "offset length")?;
+    let region = region(number(offset, "offset")?, number(length, "length")?)?;
+    Ok(said(time, operation, region, volume))
+}
+
+/// `maj,min cpu seq sec.ns pid action RWBS sector + count [name]`.
+fn blkparse(text: &str) -> Result<Line<'_>, String> {
+    let is_summary = |word: &str| text.trim_start().starts_with(word);
+    if is_summary("CPU") || is_summary("Total (") || is_summary("Throughput (") {
+        return Ok(Line::End);
+    }
+    let mut parts = text.split_ascii_whitespace();
+    let mut next = |what: &str| parts.next().ok_or_else(|| format!("{what} is missing"));
+    let device = next("the device")?;
+    if !device
+        .split_once(',')
+        .is_some_and(|(a, b)| a.parse::<u32>().is_ok() && b.parse::<u32>().is_ok())
+    {
+        return Err(format!("'{}' is no device; it is major,minor", shown(device)));
+    }
+    number(next("the processor")?, "processor")?;
+    number(next("the sequence")?, "sequence")?;
+    let time = seconds(next("the time")?)?;
+    next("the process")?;
+    let stage = match next("the action")? {
+        "Q" => Stage::Queued,
+        "D" => Stage::Issued,
+        _ => return Ok(Line::Nothing),
+    };
+    let kind = next("the kind of request")?;
+    let (flush_before, rest) = match kind.strip_prefix('F') {
+        Some(rest) => (true, rest),
+        None => (false, kind),
+    };
+    let operation = match rest.bytes().next() {
+        Some(b'R') => Operation::Read,
+        Some(b'W') => Operation::Write,
+        Some(b'D') => Operation::Trim,
+        // Neither a transfer nor a flush: a command of another kind.
+        Some(b'N') | None if !flush_before => return Ok(Line::Nothing),
+        _ if flush_before => Operation::Flush,
+        _ => return Err(format!("'{}' is no kind of request", shown(kind))),
+    };
+    let nothing = Region::first(ByteLength::ZERO);
+    let flush = Said {
+        time: Time::At(time),
+        operation: Operation::Flush,
+        region: nothing,
+        volume: device,
+        stage,
+        flush_before: false,
+    };
+    let Some(sector) = parts.next() else {
+        return if flush_before {
+            Ok(Line::Request(flush))
+        } else {
+            Err("the sector is missing".to_owned())
+        };
+    };
+    if operation == Operation::Flush || sector.starts_with('[') {
+        return Ok(Line::Request(flush));
+    }
+    let (plus, count) = (parts.next(), parts.next());
+    if plus != Some("+") {
+        return Err("it is 'sector + count' after the kind of request".to_owned());
+    }
+    let count = number(count.unwrap_or(""), "count")?;
+    if count == 0 && flush_before {
+        return Ok(Line::Request(flush));
+    }
+    let offset = times(number(sector, "sector")?, SECTOR, "sector")?;
+    let region = region(offset, times(count, SECTOR, "count")?)?;
+    Ok(Line::Request(Said { operation, region, flush_before, ..flush }))
+}
+
+/// Reads `12.345678901` as nanoseconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let wrong = || format!("time '{}' is not seconds.nanoseconds", shown(text));
+    let (whole, part) = text.split_once('.').ok_or_else(wrong)?;
+    if part.len() > 9 || !part.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let part = format!("{part:0<9}").parse::<u64>().map_err(|_| wrong())?;
+    let whole: u64 = whole.parse().map_err(|_| wrong())?;
+    whole.checked_mul(1_000_000_000).and_then(|whole| whole.checked_add(part)).ok_or_else(wrong)
+}
+
+fn msr_cambridge(text: &str) -> Result<Line<'_>, String> {
+    const WHAT: &str = "Timestamp,Host,Disk,Read|Write,Offset,Size,ResponseTime";
+    let [time, host, disk, kind, offset, size, _] = fields(text.split(','), WHAT)?;
+    let is_plain = |field: &str| !field.contains(|letter: char| letter.is_whitespace());
+    if !text.split(',').skip(1).take(2).all(is_plain) {
+        return Err("host and disk have no blanks".to_owned());
+    }
+    let time = times(number(time, "timestamp")?, 100, "timestamp")?;
+    let operation = match kind {
+        _ if kind.eq_ignore_ascii_case("read") => Operation::Read,
+        _ if kind.eq_ignore_ascii_case("write") => Operation::Write,
+        _ => return Err(format!("'{}' is neither Read nor Write", shown(kind))),
+    };
+    number(disk, "disk")?;
+    let region = region(number(offset, "offset")?, number(size, "size")?)?;
+    // Host and disk name the volume, and stand side by side in the line.
+    let behind_time = text.split_once(',').map_or("", |(_, rest)| rest);
+    let volume = &behind_time[..(host.len() + 1 + disk.len()).min(behind_time.len())];
+    Ok(said(Time::At(time), operation, region, volume))
+}
+
+fn alibaba(text: &str) -> Result<Line<'_>, String> {
+    let [volume, kind, offset, length, time] =
+        fields(text.split(','), "device,R|W,offset,length,microseconds")?;
+    let operation = match kind {
+        "R" => Operation::Read,
+        "W" => Operation::Write,
+        _ => return Err(format!("'{}' is neither R nor W", shown(kind))),
+    };
+    number(volume, "device")?;
+    let time = times(number(time, "time")?, 1_000, "time")?;
+    let region = region(number(offset, "offset")?, number(length, "length")?)?;
+    Ok(said(Time::At(time), operation, region, volume))
+}
+
+fn tencent(text: &str) -> Result<Line<'_>, String> {
+    let [time, offset, size, kind, volume] =
+        fields(text.split(','), "seconds,offset,size,0|1,volume, in sectors")?;
+    let operation = match kind {
+        "0" => Operation::Read,
+        "1" => Operation::Write,
+        _ => return Err(format!("'{}' is neither 0 (read) nor 1 (write)", shown(kind))),
+    };
+    number(volume, "volume")?;
+    let time = times(number(time, "time")?, 1_000_000_000, "time")?;
+    let offset = times(number(offset, "offset")?, SECTOR, "offset")?;
+    let region = region(offset, times(number(size, "size")?, SECTOR, "size")?)?;
+    Ok(said(Time::At(time), operation, region, volume))
+}
+
+fn mqsim(text: &str) -> Result<Line<'_>, String> {
+    let [time, volume, sector, count, kind] =
+        fields(text.split_ascii_whitespace(), "ns device sector count 0|1")?;
+    let operation = match kind {
+        "0" => Operation::Write,
+        "1" => Operation::Read,
+        _ => return Err(format!("'{}' is neither 0 (write) nor 1 (read)", shown(kind))),
+    };
+    number(volume, "device")?;
+    let offset = times(number(sector, "sector")?, SECTOR, "sector")?;
+    let region = region(offset, times(number(count, "count")?, SECTOR, "count")?)?;
+    Ok(said(Time::At(number(time, "time")?), operation, region, volume))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(format: Format, text: &str) -> Said<'_> {
+        match line(format, text) {
+            Ok(Line::Request(said)) => said,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    fn error(format: Format, text: &str) -> String {
+        line(format, text).unwrap_err()
+    }
+
+    #[test]
+    fn each_form_says_the_same_in_its_own_way() {
+        let lines = [
+            (Format::Iolog2, "/dev/sda write 8192 4096", None),
+            (Format::Iolog3, "12 /dev/sda write 8192 4096", Some(12_000)),
+            (
+                Format::Blkparse,
+                "  8,0    3       11     0.009507758   697  D   W 16 + 8 [kjournald]",
+                Some(9_507_758),
+            ),
+            (
+                Format::MsrCambridge,
+                "128166372003061629,hm,1,Write,8192,4096,413",
+                Some(12_816_637_200_306_162_900),
+            ),
+            (Format::Alibaba, "419,W,8192,4096,1577808144360767", Some(1_577_808_144_360_767_000)),
+            (Format::Tencent, "1538323200,16,8,1,1063", Some(1_538_323_200_000_000_000)),
+            (Format::Mqsim, "2000 0 16 8 0", Some(2000)),
+        ];
+        for (format, text, time) in lines {
+            let said = request(format, text);
+            assert_eq!(said.operation, Operation::Write, "{text}");
+            assert_eq!((said.region.offset.bytes(), said.region.length.bytes()), (8192, 4096));
+            assert_eq!(said.time, time.map_or(Time::AsBefore, Time::At));
+        }
+        assert_eq!(request(Format::MsrCambridge, "1,hm,1,Read,0,512,1").volume, "hm,1");
+    }
+
+    #[test]
+    fn flushes_trims_and_waits_are_told_apart() {
+        let kind = |text| request(Format::Blkparse, text).operation;
+        assert_eq!(kind("8,0 1 2 1.5 7 D DS 16 + 8 [x]"), Operation::Trim);
+        assert_eq!(kind("8,0 1 2 1.5 7 D FN [x]"), Operation::Flush);
+        assert_eq!(kind("8,0 1 2 1.5 7 D RA 16 + 8 [x]"), Operation::Read);
+        assert!(request(Format::Blkparse, "8,0 1 2 1.5 7 D FWFS 16 + 8 [x]").flush_before);
+        assert_eq!(line(Format::Blkparse, "8,0 1 2 1.5 7 P N [x]"), Ok(Line::Nothing));
+        assert_eq!(line(Format::Blkparse, "CPU0 (8,0):"), Ok(Line::End));
+        assert_eq!(line(Format::Iolog2, "/dev/sda wait 150"), Ok(Line::Pause(150_000)));
+        assert_eq!(request(Format::Iolog2, "/dev/sda sync 0 0").operation, Operation::Flush);
+        assert_eq!(line(Format::Iolog3, "0 /dev/sda add"), Ok(Line::Nothing));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said() {
+        for (format, text, words) in [
+            (Format::Iolog2, "/dev/sda", "file action"),
+            (Format::Iolog2, "/dev/sda erase 0 1", "no action"),
+            (Format::Iolog2, "/dev/sda read 0", "1 fields; it has 2"),
+            (Format::Iolog3, "x /dev/sda read 0 1", "time 'x'"),
+            (Format::Blkparse, "8,0 1 2 1.5 7 D W 16", "sector + count"),
+            (Format::Blkparse, "sda 1 2 1.5 7 D W 16 + 8", "no device"),
+            (Format::Blkparse, "8,0 1 2 15 7 D W 16 + 8", "seconds.nanoseconds"),
+            (Format::MsrCambridge, "1,hm,1,Sync,0,1,1", "neither Read nor Write"),
+            (Format::Alibaba, "1,R,0,0,1", "a request of 0 bytes"),
+            (Format::Tencent, "1,2,3,4,5", "neither 0 (read)"),
+            (Format::Mqsim, "1 0 99999999999999999999 1 0", "not a whole number"),
+            (Format::Mqsim, "1 0 9999999999999999999 1 0", "too large"),
+        ] {
+            assert!(error(format, text).contains(words), "{}", error(format, text));
+        }
+    }
+}
