@@ -8,6 +8,7 @@ pub mod addresses;
 pub mod arrivals;
 pub mod data;
 pub mod error;
+pub mod file_system;
 pub mod lanes;
 pub mod measure;
 pub mod memory;
@@ -231,6 +232,17 @@ pub trait Drive {
 
     /// The drive as one that others can be made from, where that can be done.
     fn template(&self) -> Option<&dyn Template> {
+        None
+    }
+
+    /// The drive as a simulated one, for what needs more of it than this trait has: a file system
+    /// that keeps its own time.
+    fn simulated(&mut self) -> Option<&mut simulated::SimulatedDrive> {
+        None
+    }
+
+    /// The directory in which a real drive's files are created, free of links.
+    fn directory(&self) -> Option<&std::path::Path> {
         None
     }
 

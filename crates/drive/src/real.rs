@@ -405,6 +405,10 @@ impl Drive for RealDrive {
         None
     }
 
+    fn directory(&self) -> Option<&Path> {
+        Some(&self.target.directory)
+    }
+
     fn clean_up(&mut self) -> Result<(), DriveError> {
         self.length = ByteLength::ZERO;
         match self.file.take() {

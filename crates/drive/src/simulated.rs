@@ -36,6 +36,19 @@ use model::Model;
 /// Longest stretch of a rest that is simulated between two looks at the observer.
 const REST_STEP: Nanoseconds = Nanoseconds::from_secs(60);
 
+/// One request of a host that keeps its own time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Write, answered when the drive has the data.
+    Write(Region),
+    /// Write, answered when it is durable (force unit access).
+    WriteThrough(Region),
+    /// Make durable all that was answered.
+    Flush,
+    /// Forget what a region holds. Where trim does not get through it is answered and dropped.
+    Trim(Region),
+}
+
 /// A simulated drive.
 #[derive(Clone)]
 pub struct SimulatedDrive {
@@ -115,6 +128,44 @@ impl SimulatedDrive {
         self.facts = facts;
         self.caveats = caveats;
         self
+    }
+
+    /// Sends one request at `at`, whether or not earlier ones were answered; returns when this
+    /// one is.
+    ///
+    /// # Errors
+    /// When the drive cannot do it, or the region does not lie on its blocks.
+    ///
+    /// # Panics
+    /// When `at` lies before an earlier request.
+    pub fn send(&mut self, at: Instant, request: Request) -> Result<Instant, DriveError> {
+        assert!(at >= self.now, "requests are sent in the order of their time");
+        self.now = at;
+        Ok(match request {
+            Request::Write(region) => {
+                let (first, count) = self.sectors_of(region)?;
+                self.model.write(at, first, count)
+            }
+            Request::WriteThrough(region) => {
+                let (first, count) = self.sectors_of(region)?;
+                self.model.write_through(at, first, count)
+            }
+            Request::Trim(region) => {
+                let (first, count) = self.sectors_of(region)?;
+                self.model.trim(at, first, count)
+            }
+            Request::Flush => self.model.flush(at),
+        })
+    }
+
+    /// Whether trim gets as far as a drive (which may ignore it).
+    pub fn passes_trim(&self) -> bool {
+        self.model.passes_trim()
+    }
+
+    /// Lets the drive's time pass until `until`; nothing happens where that is past.
+    pub fn pass_until(&mut self, until: Instant) {
+        self.now = self.now.max(until);
     }
 
     /// What answers the requests, to look at between phases.
@@ -369,6 +420,10 @@ impl Drive for SimulatedDrive {
     }
 
     fn template(&self) -> Option<&dyn Template> {
+        Some(self)
+    }
+
+    fn simulated(&mut self) -> Option<&mut SimulatedDrive> {
         Some(self)
     }
 

@@ -1,0 +1,217 @@
+//! Which blocks a file gets: a bitmap for each group, and ext4's two ways of choosing.
+//!
+//! Small files are packed into windows of 2 MiB (locality groups); large ones begin at a multiple
+//! of the power of two that would hold them, at most 8 MiB, so that they can grow in a row.
+
+use super::layout::{Extent, GROUP_BLOCKS, Layout};
+
+/// Files of up to so many blocks are packed (`mb_stream_req`: 64 KiB).
+const SMALL: u64 = 16;
+
+/// What small files are packed into (`mb_group_prealloc`: 2 MiB).
+const WINDOW: u64 = 512;
+
+/// Large files are aligned to no more than this: 8 MiB.
+const ALIGNMENT_MOST: u64 = 2048;
+
+const WORDS: usize = (GROUP_BLOCKS / 64) as usize;
+
+/// The blocks of one group that are taken.
+struct Group {
+    /// A bit for each block; empty where none of the group is taken.
+    taken: Vec<u64>,
+    blocks: u64,
+    free: u64,
+    /// Whether its free blocks were all trimmed, and none was freed since.
+    trimmed: bool,
+}
+
+impl Group {
+    fn is_taken(&self, place: u64) -> bool {
+        self.taken.get((place / 64) as usize).is_some_and(|word| word >> (place % 64) & 1 == 1)
+    }
+
+    fn set(&mut self, place: u64, taken: bool) {
+        if self.taken.is_empty() {
+            self.taken = vec![0; WORDS];
+        }
+        let bit = 1 << (place % 64);
+        let word = &mut self.taken[(place / 64) as usize];
+        assert!((*word & bit != 0) != taken, "block {place} changes hands");
+        *word ^= bit;
+        self.free = if taken { self.free - 1 } else { self.free + 1 };
+    }
+
+    /// The first run of free blocks from `from` on.
+    fn run(&self, from: u64) -> Option<(u64, u64)> {
+        if self.taken.is_empty() {
+            return (from < self.blocks).then(|| (from, self.blocks - from));
+        }
+        let mut first = from;
+        while first < self.blocks {
+            if first % 64 == 0 && self.taken[(first / 64) as usize] == u64::MAX {
+                first += 64;
+            } else if self.is_taken(first) {
+                first += 1;
+            } else {
+                break;
+            }
+        }
+        if first >= self.blocks {
+            return None;
+        }
+        let mut end = first + 1;
+        while end < self.blocks && !self.is_taken(end) {
+            end += 1;
+        }
+        Some((first, end - first))
+    }
+}
+
+/// All blocks, taken and free.
+pub(super) struct Space {
+    groups: Vec<Group>,
+    /// What is left of the window that small files are packed into.
+    window: Extent,
+}
+
+impl Space {
+    pub(super) fn new(layout: &Layout) -> Space {
+        let group = |number: u64| {
+            let blocks = layout.group(number).count;
+            Group { taken: Vec::new(), blocks, free: blocks, trimmed: true }
+        };
+        let mut space = Space {
+            groups: (0..layout.groups()).map(group).collect(),
+            window: Extent { first: 0, count: 0 },
+        };
+        for extent in layout.reserved() {
+            space.mark(extent, true);
+        }
+        space
+    }
+
+    fn mark(&mut self, extent: Extent, taken: bool) {
+        for block in extent.first..extent.end() {
+            self.groups[(block / GROUP_BLOCKS) as usize].set(block % GROUP_BLOCKS, taken);
+        }
+    }
+
+    /// Free blocks of a group.
+    pub(super) fn free_in(&self, group: u64) -> u64 {
+        self.groups[group as usize].free
+    }
+
+    /// Takes up to `wanted` blocks in a row for a file of `file_blocks` in all, near `group`, or
+    /// right behind the block `after` where that is free; nothing where no block is free.
+    pub(super) fn take(
+        &mut self,
+        group: u64,
+        after: Option<u64>,
+        wanted: u64,
+        file_blocks: u64,
+    ) -> Option<Extent> {
+        let found = (after.and_then(|after| self.behind(after, wanted)))
+            .or_else(|| (file_blocks <= SMALL).then(|| self.from_window(group, wanted)).flatten())
+            .or_else(|| self.aligned(group, wanted, file_blocks))
+            .or_else(|| self.any(group, wanted))?;
+        self.mark(found, true);
+        if found.first == self.window.first {
+            let count = self.window.count.saturating_sub(found.count);
+            self.window = Extent { first: found.end(), count };
+        }
+        Some(found)
+    }
+
+    /// Free blocks right behind one that the file has.
+    fn behind(&self, after: u64, wanted: u64) -> Option<Extent> {
+        let (group, place) = (after / GROUP_BLOCKS, after % GROUP_BLOCKS + 1);
+        let (first, count) = self.groups[group as usize].run(place)?;
+        (first == place).then(|| Extent { first: after + 1, count: count.min(wanted) })
+    }
+
+    fn from_window(&mut self, group: u64, wanted: u64) -> Option<Extent> {
+        if self.window.count < wanted || self.window.first / GROUP_BLOCKS != group {
+            self.window = self.find(group, WINDOW, WINDOW.min(64))?;
+        }
+        let place = self.window.first % GROUP_BLOCKS;
+        let (first, count) = self.groups[(self.window.first / GROUP_BLOCKS) as usize].run(place)?;
+        // A block that grew into the window from before it ends the window.
+        let is_free = first == place && count >= wanted;
+        if !is_free {
+            self.window.count = 0;
+            return None;
+        }
+        Some(Extent { first: self.window.first, count: wanted })
+    }
+
+    fn aligned(&self, group: u64, wanted: u64, file_blocks: u64) -> Option<Extent> {
+        let alignment = file_blocks.next_power_of_two().min(ALIGNMENT_MOST);
+        self.find(group, wanted, alignment)
+    }
+
+    /// A run of `count` free blocks at a multiple of `alignment`, from `group` on.
+    fn find(&self, group: u64, count: u64, alignment: u64) -> Option<Extent> {
+        for number in self.from(group) {
+            let mut place = 0;
+            while let Some((first, length)) = self.groups[number].run(place) {
+                let start = first.next_multiple_of(alignment);
+                if start + count <= first + length {
+                    return Some(Extent { first: number as u64 * GROUP_BLOCKS + start, count });
+                }
+                place = first + length;
+            }
+        }
+        None
+    }
+
+    /// The longest run there is, for want of better ones.
+    fn any(&self, group: u64, wanted: u64) -> Option<Extent> {
+        let mut best: Option<Extent> = None;
+        for number in self.from(group) {
+            let mut place = 0;
+            while let Some((first, length)) = self.groups[number].run(place) {
+                let count = length.min(wanted);
+                if best.is_none_or(|best| best.count < count) {
+                    best = Some(Extent { first: number as u64 * GROUP_BLOCKS + first, count });
+                }
+                place = first + length;
+            }
+        }
+        best
+    }
+
+    /// Groups with free blocks, from `group` on and around.
+    fn from(&self, group: u64) -> impl Iterator<Item = usize> {
+        let count = self.groups.len();
+        (0..count)
+            .map(move |step| (group as usize + step) % count)
+            .filter(|&number| self.groups[number].free > 0)
+    }
+
+    /// Gives blocks back, which can be taken again from now on.
+    pub(super) fn free(&mut self, extent: Extent, trimmed: bool) {
+        self.mark(extent, false);
+        let group = &mut self.groups[(extent.first / GROUP_BLOCKS) as usize];
+        group.trimmed &= trimmed;
+    }
+
+    /// Free runs of at least `least` blocks in groups that were not trimmed since something in
+    /// them was freed; they count as trimmed from now on.
+    pub(super) fn untrimmed(&mut self, least: u64) -> Vec<Extent> {
+        let mut runs = Vec::new();
+        for (number, group) in self.groups.iter_mut().enumerate() {
+            if std::mem::replace(&mut group.trimmed, true) {
+                continue;
+            }
+            let mut place = 0;
+            while let Some((first, count)) = group.run(place) {
+                if count >= least {
+                    runs.push(Extent { first: number as u64 * GROUP_BLOCKS + first, count });
+                }
+                place = first + count;
+            }
+        }
+        runs
+    }
+}
