@@ -10,6 +10,7 @@ mod course;
 mod device;
 mod file;
 mod lanes;
+pub mod place;
 mod probe;
 mod space;
 mod surroundings;

@@ -13,6 +13,9 @@ pub enum LabError {
     /// The drive failed, refused or could not.
     #[error(transparent)]
     Drive(#[from] DriveError),
+    /// SQLite, which an experiment runs, has failed.
+    #[error("SQLite failed in the experiment")]
+    Sqlite(#[from] rusqlite::Error),
     /// The profile of a simulated drive is wrong.
     #[error(transparent)]
     Profile(#[from] ProfileError),
@@ -92,6 +95,7 @@ impl LabError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             LabError::Drive(error) => error.kind(),
+            LabError::Sqlite(_) => ErrorKind::Io,
             LabError::Unsupported(_) => ErrorKind::Unsupported,
             LabError::Read { .. }
             | LabError::Input { .. }

@@ -10,6 +10,7 @@ pub mod latency;
 pub(crate) mod oracle;
 pub mod overprovision;
 pub mod random_write;
+mod real_files;
 pub mod replay;
 mod rounds;
 mod settings;

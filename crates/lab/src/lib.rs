@@ -11,6 +11,7 @@ mod machine;
 pub mod output;
 pub mod report;
 pub mod run;
+mod sqlite;
 pub mod steady;
 pub mod store;
 pub mod target;

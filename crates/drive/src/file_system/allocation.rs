@@ -49,7 +49,7 @@ impl Group {
         }
         let mut first = from;
         while first < self.blocks {
-            if first % 64 == 0 && self.taken[(first / 64) as usize] == u64::MAX {
+            if first.is_multiple_of(64) && self.taken[(first / 64) as usize] == u64::MAX {
                 first += 64;
             } else if self.is_taken(first) {
                 first += 1;
@@ -112,7 +112,7 @@ impl Space {
         file_blocks: u64,
     ) -> Option<Extent> {
         let found = (after.and_then(|after| self.behind(after, wanted)))
-            .or_else(|| (file_blocks <= SMALL).then(|| self.from_window(group, wanted)).flatten())
+            .or_else(|| (file_blocks <= SMALL).then(|| self.in_window(group, wanted)).flatten())
             .or_else(|| self.aligned(group, wanted, file_blocks))
             .or_else(|| self.any(group, wanted))?;
         self.mark(found, true);
@@ -130,7 +130,7 @@ impl Space {
         (first == place).then(|| Extent { first: after + 1, count: count.min(wanted) })
     }
 
-    fn from_window(&mut self, group: u64, wanted: u64) -> Option<Extent> {
+    fn in_window(&mut self, group: u64, wanted: u64) -> Option<Extent> {
         if self.window.count < wanted || self.window.first / GROUP_BLOCKS != group {
             self.window = self.find(group, WINDOW, WINDOW.min(64))?;
         }

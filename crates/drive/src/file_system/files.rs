@@ -168,11 +168,7 @@ impl FileSystem<'_> {
     ///
     /// # Panics
     /// When `directory` is none, or was removed.
-    pub fn create(
-        &mut self,
-        directory: FileNumber,
-        name: &str,
-    ) -> Result<FileNumber, DriveError> {
+    pub fn create(&mut self, directory: FileNumber, name: &str) -> Result<FileNumber, DriveError> {
         let kind = Kind::File { content: Vec::new() };
         self.add(directory, name, kind, Layout::group_of_inode(directory.0))
     }
@@ -365,10 +361,7 @@ impl FileSystem<'_> {
                 break;
             }
             let keep = from.saturating_sub(last.at);
-            freed.push(Extent {
-                first: last.extent.first + keep,
-                count: last.extent.count - keep,
-            });
+            freed.push(Extent { first: last.extent.first + keep, count: last.extent.count - keep });
             last.extent.count = keep;
             if keep > 0 {
                 break;
@@ -455,12 +448,7 @@ impl FileSystem<'_> {
     ///
     /// # Panics
     /// When `file` is a directory, or was removed.
-    pub fn write(
-        &mut self,
-        file: FileNumber,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<(), DriveError> {
+    pub fn write(&mut self, file: FileNumber, offset: u64, bytes: &[u8]) -> Result<(), DriveError> {
         let Kind::File { content } = &mut self.node_mut(file).kind else { panic!("a directory") };
         let end = offset as usize + bytes.len();
         if content.len() < end {

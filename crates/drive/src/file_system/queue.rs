@@ -88,8 +88,7 @@ impl<'d> Queue<'d> {
         let region = Queue::region(extent);
         self.sent.writes += 1;
         self.sent.written += region.length;
-        let request =
-            if through { Request::WriteThrough(region) } else { Request::Write(region) };
+        let request = if through { Request::WriteThrough(region) } else { Request::Write(region) };
         self.send(at, request)
     }
 

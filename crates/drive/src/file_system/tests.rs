@@ -31,10 +31,7 @@ fn flushes_and_blocks(before: Sent, after: Sent) -> (u64, u64) {
 }
 
 /// What `sync` costs: as [`flushes_and_blocks`].
-fn cost(
-    files: &mut FileSystem<'_>,
-    sync: impl FnOnce(&mut FileSystem<'_>),
-) -> (u64, u64) {
+fn cost(files: &mut FileSystem<'_>, sync: impl FnOnce(&mut FileSystem<'_>)) -> (u64, u64) {
     let before = files.sent();
     sync(files);
     flushes_and_blocks(before, files.sent())

@@ -125,8 +125,7 @@ impl FileSystem<'_> {
             let before = node.extents.iter().rfind(|mapped| mapped.at < at);
             let after = before.map(|mapped| mapped.extent.end() - 1);
             let file_blocks = ByteLength::new(node.size).covering(BLOCK);
-            let extent =
-                self.space.take(group, after, end - at, file_blocks).ok_or_else(full)?;
+            let extent = self.space.take(group, after, end - at, file_blocks).ok_or_else(full)?;
             self.note_taken(extent);
             self.node_mut(file).map(at, extent);
             at += extent.count;

@@ -133,7 +133,7 @@ fn device_caveat(name: &str, rotational: bool) -> Option<String> {
 
 /// The mount that the file was opened through.
 #[cfg(target_os = "linux")]
-fn mount_of(file: &File, system: &System) -> Option<Mount> {
+pub(super) fn mount_of(file: &File, system: &System) -> Option<Mount> {
     use rustix::fs::{AtFlags, StatxFlags, statx};
 
     let mounts = system.mounts().ok()?;
@@ -150,7 +150,7 @@ fn mount_of(file: &File, system: &System) -> Option<Mount> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn mount_of(_: &File, _: &System) -> Option<Mount> {
+pub(super) fn mount_of(_: &File, _: &System) -> Option<Mount> {
     None
 }
 

@@ -103,7 +103,12 @@ static STACKS: [StackKind; 6] = [
         summary: "a drive in a USB enclosure",
         members: "1",
         options: &[
-            option("flush", "pass", "pass, or swallow: flush and FUA are answered at once"),
+            option(
+                "flush",
+                "swallow",
+                "swallow: flush and FUA are answered at once, as by the enclosure that was \
+                 published; or pass",
+            ),
             option("trim", "off", "whether trim is passed on; most bridges drop it"),
             option("mb_per_second", "400", "rate of the link (USB 5 Gbit/s; assumed)"),
             option("per_command", "20us", "how long the bridge is busy with a command (assumed)"),

@@ -2,10 +2,11 @@
 
 use ssdlab_model::units::Nanoseconds;
 
-use super::{Case, Measured, Pattern};
+use super::{Case, Measured, Pattern, inserts};
 use crate::experiment::Record;
 use crate::output::format::{significant, span};
 use crate::report::Level;
+use ssdlab_drive::real::place::Place;
 
 /// No flash that is sold programs faster than in about this time: SLC takes 200 to 300 us, the
 /// fastest (Z-NAND, XL-FLASH) about 100 us with the transfer.
@@ -15,8 +16,18 @@ const PROGRAM_LEAST: Nanoseconds = Nanoseconds::from_micros(75);
 const COSTLY: f64 = 3.0;
 
 /// Adds the findings of a run, also of one that did not come to its end.
-pub(super) fn conclude(cases: &[(Case, Measured)], record: &mut Record) {
+pub(super) fn conclude(
+    cases: &[(Case, Measured)],
+    inserted: &[(inserts::Case, inserts::Measured)],
+    record: &mut Record,
+) {
     believable(cases, record);
+    if none_arrived(cases) {
+        in_vain(inserted, record);
+    } else {
+        without_barriers(inserted, record);
+        log_instead_of_rollback(inserted, record);
+    }
     cost(cases, record);
     groups(cases, record);
     through(cases, record);
@@ -68,6 +79,113 @@ fn believable(cases: &[(Case, Measured)], record: &mut Record) {
             ),
         );
     }
+}
+
+/// What one way to insert has come to.
+fn inserts_of<'a>(
+    inserted: &'a [(inserts::Case, inserts::Measured)],
+    journal_mode: &str,
+    synchronous: &str,
+    barrier: bool,
+) -> Option<&'a inserts::Measured> {
+    let is_it = |case: &inserts::Case| {
+        (case.journal_mode, case.synchronous, case.barrier) == (journal_mode, synchronous, barrier)
+    };
+    let found = inserted.iter().find(|(case, _)| is_it(case)).map(|(_, measured)| measured);
+    found.filter(|measured| measured.inserts > 0)
+}
+
+/// Whether it is known that flushes get lost on the way.
+fn none_arrived(cases: &[(Case, Measured)]) -> bool {
+    let flushed = smallest(cases, Pattern::Flush(1));
+    flushed.is_some_and(|(_, measured)| measured.flushes_seen == Some(0))
+}
+
+/// SQLite on a drive that flushes do not reach.
+fn in_vain(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record) {
+    let Some(with) = inserts_of(inserted, "delete", "full", true) else { return };
+    record.find(
+        Level::Problem,
+        "sqlite-not-durable",
+        format!(
+            "SQLite as it comes makes {} inserts a second and takes each for durable, and none is: \
+             the speed is that of a mount without barriers.",
+            significant(with.per_second())
+        ),
+    );
+}
+
+/// SQLite as it comes, with and without barriers.
+fn without_barriers(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record) {
+    let with = inserts_of(inserted, "delete", "full", true);
+    let Some(with) = with else { return };
+    let rate = significant(with.per_second());
+    let flushes = with
+        .flushes_per_insert()
+        .map_or(String::new(), |count| format!(", each with {} flushes", significant(count)));
+    let Some(without) = inserts_of(inserted, "delete", "full", false) else {
+        let text = format!("SQLite as it comes makes {rate} durable inserts a second{flushes}.");
+        return record.find(Level::Info, "sqlite", text);
+    };
+    let factor = without.per_second() / with.per_second();
+    record.find(
+        if factor >= COSTLY { Level::Warning } else { Level::Info },
+        "sqlite-barriers",
+        format!(
+            "SQLite as it comes makes {rate} durable inserts a second{flushes}; on a mount without \
+             barriers (barrier=0) {} a second, {} times as many, none of which survives a power \
+             cut for sure, nor does the database.",
+            significant(without.per_second()),
+            significant(factor)
+        ),
+    );
+}
+
+/// What helps without giving up durability.
+fn log_instead_of_rollback(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record) {
+    let barrier = inserted.iter().any(|(case, _)| case.barrier);
+    let delete = inserts_of(inserted, "delete", "full", barrier);
+    let wal = inserts_of(inserted, "wal", "full", barrier);
+    let (Some(delete), Some(wal)) = (delete, wal) else { return };
+    let mut text = format!(
+        "With a write-ahead log (journal_mode=wal) {} inserts a second are as durable, {} times as \
+         many",
+        significant(wal.per_second()),
+        significant(wal.per_second() / delete.per_second())
+    );
+    match wal.flushes_per_insert() {
+        Some(count) => text.push_str(&format!(
+            ": {} flushes for each, the file system's commit before and after its last block.",
+            significant(count)
+        )),
+        None => text.push('.'),
+    }
+    record.find(Level::Info, "sqlite-wal", text);
+}
+
+/// What could not be had on a real mount.
+pub(super) fn about_the_mount(barrier: bool, place: Option<&Place>, record: &mut Record) {
+    let have = if barrier { "with" } else { "without" };
+    let mut text = format!(
+        "SQLite was measured {have} write barriers only: they belong to the mount, which was left as \
+         it is. What they cost at most is the difference to synchronous=off, which never asks for \
+         durability."
+    );
+    if place.and_then(Place::flushes).is_none() {
+        text.push_str(" The kernel does not count the flushes of this drive.");
+    }
+    record.find(Level::Notice, "one-mount", text);
+}
+
+/// SQLite needs files.
+pub(super) fn no_file_system(record: &mut Record) {
+    record.find(
+        Level::Notice,
+        "no-sqlite",
+        "SQLite was left out: it needs a file system. Name a directory on one that lies on the \
+         drive."
+            .to_owned(),
+    );
 }
 
 fn cost(cases: &[(Case, Measured)], record: &mut Record) {

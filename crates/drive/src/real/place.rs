@@ -1,0 +1,297 @@
+//! What lies under a directory: its mount, and the layers of block devices down to the drive.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::device::{DeviceNumber, Mount, System};
+use super::surroundings::mount_of;
+use crate::error::{DriveError, ErrorKind};
+
+/// What a layer of block devices is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerKind {
+    /// A partition of the next layer.
+    Partition,
+    /// A device of the device mapper (LVM, dm-crypt, ...).
+    Mapper,
+    /// A RAID of the kernel's (md).
+    Raid,
+    /// A file that poses as a block device.
+    Loop,
+    /// A disk behind a USB bridge.
+    Usb,
+    /// Any other disk.
+    Disk,
+}
+
+/// One block device on the way from a file system down to the drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layer {
+    /// Its kernel name.
+    pub name: String,
+    /// What it is.
+    pub kind: LayerKind,
+    /// The most bytes that one discard may have; 0 where it takes none, nothing where the kernel
+    /// does not say.
+    pub discard_max: Option<u64>,
+    /// What else is known of it: the kind of mapping, the level of RAID, the file behind it.
+    pub detail: Option<String>,
+    directory: PathBuf,
+}
+
+impl Layer {
+    /// What it is called in sentences.
+    pub fn words(&self) -> String {
+        let kind = match self.kind {
+            LayerKind::Partition => "partition",
+            LayerKind::Mapper => "device mapper",
+            LayerKind::Raid => "md RAID",
+            LayerKind::Loop => "loop device",
+            LayerKind::Usb => "USB disk",
+            LayerKind::Disk => "disk",
+        };
+        match &self.detail {
+            Some(detail) => format!("{} ({kind}, {detail})", self.name),
+            None => format!("{} ({kind})", self.name),
+        }
+    }
+}
+
+/// A directory on a file system, and what that lies on.
+#[derive(Clone, Debug)]
+pub struct Place {
+    mount: Mount,
+    number: DeviceNumber,
+    layers: Vec<Layer>,
+}
+
+impl Place {
+    /// Looks at what lies under `directory`.
+    ///
+    /// # Errors
+    /// When the mount cannot be found, or does not lie on a block device.
+    pub fn of(directory: &Path) -> Result<Place, DriveError> {
+        Place::on(directory, &System::real())
+    }
+
+    fn on(directory: &Path, system: &System) -> Result<Place, DriveError> {
+        let shown = directory.display();
+        let file = File::open(directory).map_err(|error| {
+            DriveError::with_source(ErrorKind::Io, format!("cannot open {shown}"), error)
+        })?;
+        let mount = mount_of(&file, system).ok_or_else(|| {
+            let message = format!("cannot find out what is mounted at {shown}");
+            DriveError::new(ErrorKind::Unsupported, message)
+        })?;
+        let number = (system.number_of)(&mount.source).unwrap_or(mount.device);
+        let layers = layers_of(number, system);
+        if layers.is_empty() {
+            let message = format!(
+                "{shown} lies on {} ({}), which has no block device below it",
+                mount.file_system,
+                mount.source.display()
+            );
+            return Err(DriveError::new(ErrorKind::Unsupported, message));
+        }
+        Ok(Place { mount, number, layers })
+    }
+
+    /// Where the file system is mounted.
+    pub fn mount_point(&self) -> &Path {
+        &self.mount.point
+    }
+
+    /// The file system: `ext4`, ...
+    pub fn file_system(&self) -> &str {
+        &self.mount.file_system
+    }
+
+    /// Whether the mount has an option, as the kernel shows it.
+    pub fn has_option(&self, option: &str) -> bool {
+        self.mount.options.iter().any(|known| known == option)
+    }
+
+    /// The options of the mount and of the file system, as the kernel shows them.
+    pub fn options(&self) -> &[String] {
+        &self.mount.options
+    }
+
+    /// Block devices from the one that the file system lies on down to the lowest known.
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// The device file of the block device that the file system lies on.
+    pub fn device(&self) -> PathBuf {
+        let name = fs::read_to_string(self.layers[0].directory.join("uevent"))
+            .ok()
+            .and_then(|text| {
+                text.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(OsString::from)
+            })
+            .unwrap_or_else(|| OsString::from(&self.layers[0].name));
+        Path::new("/dev").join(name)
+    }
+
+    /// Whether a mount of the same file system at the same place is still there.
+    pub fn is_still_there(&self) -> bool {
+        let mounts = System::real().mounts().unwrap_or_default();
+        mounts.iter().any(|it| it.point == self.mount.point && it.device == self.mount.device)
+    }
+
+    /// How the mount is now.
+    ///
+    /// # Errors
+    /// As [`Place::of`].
+    pub fn now(&self) -> Result<Place, DriveError> {
+        Place::of(&self.mount.point)
+    }
+
+    /// Major and minor number of the block device that the file system lies on, as `8:17`.
+    pub fn number(&self) -> String {
+        self.number.to_string()
+    }
+
+    /// Flushes that the disk below has been sent since the system began; nothing where the kernel
+    /// does not count them.
+    pub fn flushes(&self) -> Option<u64> {
+        let counts = |layer: &&Layer| {
+            matches!(layer.kind, LayerKind::Disk | LayerKind::Usb | LayerKind::Loop)
+        };
+        let disk = self.layers.iter().find(counts)?;
+        // Documentation/block/stat.rst: the 16th number.
+        let text = fs::read_to_string(disk.directory.join("stat")).ok()?;
+        text.split_whitespace().nth(15)?.parse().ok()
+    }
+}
+
+/// How deep layers may be: a file system that lies on itself has no end.
+const DEEPEST: usize = 16;
+
+fn layers_of(number: DeviceNumber, system: &System) -> Vec<Layer> {
+    let mut layers: Vec<Layer> = Vec::new();
+    let mut next = vec![number];
+    while let Some(number) = next.pop() {
+        let Ok(directory) = fs::canonicalize(system.directory_of(number)) else { continue };
+        let seen = layers.iter().any(|layer| layer.directory == directory);
+        if seen || layers.len() >= DEEPEST {
+            continue;
+        }
+        let layer = layer_at(directory);
+        next.extend(below(&layer, system));
+        layers.push(layer);
+    }
+    layers
+}
+
+fn text_in(path: PathBuf) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?;
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn layer_at(directory: PathBuf) -> Layer {
+    let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let disk = disk_of(&directory);
+    let is_there = |part: &str| directory.join(part).exists();
+    let (kind, detail) = if is_there("partition") {
+        (LayerKind::Partition, None)
+    } else if is_there("dm") {
+        // The identifier begins with who made it: CRYPT-LUKS2-..., LVM-...
+        let maker = text_in(directory.join("dm/uuid"))
+            .and_then(|uuid| uuid.split_once('-').map(|(maker, _)| maker.to_lowercase()));
+        (LayerKind::Mapper, maker)
+    } else if is_there("md") {
+        (LayerKind::Raid, text_in(directory.join("md/level")))
+    } else if is_there("loop") {
+        (LayerKind::Loop, text_in(directory.join("loop/backing_file")))
+    } else if directory
+        .components()
+        .any(|part| part.as_os_str().to_string_lossy().starts_with("usb"))
+    {
+        (LayerKind::Usb, text_in(directory.join("device/model")))
+    } else {
+        (LayerKind::Disk, text_in(directory.join("device/model")))
+    };
+    let discard_max =
+        text_in(disk.join("queue/discard_max_bytes")).and_then(|text| text.parse().ok());
+    Layer { name, kind, discard_max, detail, directory }
+}
+
+/// The disk that has the queue: a partition's is its parent's.
+fn disk_of(directory: &Path) -> PathBuf {
+    match directory.parent() {
+        Some(parent) if directory.join("partition").exists() => parent.to_owned(),
+        _ => directory.to_owned(),
+    }
+}
+
+/// What lies right below a layer.
+fn below(layer: &Layer, system: &System) -> Vec<DeviceNumber> {
+    let number_in =
+        |directory: &Path| DeviceNumber::parse(&text_in(directory.join("dev")).unwrap_or_default());
+    match layer.kind {
+        LayerKind::Partition => number_in(&disk_of(&layer.directory)).into_iter().collect(),
+        LayerKind::Loop => {
+            let file = layer.detail.as_deref().and_then(|path| File::open(path).ok());
+            let mount = file.and_then(|file| mount_of(&file, system));
+            let number =
+                mount.map(|mount| (system.number_of)(&mount.source).unwrap_or(mount.device));
+            number.into_iter().collect()
+        }
+        _ => {
+            let slaves = fs::read_dir(layer.directory.join("slaves")).into_iter().flatten();
+            let mut names: Vec<PathBuf> = slaves.flatten().map(|entry| entry.path()).collect();
+            // The last is looked at first.
+            names.sort();
+            names.reverse();
+            names.iter().filter_map(|path| number_in(path)).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(root: &Path, path: &str, text: &str) {
+        let path = root.join("sys").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn layers_are_found_from_the_file_system_down_to_the_drive() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        put(root, "devices/virtual/block/dm-0/dm/uuid", "CRYPT-LUKS2-0123");
+        put(root, "devices/virtual/block/dm-0/queue/discard_max_bytes", "0");
+        put(root, "devices/virtual/block/dm-0/dev", "253:0");
+        let disk = "devices/pci0/usb2/2-1/block/sda";
+        put(root, &format!("{disk}/queue/discard_max_bytes"), "1048576");
+        put(root, &format!("{disk}/dev"), "8:0");
+        put(root, &format!("{disk}/stat"), "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 77 17");
+        put(root, &format!("{disk}/sda2/partition"), "2");
+        put(root, &format!("{disk}/sda2/dev"), "8:2");
+        let sys = root.join("sys");
+        fs::create_dir_all(sys.join("dev/block")).unwrap();
+        let link = |number: &str, to: &str| {
+            std::os::unix::fs::symlink(sys.join(to), sys.join("dev/block").join(number)).unwrap();
+        };
+        link("253:0", "devices/virtual/block/dm-0");
+        link("8:0", disk);
+        link("8:2", &format!("{disk}/sda2"));
+        fs::create_dir_all(sys.join("devices/virtual/block/dm-0/slaves")).unwrap();
+        std::os::unix::fs::symlink(
+            sys.join(disk).join("sda2"),
+            sys.join("devices/virtual/block/dm-0/slaves/sda2"),
+        )
+        .unwrap();
+        let system = System { sys: sys.clone(), proc: root.join("proc"), ..System::real() };
+        let layers = layers_of(DeviceNumber { major: 253, minor: 0 }, &system);
+        let words: Vec<String> = layers.iter().map(Layer::words).collect();
+        assert_eq!(words, ["dm-0 (device mapper, crypt)", "sda2 (partition)", "sda (USB disk)"]);
+        let most: Vec<_> = layers.iter().map(|layer| layer.discard_max).collect();
+        assert_eq!(most, [Some(0), Some(1 << 20), Some(1 << 20)]);
+    }
+}

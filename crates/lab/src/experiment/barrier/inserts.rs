@@ -1,0 +1,228 @@
+//! What durability costs a database: SQLite's INSERTs, one transaction each.
+//!
+//! On a simulated drive the real SQLite runs on the simulated file system, in virtual time, with
+//! write barriers and without. On a real one it runs on files in a directory made for it, with
+//! what the mount has.
+
+use ssdlab_drive::file_system::{FileSystem, MountOptions};
+use ssdlab_drive::real::place::Place;
+use ssdlab_drive::{Control, Drive, DriveError};
+use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+
+use super::super::course::Course;
+use super::super::real_files::OwnDirectory;
+use super::super::trials::Trial;
+use crate::error::LabError;
+use crate::experiment::{Record, Settings, Watcher};
+use crate::report::{Cell, Column, Table};
+use crate::sqlite::with_database;
+
+/// SQLite's journal modes that are measured.
+const JOURNAL_MODES: [&str; 2] = ["delete", "wal"];
+
+/// SQLite's promises that are measured: a commit is durable; the database stays sound; neither.
+const SYNCHRONOUS: [&str; 3] = ["full", "normal", "off"];
+
+/// The row that is inserted, besides its number.
+const TEXT: &str = "A hundred characters, which is about what a line of a log has in it: the user, \
+                    the time and what it was.";
+
+/// One way to insert rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Case {
+    pub(super) journal_mode: &'static str,
+    pub(super) synchronous: &'static str,
+    /// Whether the file system flushes the drive.
+    pub(super) barrier: bool,
+}
+
+/// What inserting rows has come to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Measured {
+    pub(super) inserts: u64,
+    pub(super) elapsed: Nanoseconds,
+    /// Flushes that were sent to the drive, where they can be counted.
+    pub(super) flushes: Option<u64>,
+}
+
+impl Measured {
+    pub(super) fn per_second(&self) -> f64 {
+        self.inserts as f64 / self.elapsed.seconds()
+    }
+
+    pub(super) fn flushes_per_insert(&self) -> Option<f64> {
+        Some(self.flushes? as f64 / self.inserts as f64)
+    }
+}
+
+/// How rows are inserted.
+#[derive(Clone, Debug)]
+pub(super) struct Inserts {
+    count: u64,
+    time: Nanoseconds,
+    host: Nanoseconds,
+}
+
+impl Inserts {
+    pub(super) fn new(settings: &Settings) -> Inserts {
+        Inserts {
+            count: u64::from(settings.count("inserts")),
+            time: settings.duration("time"),
+            host: settings.duration("host"),
+        }
+    }
+
+    /// What all cases write on a real drive, at most: an insert with its journals.
+    pub(super) fn writes(&self) -> ByteLength {
+        let cases = (JOURNAL_MODES.len() * SYNCHRONOUS.len()) as u64;
+        ByteLength::new(40 * 1024) * (self.count * cases)
+    }
+
+    /// Every case, with each of `barriers`.
+    pub(super) fn trials(barriers: &[bool]) -> Vec<Trial<Case>> {
+        let mut trials = Vec::new();
+        for journal_mode in JOURNAL_MODES {
+            for synchronous in SYNCHRONOUS {
+                for &barrier in barriers {
+                    let with = if barrier { "with" } else { "without" };
+                    trials.push(Trial {
+                        name: format!(
+                            "SQLite, journal {journal_mode}, synchronous {synchronous}, {with} \
+                             barriers"
+                        ),
+                        weight: 0.5,
+                        what: Case { journal_mode, synchronous, barrier },
+                    });
+                }
+            }
+        }
+        trials
+    }
+
+    /// Inserts rows on the simulated file system.
+    pub(super) fn simulate(
+        &self,
+        case: &Case,
+        course: &mut Course,
+        measured: &mut Measured,
+    ) -> Result<(), LabError> {
+        course.begin("SQLite", 1.0);
+        let Course { drive, watcher, tally, .. } = course;
+        let drive = drive.simulated().expect("asked before");
+        let capacity = drive.description().capacity;
+        let options = MountOptions { barrier: case.barrier, ..MountOptions::default() };
+        let mut files = FileSystem::new(drive, capacity, options)?;
+        let mut start = (Instant::START, 0);
+        let outcome = with_database(&mut files, "inserts.db", |database| {
+            set_up(database.connection(), case)?;
+            database.with_files(|files| files.sync())?;
+            start = database.with_files(|files| (files.now(), files.sent().flushes));
+            let mut elapsed = || database.with_files(|files| files.now().since(start.0));
+            let connection = database.connection();
+            self.insert(connection, *watcher, measured, &mut elapsed, &mut || {
+                database.spend(self.host)
+            })
+        });
+        // Closing the database was part of it: it may have to write its log back.
+        let now = files.now();
+        measured.elapsed = now.since(start.0.min(now));
+        measured.flushes = Some(files.sent().flushes - start.1);
+        tally.requests += files.sent().writes;
+        tally.bytes += files.sent().written;
+        drive.pass_until(now);
+        outcome
+    }
+
+    /// Inserts rows into files in `directory`.
+    pub(super) fn carry_out(
+        &self,
+        case: &Case,
+        directory: &OwnDirectory,
+        place: Option<&Place>,
+        course: &mut Course,
+        measured: &mut Measured,
+    ) -> Result<(), LabError> {
+        course.begin("SQLite", 1.0);
+        let name = format!("{}-{}.db", case.journal_mode, case.synchronous);
+        let connection = rusqlite::Connection::open(directory.path().join(name))?;
+        set_up(&connection, case)?;
+        directory.sync()?;
+        let flushes = || place.and_then(Place::flushes);
+        let flushes_before = flushes();
+        let start = std::time::Instant::now();
+        let elapsed = || Nanoseconds::from(start.elapsed());
+        let outcome =
+            self.insert(&connection, course.watcher, measured, &mut { elapsed }, &mut || Ok(()));
+        connection.close().map_err(|(_, error)| error)?;
+        measured.elapsed = elapsed();
+        measured.flushes = flushes().zip(flushes_before).map(|(after, before)| after - before);
+        outcome
+    }
+
+    fn insert(
+        &self,
+        connection: &rusqlite::Connection,
+        watcher: &mut dyn Watcher,
+        measured: &mut Measured,
+        elapsed: &mut dyn FnMut() -> Nanoseconds,
+        after_each: &mut dyn FnMut() -> Result<(), LabError>,
+    ) -> Result<(), LabError> {
+        let mut insert = connection.prepare("insert into rows(text) values(?)")?;
+        for index in 0..self.count {
+            insert.execute([TEXT])?;
+            after_each()?;
+            measured.inserts += 1;
+            if index % 8 == 0 {
+                if watcher.progress(index as f64 / self.count as f64) == Control::Cancel {
+                    return Err(DriveError::cancelled().into());
+                }
+                if elapsed() > self.time {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn set_up(connection: &rusqlite::Connection, case: &Case) -> Result<(), LabError> {
+    let pragma = format!("pragma journal_mode={}", case.journal_mode);
+    let mode: String = connection.query_row(&pragma, [], |row| row.get(0))?;
+    if mode != case.journal_mode {
+        let wanted = case.journal_mode;
+        return Err(LabError::Unsupported(format!(
+            "SQLite cannot use journal mode {wanted} there (it stays with {mode})"
+        )));
+    }
+    connection.execute_batch(&format!(
+        "pragma synchronous={}; pragma temp_store=memory; \
+         create table rows(number integer primary key, text text)",
+        case.synchronous
+    ))?;
+    Ok(())
+}
+
+/// Adds the table.
+pub(super) fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
+    let columns = vec![
+        Column::new("journal_mode", ""),
+        Column::new("synchronous", ""),
+        Column::new("barrier", ""),
+        Column::new("inserts_per_second", "1/s"),
+        Column::new("flushes_per_insert", ""),
+    ];
+    let measured = cases.iter().filter(|(_, measured)| measured.inserts > 0);
+    let rows = measured.map(|(case, measured)| {
+        vec![
+            Cell::from(case.journal_mode),
+            Cell::from(case.synchronous),
+            Cell::from(case.barrier),
+            Cell::from(measured.per_second()),
+            Cell::from(measured.flushes_per_insert()),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    if !rows.is_empty() {
+        record.tables.push(Table { name: "sqlite".to_owned(), columns, rows });
+    }
+}

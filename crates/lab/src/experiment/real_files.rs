@@ -1,0 +1,100 @@
+//! Files that an experiment needs by name: a directory of its own, made and removed.
+
+use std::fs;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use ssdlab_drive::{DriveError, ErrorKind};
+
+use crate::error::LabError;
+
+/// What the names of such directories begin with.
+const PREFIX: &str = "ssdlab-files-";
+
+/// A directory that this run has made, and that goes, with all that is in it, when this value
+/// does.
+pub(super) struct OwnDirectory {
+    path: PathBuf,
+}
+
+impl OwnDirectory {
+    /// Makes a directory in `parent`, of a name that nothing has.
+    pub(super) fn create(parent: &Path) -> Result<OwnDirectory, LabError> {
+        loop {
+            let random = RandomState::new().build_hasher().finish();
+            let path = parent.join(format!("{PREFIX}{random:016x}"));
+            match fs::DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(OwnDirectory { path }),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    let what = format!("cannot make a directory in {}", parent.display());
+                    return Err(failed(what, error));
+                }
+            }
+        }
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes all that was written to its file system durable.
+    pub(super) fn sync(&self) -> Result<(), LabError> {
+        sync_file_system(&self.path)
+    }
+
+    /// Removes it; an error here is worth telling.
+    pub(super) fn remove(self) -> Result<(), LabError> {
+        let path = self.path.clone();
+        let outcome = fs::remove_dir_all(&path);
+        std::mem::forget(self);
+        outcome.map_err(|error| failed(format!("cannot remove {}", path.display()), error))
+    }
+}
+
+impl Drop for OwnDirectory {
+    fn drop(&mut self) {
+        // Whoever wants to know of a failure calls `remove` before.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// `syncfs`: everything that was written to a file system is durable.
+pub(super) fn sync_file_system(path: &Path) -> Result<(), LabError> {
+    let what = || format!("cannot sync the file system at {}", path.display());
+    let directory = fs::File::open(path).map_err(|error| failed(what(), error))?;
+    #[cfg(target_os = "linux")]
+    let outcome = rustix::fs::syncfs(&directory).map_err(std::io::Error::from);
+    #[cfg(not(target_os = "linux"))]
+    let outcome = directory.sync_all();
+    outcome.map_err(|error| failed(what(), error))
+}
+
+/// An error of the system.
+pub(super) fn failed(what: String, error: std::io::Error) -> LabError {
+    let kind = match error.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+        _ => ErrorKind::Io,
+    };
+    DriveError::with_source(kind, what, error).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_goes_with_its_value_and_all_that_is_in_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let own = OwnDirectory::create(parent.path()).unwrap();
+        fs::create_dir(own.path().join("sub")).unwrap();
+        fs::write(own.path().join("sub/file"), "text").unwrap();
+        own.sync().unwrap();
+        drop(own);
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+        OwnDirectory::create(parent.path()).unwrap().remove().unwrap();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,227 @@
+//! The real SQLite on the simulated file system, in virtual time.
+//!
+//! SQLite reaches files through a VFS. Ours hands every call to a
+//! [`FileSystem`](ssdlab_drive::file_system::FileSystem) and does with it what SQLite's own VFS
+//! for Unix does with system calls: data is synced with `fdatasync`, and a directory once after a
+//! journal was created in it. (The crate sqlite-plugin knows no flags of a sync, no sync of a
+//! directory, and no end of a VFS; hence our own.)
+
+mod calls;
+
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rusqlite::{Connection, OpenFlags, ffi};
+use ssdlab_drive::DriveError;
+use ssdlab_drive::file_system::{FileNumber, FileSystem};
+use ssdlab_model::units::Nanoseconds;
+
+use crate::error::LabError;
+
+/// What the calls of one VFS share. SQLite is used from one thread at a time, and no call is made
+/// while another one is under way.
+struct Shared<'a, 'd> {
+    files: RefCell<&'a mut FileSystem<'d>>,
+    /// The memory that connections of a database in WAL mode share.
+    regions: RefCell<Vec<Box<[u64]>>>,
+    /// What went wrong below, of which SQLite only knows that something did.
+    failure: RefCell<Option<DriveError>>,
+}
+
+/// A database on a simulated file system.
+pub(crate) struct Database<'s> {
+    connection: &'s Connection,
+    shared: *const Shared<'s, 's>,
+    lifetime: PhantomData<&'s ()>,
+}
+
+impl Database<'_> {
+    /// The connection to it.
+    pub(crate) fn connection(&self) -> &Connection {
+        self.connection
+    }
+
+    /// The file system that it lies on.
+    pub(crate) fn with_files<R>(&self, work: impl FnOnce(&mut FileSystem<'_>) -> R) -> R {
+        // SAFETY: `with_database` keeps what is shared alive while it lends this value.
+        let shared = unsafe { &*self.shared };
+        let mut files = shared.files.borrow_mut();
+        work(&mut files)
+    }
+
+    /// The host computes.
+    pub(crate) fn spend(&self, duration: Nanoseconds) -> Result<(), LabError> {
+        Ok(self.with_files(|files| files.spend(duration))?)
+    }
+}
+
+/// A VFS that is known to SQLite for as long as this value lives.
+struct Registered {
+    vfs: Box<ffi::sqlite3_vfs>,
+    name: CString,
+}
+
+impl Registered {
+    fn new(shared: &Shared<'_, '_>) -> Registered {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = CString::new(format!("ssdlab-{number}")).expect("no zero in it");
+        let mut vfs = Box::new(calls::vfs());
+        vfs.zName = name.as_ptr();
+        vfs.pAppData = std::ptr::from_ref(shared).cast_mut().cast();
+        // SAFETY: the structure stays where it is, in its box, until it is taken out again.
+        let outcome = unsafe { ffi::sqlite3_vfs_register(&mut *vfs, 0) };
+        assert_eq!(outcome, ffi::SQLITE_OK, "SQLite has room for another VFS");
+        Registered { vfs, name }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // SAFETY: it was registered, and every connection through it is closed.
+        unsafe { ffi::sqlite3_vfs_unregister(&mut *self.vfs) };
+    }
+}
+
+/// Opens the database called `name` in the root of `files`, does `work` with it, and closes it.
+/// SQLite draws at random from the system, but only what marks its journals, which costs nothing.
+///
+/// # Errors
+/// Those of `work`, of SQLite, and of the file system below it.
+pub(crate) fn with_database<R>(
+    files: &mut FileSystem<'_>,
+    name: &str,
+    work: impl FnOnce(&Database<'_>) -> Result<R, LabError>,
+) -> Result<R, LabError> {
+    let shared = Shared {
+        files: RefCell::new(files),
+        regions: RefCell::default(),
+        failure: RefCell::default(),
+    };
+    let registered = Registered::new(&shared);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+    let outcome = (|| {
+        let connection =
+            Connection::open_with_flags_and_vfs(name, flags, registered.name.as_c_str())?;
+        let database = Database {
+            connection: &connection,
+            shared: std::ptr::from_ref(&shared).cast(),
+            lifetime: PhantomData,
+        };
+        let outcome = work(&database)?;
+        connection.close().map_err(|(_, error)| error)?;
+        Ok(outcome)
+    })();
+    drop(registered);
+    // The cause below says more than SQLite's "disk I/O error".
+    match (outcome, shared.failure.into_inner()) {
+        (Err(LabError::Sqlite(_)), Some(failure)) => Err(failure.into()),
+        (outcome, _) => outcome,
+    }
+}
+
+/// A file that SQLite has open.
+#[repr(C)]
+struct OpenFile {
+    base: ffi::sqlite3_file,
+    shared: *const Shared<'static, 'static>,
+    file: FileNumber,
+    /// The directory has to be synced with the file, the first time.
+    is_new_journal: bool,
+    /// The name to remove when it is closed.
+    remove: Option<Box<str>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ssdlab_drive::file_system::MountOptions;
+    use ssdlab_drive::simulated::SimulatedDrive;
+    use ssdlab_model::profile::Profile;
+    use ssdlab_model::units::GIB;
+
+    fn on_a_drive<R>(work: impl FnOnce(&mut FileSystem<'_>) -> R) -> R {
+        let mut profile = Profile::named("generic-tlc").unwrap();
+        profile.set("scale", "1/256").unwrap();
+        let mut drive = SimulatedDrive::new("test", profile.configuration().unwrap()).unwrap();
+        let mut files = FileSystem::new(&mut drive, GIB, MountOptions::default()).unwrap();
+        work(&mut files)
+    }
+
+    fn set_up(database: &Database<'_>, mode: &str) {
+        let pragma = format!("pragma journal_mode={mode}");
+        let answer: String =
+            database.connection().query_row(&pragma, [], |row| row.get(0)).unwrap();
+        assert_eq!(answer, mode);
+        database.connection().execute("create table t(a integer primary key, b text)", []).unwrap();
+    }
+
+    #[test]
+    fn what_was_inserted_is_there_when_the_database_is_opened_again() {
+        for mode in ["delete", "truncate", "persist", "wal"] {
+            on_a_drive(|files| {
+                with_database(files, "a.db", |database| {
+                    set_up(database, mode);
+                    for number in 0..300 {
+                        let text = "x".repeat(number);
+                        database.connection().execute("insert into t(b) values(?)", [&text])?;
+                    }
+                    Ok(())
+                })
+                .unwrap();
+                with_database(files, "a.db", |database| {
+                    let sum = "select count(*), sum(length(b)) from t";
+                    let both: (i64, i64) = database
+                        .connection()
+                        .query_row(sum, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+                    assert_eq!(both, (300, 299 * 150), "{mode}");
+                    let check: String =
+                        database
+                            .connection()
+                            .query_row("pragma integrity_check", [], |row| row.get(0))?;
+                    assert_eq!(check, "ok");
+                    Ok(())
+                })
+                .unwrap();
+            });
+        }
+    }
+
+    #[test]
+    fn two_runs_send_the_same_to_the_drive() {
+        let run = || {
+            on_a_drive(|files| {
+                with_database(files, "a.db", |database| {
+                    set_up(database, "wal");
+                    for _ in 0..50 {
+                        database.connection().execute("insert into t(b) values('x')", [])?;
+                        database.spend(Nanoseconds::from_millis(1))?;
+                    }
+                    Ok(())
+                })
+                .unwrap();
+                (files.sent(), files.now())
+            })
+        };
+        assert_eq!(run(), run());
+    }
+
+    #[test]
+    fn an_error_below_is_told_as_what_it_is() {
+        let mut profile = Profile::named("generic-tlc").unwrap();
+        profile.set("scale", "1/256").unwrap();
+        let mut drive = SimulatedDrive::new("test", profile.configuration().unwrap()).unwrap();
+        let size = ssdlab_model::units::MIB * 64;
+        let mut files = FileSystem::new(&mut drive, size, MountOptions::default()).unwrap();
+        let error = with_database(&mut files, "a.db", |database| {
+            set_up(database, "delete");
+            let blob = "insert into t(b) values(zeroblob(70000000))";
+            database.connection().execute(blob, [])?;
+            Ok(())
+        })
+        .unwrap_err();
+        assert!(error.to_string().contains("is full"), "{error}");
+    }
+}
