@@ -56,9 +56,12 @@ impl CollectionParameters {
             Pacing::Paced => self.low_water,
             Pacing::Bursty { high_water } => high_water.max(self.low_water),
         };
-        // What is condensed has an open block of its own.
-        let runs = u32::from(mechanisms.mapping == MappingScheme::Extent);
-        let cache = mechanisms.slc.map_or(0, |slc| slc.blocks_kept());
+        // What is condensed has an open block of its own, and one that a power cut leaves half
+        // written is closed as it is.
+        let runs = 2 * u32::from(mechanisms.mapping == MappingScheme::Extent);
+        // A power cut can leave a block of the cache half written and one half folded: both stay
+        // until what they hold is folded, which takes a block more.
+        let cache = mechanisms.slc.map_or(0, |slc| slc.blocks_kept() + 1);
         geometry.groups() * (free + 2 * mechanisms.streams.count + runs) + cache
     }
 }
@@ -515,12 +518,22 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// at once where pacing was not enough.
     pub(crate) fn ensure_free_block(&mut self) {
         let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
-        if self.free.len() > self.collector.reserve + reserved {
+        self.ensure_free_beyond(self.collector.reserve + reserved);
+    }
+
+    /// The same for a block of the cache's own.
+    pub(crate) fn ensure_free_block_of_cache(&mut self) {
+        self.ensure_free_beyond(self.collector.reserve);
+    }
+
+    /// Makes sure that more than `kept` blocks are free.
+    fn ensure_free_beyond(&mut self, kept: u32) {
+        if self.free.len() > kept {
             return;
         }
         let now = self.resources.now();
         self.advance_debt(now);
-        while self.free.len() <= self.collector.reserve + reserved {
+        while self.free.len() <= kept {
             // Collecting on is what fills the program unit that an emptied block waits for:
             // padding it instead would cost the spare area that is short. Where that would only
             // move what is valid throughout, padding is what is left.
@@ -550,8 +563,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// to copy to and those to be copied.
     pub(crate) fn make_room_for_host(&mut self) -> Result<(), (u32, u32)> {
         let now = self.resources.now();
+        let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
         for _ in 0..4 * self.geometry.blocks() {
-            if self.free.len() > self.collector.reserve {
+            if self.free.len() > self.collector.reserve + reserved {
                 return Ok(());
             }
             let fewest = self.fewest_valid();

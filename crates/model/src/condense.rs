@@ -29,6 +29,8 @@ pub(crate) struct Condenser {
     pub(crate) until: Instant,
     /// When the data of each program unit of a run is in RAM.
     data_at: Vec<Instant>,
+    /// A mistake that tests plant: blocks are erased, and flushes answered, before that.
+    pub(crate) erases_early: bool,
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
@@ -185,7 +187,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.program_units_condensing += u64::from(count);
         self.counters.program_units_padding += u64::from(per_program - count);
         self.note_map_changes(1, span.end);
-        self.condenser.until = self.condenser.until.max(span.end);
+        if !self.condenser.erases_early {
+            self.condenser.until = self.condenser.until.max(span.end);
+        }
     }
 
     /// Puts one unit at its place in a run.
@@ -203,6 +207,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             None => {
                 self.counters.condensed_empty_units += 1;
+                self.media.fill(physical, unit);
                 self.map.fill(unit, physical);
             }
         }

@@ -58,7 +58,7 @@ pub struct FlushParameters {
 #[derive(Clone, Debug)]
 pub(crate) struct Durability {
     /// Whether flush and FUA have anything to wait for.
-    waits: bool,
+    pub(crate) waits: bool,
     /// Whether every write waits like one with FUA.
     pub(crate) write_through: bool,
     overhead: Nanoseconds,

@@ -122,7 +122,8 @@ pub enum GeometryError {
     /// Too few blocks for a scheme that maps by block.
     #[error(
         "mapping.scheme log-block needs {needed} collection units for {logical} logical blocks, \
-         {log_blocks} random log blocks, the sequential one and one for merges; there are {given}. \
+         {log_blocks} random log blocks, the sequential one, one for merges and one for recovery; \
+         there are {given}. \
          Set fewer mapping.log_blocks, or more spare area"
     )]
     NoRoomForLog {

@@ -22,6 +22,7 @@ use crate::flash::BlockState;
 use crate::geometry::{Geometry, GeometryError};
 use crate::mapping::{Mapping, PageMap};
 use crate::media::{Media, Null};
+use crate::recovery::{Fault, FlashContents};
 use crate::resources::Class;
 use crate::resources::Resource;
 use crate::ssd::{Configuration, Ssd};
@@ -65,10 +66,11 @@ pub struct LogBlockSsd<M: Mapping = PageMap, D: Media = Null> {
 }
 
 /// Checks that there are enough blocks: one for each logical block, the log blocks, the sequential
-/// one, and one that a merge writes to.
+/// one, one that a merge writes to, and one for recovery: a power cut can come when all the others
+/// are in use, and leaves a sequence and a merge that have to be written anew elsewhere.
 pub(crate) fn check_room(geometry: &Geometry, log_blocks: u32) -> Result<(), GeometryError> {
     let logical = geometry.logical_units().div_ceil(geometry.units_per_block());
-    let needed = logical + log_blocks + 2;
+    let needed = logical + log_blocks + 3;
     if geometry.blocks() >= needed {
         return Ok(());
     }
@@ -137,6 +139,19 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
     /// The drive underneath, whose map and flash this one's rules fill.
     pub fn as_ssd(&self) -> &Ssd<M, D> {
         &self.ssd
+    }
+
+    /// Plants a mistake in a drive, for tests of what should notice it.
+    pub fn plant(&mut self, fault: Fault) {
+        self.ssd.plant(fault);
+    }
+
+    pub(crate) fn as_ssd_mut(&mut self) -> &mut Ssd<M, D> {
+        &mut self.ssd
+    }
+
+    pub(crate) fn into_ssd(self) -> Ssd<M, D> {
+        self.ssd
     }
 
     /// Reads `units` units from `first` at `at`; returns when the last of them has arrived.
@@ -322,19 +337,44 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         self.ssd.buffer.drained_at(end_of).max(at)
     }
 
+    /// Writes `units` units from `first` with FUA: returns when they are durable.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    pub fn write_fua(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        self.ssd.counters.fua_writes += 1;
+        let received = self.write(at, first, units);
+        if !self.ssd.durability.waits {
+            return received;
+        }
+        let end = self.make_writes_durable(received);
+        self.ssd.media.promise(end);
+        self.ssd.delays.writes.latency += end.since(received);
+        self.ssd.delays.writes.parts.flush += end.since(received);
+        end
+    }
+
     /// Makes all writes that were answered durable; returns when the host is told so. A sequence
     /// whose last program unit is not full ends with that.
     pub fn flush(&mut self, at: Instant) -> Instant {
         self.ssd.counters.flushes += 1;
         let mut start = self.ssd.take_up(at).max(self.merging_until);
-        if !self.ssd.buffer_parameters.protected {
-            if self.ssd.collector.stream().is_partial() {
-                start = self.end_sequence(start);
-            }
-            self.pad_log(start);
-            start = self.drained_at(start);
+        if self.ssd.durability.waits {
+            let recorded = self.ssd.make_trims_durable(start);
+            start = self.make_writes_durable(start).max(recorded);
+            self.ssd.media.promise(start);
         }
         self.ssd.note_flush(at, start)
+    }
+
+    /// Programs all that the buffer holds, from `at` on; returns when it is.
+    fn make_writes_durable(&mut self, at: Instant) -> Instant {
+        let mut start = at;
+        if self.ssd.collector.stream().is_partial() {
+            start = self.end_sequence(start);
+        }
+        self.pad_log(start);
+        self.drained_at(start)
     }
 
     /// Forgets what `units` units from `first` hold; returns when the host is told so.
@@ -351,8 +391,66 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         let idle = self.ssd.buffer_parameters.idle_before_flush;
         if duration >= idle {
             self.pad_log(from + idle);
+            self.ssd.make_trims_durable(from + idle);
         }
         self.ssd.release_buffer(from + duration);
+    }
+
+    /// Until when merges take the drive.
+    pub(crate) fn merging_until(&self) -> Instant {
+        self.merging_until
+    }
+
+    /// The data block of a logical block.
+    pub(crate) fn data_block(&self, logical: u32) -> Option<BlockIndex> {
+        self.data[logical as usize]
+    }
+
+    /// After a power cut: `block` is the data block of a logical block.
+    pub(crate) fn set_data_block(&mut self, logical: u32, block: BlockIndex) {
+        self.data[logical as usize] = Some(block);
+    }
+
+    /// After a power cut: `block` is a random log block, in the order of `age` among others.
+    pub(crate) fn take_over_log<T: Ord>(
+        &mut self,
+        block: BlockIndex,
+        age: impl Fn(BlockIndex) -> T,
+    ) {
+        let place = self.logs.partition_point(|&other| age(other) < age(block));
+        self.logs.insert(place, block);
+    }
+
+    /// After a power cut: reclaims log blocks from `at` on until there are no more than the drive
+    /// has. If it has no block to merge into, the units that are to be merged.
+    pub(crate) fn reclaim_surplus_logs(&mut self, at: Instant) -> Result<(), u32> {
+        let mut ready = at;
+        while self.logs.len() as u32 > self.log_blocks {
+            // Each logical block may need a data block of its own, and a merge one in between.
+            let without = self.data.iter().filter(|block| block.is_none()).count();
+            if self.ssd.free.len() as usize <= without {
+                return Err(self.ssd.flash.valid(self.logs[0]));
+            }
+            ready = self.reclaim_oldest_log(ready);
+        }
+        Ok(())
+    }
+
+    /// After a power cut: writes again what capacitors saved of the buffer, from `at` on.
+    pub(crate) fn restore_units(&mut self, at: Instant, saved: &[LogicalUnit])
+    where
+        D: FlashContents,
+    {
+        let mut ready = at;
+        for (index, &unit) in saved.iter().enumerate() {
+            if self.ssd.host.room() == 0 {
+                ready = self.begin_log_program(ready);
+            }
+            ready = self.ssd.restore_to_open_program(ready, index, unit);
+            if self.ssd.host.room() == 0 {
+                self.send_log_program(ready, 0);
+            }
+        }
     }
 
     /// The instant by which all that was asked of the drive is done.
@@ -387,9 +485,11 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         assert_eq!(used + free, geometry.blocks() as usize, "no block is lost");
     }
 
-    /// Erases a block on which nothing is valid, from `from` on.
-    fn erase(&mut self, block: BlockIndex, from: Instant) {
+    /// Erases a block on which nothing is valid, once what replaces it is durable at `copied`.
+    pub(crate) fn erase(&mut self, block: BlockIndex, copied: Instant) {
         let ssd = &mut self.ssd;
+        let copied = if ssd.collector.erases_early { Instant::START } else { copied };
+        let from = copied.max(ssd.trims_before_erase()).max(ssd.resources.now());
         ssd.flash.victims_mut().remove(block, 0);
         ssd.flash.set_state(block, BlockState::Victim);
         let units = ssd.geometry.units_per_block();

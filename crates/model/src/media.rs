@@ -38,17 +38,30 @@ impl SequenceNumber {
     }
 }
 
-/// The spare area of one program unit: which logical unit each of its units holds.
+/// The spare area of one program unit: which logical unit each of its units holds, and whether it
+/// was written with one bit a cell.
 #[derive(Clone, Copy, Debug)]
 pub struct SpareArea<'a> {
     raw: &'a [u32],
+    is_slc: bool,
 }
 
 impl<'a> SpareArea<'a> {
     /// As it is kept on the flash, one number a unit: zero means none, anything else is the
     /// logical unit plus one.
     pub fn new(raw: &'a [u32]) -> Self {
-        SpareArea { raw }
+        SpareArea { raw, is_slc: false }
+    }
+
+    /// The same of a program unit in SLC mode (see [`crate::slc`]). A medium that keeps what it is
+    /// told has to keep this, too, where the drive has such a cache.
+    pub fn in_slc_mode(raw: &'a [u32]) -> Self {
+        SpareArea { raw, is_slc: true }
+    }
+
+    /// Whether the program unit is in SLC mode: then units behind those that fit it are empty.
+    pub fn is_slc(&self) -> bool {
+        self.is_slc
     }
 
     /// The numbers as they are kept on the flash.
@@ -107,6 +120,13 @@ pub trait Media {
     #[inline(always)]
     fn copy(&mut self, from: PhysicalUnit, to: PhysicalUnit) {
         let _ = (from, to);
+    }
+
+    /// Zeros will be programmed to `unit` for `logical`, which held nothing: a run of extents cannot
+    /// leave it out (see [`crate::mapping::extent`]).
+    #[inline(always)]
+    fn fill(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
+        let _ = (unit, logical);
     }
 
     /// The program unit that starts at `first` is programmed. Calls come in the order of each

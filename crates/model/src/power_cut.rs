@@ -12,10 +12,12 @@
 //!   something older, something that was never written, or another unit's data.
 //! - The drive works on, by the same rules, with what it then holds.
 
+pub mod drive;
 pub mod explore;
 pub mod history;
 pub mod rules;
 
+use crate::log_block::LogBlockSsd;
 use crate::mapping::Mapping;
 use crate::media::FlashWork;
 use crate::media::recording::{Recording, Version};
@@ -62,8 +64,33 @@ impl<M: Mapping + Clone> Ssd<M, Recording> {
         });
     }
 
-    /// Which write of the host's `unit` holds the data of; nothing when it holds none.
+    /// Which write of the host's `unit` holds the data of; nothing when it holds none, or zeros
+    /// that fill a run of extents.
     pub fn version_of(&self, unit: LogicalUnit) -> Option<Version> {
-        self.map.get(unit).map(|physical| self.media.version_at(physical))
+        let version = self.map.get(unit).map(|physical| self.media.version_at(physical));
+        version.filter(|&version| version > 0)
+    }
+}
+
+impl<M: Mapping + Clone> LogBlockSsd<M, Recording> {
+    /// Cuts power at `at`. See [`Ssd::power_cut`].
+    #[must_use]
+    pub fn power_cut(self, at: Instant) -> Recording {
+        self.into_ssd().power_cut(at)
+    }
+
+    /// See [`Ssd::instants_of_flash_work`].
+    #[must_use]
+    pub fn instants_of_flash_work(&self, from: Instant, until: Instant) -> Vec<Instant> {
+        self.as_ssd().instants_of_flash_work(from, until)
+    }
+
+    pub(crate) fn forget_how(&mut self, at: Instant) {
+        self.as_ssd_mut().forget_how(at);
+    }
+
+    /// See [`Ssd::version_of`].
+    pub fn version_of(&self, unit: LogicalUnit) -> Option<Version> {
+        self.as_ssd().version_of(unit)
     }
 }

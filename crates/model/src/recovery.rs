@@ -18,9 +18,13 @@
 //!
 //! The numbers go on after the largest that was found.
 //!
+//! Blocks of a pseudo-SLC cache say so in their spare areas. They are closed as they are, and
+//! folded like any other. Log blocks have rules of their own (`recovery/log_block.rs`).
+//!
 //! (Real drives read less: checkpoints of the map bound the scan. Here it is the whole drive, so
 //! the time is an upper bound.)
 
+mod log_block;
 mod rebuild;
 mod scan;
 
@@ -96,6 +100,12 @@ pub enum RecoveryError {
         /// The mechanism.
         what: &'static str,
     },
+    /// A block in SLC mode on a drive that has none.
+    #[error("block {} is in SLC mode, and this drive has no such cache", .block.0)]
+    CellMode {
+        /// The block.
+        block: BlockIndex,
+    },
     /// A spare area that is not of this drive's program units.
     #[error(
         "the spare area at physical unit {} has {found} units, a program unit of this drive has \
@@ -156,7 +166,8 @@ pub enum Fault {
     ForgetTrims,
     /// Recovery does not write again what capacitors saved.
     ForgetSaved,
-    /// A block is erased although what the host wrote anew is in the buffer only.
+    /// A block is erased although what the host wrote anew is in the buffer only, or what it held
+    /// is not programmed elsewhere yet.
     EraseEarly,
 }
 
@@ -170,7 +181,8 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
     /// When the flash holds what this drive cannot have written, or has no room left.
     ///
     /// # Panics
-    /// When the write buffer holds less than two program units; profiles check that.
+    /// When the write buffer holds less than two program units; profiles check that. When the drive
+    /// has log blocks: see [`crate::log_block::LogBlockSsd::open`].
     pub fn open(
         configuration: &Configuration,
         map: M,
@@ -194,21 +206,13 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         at: Instant,
         fault: Option<Fault>,
     ) -> Result<(Self, Recovery), RecoveryError> {
-        if configuration.mechanisms.slc.is_some() {
-            return Err(RecoveryError::Unsupported { what: "a pseudo-SLC cache" });
-        }
         if configuration.mechanisms.wear.bad_blocks.is_some() {
             return Err(RecoveryError::Unsupported { what: "blocks that go bad" });
         }
-        match configuration.mechanisms.mapping {
-            MappingScheme::Page | MappingScheme::Cached => {}
-            MappingScheme::Extent => {
-                return Err(RecoveryError::Unsupported { what: "an extent map" });
-            }
-            MappingScheme::LogBlock => {
-                return Err(RecoveryError::Unsupported { what: "log blocks" });
-            }
-        }
+        assert!(
+            configuration.mechanisms.mapping != MappingScheme::LogBlock,
+            "a drive with log blocks is opened by its own rules"
+        );
         let scan = Scan::of(&configuration.geometry, &media, fault)?;
         let mut ssd = Ssd::with(configuration, map, media)?;
         if let Some(fault) = fault {
@@ -225,6 +229,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub fn plant(&mut self, fault: Fault) {
         if fault == Fault::EraseEarly {
             self.collector.erases_early = true;
+            self.condenser.erases_early = true;
         }
     }
 }

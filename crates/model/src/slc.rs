@@ -123,6 +123,12 @@ impl SlcCache {
         self.parameters.page_read
     }
 
+    /// `block` is in SLC mode, as was found on the flash.
+    pub(crate) fn take_over(&mut self, block: BlockIndex) {
+        self.of_block[block.0 as usize] = true;
+        self.in_use += 1;
+    }
+
     /// `block` is being erased; whether it was in SLC mode.
     pub(crate) fn note_erased(&mut self, block: BlockIndex) -> bool {
         let was = std::mem::replace(&mut self.of_block[block.0 as usize], false);

@@ -3,7 +3,7 @@
 use crate::buffer::InFlight;
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
-use crate::media::{FlashWork, Media, SequenceNumber};
+use crate::media::{FlashWork, Media, SequenceNumber, SpareArea};
 use crate::recovery::FlashContents;
 use crate::resources::{Class, Resource, Span};
 use crate::ssd::Ssd;
@@ -140,6 +140,22 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if self.host.room() == 0 {
             self.begin_host_program();
         }
+        let ready = self.restore_to_open_program(at, index, unit);
+        if self.host.room() == 0 {
+            self.program_host(ready, 0);
+        }
+    }
+
+    /// The same where the host stream's program unit has room; returns when the buffer has.
+    pub(crate) fn restore_to_open_program(
+        &mut self,
+        at: Instant,
+        index: usize,
+        unit: LogicalUnit,
+    ) -> Instant
+    where
+        D: FlashContents,
+    {
         let ready = self.admit(at, 1);
         let physical = self.host.append();
         self.flash.note_written(physical, unit);
@@ -149,9 +165,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         {
             self.forget_unsent(old);
         }
-        if self.host.room() == 0 {
-            self.program_host(ready, 0);
-        }
+        ready
     }
 
     /// Leaves `old`, which is no longer current, empty if its program unit is still being filled:
@@ -176,7 +190,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let mut is_slc = false;
         if self.host.needs_block() {
             is_slc = self.makes_room_in_cache();
-            if !is_slc {
+            if is_slc {
+                self.ensure_free_block_of_cache();
+            } else {
                 self.ensure_free_block();
             }
         }
@@ -300,7 +316,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         span: Span,
     ) {
         self.counters.programs += 1;
-        let spare = self.flash.spare_area(first, self.geometry.units_per_program());
+        let mut spare = self.flash.spare_area(first, self.geometry.units_per_program());
+        if self.is_slc(self.geometry.block_of(first)) {
+            spare = SpareArea::in_slc_mode(spare.raw());
+        }
         let work = self.latest_work(die, span);
         self.media.program(first, spare, number, work);
     }

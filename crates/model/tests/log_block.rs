@@ -48,7 +48,7 @@ fn any_configuration(generator: &mut impl Rng) -> Configuration {
     };
     let groups = dies / parameters.dies_per_collection_unit;
     let logical_blocks = generator.random_range(1..=12);
-    parameters.collection_units = (logical_blocks + log_blocks + 2).next_multiple_of(groups).max(4);
+    parameters.collection_units = (logical_blocks + log_blocks + 3).next_multiple_of(groups).max(4);
     let per_block = Geometry::new(parameters.clone()).expect("sound").units_per_block();
     parameters.logical_units = logical_blocks * per_block - generator.random_range(0..per_block);
     let mut configuration = configuration(parameters, log_blocks);
@@ -188,7 +188,7 @@ fn plain(log_blocks: u32) -> LogBlockSsd {
         page_size: KIB * 16,
         unit_size: KIB * 4,
         dies_per_collection_unit: 4,
-        collection_units: 64 + log_blocks + 2,
+        collection_units: 64 + log_blocks + 3,
         metadata_collection_units: 0,
         logical_units: 64 * 128,
     };

@@ -11,14 +11,15 @@ use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::flush::{FlushHandling, FlushParameters, WriteCache};
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::journal::JournalParameters;
-use ssdlab_model::mapping::cached::CachedMap;
-use ssdlab_model::mapping::{Mapping, MappingScheme};
+use ssdlab_model::mapping::MappingScheme;
+use ssdlab_model::mapping::extent::ExtentParameters;
 use ssdlab_model::mechanisms::Mechanisms;
 use ssdlab_model::policy::{Pacing, VictimPolicy};
 use ssdlab_model::power_cut::explore::{Finding, Tested, shortest_failure};
 use ssdlab_model::power_cut::history::Step;
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::recovery::Fault;
+use ssdlab_model::slc::{SlcParameters, SlcSpace, WhenFull};
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::streams::StreamParameters;
 use ssdlab_model::suspend::{SuspendParameters, Suspendable};
@@ -50,19 +51,22 @@ fn pick(generator: &mut impl Rng, from: &[u32]) -> u32 {
     from[generator.random_range(0..from.len())]
 }
 
+/// Which kind of drive: how it maps, or what it caches writes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    PageMap,
+    MapOnFlash,
+    Extents,
+    LogBlocks,
+    SlcCache,
+}
+
+const KINDS: [Kind; 5] =
+    [Kind::PageMap, Kind::MapOnFlash, Kind::Extents, Kind::LogBlocks, Kind::SlcCache];
+
 /// What a drive may have, with `low_water` blocks free per group of dies.
-fn mechanisms(generator: &mut impl Rng, low_water: u32) -> Mechanisms {
+fn mechanisms(generator: &mut impl Rng, kind: Kind, low_water: u32) -> Mechanisms {
     let mut mechanisms = Mechanisms::default();
-    mechanisms.flush = flush(generator);
-    mechanisms.victims = victims(generator);
-    if pick(generator, &[0, 0, 0, 1]) == 1 {
-        mechanisms.mapping = MappingScheme::Cached;
-        mechanisms.map_cache_pages = 4;
-        mechanisms.flush.journal = None;
-    }
-    if pick(generator, &[0, 0, 0, 1]) == 1 {
-        mechanisms.pacing = Pacing::Bursty { high_water: low_water + 2 };
-    }
     if pick(generator, &[0, 0, 1]) == 1 {
         mechanisms.suspend = SuspendParameters {
             operations: Suspendable::Both,
@@ -71,33 +75,70 @@ fn mechanisms(generator: &mut impl Rng, low_water: u32) -> Mechanisms {
             most: 4,
         };
     }
+    mechanisms.mapping = match kind {
+        Kind::PageMap | Kind::SlcCache => MappingScheme::Page,
+        Kind::MapOnFlash => MappingScheme::Cached,
+        Kind::Extents => MappingScheme::Extent,
+        Kind::LogBlocks => MappingScheme::LogBlock,
+    };
+    if kind == Kind::LogBlocks {
+        // It has no collection, no journal and no write-through.
+        mechanisms.log_blocks = pick(generator, &[1, 2, 4]);
+        return mechanisms;
+    }
+    mechanisms.flush = flush(generator);
+    mechanisms.victims = victims(generator);
+    if pick(generator, &[0, 0, 0, 1]) == 1 {
+        mechanisms.pacing = Pacing::Bursty { high_water: low_water + 2 };
+    }
+    if kind == Kind::MapOnFlash {
+        mechanisms.map_cache_pages = 4;
+        mechanisms.flush.journal = None;
+    }
     // Blocks that one stream keeps for itself are left out: on drives of so few of them the other
     // stream can be left with none that yields enough, and FIFO then collects without end.
-    if pick(generator, &[0, 0, 0, 1]) == 1 {
+    if matches!(kind, Kind::PageMap | Kind::MapOnFlash) && pick(generator, &[0, 0, 0, 1]) == 1 {
         let hot_within = Some(0.3);
         mechanisms.streams = StreamParameters { count: 2, hot_within, hot_blocks: None };
     }
     mechanisms
 }
 
-/// A small drive of any kind.
-fn configuration(generator: &mut impl Rng) -> Configuration {
+fn slc_cache(generator: &mut impl Rng, shot: u32) -> SlcParameters {
+    let fixed = pick(generator, &[0, 1]) == 1;
+    let folds = pick(generator, &[0, 1]) == 1;
+    SlcParameters {
+        blocks: pick(generator, &[2, 3]),
+        bits: if shot == 1 { 2 } else { shot },
+        space: if fixed { SlcSpace::Fixed } else { SlcSpace::Dynamic },
+        when_full: if folds { WhenFull::Fold } else { WhenFull::Direct },
+        program: Nanoseconds::from_micros(200),
+        page_read: Nanoseconds::from_micros(30),
+    }
+}
+
+/// A small drive.
+fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     let low_water = pick(generator, &[2, 3, 4]);
-    let mechanisms = mechanisms(generator, low_water);
+    let mut mechanisms = mechanisms(generator, kind, low_water);
+    let channels = pick(generator, &[1, 2]);
+    let dies = channels * pick(generator, &[1, 2]);
+    let superblocks = matches!(kind, Kind::Extents | Kind::SlcCache);
+    let stripe = if superblocks { dies } else { pick(generator, &[1, dies]) };
+    let (groups, shot) = (dies / stripe, pick(generator, &[1, 1, 3]));
+    if kind == Kind::SlcCache {
+        mechanisms.slc = Some(slc_cache(generator, shot));
+    }
     let mut pick = |from: &[u32]| pick(generator, from);
-    let channels = pick(&[1, 2]);
-    let dies = channels * pick(&[1, 2]);
-    let stripe = pick(&[1, dies]);
-    let (groups, shot) = (dies / stripe, pick(&[1, 1, 3]));
     // With small units even a small drive has some map pages: 128 entries each.
-    let cached = mechanisms.mapping == MappingScheme::Cached;
-    let unit = if cached { 512 } else { 4096 };
+    let unit = if kind == Kind::MapOnFlash { 512 } else { 4096 };
     let collection = CollectionParameters {
         low_water,
         idle_high_water: low_water + pick(&[0, 1, 2]),
         debt_max: pick(&[1, 8, 20]),
     };
     let streams = mechanisms.streams.count;
+    let more = mechanisms.log_blocks + mechanisms.slc.map_or(0, |slc| slc.blocks + 1);
     let mut parameters = GeometryParameters {
         channels,
         dies,
@@ -108,16 +149,25 @@ fn configuration(generator: &mut impl Rng) -> Configuration {
         page_size: ByteLength::new(unit * u64::from(pick(&[1, 4]))),
         unit_size: ByteLength::new(unit),
         dies_per_collection_unit: stripe,
-        collection_units: (low_water + 4 + 2 * streams + pick(&[1, 2, 6, 14])) * groups,
+        collection_units: (low_water + 6 + 2 * streams + more + pick(&[1, 2, 6, 14])) * groups,
         metadata_collection_units: 8 * groups,
         logical_units: 1,
     };
     let used = f64::from(pick(&[60, 80, 95, 100])) / 100.0;
     let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
-    let kept = collection.blocks_kept(&geometry, &mechanisms);
+    let kept = match kind {
+        Kind::LogBlocks => mechanisms.log_blocks + 2,
+        _ => collection.blocks_kept(&geometry, &mechanisms),
+    };
     let usable = (geometry.blocks() - kept - 1) * geometry.units_per_block();
     parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);
     let geometry = Geometry::new(parameters).expect("a sound geometry");
+    let regions = geometry.logical_units().div_ceil(geometry.units_per_block());
+    mechanisms.extents = ExtentParameters {
+        extents_max: 4 * regions + pick(&[0, 8, 40]),
+        search: Nanoseconds::from_micros(5),
+        per_extent: Nanoseconds::from_micros(1),
+    };
     Configuration {
         buffer: BufferParameters {
             units: geometry.units_per_program() * (streams + pick(&[1, 2, 6])),
@@ -151,12 +201,18 @@ fn timing() -> Timing {
 #[derive(Debug, Default)]
 struct Met {
     histories: u64,
-    with_map_on_flash: u64,
+    /// By kind.
+    of_kind: [u64; KINDS.len()],
     with_streams: u64,
     unreadable: u64,
     saved: u64,
     padded: u64,
     to_erase: u64,
+    /// What the drives had done by the cut.
+    condensed: u64,
+    filled_empty: u64,
+    merges: u64,
+    folded: u64,
 }
 
 /// Random histories, one after the other on the same drive, each with a cut at its end. A new
@@ -165,44 +221,42 @@ fn random_histories(seed: u64, histories: u64) -> Met {
     let mut generator = Pcg64Mcg::seed_from_u64(seed);
     let mut met = Met::default();
     while met.histories < histories {
-        let configuration = configuration(&mut generator);
-        match configuration.mechanisms.mapping {
-            MappingScheme::Page => {
-                let tested = Tested::new(&configuration, None).expect("a sound drive");
-                cut_at_random(tested, &configuration, &mut generator, &mut met);
-            }
-            MappingScheme::Extent | MappingScheme::LogBlock => {
-                unreachable!("no drive here has extents or log blocks")
-            }
-            MappingScheme::Cached => {
-                let tested = Tested::with_map(&configuration, CachedMap::new, None);
-                cut_at_random(
-                    tested.expect("a sound drive"),
-                    &configuration,
-                    &mut generator,
-                    &mut met,
-                );
-            }
-        }
+        let kind = generator.random_range(0..KINDS.len());
+        let configuration = configuration_of(&mut generator, KINDS[kind]);
+        let before = met.histories;
+        cut_at_random(&configuration, &mut generator, &mut met);
+        met.of_kind[kind] += met.histories - before;
     }
     met
 }
 
-fn cut_at_random<M: Mapping + Clone>(
-    mut tested: Tested<M>,
-    configuration: &Configuration,
-    generator: &mut Pcg64Mcg,
-    met: &mut Met,
-) {
+/// Says which drive it was when the model panics.
+struct Says<'a>(&'a Configuration);
+
+impl Drop for Says<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{:?}", self.0);
+        }
+    }
+}
+
+fn cut_at_random(configuration: &Configuration, generator: &mut Pcg64Mcg, met: &mut Met) {
+    let _says = Says(configuration);
+    let mut tested = Tested::new(configuration, None).expect("a sound drive");
     tested.age(generator);
     for _ in 0..20 {
         let steps = [4, 12, 30, 60][generator.random_range(0..4)];
         let (before, replay) = (tested.clone(), generator.clone());
-        match tested.cut_at_random(generator, steps) {
+        tested.step_at_random(generator, steps);
+        let counters = tested.drive().counters();
+        met.condensed += counters.condensed_regions;
+        met.filled_empty += counters.condensed_empty_units;
+        met.merges += counters.full_merges + counters.partial_merges + counters.switch_merges;
+        met.folded += counters.slc_erases;
+        match tested.cut_at_random(generator) {
             Ok(recovery) => {
                 met.histories += 1;
-                met.with_map_on_flash +=
-                    u64::from(configuration.mechanisms.mapping == MappingScheme::Cached);
                 met.with_streams += u64::from(configuration.mechanisms.streams.count > 1);
                 met.unreadable += recovery.program_units_unreadable;
                 met.saved += u64::from(recovery.units_saved);
@@ -215,9 +269,9 @@ fn cut_at_random<M: Mapping + Clone>(
 }
 
 /// Fails with the shortest history that shows `finding`.
-fn report<M: Mapping + Clone>(
+fn report(
     configuration: &Configuration,
-    before: &Tested<M>,
+    before: &Tested,
     mut generator: Pcg64Mcg,
     steps: u32,
     finding: &Finding,
@@ -233,6 +287,9 @@ fn report<M: Mapping + Clone>(
 fn random_cuts_break_no_rule() {
     let met = random_histories(1, 4_000);
     assert!(met.unreadable > 0 && met.saved > 0 && met.padded > 0 && met.to_erase > 0, "{met:?}");
+    assert!(met.condensed > 0 && met.filled_empty > 0, "{met:?}");
+    assert!(met.merges > 0 && met.folded > 0 && met.with_streams > 0, "{met:?}");
+    assert!(met.of_kind.iter().all(|&histories| histories > 400), "{met:?}");
 }
 
 #[test]
@@ -244,11 +301,14 @@ fn a_hundred_thousand_random_cuts_break_no_rule() {
 }
 
 /// Whether any of some short histories on some drives fails.
-fn is_caught(change: impl Fn(&mut Configuration), fault: Option<Fault>) -> Option<(usize, String)> {
+fn is_caught(
+    kind: Kind,
+    change: impl Fn(&mut Configuration),
+    fault: Option<Fault>,
+) -> Option<(usize, String)> {
     let mut generator = Pcg64Mcg::seed_from_u64(3);
     for _ in 0..200 {
-        let mut configuration = configuration(&mut generator);
-        configuration.mechanisms.mapping = MappingScheme::Page;
+        let mut configuration = configuration_of(&mut generator, kind);
         change(&mut configuration);
         let mut tested = Tested::new(&configuration, fault).expect("a sound drive");
         tested.age(&mut generator);
@@ -265,53 +325,58 @@ fn is_caught(change: impl Fn(&mut Configuration), fault: Option<Fault>) -> Optio
 #[test]
 fn every_cut_of_short_histories_breaks_no_rule() {
     let mut generator = Pcg64Mcg::seed_from_u64(2);
-    let mut cuts = 0;
-    for _ in 0..12 {
-        let mut configuration = configuration(&mut generator);
-        configuration.mechanisms.mapping = MappingScheme::Page;
-        let mut tested = Tested::new(&configuration, None).expect("a sound drive");
-        tested.age(&mut generator);
-        let history: Vec<Step> =
-            (0..20).map(|_| Step::random(&mut generator, tested.units())).collect();
-        match tested.explore(&history) {
-            Ok(explored) => cuts += explored.cuts,
-            Err(failure) => panic!("{configuration:?}\n{history:?}\n{failure:?}"),
+    for kind in KINDS {
+        let mut cuts = 0;
+        for _ in 0..4 {
+            let configuration = configuration_of(&mut generator, kind);
+            let mut tested = Tested::new(&configuration, None).expect("a sound drive");
+            tested.age(&mut generator);
+            let history: Vec<Step> =
+                (0..20).map(|_| Step::random(&mut generator, tested.units())).collect();
+            match tested.explore(&history) {
+                Ok(explored) => cuts += explored.cuts,
+                Err(failure) => panic!("{configuration:?}\n{history:?}\n{failure:?}"),
+            }
         }
+        assert!(cuts > 300, "{kind:?}: {cuts}");
     }
-    assert!(cuts > 1000, "{cuts}");
+}
+
+fn volatile(configuration: &mut Configuration) {
+    configuration.buffer.protected = false;
+    configuration.mechanisms.streams = StreamParameters::default();
+    configuration.mechanisms.flush.write_cache = WriteCache::WriteBack;
 }
 
 #[test]
 fn a_drive_that_ignores_flushes_is_caught() {
     let lie = |configuration: &mut Configuration| {
-        configuration.buffer.protected = false;
-        configuration.mechanisms.streams = StreamParameters::default();
+        volatile(configuration);
         configuration.mechanisms.flush.handling = FlushHandling::Ignored;
     };
-    let (steps, finding) = is_caught(lie, None).expect("a lie is found");
-    assert!(steps <= 2, "a write and a flush show it: {steps} steps, {finding}");
+    for kind in KINDS {
+        let (steps, finding) = is_caught(kind, lie, None).expect("a lie is found");
+        assert!(steps <= 2, "a write and a flush show it: {kind:?}, {steps} steps, {finding}");
+    }
 }
 
 #[test]
 fn mistakes_in_recovery_are_caught() {
     let nothing = |_: &mut Configuration| {};
-    let volatile = |configuration: &mut Configuration| {
-        configuration.buffer.protected = false;
-        configuration.mechanisms.streams = StreamParameters::default();
-        configuration.mechanisms.flush.write_cache = WriteCache::WriteBack;
-    };
-    for fault in [
-        Fault::IgnoreNumbers,
-        Fault::ForgetUnreadable,
-        Fault::ForgetTrims,
-        Fault::ForgetSaved,
-        Fault::EraseEarly,
-    ] {
-        let caught = match fault {
-            Fault::EraseEarly => is_caught(volatile, Some(fault)),
-            _ => is_caught(nothing, Some(fault)),
-        };
-        println!("{fault:?}: {caught:?}");
-        assert!(caught.is_some(), "{fault:?} is found");
+    for kind in KINDS {
+        for fault in [
+            Fault::IgnoreNumbers,
+            Fault::ForgetUnreadable,
+            Fault::ForgetTrims,
+            Fault::ForgetSaved,
+            Fault::EraseEarly,
+        ] {
+            let caught = match fault {
+                Fault::EraseEarly => is_caught(kind, volatile, Some(fault)),
+                _ => is_caught(kind, nothing, Some(fault)),
+            };
+            println!("{kind:?}, {fault:?}: {caught:?}");
+            assert!(caught.is_some(), "{kind:?}: {fault:?} is found");
+        }
     }
 }

@@ -569,14 +569,14 @@ proptest! {
 }
 
 /// The same drive with superblocks and a map of extents, `room` more of them than it needs at
-/// least, and one superblock more for runs.
+/// least, and two superblocks more for runs.
 fn with_extents(configuration: &Configuration, room: u32) -> Configuration {
     let mut configuration = configuration.clone();
     let geometry = &configuration.geometry;
     let mut parameters = geometry.parameters().clone();
     let used = f64::from(parameters.logical_units) / f64::from(geometry.physical_units());
     parameters.dies_per_collection_unit = parameters.dies;
-    parameters.collection_units = geometry.blocks_per_group() + 1;
+    parameters.collection_units = geometry.blocks_per_group() + 2;
     configuration.mechanisms.mapping = MappingScheme::Extent;
     // Profiles refuse both together.
     configuration.mechanisms.streams = StreamParameters::default();

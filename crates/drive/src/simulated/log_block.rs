@@ -34,10 +34,9 @@ impl Responder for LogBlockSsd {
         LogBlockSsd::write(self, at, first, units)
     }
 
-    /// The drive has no faster way than to flush behind the write.
     fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let received = Responder::write(self, at, first, count);
-        LogBlockSsd::flush(self, at).max(received)
+        let (first, units) = units_of(self, first, count);
+        LogBlockSsd::write_fua(self, at, first, units)
     }
 
     fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {

@@ -32,7 +32,7 @@ pub type Version = u64;
 enum Held {
     Erased,
     Unreadable,
-    Programmed { number: SequenceNumber, spare: Box<[u32]>, versions: Box<[Version]> },
+    Programmed { number: SequenceNumber, spare: Box<[u32]>, is_slc: bool, versions: Box<[Version]> },
 }
 
 /// Something that was done to the flash.
@@ -42,6 +42,7 @@ enum Action {
         first: PhysicalUnit,
         number: SequenceNumber,
         spare: Box<[u32]>,
+        is_slc: bool,
         staged: Box<[Staged]>,
     },
     Erase(BlockIndex),
@@ -244,14 +245,14 @@ impl Recording {
             return;
         }
         match action {
-            Action::Program { first, number, spare, staged } => {
+            Action::Program { first, number, spare, is_slc, staged } => {
                 let index = self.geometry.program_of(first) as usize;
                 // Programming what is not erased destroys both.
                 let readable =
                     progress == Progress::Over && matches!(self.held[index], Held::Erased);
                 self.held[index] = if readable {
                     let versions = staged.iter().map(|staged| staged.version).collect();
-                    Held::Programmed { number, spare, versions }
+                    Held::Programmed { number, spare, is_slc, versions }
                 } else {
                     Held::Unreadable
                 };
@@ -301,8 +302,19 @@ impl Media for Recording {
     }
 
     fn copy(&mut self, from: PhysicalUnit, to: PhysicalUnit) {
-        let version = self.staged[from.0 as usize].version;
-        self.staged[to.0 as usize] = Staged { version, written: false };
+        let Staged { version, written } = self.staged[from.0 as usize];
+        // What is copied out of a program unit that is still being filled leaves it, and is in the
+        // buffer until its new program unit is programmed.
+        let logical = self.waiting.remove(&from);
+        let written = written && logical.is_some();
+        self.staged[to.0 as usize] = Staged { version, written };
+        if let Some(logical) = logical {
+            self.waiting.insert(to, logical);
+        }
+    }
+
+    fn fill(&mut self, unit: PhysicalUnit, _: LogicalUnit) {
+        self.staged[unit.0 as usize] = Staged::default();
     }
 
     fn program(
@@ -317,7 +329,8 @@ impl Media for Recording {
             self.waiting.remove(&PhysicalUnit(unit));
         }
         let staged = self.staged[first.0 as usize..end as usize].into();
-        let action = Action::Program { first, number, spare: spare.raw().into(), staged };
+        let is_slc = spare.is_slc();
+        let action = Action::Program { first, number, spare: spare.raw().into(), is_slc, staged };
         self.events.push(Event::Work(action, work));
     }
 
@@ -343,8 +356,10 @@ impl FlashContents for Recording {
         match &self.held[self.geometry.program_of(first) as usize] {
             Held::Erased => ProgramUnit::Erased,
             Held::Unreadable => ProgramUnit::Unreadable,
-            Held::Programmed { number, spare, .. } => {
-                ProgramUnit::Programmed { number: *number, spare: SpareArea::new(spare) }
+            Held::Programmed { number, spare, is_slc, .. } => {
+                let spare =
+                    if *is_slc { SpareArea::in_slc_mode(spare) } else { SpareArea::new(spare) };
+                ProgramUnit::Programmed { number: *number, spare }
             }
         }
     }

@@ -8,25 +8,23 @@ use std::fmt;
 
 use rand::{Rng, RngExt};
 
+use super::drive::CutDrive;
 use super::history::{Operation, Sent, Step};
 use super::rules::{Contract, Ledger, Violation};
 use crate::geometry::GeometryError;
-use crate::mapping::{Mapping, PageMap};
-use crate::media::recording::Recording;
 use crate::recovery::{Fault, Recovery, RecoveryError};
-use crate::ssd::{Configuration, Ssd};
-use crate::units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
+use crate::ssd::Configuration;
+use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
 /// How long power is gone.
 const DARK: Nanoseconds = Nanoseconds::from_secs(1);
 
 /// A drive under test, with what the host knows.
 #[derive(Clone, Debug)]
-pub struct Tested<M: Mapping + Clone = PageMap> {
+pub struct Tested {
     configuration: Configuration,
-    new_map: fn(&Configuration) -> Result<M, GeometryError>,
     fault: Option<Fault>,
-    ssd: Ssd<M, Recording>,
+    ssd: CutDrive,
     ledger: Ledger,
     /// When the latest request was sent.
     sent: Instant,
@@ -71,8 +69,8 @@ pub struct Explored {
     pub cuts: u64,
 }
 
-impl Tested<PageMap> {
-    /// A new drive with its map in RAM; `fault` is planted in it and in every recovery.
+impl Tested {
+    /// A new drive; `fault` is planted in it and in every recovery.
     ///
     /// # Errors
     /// When the configuration is not sound.
@@ -80,37 +78,12 @@ impl Tested<PageMap> {
     /// # Panics
     /// When the write buffer holds less than two program units; profiles check that.
     pub fn new(configuration: &Configuration, fault: Option<Fault>) -> Result<Self, GeometryError> {
-        let new_map = |it: &Configuration| Ok(PageMap::new(it.geometry.logical_units()));
-        Tested::with_map(configuration, new_map, fault)
-    }
-}
-
-impl<M: Mapping + Clone> Tested<M> {
-    /// A new drive that maps by what `new_map` makes; `fault` is planted in it and in every
-    /// recovery.
-    ///
-    /// # Errors
-    /// When the configuration is not sound.
-    ///
-    /// # Panics
-    /// When the write buffer holds less than two program units; profiles check that.
-    pub fn with_map(
-        configuration: &Configuration,
-        new_map: fn(&Configuration) -> Result<M, GeometryError>,
-        fault: Option<Fault>,
-    ) -> Result<Self, GeometryError> {
-        let geometry = &configuration.geometry;
-        let map = new_map(configuration)?;
-        let mut ssd = Ssd::with(configuration, map, Recording::new(geometry))?;
-        if let Some(fault) = fault {
-            ssd.plant(fault);
-        }
+        let units = configuration.geometry.logical_units();
         Ok(Tested {
-            ledger: Ledger::new(Contract::of(configuration), geometry.logical_units()),
+            ledger: Ledger::new(Contract::of(configuration), units),
             configuration: configuration.clone(),
-            new_map,
             fault,
-            ssd,
+            ssd: CutDrive::new(configuration, fault)?,
             sent: Instant::START,
             answered: Instant::START,
             steps: 0,
@@ -123,7 +96,7 @@ impl<M: Mapping + Clone> Tested<M> {
     }
 
     /// The drive.
-    pub fn drive(&self) -> &Ssd<M, Recording> {
+    pub fn drive(&self) -> &CutDrive {
         &self.ssd
     }
 
@@ -165,22 +138,8 @@ impl<M: Mapping + Clone> Tested<M> {
     /// Sends a request.
     pub fn step(&mut self, step: Step) {
         let at = if step.waits { self.answered } else { self.sent };
-        let (length, of) = (self.ssd.geometry().unit_size(), |first: LogicalUnit| first.0);
         self.steps += 1;
-        let answered = match step.operation {
-            Operation::Write { first, units } => self.ssd.write(at, first, units),
-            Operation::WriteFua { first, units } => {
-                let (first, count) = (length * u64::from(of(first)), length * u64::from(units));
-                self.ssd.write_fua_sectors(at, Sector::at(first), SectorCount::of(count))
-            }
-            Operation::Trim { first, units } => self.ssd.trim(at, first, units),
-            Operation::Read { first, units } => self.ssd.read(at, first, units),
-            Operation::Flush => self.ssd.flush(at),
-            Operation::Rest(duration) => {
-                self.ssd.rest(at, duration);
-                at + duration
-            }
-        };
+        let answered = self.ssd.carry_out(at, step.operation);
         let sent = Sent { step: self.steps, at, answered };
         match step.operation {
             Operation::Write { first, units } => self.ledger.write(sent, first, units, false),
@@ -207,11 +166,8 @@ impl<M: Mapping + Clone> Tested<M> {
     /// When the drive is not sound in itself.
     pub fn cut(&mut self, at: Instant) -> Result<Recovery, Finding> {
         let media = self.ssd.clone().power_cut(at);
-        let map =
-            (self.new_map)(&self.configuration).map_err(|error| Finding::Recovery(error.into()))?;
-        let (ssd, recovery) =
-            Ssd::open_with_fault(&self.configuration, map, media, at + DARK, self.fault)
-                .map_err(Finding::Recovery)?;
+        let (ssd, recovery) = CutDrive::open(&self.configuration, media, at + DARK, self.fault)
+            .map_err(Finding::Recovery)?;
         ssd.check_invariants();
         self.ledger.check(at, |unit| ssd.version_of(unit)).map_err(Finding::Rule)?;
         self.ledger.settle(|unit| ssd.version_of(unit));
@@ -291,22 +247,22 @@ impl<M: Mapping + Clone> Tested<M> {
         self.cut(self.answered).map(|_| ())
     }
 
-    /// Sends `steps` random requests and cuts power at a random one of the instants that can make
-    /// a difference before the last of them is answered.
+    /// Sends `steps` random requests.
+    pub fn step_at_random(&mut self, generator: &mut impl Rng, steps: u32) {
+        for _ in 0..steps {
+            self.step(Step::random(generator, self.units()));
+        }
+    }
+
+    /// Cuts power at a random one of the instants that can make a difference, from the latest
+    /// request on and before all is answered and done.
     ///
     /// # Errors
     /// What is wrong after the cut.
     ///
     /// # Panics
     /// When the drive is not sound in itself.
-    pub fn cut_at_random(
-        &mut self,
-        generator: &mut impl Rng,
-        steps: u32,
-    ) -> Result<Recovery, Finding> {
-        for _ in 0..steps {
-            self.step(Step::random(generator, self.units()));
-        }
+    pub fn cut_at_random(&mut self, generator: &mut impl Rng) -> Result<Recovery, Finding> {
         let until = self.until(None);
         let instants = self.instants(until);
         let at = instants[generator.random_range(0..instants.len())];
@@ -319,10 +275,7 @@ impl<M: Mapping + Clone> Tested<M> {
 ///
 /// # Panics
 /// When `history` does not fail.
-pub fn shortest_failure<M: Mapping + Clone>(
-    tested: &Tested<M>,
-    history: &[Step],
-) -> (Vec<Step>, Failure) {
+pub fn shortest_failure(tested: &Tested, history: &[Step]) -> (Vec<Step>, Failure) {
     let mut history = history.to_vec();
     let mut failure = tested.explore(&history).expect_err("the history fails");
     history.truncate(failure.steps as usize);

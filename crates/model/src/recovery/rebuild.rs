@@ -18,6 +18,25 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         at: Instant,
         fault: Option<Fault>,
     ) -> Result<Recovery, RecoveryError> {
+        let mut recovery = self.take_over_contents(&scan, at);
+        self.write_map_anew(recovery.ready_at);
+        self.note_slc_blocks(&scan.blocks)?;
+        self.sort_blocks(&scan.blocks, &mut recovery);
+        if let Err((room, valid)) = self.make_room_for_host() {
+            return Err(RecoveryError::NoRoom { room, valid });
+        }
+        if fault != Some(Fault::ForgetSaved) {
+            let saved = self.saved_units()?;
+            for (index, &logical) in saved.iter().enumerate() {
+                self.restore_unit(recovery.ready_at, index, logical);
+            }
+            recovery.units_saved = saved.len() as u32;
+        }
+        Ok(recovery)
+    }
+
+    /// Fills the map and what is known of each physical unit with what was found.
+    pub(super) fn take_over_contents(&mut self, scan: &Scan, at: Instant) -> Recovery {
         self.sequence = scan.latest;
         self.counters.unsafe_shutdowns += 1;
         let ready_at = self.read_spare_areas(&scan.reads, at);
@@ -27,8 +46,7 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
             }
         }
         self.note_spare_areas(&scan.blocks);
-        self.write_map_anew(ready_at);
-        let mut recovery = Recovery {
+        Recovery {
             ready_at,
             program_units_read: scan.reads.iter().sum(),
             program_units_unreadable: scan.unreadable,
@@ -36,15 +54,19 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
             units_saved: 0,
             program_units_padded: 0,
             blocks_to_erase: 0,
-        };
-        self.sort_blocks(&scan.blocks, &mut recovery);
-        if let Err((room, valid)) = self.make_room_for_host() {
-            return Err(RecoveryError::NoRoom { room, valid });
         }
-        if fault != Some(Fault::ForgetSaved) {
-            recovery.units_saved = self.restore_saved(ready_at)?;
+    }
+
+    /// Notes which blocks are in SLC mode.
+    fn note_slc_blocks(&mut self, blocks: &[FoundBlock]) -> Result<(), RecoveryError> {
+        for (index, found) in blocks.iter().enumerate() {
+            if found.is_slc {
+                let block = BlockIndex(index as u32);
+                let slc = self.slc.as_mut().ok_or(RecoveryError::CellMode { block })?;
+                slc.take_over(block);
+            }
         }
-        Ok(recovery)
+        Ok(())
     }
 
     /// Every die reads its spare areas one by one; returns when the slowest is done. Until then
@@ -113,7 +135,7 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
                 recovery.blocks_to_erase += 1;
                 self.flash.take_over(block, BlockState::Victim, 0);
                 self.erase_block(block, recovery.ready_at, recovery.ready_at);
-            } else if found.programs < programs {
+            } else if found.programs < programs && !self.is_slc(block) {
                 room[group as usize].push(block);
             } else {
                 self.take_over_closed(block, found);
@@ -133,6 +155,9 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
 
     fn take_over_closed(&mut self, block: BlockIndex, found: FoundBlock) {
         self.flash.take_over(block, BlockState::Closed, found.valid);
+        if self.is_slc(block) {
+            self.flash.set_apart(block);
+        }
         self.flash.close(block, BlockState::Closed);
     }
 
@@ -176,8 +201,8 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         self.note_programmed(first, number, die, span);
     }
 
-    /// Writes again what capacitors saved, as if the host did; returns how many units that was.
-    fn restore_saved(&mut self, at: Instant) -> Result<u32, RecoveryError> {
+    /// What capacitors saved of the write buffer, checked.
+    pub(super) fn saved_units(&self) -> Result<Vec<LogicalUnit>, RecoveryError> {
         let units = self.geometry.logical_units();
         let saved = self.media.saved().to_vec();
         let mut seen = vec![false; saved.len().min(1) * units as usize];
@@ -189,9 +214,6 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
                 return Err(RecoveryError::SavedTwice { logical });
             }
         }
-        for (index, &logical) in saved.iter().enumerate() {
-            self.restore_unit(at, index, logical);
-        }
-        Ok(saved.len() as u32)
+        Ok(saved)
     }
 }

@@ -14,6 +14,8 @@ pub(super) struct FoundBlock {
     pub(super) latest: SequenceNumber,
     /// Units in it that are current.
     pub(super) valid: u32,
+    /// Whether it is in SLC mode.
+    pub(super) is_slc: bool,
 }
 
 /// What the flash holds.
@@ -85,7 +87,11 @@ impl Scan {
                         return Err(RecoveryError::Number { number });
                     }
                     found.programs = index + 1;
-                    found.latest = found.latest.max(number);
+                    // On some dies there can be what was there before the block was erased.
+                    if number > found.latest {
+                        found.latest = number;
+                        found.is_slc = spare.is_slc();
+                    }
                     self.latest = self.latest.max(number);
                     self.note_copies(geometry, at, number, spare, fault)?;
                 }

@@ -1,10 +1,12 @@
 //! What is read from outside, given any bytes: an error or something sound, never a panic. The
 //! property tests and the fuzz targets (`fuzz/`) call the same functions.
 
-use ssdlab_model::mapping::PageMap;
+use ssdlab_model::log_block::LogBlockSsd;
+use ssdlab_model::mapping::extent::ExtentMap;
+use ssdlab_model::mapping::{Mapping, PageMap};
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
 use ssdlab_model::profile::Profile;
-use ssdlab_model::recovery::{FlashContents, ProgramUnit};
+use ssdlab_model::recovery::{FlashContents, ProgramUnit, Recovery, RecoveryError};
 use ssdlab_model::snapshot::{Decoder, Encoder};
 use ssdlab_model::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
 use ssdlab_model::{Configuration, Ssd};
@@ -19,7 +21,7 @@ pub fn profile(bytes: &[u8]) {
 }
 
 /// A drive of 1 MiB, so that a few bytes say much of it.
-fn tiny_drive() -> Configuration {
+fn tiny_drive(changes: &[(&str, &str)]) -> Configuration {
     let mut profile = Profile::named("generic-tlc").expect("the default profile");
     for (key, value) in [
         ("capacity.logical", "1M"),
@@ -32,7 +34,10 @@ fn tiny_drive() -> Configuration {
         ("collection.low_water", "2"),
         ("collection.idle_high_water", "2"),
         ("read_ahead.window", "0"),
-    ] {
+    ]
+    .iter()
+    .chain(changes)
+    {
         profile.set(key, value).expect("a sound value");
     }
     profile.configuration().expect("a sound profile")
@@ -42,7 +47,7 @@ fn tiny_drive() -> Configuration {
 #[derive(Clone, Debug)]
 enum Written {
     Unreadable,
-    Whole(SequenceNumber, Vec<u32>),
+    Whole { number: SequenceNumber, spare: Vec<u32>, is_slc: bool },
 }
 
 /// Flash that holds what the bytes say.
@@ -76,7 +81,8 @@ impl Found {
                     let unit =
                         |it: u8| u32::from(it) + if kind == 112 { u32::MAX - 255 } else { 0 };
                     let spare = (0..length).map(|_| unit(next())).collect();
-                    Some(Written::Whole(SequenceNumber(number), spare))
+                    let is_slc = kind % 16 == 1;
+                    Some(Written::Whole { number: SequenceNumber(number), spare, is_slc })
                 }
             })
             .collect();
@@ -102,8 +108,10 @@ impl FlashContents for Found {
         match &self.programs[(first.0 / self.units_per_program) as usize] {
             None => ProgramUnit::Erased,
             Some(Written::Unreadable) => ProgramUnit::Unreadable,
-            Some(Written::Whole(number, spare)) => {
-                ProgramUnit::Programmed { number: *number, spare: SpareArea::new(spare) }
+            Some(Written::Whole { number, spare, is_slc }) => {
+                let spare =
+                    if *is_slc { SpareArea::in_slc_mode(spare) } else { SpareArea::new(spare) };
+                ProgramUnit::Programmed { number: *number, spare }
             }
         }
     }
@@ -123,15 +131,54 @@ impl FlashContents for Found {
     }
 }
 
-/// The spare areas, trim records and saved buffer of a flash.
+/// The spare areas, trim records and saved buffer of a flash; the first byte says how its drive
+/// maps.
 pub fn recovery(bytes: &[u8]) {
-    let configuration = tiny_drive();
-    let found = Found::of(bytes, &configuration);
-    let units = configuration.geometry.logical_units();
-    let map = PageMap::new(units);
-    let opened = Ssd::open(&configuration, map, found, Instant::START);
+    let Some((&kind, bytes)) = bytes.split_first() else { return };
+    let slc = [
+        ("capacity.physical", "4M"),
+        ("slc.size", "256K"),
+        ("slc.bits", "3"),
+        ("slc.program", "200us"),
+        ("slc.page_read", "30us"),
+    ];
+    let at = Instant::START;
+    match kind % 4 {
+        0 | 1 => {
+            let configuration = tiny_drive(if kind % 4 == 1 { &slc } else { &[] });
+            let found = Found::of(bytes, &configuration);
+            let map = PageMap::new(configuration.geometry.logical_units());
+            works_on(Ssd::open(&configuration, map, found, at));
+        }
+        2 => {
+            let extents = [("mapping.scheme", "extent"), ("mapping.table", "4K")];
+            let configuration = tiny_drive(&extents);
+            let found = Found::of(bytes, &configuration);
+            let extents = configuration.mechanisms.extents;
+            let map = ExtentMap::new(&configuration.geometry, extents);
+            works_on(Ssd::open(&configuration, map, found, at));
+        }
+        _ => {
+            let configuration =
+                tiny_drive(&[("mapping.scheme", "log-block"), ("mapping.log_blocks", "2")]);
+            let found = Found::of(bytes, &configuration);
+            let units = configuration.geometry.logical_units();
+            let opened = LogBlockSsd::open(&configuration, PageMap::new(units), found, at);
+            if let Ok((mut ssd, recovery)) = opened {
+                ssd.check_invariants();
+                let written = ssd.write(recovery.ready_at, LogicalUnit(0), units);
+                ssd.flush(written);
+                ssd.check_invariants();
+            }
+        }
+    }
+}
+
+/// A drive that was opened is sound, and can be written all over.
+fn works_on<M: Mapping>(opened: Result<(Ssd<M, Found>, Recovery), RecoveryError>) {
     if let Ok((mut ssd, recovery)) = opened {
         ssd.check_invariants();
+        let units = ssd.geometry().logical_units();
         let written = ssd.write(recovery.ready_at, LogicalUnit(0), units);
         ssd.flush(written);
         ssd.check_invariants();
@@ -140,7 +187,7 @@ pub fn recovery(bytes: &[u8]) {
 
 /// The state of a saved drive: any bytes, and those of a sound one with some of them changed.
 pub fn snapshot(bytes: &[u8]) {
-    let configuration = tiny_drive();
+    let configuration = tiny_drive(&[]);
     let restored = |mut bytes: &[u8]| {
         let map = PageMap::new(configuration.geometry.logical_units());
         let mut decoder = Decoder::new(&mut bytes);
