@@ -36,10 +36,13 @@ Targets:
                         a stack of simulated drives; see ssdlab list stacks
   /mnt/ssd              the drive behind a directory
   /mnt/ssd/new.dat      the same, by a file that does not exist yet
+  /dev/sdx              a whole drive, whose data is DESTROYED: only with
+                        --destroy-data, confirmed by its serial or path, and
+                        never one that anything uses
 
-On a real drive only a new file is written, never one that exists. Its name is
-taken away as soon as it is there, so that it goes however the run ends. Pressed
-twice, Ctrl-C ends at once, without a report.
+Behind a directory only a new file is written, never one that exists. Its name
+is taken away as soon as it is there, so that it goes however the run ends.
+Pressed twice, Ctrl-C ends at once, without a report.
 
 Examples:
   ssdlab run fragmentation
@@ -197,6 +200,28 @@ pub struct RunArguments {
     /// Go on where the file system has no direct I/O; the page cache is then measured as well
     #[arg(long)]
     pub allow_buffered: bool,
+    /// Agree that all that the block device holds is destroyed; it still has to be confirmed
+    #[arg(long)]
+    pub destroy_data: bool,
+    /// The serial or the path of the block device, once more, instead of typing it when asked
+    #[arg(long, value_name = "SERIAL|PATH")]
+    pub confirm: Option<String>,
+    /// How a block device is made new where the experiment begins with a new drive
+    #[arg(long, value_enum, default_value_t = MakeNewArgument::Discard, value_name = "HOW")]
+    pub make_new: MakeNewArgument,
+}
+
+/// How a block device is made new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MakeNewArgument {
+    /// By a discard of all of it
+    Discard,
+    /// By NVMe Format with user data erase (needs nvme-cli)
+    NvmeFormat,
+    /// By ATA Security Erase (needs hdparm); it sets a password, which the erase takes away
+    AtaSecureErase,
+    /// Not at all: it is taken as it is
+    None,
 }
 
 /// Arguments of `age`.

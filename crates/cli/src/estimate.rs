@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ssdlab_drive::real::{PROBE_LENGTH, RealDrive};
+use ssdlab_drive::real::{EXAMINED, PROBE_LENGTH, RealDrive};
+use ssdlab_drive::{Drive, DriveKind};
 use ssdlab_lab::experiment::Plan;
 use ssdlab_model::units::ByteLength;
 
@@ -13,31 +14,50 @@ use crate::terminal::Terminal;
 const ASSUMED_BYTES_PER_SECOND: f64 = 400e6;
 
 /// Tries how fast the prepared drive is, and says what the run will write, how much space it
-/// needs and how long it takes; returns that time.
+/// needs and how long it takes; returns that time. `examined` is whether the run ends with a look
+/// at how far the drive is to be believed, which writes as well.
 pub fn announce(
     plan: &Plan,
     drive: &mut RealDrive,
-    place: &str,
+    examined: bool,
     terminal: &Terminal,
 ) -> Option<Duration> {
     if terminal.quiet {
         return None;
     }
     let probed = drive.probe_throughput().ok();
-    terminal.note(&format!(
-        "This run writes at most {} in all, to a file of {} at {place} that is removed at the end.",
-        writes(plan, probed),
-        plan.space
-    ));
+    let written = writes(plan, probed, examined);
+    let description = drive.description();
+    let place = description.name;
+    if !plan.is_writing() {
+        terminal.note(&format!("This run only reads {place}, and writes nothing."));
+    } else if description.kind == DriveKind::Device {
+        terminal.note(&format!(
+            "This run writes at most {written} in all, to the first {} of {place}.",
+            plan.space
+        ));
+    } else {
+        terminal.note(&format!(
+            "This run writes at most {written} in all, to a file of {} at {place} that is removed \
+             at the end.",
+            plan.space
+        ));
+    }
+    if plan.is_writing()
+        && let Some(words) = drive.endurance_words(written)
+    {
+        terminal.note(&format!("For the drive: {words}."));
+    }
     terminal.note(&duration_words(plan, probed));
     terminal.note("Ctrl-C ends it early and keeps what was measured until then.");
     Some(duration(plan, probed))
 }
 
-/// What the run writes, with what the short try before it does.
-fn writes(plan: &Plan, probed: Option<f64>) -> ByteLength {
+/// What the run writes, with what the short try before it and the look after it do.
+fn writes(plan: &Plan, probed: Option<f64>, examined: bool) -> ByteLength {
     let bytes_per_second = probed.unwrap_or(ASSUMED_BYTES_PER_SECOND);
-    plan.writes(bytes_per_second) + plan.space.min(PROBE_LENGTH)
+    let look = if examined { EXAMINED } else { ByteLength::ZERO };
+    plan.writes(bytes_per_second) + plan.space.min(PROBE_LENGTH) + look
 }
 
 fn duration(plan: &Plan, probed: Option<f64>) -> Duration {
@@ -66,14 +86,15 @@ mod tests {
     #[test]
     fn the_short_try_is_part_of_what_is_written() {
         let plan = |space| Plan { sequential_writes: space, space, ..Plan::default() };
-        assert_eq!(writes(&plan(MIB * 16), None), MIB * 32);
-        assert_eq!(writes(&plan(MIB * 1024), None), MIB * 1152);
+        assert_eq!(writes(&plan(MIB * 16), None, false), MIB * 32);
+        assert_eq!(writes(&plan(MIB * 1024), None, false), MIB * 1152);
+        assert_eq!(writes(&plan(MIB * 16), None, true), MIB * 32 + EXAMINED);
     }
 
     #[test]
     fn writing_for_a_time_writes_what_the_drive_takes_in_it() {
         let plan = Plan { writing: Nanoseconds::from_secs(10), ..Plan::default() };
-        assert_eq!(writes(&plan, Some(50e6)), ByteLength::new(500_000_000));
+        assert_eq!(writes(&plan, Some(50e6), false), ByteLength::new(500_000_000));
     }
 
     #[test]

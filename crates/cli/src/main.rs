@@ -5,6 +5,7 @@
 
 mod cli;
 mod command;
+mod device;
 mod estimate;
 mod failure;
 mod interrupt;

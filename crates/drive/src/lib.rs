@@ -121,6 +121,24 @@ pub enum Durability {
     Through,
 }
 
+/// Before or after a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Before its first phase.
+    Before,
+    /// After its last one.
+    After,
+}
+
+/// Something that has to be said of a drive's answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remark {
+    /// A stable name of it.
+    pub code: &'static str,
+    /// A sentence or two.
+    pub text: String,
+}
+
 /// An observer that looks away.
 pub struct Unobserved;
 
@@ -228,6 +246,16 @@ pub trait Drive {
     /// Bytes of flash behind the addresses, where that is known.
     fn physical_capacity(&self) -> Option<ByteLength> {
         None
+    }
+
+    /// Asks a real drive for its temperature, wear and errors, for its description.
+    fn look_at_health(&mut self, _when: When) {}
+
+    /// What has to be said of the answers the drive gave: that they came from elsewhere, or that
+    /// they depend on the data. To be asked at the end; a real drive is written to for that, at
+    /// its beginning.
+    fn examine(&mut self) -> Vec<Remark> {
+        Vec::new()
     }
 
     /// The drive as one that others can be made from, where that can be done.

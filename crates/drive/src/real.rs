@@ -1,25 +1,38 @@
 //! A real drive, reached through a file that the run creates on it and that has no name, so that
-//! the system removes it however the run ends.
+//! the system removes it however the run ends; or as the block device that it is, once that was
+//! confirmed (see [`Candidate`]).
 //!
 //! Requests go past the page cache (O_DIRECT): one at a time by positioned reads and writes,
 //! more than one through io_uring. Whatever of that a system lacks is replaced by the next best
 //! thing, and the drive's description says so.
 
+mod believable;
 mod buffers;
 mod course;
 mod device;
 mod file;
+mod gate;
+mod handle;
+mod identity;
 mod lanes;
+mod make_new;
+mod medium;
 pub mod place;
 mod probe;
+mod signatures;
+mod smart;
 mod space;
 mod surroundings;
 mod synchronous;
 mod target;
 mod threads;
+mod tool;
 #[cfg(target_os = "linux")]
 mod uring;
 
+pub use self::believable::EXAMINED;
+pub use self::gate::{Candidate, Permit, is_block_device};
+pub use self::make_new::MakeNew;
 pub use self::probe::{PROBE_LENGTH, run_on_nothing};
 
 use std::io;
@@ -27,18 +40,26 @@ use std::path::Path;
 
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
 
+use self::believable::Believable;
 use self::buffers::Buffers;
-use self::course::{Clock, Course, Watch};
+use self::course::{Clock, Course, Request, Watch};
 use self::device::System;
-use self::file::{Access, OwnFile, io_error};
+use self::file::OwnFile;
+use self::gate::OpenDevice;
+use self::handle::{Access, Handle, io_error};
+use self::medium::Medium;
+use self::smart::Smart;
 use self::space::Room;
 use self::surroundings::Surroundings;
+use self::synchronous::Transfer;
 use self::target::Target;
 use crate::data::BlockData;
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::PhaseResult;
 use crate::phase::{Mix, Phase, Region};
-use crate::{Description, Drive, Inside, Lane, LaneResult, Observer, Progress};
+use crate::{
+    Description, Drive, Durability, Inside, Lane, LaneResult, Observer, Progress, Remark, When,
+};
 
 /// How a real drive is used.
 #[derive(Clone, Debug)]
@@ -51,24 +72,29 @@ pub struct RealOptions {
     pub reserve: Option<ByteLength>,
     /// Whether io_uring may be used.
     pub io_uring: bool,
+    /// How a block device is made new.
+    pub make_new: MakeNew,
 }
 
 impl Default for RealOptions {
     fn default() -> Self {
-        RealOptions { require_direct: true, reserve: None, io_uring: true }
+        RealOptions {
+            require_direct: true,
+            reserve: None,
+            io_uring: true,
+            make_new: MakeNew::default(),
+        }
     }
 }
 
-/// A drive behind a file system.
+/// A drive behind a file system, or a block device.
 ///
 /// Reading what was never written (or was trimmed) is answered by the file system, without
 /// touching the drive: fill a region before it is read.
 pub struct RealDrive {
-    target: Target,
+    medium: Medium,
     options: RealOptions,
     clock: Clock,
-    /// `None` once cleaned up.
-    file: Option<OwnFile>,
     access: Access,
     length: ByteLength,
     surroundings: Surroundings,
@@ -78,6 +104,11 @@ pub struct RealDrive {
     caveats: Vec<String>,
     /// Number of the next write, over all phases, so that no two write the same.
     sequence: u64,
+    /// What it says of itself before the run and after it, or why it says nothing.
+    health: [Option<Result<Smart, String>>; 2],
+    believable: Believable,
+    /// The block of single writes.
+    block: Option<Buffers>,
 }
 
 impl RealDrive {
@@ -91,28 +122,70 @@ impl RealDrive {
         let target = Target::classify(path, &system)?;
         let file = OwnFile::create(&target)?;
         let access = choose_access(&target, &file, &options)?;
-        let mut surroundings = Surroundings::of(&file.file, &system);
+        let mut surroundings = Surroundings::of(&file.handle.file, &system);
         if let Some(path) = file.path() {
             let why = "the file system does not let go of an open file's name";
             let caveat = format!("{why}: a run that is killed leaves {} behind", path.display());
             surroundings.caveats.push(caveat);
         }
-        Ok(RealDrive {
-            surroundings,
-            no_uring: why_no_uring(&options),
-            target,
-            options,
-            clock: Clock::start(),
-            file: Some(file),
-            access,
-            length: ByteLength::ZERO,
-            caveats: Vec::new(),
-            sequence: 0,
-        })
+        let medium = Medium::File { target, file: Some(file) };
+        Ok(RealDrive::at(medium, access, surroundings, options))
     }
 
-    fn file(&self) -> Result<&OwnFile, DriveError> {
-        self.file.as_ref().ok_or_else(not_prepared)
+    /// Opens a block device, to destroy what it holds, for nobody else meanwhile.
+    pub fn open_device(permit: Permit, options: RealOptions) -> Result<RealDrive, DriveError> {
+        Ok(RealDrive::on_device(permit.open()?, options))
+    }
+
+    /// Opens the block device at `path` for reading alone, whoever else uses it.
+    pub fn open_device_to_read(path: &Path, options: RealOptions) -> Result<RealDrive, DriveError> {
+        Ok(RealDrive::on_device(OpenDevice::to_read(path)?, options))
+    }
+
+    fn on_device(device: OpenDevice, options: RealOptions) -> RealDrive {
+        let block = device.identity.queue("logical_block_size").unwrap_or(512).max(512);
+        let access = Access::Direct { alignment: ByteLength::new(block) };
+        let surroundings = Surroundings::of_device(&device);
+        RealDrive::at(Medium::Device(device), access, surroundings, options)
+    }
+
+    fn at(
+        medium: Medium,
+        access: Access,
+        surroundings: Surroundings,
+        options: RealOptions,
+    ) -> RealDrive {
+        RealDrive {
+            medium,
+            no_uring: why_no_uring(&options),
+            options,
+            clock: Clock::start(),
+            access,
+            length: ByteLength::ZERO,
+            surroundings,
+            caveats: Vec::new(),
+            sequence: 0,
+            health: [None, None],
+            believable: Believable::default(),
+            block: None,
+        }
+    }
+
+    /// Fails where the block device cannot be made new in the way that was asked for, as far as
+    /// that can be told without doing it.
+    pub fn check_make_new(&self) -> Result<(), DriveError> {
+        self.medium.device().map_or(Ok(()), |device| self.options.make_new.check(device))
+    }
+
+    /// What share of its rated endurance `bytes` of writes are, in words; `None` where nothing is
+    /// known of the drive at all.
+    pub fn endurance_words(&self, bytes: ByteLength) -> Option<String> {
+        let told = self.health.iter().rev().flatten().find_map(|told| told.as_ref().ok());
+        told.map(|smart| smart.share_words(bytes))
+    }
+
+    fn handle(&self) -> Result<&Handle, DriveError> {
+        self.medium.handle()
     }
 
     /// The smallest aligned request.
@@ -149,8 +222,11 @@ impl RealDrive {
         at_most: Option<Nanoseconds>,
         observer: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError> {
-        self.file()?;
+        self.handle()?;
         phase.validate(self.length, self.alignment())?;
+        if phase.mix != Mix::READ {
+            self.medium.check_writable()?;
+        }
         if phase.mix != Mix::WRITE {
             self.forget_cache(phase.region)?;
         }
@@ -161,7 +237,9 @@ impl RealDrive {
         let outcome = self.run_course(&mut course, phase, observer);
         self.sequence = course.sequence();
         let (started, elapsed) = outcome?;
-        Ok(course.finish(started, elapsed))
+        let result = course.finish(started, elapsed);
+        self.believable.note(&result);
+        Ok(result)
     }
 
     /// Runs the course with the engine for its depth; returns when it began and how long it
@@ -173,7 +251,7 @@ impl RealDrive {
         observer: &mut dyn Observer,
     ) -> Result<(Instant, Nanoseconds), DriveError> {
         let mut caveat = None;
-        let file = self.file()?;
+        let file = self.handle()?;
         let data = BlockData::new(phase.seed);
         let mut watch = Watch::new(observer);
         let end = |clock: &Clock| {
@@ -220,6 +298,20 @@ impl RealDrive {
         Ok((started, elapsed))
     }
 
+    /// What is known of the drive, with what it said of itself before and after.
+    fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = self.surroundings.facts.clone();
+        for (told, when) in self.health.iter().zip(["before", "after"]) {
+            let Some(told) = told else { continue };
+            let words = match told {
+                Ok(smart) => smart.words(),
+                Err(why) => format!("not known: {why}"),
+            };
+            facts.push((format!("SMART {when}"), words));
+        }
+        facts
+    }
+
     fn add_caveat(&mut self, caveat: String) {
         if !self.caveats.contains(&caveat) {
             self.caveats.push(caveat);
@@ -232,7 +324,7 @@ impl RealDrive {
         if self.access != Access::Buffered {
             return Ok(());
         }
-        let file = self.file()?;
+        let file = self.handle()?;
         file.sync_data()?;
         #[cfg(target_os = "linux")]
         {
@@ -265,10 +357,16 @@ impl Drive for RealDrive {
         let capacity = if self.length > ByteLength::ZERO {
             self.length
         } else {
-            let room = self.file().and_then(|file| Room::of(file, self.options.reserve));
-            room.map_or(ByteLength::ZERO, |room| {
-                self.alignment() * room.usable().whole(self.alignment())
-            })
+            let alignment = self.alignment();
+            let usable = match self.medium.device() {
+                Some(device) => device.capacity(),
+                None => {
+                    let file = self.medium.file();
+                    let room = file.and_then(|file| Room::of(file, self.options.reserve));
+                    room.map_or(ByteLength::ZERO, |room| room.usable())
+                }
+            };
+            alignment * usable.whole(alignment)
         };
         let mut caveats = self.surroundings.caveats.clone();
         if self.access == Access::Buffered {
@@ -276,14 +374,14 @@ impl Drive for RealDrive {
         }
         caveats.extend_from_slice(&self.caveats);
         Description {
-            kind: self.target.kind(),
-            name: self.target.named.display().to_string(),
+            kind: self.medium.kind(),
+            name: self.medium.named().display().to_string(),
             capacity,
             block_size: self.alignment(),
             engine: format!("{direct}, positioned I/O at depth 1, {above} above"),
             measures_flash: self.surroundings.measures_flash && self.access != Access::Buffered,
             caveats,
-            facts: self.surroundings.facts.clone(),
+            facts: self.facts(),
         }
     }
 
@@ -292,15 +390,20 @@ impl Drive for RealDrive {
         if length == ByteLength::ZERO || !length.is_multiple_of(alignment) {
             return Err(DriveError::new(
                 ErrorKind::Usage,
-                format!("a file of {length} is not a number of blocks of {alignment}"),
+                format!("an area of {length} is not a number of blocks of {alignment}"),
             ));
         }
-        if self.file.is_none() {
-            let file = OwnFile::create(&self.target)?;
-            self.access = choose_access(&self.target, &file, &self.options)?;
-            self.file = Some(file);
+        if let Some(device) = self.medium.device() {
+            check_capacity(device, length)?;
+            self.length = length;
+            return Ok(());
         }
-        let file = self.file()?;
+        if let Medium::File { target, file: slot @ None } = &mut self.medium {
+            let file = OwnFile::create(target)?;
+            self.access = choose_access(target, &file, &self.options)?;
+            *slot = Some(file);
+        }
+        let file = self.medium.file()?;
         let room = Room::of(file, self.options.reserve)?;
         if length > room.usable() {
             return Err(DriveError::new(
@@ -308,7 +411,7 @@ impl Drive for RealDrive {
                 format!(
                     "a file of {length} does not fit at {}: {} are free, of which {} stay free; \
                      choose a smaller file size",
-                    self.target.named.display(),
+                    self.medium.named().display(),
                     room.free,
                     room.reserve
                 ),
@@ -340,7 +443,7 @@ impl Drive for RealDrive {
         let (now, length, alignment) = (self.now(), self.length, self.alignment());
         let mut sequence = self.sequence;
         let place =
-            lanes::Place { file: self.file()?, length, alignment, sequence: &mut sequence, now };
+            lanes::Place { medium: &self.medium, length, alignment, sequence: &mut sequence, now };
         let outcome = lanes::run(place, running, observer);
         self.sequence = sequence;
         outcome
@@ -348,17 +451,44 @@ impl Drive for RealDrive {
 
     fn flush(&mut self) -> Result<Nanoseconds, DriveError> {
         let clock = Clock::start();
-        self.file()?.sync_data()?;
+        self.handle()?.sync_data()?;
         Ok(clock.now())
     }
 
-    /// Gives the region's space back to the file system, durably. Whether the drive hears of it
-    /// is up to the mount; a caveat says so where it does not.
+    fn write_block(
+        &mut self,
+        block: Region,
+        durability: Durability,
+        seed: u64,
+    ) -> Result<Nanoseconds, DriveError> {
+        self.check_region(block)?;
+        self.medium.check_writable()?;
+        let mut buffers = match self.block.take() {
+            Some(buffers) if buffers.length() == block.length => buffers,
+            _ => Buffers::new(1, block.length)?,
+        };
+        let buffer = buffers.get(0);
+        let request =
+            Request { offset: block.offset, read: false, sequence: self.sequence, intended: None };
+        self.sequence += 1;
+        BlockData::new(seed).fill(buffer, block.offset, request.sequence);
+        let mut handle = self.handle()?;
+        let clock = Clock::start();
+        match durability {
+            Durability::Cached => handle.transfer(&request, buffer)?,
+            Durability::Through => write_through(handle, &request, buffer)?,
+        }
+        let elapsed = clock.now();
+        self.block = Some(buffers);
+        Ok(elapsed)
+    }
+
+    /// Discards the region, or gives its space back to the file system, durably. Whether the
+    /// drive hears of that is up to the mount; a caveat says so where it does not.
     fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError> {
         self.check_region(region)?;
-        let file = self.file()?;
         let clock = Clock::start();
-        file.punch_hole(region)?;
+        self.medium.trim(region)?;
         let elapsed = clock.now();
         if self.surroundings.discards == Some(false) {
             self.add_caveat(NO_DISCARD.to_owned());
@@ -389,13 +519,22 @@ impl Drive for RealDrive {
     }
 
     fn make_new(&mut self) -> Result<(), DriveError> {
-        Err(DriveError::new(
-            ErrorKind::Unsupported,
-            format!(
-                "{}: a drive cannot be made new through a file on it",
-                self.target.named.display()
-            ),
-        ))
+        let Some(device) = self.medium.device() else {
+            return Err(DriveError::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "{}: a drive cannot be made new through a file on it",
+                    self.medium.named().display()
+                ),
+            ));
+        };
+        let outcome = self.options.make_new.carry_out(device);
+        if let Err(error) = &outcome
+            && error.kind() == ErrorKind::Unsupported
+        {
+            self.add_caveat(error.to_string());
+        }
+        outcome
     }
 
     fn now(&self) -> Instant {
@@ -407,14 +546,33 @@ impl Drive for RealDrive {
     }
 
     fn directory(&self) -> Option<&Path> {
-        Some(&self.target.directory)
+        match &self.medium {
+            Medium::File { target, .. } => Some(&target.directory),
+            Medium::Device(_) => None,
+        }
+    }
+
+    fn look_at_health(&mut self, when: When) {
+        let path = match (&self.medium, &self.surroundings.drive) {
+            (Medium::Device(device), _) => device.device.clone(),
+            (Medium::File { .. }, Some(drive)) => Path::new("/dev").join(&drive.disk),
+            (Medium::File { .. }, None) => return,
+        };
+        let told = &mut self.health[when as usize];
+        if when == When::After || told.is_none() {
+            *told = Some(smart::of(&path));
+        }
+    }
+
+    fn examine(&mut self) -> Vec<Remark> {
+        self.examine_answers()
     }
 
     fn clean_up(&mut self) -> Result<(), DriveError> {
         self.length = ByteLength::ZERO;
-        match self.file.take() {
-            Some(mut file) => file.remove(),
-            None => Ok(()),
+        match &mut self.medium {
+            Medium::File { file, .. } => file.take().map_or(Ok(()), |mut file| file.remove()),
+            Medium::Device(_) => Ok(()),
         }
     }
 }
@@ -441,8 +599,27 @@ fn threads_caveat(why: &str, depth: u32) -> String {
     format!("{why}: above depth 1 requests are sent by at most {most} threads{capped}")
 }
 
-fn not_prepared() -> DriveError {
-    DriveError::new(ErrorKind::Usage, "the drive was not prepared, or is cleaned up already")
+fn check_capacity(device: &OpenDevice, length: ByteLength) -> Result<(), DriveError> {
+    if length <= device.capacity() {
+        return Ok(());
+    }
+    let what = format!(
+        "{} holds {}, less than the area of {length}; choose a smaller area",
+        device.named.display(),
+        device.capacity()
+    );
+    Err(DriveError::new(ErrorKind::Usage, what))
+}
+
+fn write_through(handle: &Handle, request: &Request, buffer: &[u8]) -> Result<(), DriveError> {
+    handle.write_through(buffer, request.offset).map_err(|error| match error.kind() {
+        io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput => DriveError::with_source(
+            ErrorKind::Unsupported,
+            format!("{} takes no writes that are durable at once", handle.shown.display()),
+            error,
+        ),
+        _ => handle.transfer_error(request, buffer.len(), Err(error)),
+    })
 }
 
 fn choose_access(

@@ -28,7 +28,7 @@ fn scratch() -> TempDir {
 
 /// Options for a test: any file system will do, and a nearly full one too.
 fn options() -> RealOptions {
-    RealOptions { require_direct: false, reserve: Some(ByteLength::ZERO), io_uring: true }
+    RealOptions { require_direct: false, reserve: Some(ByteLength::ZERO), ..RealOptions::default() }
 }
 
 fn without_uring() -> RealOptions {

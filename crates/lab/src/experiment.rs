@@ -40,6 +40,16 @@ pub trait Experiment: Sync {
     /// Its parameters with the values of the full and of the quick protocol.
     fn parameters(&self) -> &'static [ParameterSpec];
 
+    /// Whether a block device may be its target, all of which it then writes over.
+    fn takes_devices(&self) -> bool {
+        false
+    }
+
+    /// Whether the answers of a real drive are examined at the end, which writes to it.
+    fn examines(&self, _settings: &Settings) -> bool {
+        true
+    }
+
     /// Checks parameters against each other, and sets those that follow from others; called
     /// before any drive is opened.
     fn check(&self, settings: &mut Settings) -> Result<(), LabError>;
@@ -72,6 +82,11 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &job::FioJob,
         &replay::Replay,
     ]
+}
+
+/// The names of those that a block device may be the target of.
+pub fn on_devices() -> Vec<&'static str> {
+    all().iter().filter(|one| one.takes_devices()).map(|one| one.name()).collect()
 }
 
 /// The experiment called `name`.
@@ -111,6 +126,12 @@ impl Plan {
     pub fn writes(&self, bytes_per_second: f64) -> ByteLength {
         let timed = self.writing.seconds() * bytes_per_second;
         self.sequential_writes + self.random_writes + ByteLength::new(timed as u64)
+    }
+
+    /// Whether the run writes at all.
+    pub fn is_writing(&self) -> bool {
+        self.sequential_writes + self.random_writes > ByteLength::ZERO
+            || self.writing > Nanoseconds::ZERO
     }
 
     /// Checks that the drive takes requests of the plan's sizes; to be asked before anything is

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use ssdlab_drive::{Drive, DriveKind, Inside};
+use ssdlab_drive::{Drive, DriveKind, Inside, When};
 use ssdlab_model::attribution::Parts;
 use ssdlab_model::health::Health;
 use ssdlab_model::units::{KIB, Nanoseconds};
@@ -38,7 +38,14 @@ pub fn run(
     let cpu = machine::cpu_seconds();
     let drive_time = drive.now();
     let mut record = Record::default();
+    drive.look_at_health(When::Before);
     let mut error = experiment.run(settings, seed, drive, &mut record, watcher).err();
+    drive.look_at_health(When::After);
+    if error.is_none() && experiment.examines(settings) {
+        for remark in drive.examine() {
+            record.find(Level::Warning, remark.code, remark.text);
+        }
+    }
     let description = drive.description();
     let simulated = description.kind == DriveKind::Simulated;
     let simulated_seconds =

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ssdlab_drive::Drive;
-use ssdlab_drive::ErrorKind;
 use ssdlab_drive::real::{RealDrive, RealOptions};
+use ssdlab_drive::{Drive, ErrorKind, When};
 use ssdlab_lab::experiment::{self, Experiment, Kind, Settings};
 use ssdlab_lab::output::{html, json, text};
 use ssdlab_lab::store::RunId;
 use ssdlab_lab::{LabError, Outcome, Target};
 
 use crate::cli::RunArguments;
+use crate::device::{self, Consent, Gate};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::page::Page;
@@ -31,6 +31,7 @@ struct Request {
     options: RealOptions,
     /// The file that the experiment is about.
     file: Option<String>,
+    consent: Consent,
 }
 
 impl Request {
@@ -46,11 +47,16 @@ impl Request {
             true => None,
             false => Some(keep::path(arguments.store.store.as_deref())?),
         };
-        let options =
-            RealOptions { require_direct: !arguments.allow_buffered, ..RealOptions::default() };
+        let options = RealOptions {
+            require_direct: !arguments.allow_buffered,
+            make_new: device::make_new(arguments.make_new),
+            ..RealOptions::default()
+        };
+        let consent =
+            Consent { destroy_data: arguments.destroy_data, confirm: arguments.confirm.clone() };
         let (seed, as_json) = (arguments.seed, arguments.json);
         let file = file.map(|(_, path)| path);
-        Ok(Request { experiment, settings, target, seed, as_json, store, options, file })
+        Ok(Request { experiment, settings, target, seed, as_json, store, options, file, consent })
     }
 }
 
@@ -97,11 +103,19 @@ fn unknown_experiment(error: LabError, text: &str) -> Failure {
 /// Runs an experiment.
 pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure> {
     let request = Request::new(arguments)?;
+    // Before signals are listened to, so that Ctrl-C ends the question too.
+    let gate = match &request.target {
+        Target::Path(path) => {
+            let options = &request.options;
+            device::gate(request.experiment, &request.settings, path, options, &request.consent)?
+        }
+        _ => Gate::NotADevice,
+    };
     let page = arguments.html.as_deref().map(Page::reserve).transpose()?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
-    let (mut drive, expected) = open(&request, terminal)?;
+    let (mut drive, expected) = open(&request, gate, terminal)?;
     let mut progress = Progress::new(terminal, interrupt, expected);
     let outcome = ssdlab_lab::run(
         request.experiment,
@@ -118,6 +132,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
 /// what has begun always leaves one. Of a real drive also says how long the run will take.
 fn open(
     request: &Request,
+    gate: Gate,
     terminal: &Terminal,
 ) -> Result<(Box<dyn Drive>, Option<Duration>), Failure> {
     let plan_for =
@@ -129,15 +144,21 @@ fn open(
         drive.prepare(plan.space).map_err(LabError::from)?;
         return Ok((drive, None));
     };
-    let mut drive = RealDrive::open(path, request.options.clone()).map_err(LabError::from)?;
+    let options = request.options.clone();
+    let mut drive = match gate {
+        Gate::NotADevice => RealDrive::open(path, options).map_err(LabError::from)?,
+        Gate::ToRead(drive) => *drive,
+        Gate::Passed(permit) => device::open(permit, options, terminal)?,
+    };
     let plan = plan_for(&drive)?;
     plan.check_blocks(&drive.description())?;
     drive.prepare(plan.space).map_err(LabError::from)?;
     if let Some(store) = &request.store {
         keep::try_out(store, terminal);
     }
-    let place = path.display().to_string();
-    let expected = estimate::announce(&plan, &mut drive, &place, terminal);
+    drive.look_at_health(When::Before);
+    let examined = request.experiment.examines(&request.settings);
+    let expected = estimate::announce(&plan, &mut drive, examined, terminal);
     Ok((Box::new(drive), expected))
 }
 

@@ -6,6 +6,7 @@
 
 mod age;
 mod compare;
+mod device;
 mod experiments;
 mod generated;
 mod interchange;

@@ -40,7 +40,7 @@ fn a_directory_gives_a_report_and_is_left_as_it_was() {
     assert!(report["counters"].is_null() && report["cost"]["simulated_seconds"].is_null());
     assert!(names_in(&there).is_empty());
     for words in
-        ["writes at most 51.73 MiB in all", "a file of 16 MiB", "removed at the end", "Ctrl-C"]
+        ["writes at most 99.73 MiB in all", "a file of 16 MiB", "removed at the end", "Ctrl-C"]
     {
         assert!(done.stderr.contains(words), "no {words:?} in:\n{}", done.stderr);
     }

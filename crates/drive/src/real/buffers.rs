@@ -55,6 +55,11 @@ impl Buffers {
         Ok(Buffers { memory, layout, length: length.bytes() as usize, stride: stride as usize })
     }
 
+    /// The length of each buffer.
+    pub(super) fn length(&self) -> ByteLength {
+        ByteLength::new(self.length as u64)
+    }
+
     /// The buffer number `index`.
     ///
     /// # Panics

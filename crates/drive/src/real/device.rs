@@ -132,6 +132,18 @@ pub(super) fn user_of(
     number: DeviceNumber,
     system: &System,
 ) -> io::Result<Option<String>> {
+    if let Some(user) = listed_user_of_any(number, system)? {
+        return Ok(Some(user));
+    }
+    // The last word is the kernel's: it knows of mounts in other name spaces too.
+    Ok((system.claimed)(path).then(|| "the kernel has it mounted or otherwise taken".to_owned()))
+}
+
+/// What the lists of the system say that the device or a partition of it is used for.
+pub(super) fn listed_user_of_any(
+    number: DeviceNumber,
+    system: &System,
+) -> io::Result<Option<String>> {
     if let Some(user) = listed_user_of(number, system)? {
         return Ok(Some(user));
     }
@@ -140,8 +152,7 @@ pub(super) fn user_of(
             return Ok(Some(format!("its partition {name} is {user}")));
         }
     }
-    // The last word is the kernel's: it knows of mounts in other name spaces too.
-    Ok((system.claimed)(path).then(|| "the kernel has it mounted or otherwise taken".to_owned()))
+    Ok(None)
 }
 
 fn listed_user_of(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
@@ -155,7 +166,45 @@ fn listed_user_of(number: DeviceNumber, system: &System) -> io::Result<Option<St
         return Ok(Some("swap space".to_owned()));
     }
     let holders = names_in(&system.directory_of(number).join("holders"))?;
-    Ok((!holders.is_empty()).then(|| format!("held by {}", holders.join(", "))))
+    if !holders.is_empty() {
+        return Ok(Some(format!("held by {}", holders.join(", "))));
+    }
+    Ok(match loop_on(number, system)? {
+        Some(name) => Some(format!("what {name} lies on")),
+        None => btrfs_on(number, system)?.map(|id| format!("a member of the btrfs {id}")),
+    })
+}
+
+/// The loop device that lies on this device, which its holders do not tell.
+fn loop_on(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
+    let blocks = system.sys.join("block");
+    for name in names_in(&blocks)?.into_iter().filter(|name| name.starts_with("loop")) {
+        let backing = match fs::read(blocks.join(&name).join("loop/backing_file")) {
+            // One that is not in use has none.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            read => read?,
+        };
+        let path = Path::new(OsStr::from_bytes(backing.trim_ascii_end()));
+        if (system.number_of)(path) == Some(number) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// The mounted btrfs of several devices that this one belongs to: a mount shows only one.
+fn btrfs_on(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
+    let file_systems = system.sys.join("fs/btrfs");
+    for id in names_in(&file_systems)? {
+        let members = file_systems.join(&id).join("devices");
+        for member in names_in(&members).unwrap_or_default() {
+            let text = fs::read_to_string(members.join(&member).join("dev"));
+            if text.is_ok_and(|text| DeviceNumber::parse(&text) == Some(number)) {
+                return Ok(Some(id));
+            }
+        }
+    }
+    Ok(None)
 }
 
 fn is_swap(number: DeviceNumber, system: &System) -> io::Result<bool> {
@@ -169,7 +218,11 @@ fn is_swap(number: DeviceNumber, system: &System) -> io::Result<bool> {
     Ok(paths.any(|path| (system.number_of)(&unescaped(path)) == Some(number)))
 }
 
-fn partitions_of(number: DeviceNumber, system: &System) -> io::Result<Vec<(String, DeviceNumber)>> {
+/// The partitions of a device, by name.
+pub(super) fn partitions_of(
+    number: DeviceNumber,
+    system: &System,
+) -> io::Result<Vec<(String, DeviceNumber)>> {
     let directory = system.directory_of(number);
     let mut partitions = Vec::new();
     for name in names_in(&directory)? {
@@ -264,6 +317,27 @@ mod tests {
         fs::write(root.path().join("sys/dev/block/8:2/holders/dm-0"), "").unwrap();
         let message = user_of(Path::new("/dev/sda"), DISK, &system).unwrap().unwrap();
         assert_eq!(message, "its partition sda2 is held by dm-0");
+    }
+
+    #[test]
+    fn what_a_loop_device_or_a_btrfs_of_several_devices_lies_on_is_in_use() {
+        let root = tempfile::tempdir().unwrap();
+        let system = system(root.path(), "", "");
+        let user = || user_of(Path::new("/dev/sda"), DISK, &system).unwrap();
+        let backing = root.path().join("sys/block/loop3/loop");
+        fs::create_dir_all(&backing).unwrap();
+        // A loop device on a file, or on nothing, is no matter.
+        fs::create_dir_all(root.path().join("sys/block/loop4")).unwrap();
+        fs::write(backing.join("backing_file"), "/some/file\n").unwrap();
+        assert_eq!(user(), None);
+        fs::write(backing.join("backing_file"), "/dev/sda2\n").unwrap();
+        assert_eq!(user().unwrap(), "its partition sda2 is what loop3 lies on");
+        fs::write(backing.join("backing_file"), "/some/file\n").unwrap();
+        let member = root.path().join("sys/fs/btrfs/f00d/devices/sda");
+        fs::create_dir_all(&member).unwrap();
+        fs::create_dir_all(root.path().join("sys/fs/btrfs/features")).unwrap();
+        fs::write(member.join("dev"), "8:0\n").unwrap();
+        assert_eq!(user().unwrap(), "a member of the btrfs f00d");
     }
 
     #[test]

@@ -10,28 +10,16 @@ use std::path::{Path, PathBuf};
 use ssdlab_model::units::ByteLength;
 
 use super::buffers::Buffers;
-use super::course::Request;
-use super::synchronous::Transfer;
+use super::handle::{Access, Handle, alignments_to_try, clear_direct, io_error, set_direct};
 use super::target::Target;
 use crate::error::{DriveError, ErrorKind};
 use crate::phase::Region;
 
 /// A file that this process created, and that goes when this value does.
 pub(super) struct OwnFile {
-    pub(super) file: File,
-    /// What errors call it.
-    pub(super) shown: PathBuf,
+    pub(super) handle: Handle,
     /// Where to remove it; `None` for a file without a name (any more), which the system removes.
     path: Option<PathBuf>,
-}
-
-/// How the file is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Access {
-    /// Past the page cache, in multiples of the alignment.
-    Direct { alignment: ByteLength },
-    /// Through the page cache.
-    Buffered,
 }
 
 impl OwnFile {
@@ -44,7 +32,9 @@ impl OwnFile {
             return created.map(OwnFile::without_name);
         }
         match create_unnamed(&target.directory) {
-            Some(Ok(file)) => Ok(OwnFile { file, shown: target.directory.clone(), path: None }),
+            Some(Ok(file)) => {
+                Ok(OwnFile { handle: Handle::of_file(file, &target.directory), path: None })
+            }
             Some(Err(error)) => Err(creation_error(&target.directory, error)),
             None => create_in(&target.directory).map(OwnFile::without_name),
         }
@@ -68,11 +58,11 @@ impl OwnFile {
     /// Reaches for the file past the page cache, and tries whether that works.
     pub(super) fn choose_access(&self) -> Result<Access, DriveError> {
         let failed = |error| {
-            let what = format!("cannot write to a new file in {}", self.shown.display());
+            let what = format!("cannot write to a new file in {}", self.handle.shown.display());
             io_error(what, error)
         };
-        for alignment in alignments_to_try(&self.file) {
-            if set_direct(&self.file).is_err() {
+        for alignment in alignments_to_try(&self.handle.file) {
+            if set_direct(&self.handle.file).is_err() {
                 break;
             }
             match self.try_access(alignment) {
@@ -81,7 +71,7 @@ impl OwnFile {
                 Err(error) => return Err(failed(error)),
             }
         }
-        clear_direct(&self.file).map_err(failed)?;
+        clear_direct(&self.handle.file).map_err(failed)?;
         Ok(Access::Buffered)
     }
 
@@ -89,33 +79,27 @@ impl OwnFile {
     fn try_access(&self, alignment: ByteLength) -> io::Result<()> {
         let mut buffers = Buffers::new(1, alignment).map_err(io::Error::other)?;
         let buffer = buffers.get(0);
-        let outcome = (self.file.write_all_at(buffer, alignment.bytes()))
-            .and_then(|()| self.file.read_exact_at(buffer, alignment.bytes()));
-        self.file.set_len(0)?;
+        let outcome = (self.handle.file.write_all_at(buffer, alignment.bytes()))
+            .and_then(|()| self.handle.file.read_exact_at(buffer, alignment.bytes()));
+        self.handle.file.set_len(0)?;
         outcome
     }
 
     /// Makes the file `length` long; what was not written takes no space.
     pub(super) fn set_length(&self, length: ByteLength) -> Result<(), DriveError> {
-        self.file.set_len(length.bytes()).map_err(|error| {
-            let what = format!("cannot make {} {length} long", self.shown.display());
+        self.handle.file.set_len(length.bytes()).map_err(|error| {
+            let what = format!("cannot make {} {length} long", self.handle.shown.display());
             io_error(what, error)
         })
     }
 
     /// Bytes the file occupies already.
     pub(super) fn occupied(&self) -> Result<ByteLength, DriveError> {
-        let metadata = self.file.metadata().map_err(|error| {
-            let what = format!("cannot look at {}", self.shown.display());
+        let metadata = self.handle.file.metadata().map_err(|error| {
+            let what = format!("cannot look at {}", self.handle.shown.display());
             io_error(what, error)
         })?;
         Ok(ByteLength::new(metadata.blocks() * 512))
-    }
-
-    /// Makes what was written durable.
-    pub(super) fn sync_data(&self) -> Result<(), DriveError> {
-        (self.file.sync_data())
-            .map_err(|error| io_error(format!("flush of {}", self.shown.display()), error))
     }
 
     /// Removes the file, if it is still the one that was created.
@@ -124,7 +108,7 @@ impl OwnFile {
             return Ok(());
         };
         let failed = |error| io_error(format!("cannot remove {}", path.display()), error);
-        let own = self.file.metadata().map_err(failed)?;
+        let own = self.handle.file.metadata().map_err(failed)?;
         match fs::symlink_metadata(&path) {
             Ok(there) if (there.dev(), there.ino()) == (own.dev(), own.ino()) => {
                 fs::remove_file(&path).map_err(failed)
@@ -144,48 +128,6 @@ impl Drop for OwnFile {
     }
 }
 
-impl Transfer for &OwnFile {
-    fn transfer(&mut self, request: &Request, buffer: &mut [u8]) -> Result<(), DriveError> {
-        let offset = request.offset.bytes();
-        loop {
-            let done = if request.read {
-                self.file.read_at(buffer, offset)
-            } else {
-                self.file.write_at(buffer, offset)
-            };
-            match done {
-                Ok(length) if length == buffer.len() => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                outcome => return Err(self.transfer_error(request, buffer.len(), outcome)),
-            }
-        }
-    }
-}
-
-impl OwnFile {
-    /// What a transfer that failed, or stopped short, is reported as.
-    pub(super) fn transfer_error(
-        &self,
-        request: &Request,
-        length: usize,
-        outcome: io::Result<usize>,
-    ) -> DriveError {
-        let what = format!(
-            "{} of {} at byte {} of the file in {}",
-            if request.read { "read" } else { "write" },
-            ByteLength::new(length as u64),
-            request.offset.bytes(),
-            self.shown.display()
-        );
-        match outcome {
-            Ok(short) => {
-                DriveError::new(ErrorKind::Io, format!("{what} stopped after {short} bytes"))
-            }
-            Err(error) => io_error(what, error),
-        }
-    }
-}
-
 impl OwnFile {
     /// Gives a region's space back to the file system, durably.
     #[cfg(target_os = "linux")]
@@ -195,17 +137,17 @@ impl OwnFile {
 
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let (offset, length) = (region.offset.bytes(), region.length.bytes());
-        fallocate(&self.file, flags, offset, length).map_err(|error| match error {
+        fallocate(&self.handle.file, flags, offset, length).map_err(|error| match error {
             Errno::OPNOTSUPP | Errno::NOSYS => self.cannot_trim(),
             error => {
-                let what = format!("trim of {} in {}", region.length, self.shown.display());
+                let what = format!("trim of {} in {}", region.length, self.handle.shown.display());
                 io_error(what, error.into())
             }
         })?;
         // The space is free for good, and told to the drive, only when the file system has
         // committed it.
-        let synced = self.file.sync_all();
-        synced.map_err(|error| io_error(format!("flush of {}", self.shown.display()), error))
+        let synced = self.handle.file.sync_all();
+        synced.map_err(|error| io_error(format!("flush of {}", self.handle.shown.display()), error))
     }
 
     /// Gives a region's space back to the file system; only Linux can.
@@ -219,19 +161,10 @@ impl OwnFile {
             ErrorKind::Unsupported,
             format!(
                 "the file system at {} cannot take a part of a file out of use",
-                self.shown.display()
+                self.handle.shown.display()
             ),
         )
     }
-}
-
-/// An error of the system, sorted by what can be done about it.
-pub(super) fn io_error(what: String, error: io::Error) -> DriveError {
-    let kind = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
-        _ => ErrorKind::Io,
-    };
-    DriveError::with_source(kind, what, error)
 }
 
 fn creation_error(path: &Path, error: io::Error) -> DriveError {
@@ -251,7 +184,7 @@ fn creation_error(path: &Path, error: io::Error) -> DriveError {
 
 fn create_named(path: &Path) -> io::Result<OwnFile> {
     let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
-    Ok(OwnFile { file, shown: path.to_owned(), path: Some(path.to_owned()) })
+    Ok(OwnFile { handle: Handle::of_file(file, path), path: Some(path.to_owned()) })
 }
 
 /// A file of a name that nothing has, in a file system that wants every file to have one.
@@ -285,53 +218,6 @@ fn create_unnamed(directory: &Path) -> Option<io::Result<File>> {
 #[cfg(not(target_os = "linux"))]
 fn create_unnamed(_: &Path) -> Option<io::Result<File>> {
     None
-}
-
-/// Alignments with which direct I/O may work, the smallest first; none where the file system
-/// says that it does not do it.
-#[cfg(target_os = "linux")]
-fn alignments_to_try(file: &File) -> Vec<ByteLength> {
-    use rustix::fs::{AtFlags, StatxFlags, statx};
-
-    let told = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN)
-        .ok()
-        .filter(|facts| facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0);
-    match told {
-        Some(facts) if facts.stx_dio_offset_align == 0 => Vec::new(),
-        Some(facts) => {
-            let alignment = facts.stx_dio_offset_align.max(facts.stx_dio_mem_align);
-            vec![ByteLength::new(u64::from(alignment.max(512)))]
-        }
-        None => vec![ByteLength::new(512), ByteLength::new(4096)],
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn alignments_to_try(_: &File) -> Vec<ByteLength> {
-    Vec::new()
-}
-
-/// Asks for direct I/O on an open file, so that every way of creating one can have it.
-#[cfg(target_os = "linux")]
-fn set_direct(file: &File) -> io::Result<()> {
-    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-    Ok(fcntl_setfl(file, fcntl_getfl(file)? | OFlags::DIRECT)?)
-}
-
-#[cfg(target_os = "linux")]
-fn clear_direct(file: &File) -> io::Result<()> {
-    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-    Ok(fcntl_setfl(file, fcntl_getfl(file)? - OFlags::DIRECT)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn set_direct(_: &File) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-#[cfg(not(target_os = "linux"))]
-fn clear_direct(_: &File) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]
@@ -370,7 +256,7 @@ mod tests {
         let file = create(&directory.path().join("named")).unwrap();
         assert_eq!(file.path(), None);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
-        assert_eq!(file.file.metadata().unwrap().nlink(), 0);
+        assert_eq!(file.handle.file.metadata().unwrap().nlink(), 0);
         let file = create_in(directory.path()).unwrap().without_name();
         assert_eq!(file.path(), None);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
@@ -392,6 +278,6 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = create(directory.path()).unwrap();
         file.choose_access().unwrap();
-        assert_eq!(file.file.metadata().unwrap().len(), 0);
+        assert_eq!(file.handle.file.metadata().unwrap().len(), 0);
     }
 }

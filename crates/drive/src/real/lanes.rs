@@ -10,7 +10,7 @@ use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
 
 use super::buffers::Buffers;
 use super::course::{Clock, Request, Watch};
-use super::file::OwnFile;
+use super::medium::Medium;
 use super::synchronous::Transfer;
 use super::threads::MOST_THREADS;
 use crate::data::BlockData;
@@ -32,7 +32,7 @@ struct Shared<'a, 'b> {
 /// What all lanes run on.
 #[derive(Clone, Copy)]
 struct On<'a> {
-    file: &'a OwnFile,
+    medium: &'a Medium,
     clock: &'a Clock,
     length: ByteLength,
     alignment: ByteLength,
@@ -56,7 +56,7 @@ struct State<'a> {
 
 /// What lanes run on, and where the next write's number is kept.
 pub(super) struct Place<'a> {
-    pub(super) file: &'a OwnFile,
+    pub(super) medium: &'a Medium,
     pub(super) length: ByteLength,
     pub(super) alignment: ByteLength,
     pub(super) sequence: &'a mut u64,
@@ -86,7 +86,7 @@ pub(super) fn run(
     let (clock, first_error) = (Clock::start(), Mutex::new(None));
     let sequence = Mutex::new(*place.sequence);
     let on = On {
-        file: place.file,
+        medium: place.medium,
         clock: &clock,
         length: place.length,
         alignment: place.alignment,
@@ -224,12 +224,12 @@ impl<'a, 'b> Shared<'a, 'b> {
         match request.operation {
             Operation::Flush => {
                 let sent = on.clock.now();
-                on.file.sync_data()?;
+                on.medium.handle()?.sync_data()?;
                 return Ok(sent);
             }
             Operation::Trim => {
                 let sent = on.clock.now();
-                on.file.punch_hole(region)?;
+                on.medium.trim(region)?;
                 return Ok(sent);
             }
             Operation::Read | Operation::Write => {}
@@ -251,7 +251,10 @@ impl<'a, 'b> Shared<'a, 'b> {
         }
         let sent = on.clock.now();
         let request = Request { offset: region.offset, read, sequence, intended: request.due };
-        (&mut &*on.file).transfer(&request, buffer)?;
+        if !read {
+            on.medium.check_writable()?;
+        }
+        on.medium.handle()?.transfer(&request, buffer)?;
         Ok(sent)
     }
 
@@ -259,7 +262,7 @@ impl<'a, 'b> Shared<'a, 'b> {
         let mut state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if state.lane.flush_at_end {
             let before = self.on.clock.now();
-            self.on.file.sync_data()?;
+            self.on.medium.handle()?.sync_data()?;
             // Lanes are finished one after the other: only the flush itself counts.
             state.end += self.on.clock.now().saturating_sub(before);
         }

@@ -3,10 +3,11 @@
 
 use ssdlab_model::units::{ByteLength, Instant, MIB, Nanoseconds};
 
+use super::RealDrive;
 use super::buffers::Buffers;
 use super::course::{Clock, Course, Request, Watch};
+use super::medium::not_prepared;
 use super::synchronous::{self, Nothing, Transfer};
-use super::{RealDrive, not_prepared};
 use crate::Unobserved;
 use crate::data::{BlockData, SECTOR};
 use crate::error::{DriveError, ErrorKind};
@@ -23,7 +24,7 @@ impl RealDrive {
     /// sequential reads of the same, 1 MiB each, one at a time.
     ///
     /// Takes about a second at most, and writes at most 128 MiB to the beginning of the prepared
-    /// region, which is to be filled afterwards. The figure is the bytes moved by both over the
+    /// region, which is to be filled afterwards; one that may not be written to is only read. The figure is the bytes moved by both over the
     /// time of both; a drive with a write cache shows that cache.
     pub fn probe_throughput(&mut self) -> Result<f64, DriveError> {
         let length = self.length.min(PROBE_LENGTH);
@@ -44,6 +45,11 @@ impl RealDrive {
             flush_at_end: false,
             interval: Nanoseconds::ZERO,
         };
+        if self.medium.check_writable().is_err() {
+            phase.mix = Mix::READ;
+            let read = self.carry_out(&phase, Some(PROBE_TIME), &mut Unobserved)?;
+            return Ok(read.bytes().bytes() as f64 / read.elapsed.seconds());
+        }
         let written = self.carry_out(&phase, Some(PROBE_TIME), &mut Unobserved)?;
         phase.mix = Mix::READ;
         phase.amount = Amount::Bytes(written.bytes_written);
@@ -60,7 +66,7 @@ impl RealDrive {
         self.forget_cache(region)?;
         let data = BlockData::new(seed);
         let mut buffers = Buffers::new(1, MIB)?;
-        let mut file = self.file()?;
+        let mut file = self.handle()?;
         let mut offset = region.offset;
         while offset < region.end() {
             let length = (region.end() - offset).min(MIB);
@@ -68,7 +74,8 @@ impl RealDrive {
             let request = Request { offset, read: true, sequence: 0, intended: None };
             file.transfer(&request, buffer)?;
             data.verify(buffer, offset).map_err(|mismatch| {
-                let what = format!("check of the file in {}", self.target.named.display());
+                let what =
+                    format!("check of what was written to {}", self.medium.named().display());
                 DriveError::with_source(ErrorKind::Io, what, mismatch)
             })?;
             offset += length;

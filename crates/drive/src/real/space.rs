@@ -2,7 +2,8 @@
 
 use ssdlab_model::units::{ByteLength, GIB};
 
-use super::file::{OwnFile, io_error};
+use super::file::OwnFile;
+use super::handle::io_error;
 use crate::error::DriveError;
 
 /// Space for a file.
@@ -17,8 +18,8 @@ impl Room {
     /// The room there is for `file`. Without a `reserve` it is 1 GiB or 5 % of the file system,
     /// whichever is more.
     pub(super) fn of(file: &OwnFile, reserve: Option<ByteLength>) -> Result<Room, DriveError> {
-        let numbers = rustix::fs::fstatvfs(&file.file).map_err(|error| {
-            let what = format!("cannot see the free space at {}", file.shown.display());
+        let numbers = rustix::fs::fstatvfs(&file.handle.file).map_err(|error| {
+            let what = format!("cannot see the free space at {}", file.handle.shown.display());
             io_error(what, error.into())
         })?;
         let free = ByteLength::new(numbers.f_bavail * numbers.f_frsize) + file.occupied()?;

@@ -1,11 +1,12 @@
 //! What a file lies on: the file system, the device below, and whatever of it keeps figures from
 //! being those of an SSD.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 
 use super::device::{DeviceNumber, Mount, System};
+use super::gate::OpenDevice;
+use super::identity::{Identity, text_in};
 
 /// What is known about the place of a file. Nothing here is needed to measure, so what cannot be
 /// found out is left out.
@@ -17,22 +18,20 @@ pub(super) struct Surroundings {
     pub(super) measures_flash: bool,
     /// Whether space that the file system frees is trimmed on the drive; `None` if unknown.
     pub(super) discards: Option<bool>,
+    /// The drive below, where there is one.
+    pub(super) drive: Option<Identity>,
 }
 
 impl Surroundings {
     /// Looks around an open file.
     pub(super) fn of(file: &File, system: &System) -> Self {
-        let mut found = Surroundings {
-            facts: Vec::new(),
-            caveats: Vec::new(),
-            measures_flash: true,
-            discards: None,
-        };
+        let mut found = Surroundings::none();
         let mount = mount_of(file, system);
         let name = match &mount {
             Some(mount) => {
                 let point = mount.point.display();
                 found.fact("file system", format!("{} at {point}", mount.file_system));
+                found.fact("mount options", mount.options.join(","));
                 found.discards = Some(mount.options.iter().any(|option| option == "discard"));
                 Some(mount.file_system.clone())
             }
@@ -45,9 +44,26 @@ impl Surroundings {
             .and_then(|mount| (system.number_of)(&mount.source))
             .or_else(|| Some(DeviceNumber::from_raw(file.metadata().ok()?.dev())));
         if let Some(number) = number {
-            found.look_at_device(number, system);
+            found.look_at_device(number, Identity::of(number, system));
         }
         found
+    }
+
+    /// Looks at a block device that is reached as it is.
+    pub(super) fn of_device(device: &OpenDevice) -> Self {
+        let mut found = Surroundings::none();
+        found.look_at_device(device.number, device.identity.clone());
+        found
+    }
+
+    fn none() -> Self {
+        Surroundings {
+            facts: Vec::new(),
+            caveats: Vec::new(),
+            measures_flash: true,
+            discards: None,
+            drive: None,
+        }
     }
 
     /// Notes what keeps figures from being those of flash, if anything does.
@@ -60,29 +76,37 @@ impl Surroundings {
         self.facts.push((name.to_owned(), value));
     }
 
-    fn look_at_device(&mut self, number: DeviceNumber, system: &System) {
-        let Ok(mut directory) = fs::canonicalize(system.directory_of(number)) else {
+    fn look_at_device(&mut self, number: DeviceNumber, drive: Identity) {
+        if drive.name.is_empty() {
             return;
-        };
-        let Some(name) = name_of(&directory) else {
-            return;
-        };
-        self.fact("block device", format!("{name} ({number})"));
-        if directory.join("partition").exists() {
-            directory.pop();
         }
-        let disk = name_of(&directory).unwrap_or(name);
-        if let Some(model) = text_in(&directory.join("device/model")) {
-            self.fact("model", model);
+        self.fact("block device", format!("{} ({number})", drive.name));
+        let words = |text: &Option<String>| text.clone();
+        let setting = |name: &str| text_in(&drive.directory.join("queue").join(name));
+        let scheduler = setting("scheduler").map(|list| chosen(&list).to_owned());
+        let link = drive.link.as_ref().map(|link| {
+            let speed = link.bytes_per_second as f64 / 1e6;
+            format!("{}, {speed:.0} MB/s at most", link.name)
+        });
+        let is_rotational = setting("rotational").is_some_and(|is| is == "1");
+        let rotational = if is_rotational { "yes" } else { "no" };
+        for (name, value) in [
+            ("model", words(&drive.model)),
+            ("serial", words(&drive.serial)),
+            ("firmware", words(&drive.firmware)),
+            ("link", link),
+            ("scheduler", scheduler),
+            ("write cache", setting("write_cache")),
+            ("FUA", setting("fua").map(|fua| if fua == "1" { "yes" } else { "no" }.to_owned())),
+            ("rotational", setting("rotational").map(|_| rotational.to_owned())),
+            ("discards", Some(drive.discard_words())),
+        ] {
+            if let Some(value) = value {
+                self.fact(name, value);
+            }
         }
-        if let Some(schedulers) = text_in(&directory.join("queue/scheduler")) {
-            self.fact("scheduler", chosen(&schedulers).to_owned());
-        }
-        if let Some(cache) = text_in(&directory.join("queue/write_cache")) {
-            self.fact("write cache", cache);
-        }
-        let rotational = text_in(&directory.join("queue/rotational")).is_some_and(|is| is == "1");
-        self.except_for(device_caveat(&disk, rotational));
+        self.except_for(device_caveat(&drive.disk, is_rotational));
+        self.drive = Some(drive);
     }
 }
 
@@ -180,16 +204,6 @@ fn file_system_by_number(file: &File) -> Option<&'static str> {
 #[cfg(not(target_os = "linux"))]
 fn file_system_by_number(_: &File) -> Option<&'static str> {
     None
-}
-
-fn name_of(directory: &Path) -> Option<String> {
-    Some(directory.file_name()?.to_string_lossy().into_owned())
-}
-
-fn text_in(path: &Path) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
 }
 
 /// The one in brackets of a list such as `none [mq-deadline] kyber`.

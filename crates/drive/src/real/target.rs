@@ -128,8 +128,8 @@ fn block_device(path: &Path, number: DeviceNumber, system: &System) -> DriveErro
         Ok(None) => DriveError::new(
             ErrorKind::Unsupported,
             format!(
-                "{}: raw block devices are not supported by this experiment yet; \
-                 give a directory on a file system on it",
+                "{}: this is not done on a raw block device; give a directory of a file system \
+                 on it",
                 path.display()
             ),
         ),

@@ -9,7 +9,7 @@ use ssdlab_model::units::ByteLength;
 
 use super::buffers::Buffers;
 use super::course::{Clock, Course, Step, Watch};
-use super::file::OwnFile;
+use super::handle::Handle;
 use super::synchronous::Transfer;
 use crate::data::BlockData;
 use crate::error::DriveError;
@@ -23,7 +23,7 @@ struct Shared<'a> {
     first_error: Mutex<Option<DriveError>>,
     clock: &'a Clock,
     data: &'a BlockData,
-    file: &'a OwnFile,
+    file: &'a Handle,
 }
 
 /// Runs a course to its end with `depth` threads; `clock` started with the phase.
@@ -32,7 +32,7 @@ pub(super) fn run(
     watch: &mut Watch<'_>,
     clock: &Clock,
     data: &BlockData,
-    file: &OwnFile,
+    file: &Handle,
     buffers: Vec<Buffers>,
 ) -> Result<(), DriveError> {
     let shared =

@@ -11,7 +11,7 @@ use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use super::buffers::Buffers;
 use super::course::{Clock, Course, Request, Step, Watch};
-use super::file::{OwnFile, io_error};
+use super::handle::{Handle, io_error};
 use crate::data::BlockData;
 use crate::error::DriveError;
 
@@ -36,7 +36,7 @@ pub(super) struct Ring<'a> {
     ring: IoUring,
     /// `None` only while the ring is dropped.
     buffers: Option<Buffers>,
-    file: &'a OwnFile,
+    file: &'a Handle,
     block_size: ByteLength,
     registered: bool,
     /// What is in flight, by slot, and when it was handed over.
@@ -50,7 +50,7 @@ pub(super) struct Ring<'a> {
 impl<'a> Ring<'a> {
     /// A ring for `depth` requests of `block_size` to `file`.
     pub(super) fn new(
-        file: &'a OwnFile,
+        file: &'a Handle,
         depth: u32,
         block_size: ByteLength,
     ) -> Result<Self, DriveError> {

@@ -247,6 +247,10 @@ impl Experiment for BlockSize {
         &PARAMETERS
     }
 
+    fn takes_devices(&self) -> bool {
+        true
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "time")
     }

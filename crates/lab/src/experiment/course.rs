@@ -1,7 +1,7 @@
 //! A run under way: what every experiment does with a drive, counted and watched.
 
 use ssdlab_drive::{
-    Drive, DriveError, ErrorKind, Inside, Lane, LaneResult, Phase, PhaseResult, Region,
+    Drive, DriveError, DriveKind, ErrorKind, Inside, Lane, LaneResult, Phase, PhaseResult, Region,
 };
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
@@ -65,6 +65,8 @@ pub(crate) enum Emptied {
     Trimmed,
     /// It can neither be made new nor trimmed, and is as it was.
     AsItWas,
+    /// It is a block device that cannot, or must not, be made new.
+    Kept,
 }
 
 impl<'a> Course<'a> {
@@ -147,6 +149,10 @@ impl<'a> Course<'a> {
             self.tally.gone.extend(before);
             return Ok(Emptied::New);
         }
+        // What keeps a block device from being made new keeps it from being trimmed as well.
+        if self.drive.description().kind == DriveKind::Device {
+            return Ok(Emptied::Kept);
+        }
         if unless_unsupported(self.drive.trim(area).map(|_| ()))? {
             return Ok(Emptied::Trimmed);
         }
@@ -170,6 +176,15 @@ impl Emptied {
             Emptied::New => return,
             Emptied::Trimmed => "the area under test was trimmed instead",
             Emptied::AsItWas => "and its area cannot be trimmed: it was measured as it was",
+            Emptied::Kept => {
+                return record.find(
+                    Level::Warning,
+                    "not-made-new",
+                    "The drive was not made new; a caveat says why. It was measured with what it \
+                     held: figures called those of a new drive are those of a used one."
+                        .to_owned(),
+                );
+            }
         };
         record.find(
             Level::Notice,

@@ -225,6 +225,10 @@ impl Experiment for ResponseTime {
         &PARAMETERS
     }
 
+    fn takes_devices(&self) -> bool {
+        true
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "time")
     }

@@ -316,6 +316,10 @@ impl Experiment for OverProvision {
         &PARAMETERS
     }
 
+    fn takes_devices(&self) -> bool {
+        true
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "time")?;
         super::check_time(settings, "limit")

@@ -162,6 +162,10 @@ impl Experiment for RandomWrite {
         &PARAMETERS
     }
 
+    fn takes_devices(&self) -> bool {
+        true
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "time")
     }

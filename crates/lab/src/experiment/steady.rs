@@ -184,6 +184,10 @@ impl Experiment for SteadyState {
         &PARAMETERS
     }
 
+    fn takes_devices(&self) -> bool {
+        true
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "round")?;
         super::check_time(settings, "limit")?;

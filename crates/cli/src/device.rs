@@ -1,0 +1,144 @@
+//! A block device as target: what is asked before all that it holds is destroyed.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
+
+use ssdlab_drive::real::{Candidate, MakeNew, Permit, RealDrive, RealOptions, is_block_device};
+use ssdlab_drive::{Drive, DriveError, ErrorKind};
+use ssdlab_lab::LabError;
+use ssdlab_lab::experiment::{self, Experiment, Settings};
+
+use crate::cli::MakeNewArgument;
+use crate::failure::{Exit, Failure};
+use crate::terminal::Terminal;
+
+/// What the user agreed to on the command line.
+#[derive(Clone, Debug, Default)]
+pub struct Consent {
+    /// That all data is lost.
+    pub destroy_data: bool,
+    /// The serial or path, typed once more.
+    pub confirm: Option<String>,
+}
+
+/// What stands between a run and its target.
+pub enum Gate {
+    /// Nothing: no block device is concerned.
+    NotADevice,
+    /// A block device that is only read.
+    ToRead(Box<RealDrive>),
+    /// The gate was passed.
+    Passed(Permit),
+}
+
+/// How a block device is made new.
+pub fn make_new(argument: MakeNewArgument) -> MakeNew {
+    match argument {
+        MakeNewArgument::Discard => MakeNew::Discard,
+        MakeNewArgument::NvmeFormat => MakeNew::NvmeFormat,
+        MakeNewArgument::AtaSecureErase => MakeNew::AtaSecureErase,
+        MakeNewArgument::None => MakeNew::Nothing,
+    }
+}
+
+/// Lets a run come to the block device at `path`, or refuses. A question may be asked.
+pub fn gate(
+    experiment: &dyn Experiment,
+    settings: &Settings,
+    path: &Path,
+    options: &RealOptions,
+    consent: &Consent,
+) -> Result<Gate, Failure> {
+    if !is_block_device(path) {
+        return Ok(Gate::NotADevice);
+    }
+    if !experiment.takes_devices() {
+        // Of one that is in use, that is what counts.
+        Candidate::look_at(path).map_err(LabError::from)?;
+        return Err(LabError::Unsupported(format!(
+            "{} is not done on a raw block device ({} are); give a directory of a file system on \
+             {}",
+            experiment.name(),
+            experiment::on_devices().join(", "),
+            path.display()
+        ))
+        .into());
+    }
+    // Only a drive that is open has a description to plan by.
+    let planned = match RealDrive::open_device_to_read(path, options.clone()) {
+        Ok(drive) => match experiment.plan(settings, &drive.description()) {
+            Ok(plan) if !plan.is_writing() => return Ok(Gate::ToRead(Box::new(drive))),
+            planned => planned.map(|_| ()),
+        },
+        // What keeps it from being opened is said below.
+        Err(_) => Ok(()),
+    };
+    let candidate = Candidate::look_at(path).map_err(LabError::from)?;
+    planned?;
+    if !consent.destroy_data {
+        return Err(refused(candidate.needs_consent()));
+    }
+    say(&candidate.words());
+    let typed = match &consent.confirm {
+        Some(typed) => typed.clone(),
+        None => ask(&candidate)?,
+    };
+    let permit = candidate.confirm(consent.destroy_data, &typed).map_err(LabError::from)?;
+    Ok(Gate::Passed(permit))
+}
+
+fn refused(why: String) -> Failure {
+    LabError::from(DriveError::new(ErrorKind::Refused, why)).into()
+}
+
+/// Asks for the serial or the path on the terminal.
+fn ask(candidate: &Candidate) -> Result<String, Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(refused(format!(
+            "nobody can be asked about {candidate}: stdin is no terminal; give {} with --confirm",
+            candidate.expected()
+        )));
+    }
+    say(&[
+        "ALL OF IT WILL BE DESTROYED.".to_owned(),
+        format!("To go on, type {}:", candidate.expected()),
+    ]);
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).map_err(|source| {
+        Failure::system(Exit::Refused, "cannot read the answer".to_owned(), source)
+    })?;
+    Ok(line)
+}
+
+/// Said also when quiet: it is what the answer is about.
+fn say(lines: &[String]) {
+    let mut stderr = anstream::stderr().lock();
+    for line in lines {
+        let _ = writeln!(stderr, "{line}");
+    }
+}
+
+/// Opens the device that was confirmed. An erase that was asked for by name and is not possible
+/// is an error, before anything was written.
+pub fn open(
+    permit: Permit,
+    options: RealOptions,
+    terminal: &Terminal,
+) -> Result<RealDrive, Failure> {
+    let make_new = options.make_new;
+    let drive = RealDrive::open_device(permit, options).map_err(LabError::from)?;
+    let how = match make_new {
+        MakeNew::Discard | MakeNew::Nothing => return Ok(drive),
+        MakeNew::NvmeFormat => "NVMe Format with user data erase",
+        MakeNew::AtaSecureErase => {
+            "ATA Security Erase. It sets the password 'ssdlab' first, which the erase takes away; \
+             after a power failure meanwhile, hdparm --security-disable ssdlab does"
+        }
+    };
+    drive.check_make_new().map_err(LabError::from)?;
+    terminal.note(&format!(
+        "Where the protocol has a new drive it is made new by {how}. That may take minutes to \
+         hours, cannot be interrupted, and must not be: leave the machine on."
+    ));
+    Ok(drive)
+}

@@ -1,0 +1,136 @@
+//! Programs of the system that know what the kernel does not tell: SMART, signatures, erasing.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Where programs for administrators are, though the path of others leaves it out.
+const ALSO_THERE: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+
+/// How long a program that only looks may take: a drive that hangs must not hang the run.
+pub(super) const LOOK: Duration = Duration::from_secs(10);
+
+/// What a program came to.
+#[derive(Debug)]
+pub(super) struct Output {
+    pub(super) status: ExitStatus,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+impl Output {
+    /// Its data, where it printed some. Text before the first brace is passed over.
+    pub(super) fn json(&self) -> Option<Value> {
+        let start = self.stdout.find('{')?;
+        serde_json::from_str(&self.stdout[start..]).ok()
+    }
+
+    /// The last line it said, to be quoted.
+    pub(super) fn last_words(&self) -> String {
+        let lines = self.stderr.lines().chain(self.stdout.lines());
+        let last = lines.map(str::trim).rfind(|line| !line.is_empty());
+        last.map_or_else(|| self.status.to_string(), str::to_owned)
+    }
+}
+
+/// Runs a program to its end, or until `limit` is over. The error is a sentence without its end.
+pub(super) fn run(
+    program: &str,
+    arguments: &[&OsStr],
+    limit: Option<Duration>,
+) -> Result<Output, String> {
+    let found = find(program).ok_or_else(|| format!("{program} is not installed"))?;
+    let failed = |error| format!("{program} cannot be run ({error})");
+    let mut child = Command::new(found)
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        // Ctrl-C is for us: a drive that is being erased must not be left halfway.
+        .process_group(0)
+        .spawn()
+        .map_err(failed)?;
+    let (stdout, stderr) = (gather(child.stdout.take()), gather(child.stderr.take()));
+    let status = wait(&mut child, limit)
+        .map_err(failed)?
+        .ok_or_else(|| format!("{program} took too long and was ended"))?;
+    let text = |reader: thread::JoinHandle<Vec<u8>>| {
+        String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
+    };
+    Ok(Output { status, stdout: text(stdout), stderr: text(stderr) })
+}
+
+fn gather(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        if let Some(mut stream) = stream {
+            // What came until a failure is better than nothing.
+            let _ = stream.read_to_end(&mut bytes);
+        }
+        bytes
+    })
+}
+
+fn wait(child: &mut Child, limit: Option<Duration>) -> std::io::Result<Option<ExitStatus>> {
+    let Some(limit) = limit else { return child.wait().map(Some) };
+    let started = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if started.elapsed() > limit {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(program.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let places = own.iter().map(PathBuf::as_path).chain(ALSO_THERE.map(Path::new));
+    places.map(|place| place.join(program)).find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    let metadata = std::fs::metadata(path);
+    metadata.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_gives_what_it_printed_and_how_it_ended() {
+        let script = "echo 'text before {\"a\": 1}'; echo 'a complaint' >&2; exit 3";
+        let output = run("sh", &["-c".as_ref(), script.as_ref()], Some(LOOK)).unwrap();
+        assert_eq!(output.status.code(), Some(3));
+        assert_eq!(output.json().unwrap()["a"], 1);
+        let silent = run("sh", &["-c".as_ref(), "echo no >&2".as_ref()], None).unwrap();
+        assert_eq!(silent.last_words(), "no");
+        assert_eq!(silent.json(), None);
+    }
+
+    #[test]
+    fn one_that_is_missing_or_hangs_is_said_in_words() {
+        let missing = run("ssdlab-no-such-program", &[], None).unwrap_err();
+        assert_eq!(missing, "ssdlab-no-such-program is not installed");
+        let limit = Some(Duration::from_millis(20));
+        let hangs = run("sleep", &["60".as_ref()], limit).unwrap_err();
+        assert_eq!(hangs, "sleep took too long and was ended");
+    }
+}
