@@ -28,7 +28,7 @@ pub enum Gate {
     /// A block device that is only read.
     ToRead(Box<RealDrive>),
     /// The gate was passed.
-    Passed(Permit),
+    Passed(Box<Permit>),
 }
 
 /// How a block device is made new.
@@ -84,7 +84,7 @@ pub fn gate(
         None => ask(&candidate)?,
     };
     let permit = candidate.confirm(consent.destroy_data, &typed).map_err(LabError::from)?;
-    Ok(Gate::Passed(permit))
+    Ok(Gate::Passed(Box::new(permit)))
 }
 
 fn refused(why: String) -> Failure {

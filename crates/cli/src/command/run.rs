@@ -148,7 +148,7 @@ fn open(
     let mut drive = match gate {
         Gate::NotADevice => RealDrive::open(path, options).map_err(LabError::from)?,
         Gate::ToRead(drive) => *drive,
-        Gate::Passed(permit) => device::open(permit, options, terminal)?,
+        Gate::Passed(permit) => device::open(*permit, options, terminal)?,
     };
     let plan = plan_for(&drive)?;
     plan.check_blocks(&drive.description())?;
