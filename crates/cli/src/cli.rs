@@ -71,6 +71,15 @@ Examples:
   ssdlab compare 3 5 8 --html comparison.html
   ssdlab compare before.json after.json";
 
+const IMPORT_EXAMPLES: &str = "\
+Examples:
+  fio mix.fio --output-format=json+ --output=fio.json
+  ssdlab import fio.json
+          as a run of 'job'; json+ has whole histograms, json only percentiles
+  ssdlab run job mix.fio sim:toshiba-xg5
+  ssdlab compare last~1 last
+          what fio has measured beside what the model says";
+
 const LIST_EXAMPLES: &str = "\
 Examples:
   ssdlab list experiments
@@ -154,6 +163,9 @@ pub enum Command {
     /// Put several runs of one experiment side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArguments),
+    /// Read what fio measured (its JSON) as a report, to show, keep and compare
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(ImportArguments),
     /// Print the completions for a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
@@ -347,6 +359,23 @@ pub struct CompareArguments {
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,
+}
+
+/// Arguments of `import`.
+#[derive(Args, Debug)]
+pub struct ImportArguments {
+    /// What fio wrote with --output-format=json or json+, one file or several
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// How to show it.
+    #[command(flatten)]
+    pub form: Form,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+    /// Do not keep it
+    #[arg(long, conflicts_with = "store")]
+    pub no_store: bool,
 }
 
 /// How to show what is there already.

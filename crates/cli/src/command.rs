@@ -3,6 +3,7 @@
 mod age;
 mod compare;
 mod generate;
+mod import;
 mod list;
 mod run;
 mod show;
@@ -21,6 +22,7 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::List { what } => list::list(what, terminal)?,
         Command::Show(arguments) => show::show(arguments, terminal)?,
         Command::Compare(arguments) => compare::compare(arguments, terminal)?,
+        Command::Import(arguments) => import::import(arguments, terminal)?,
         Command::Completions { shell } => generate::completions(*shell, terminal)?,
         Command::Man { directory: Some(directory) } => {
             generate::man_pages(directory, terminal)?;

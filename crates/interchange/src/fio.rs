@@ -1,6 +1,7 @@
 //! fio: its job files and its JSON.
 
 pub mod job;
+pub mod json;
 pub mod options;
 mod sections;
 mod values;

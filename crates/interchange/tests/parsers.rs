@@ -76,4 +76,20 @@ proptest! {
             untrusted::trace(&[&[form], rest].concat());
         }
     }
+
+    #[test]
+    fn no_result_of_fio_is_too_odd(at in 0_usize..RESULT.len(), with in pieces(), noise: Vec<u8>) {
+        untrusted::result(&noise);
+        let (before, behind) = RESULT.split_at(at);
+        untrusted::result(format!("{before}{with}{behind}").as_bytes());
+        untrusted::result(format!("{with}{behind}").as_bytes());
+    }
 }
+
+const RESULT: &str = r#"text
+{"fio version":"fio-3.33","timestamp":17,"global options":{"bs":"4k"},
+"jobs":[{"jobname":"a","groupid":0,"job options":{"rw":"read"},"usr_cpu":5,"sys_cpu":10,
+"read":{"io_bytes":67108864,"runtime":500,"total_ios":2000,
+"lat_ns":{"mean":480000.5,"N":2000},"clat_ns":{"N":2000,"percentile":{"50.000000":470000},
+"bins":{"470000":1999,"800000":1}}}},{"jobname":"a","groupid":0,"read":{"total_ios":1}}]}
+"#;

@@ -7,6 +7,7 @@ pub mod age;
 pub mod compare;
 pub mod error;
 pub mod experiment;
+pub mod import;
 mod machine;
 pub mod output;
 pub mod report;

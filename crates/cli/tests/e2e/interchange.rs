@@ -1,4 +1,4 @@
-//! What other programs write: fio's job files, and traces.
+//! What other programs write: fio's job files and JSON, and traces.
 
 use crate::support::Place;
 
@@ -134,4 +134,41 @@ fn a_bad_line_of_a_trace_is_named_before_anything_is_sent() {
     place.run(&["run", "replay", &file, "--set", "volume=8", "--json"]).with_code(0);
     let file = place.file("odd.txt", "once upon a time\n");
     place.run(&["run", "replay", &file]).fails(2, &["line 1", "begins like none of"]);
+}
+
+/// As `fio --output-format=json+` writes it, shortened, with a notice before.
+const RESULT: &str = r#"reads: Laying out IO file (1 file / 64MiB)
+{"fio version":"fio-3.33","timestamp":1700000000,
+"global options":{"ioengine":"libaio","direct":"1","size":"64m","filename":"/dev/sdx"},
+"jobs":[{"jobname":"reads","groupid":0,"error":0,"usr_cpu":5,"sys_cpu":10,
+"job options":{"rw":"randread","iodepth":"16"},
+"read":{"io_bytes":67108864,"runtime":500,"total_ios":16384,
+"lat_ns":{"min":1000,"max":900000,"mean":480000.5,"stddev":9.0,"N":16384},
+"clat_ns":{"mean":479000.0,"N":16384,"percentile":{"50.000000":470000,"99.000000":800000,
+"99.900000":880000},"bins":{"470000":16000,"800000":384}}}}]}
+"#;
+
+#[test]
+fn what_fio_measured_is_a_report_that_can_be_shown_and_compared() {
+    let place = Place::new();
+    let file = place.file("fio.json", RESULT);
+    let imported = place.run(&["import", &file, "--json"]).with_code(0).json();
+    let row = &imported["tables"][0]["rows"][0];
+    assert_eq!((&row[0], &row[8]), (&"reads".into(), &16384.into()));
+    assert_eq!(row[4], 480.0005);
+    assert_eq!(imported["histograms"][0]["bucket_count"][1], 384);
+    place.run(&["show", "last"]).with_code(0);
+    let jobs = JOBS.split("[writes]").next().unwrap();
+    let file = place.file("reads.fio", jobs);
+    place.run(&["run", "job", &file]).with_code(0);
+    let compared = place.run(&["compare", "last~1", "last", "--json"]).with_code(0).json();
+    let codes: Vec<&str> = compared["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["code"].as_str().unwrap())
+        .collect();
+    assert!(!codes.contains(&"parameters-differ"), "{}", compared["findings"]);
+    let file = place.file("none.json", "fio: file not found\n");
+    place.run(&["import", &file]).fails(2, &["none.json", "no JSON of fio"]);
 }

@@ -136,7 +136,7 @@ impl Job {
     }
 
     /// What the job asks for as name and value, in normal form: two job files that say the same in
-    /// other words have the same.
+    /// other words have the same. Without what fio's JSON leaves out (`time_based`).
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let prefix = if self.random { "rand" } else { "" };
         let direction = match self.direction {
@@ -158,7 +158,6 @@ impl Job {
         add("io_size", self.io_size.map(|it| it.to_string()));
         add("loops", beyond_one(self.loops));
         add("runtime", self.runtime.map(|it| it.to_string()));
-        add("time_based", self.time_based.then(|| "1".to_owned()));
         add("norandommap", (self.random && self.repeats).then(|| "1".to_owned()));
         add("rate", self.rate.map(rate_words));
         add("fsync", self.flush_every.map(|it| it.to_string()));

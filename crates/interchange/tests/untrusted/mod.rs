@@ -62,3 +62,19 @@ pub fn trace(bytes: &[u8]) {
     let again = Reader::new(rest, format).expect("it was understood before");
     let _ = Survey::of(again, &Choice::default());
 }
+
+/// What fio printed: it is refused, or its figures are numbers.
+pub fn result(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let lines = text.lines().count().max(1) as u64;
+    match ssdlab_interchange::fio::json::parse(text) {
+        Err(error) => assert!(error.line.is_none_or(|line| (1..=lines).contains(&line))),
+        Ok(run) => {
+            for side in run.jobs.iter().flat_map(|job| &job.sides) {
+                for percent in [50.0, 99.0, 99.9] {
+                    assert!(side.percentile(percent).is_none_or(f64::is_finite));
+                }
+            }
+        }
+    }
+}

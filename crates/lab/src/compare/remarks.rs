@@ -47,8 +47,13 @@ pub(super) fn remarks(runs: &[Labelled]) -> Vec<Finding> {
 /// Parameters that are not the same in all runs, in one sentence.
 fn parameters(runs: &[Labelled]) -> Option<Finding> {
     let mut names: Vec<&str> = Vec::new();
+    let are_jobs = runs.iter().all(|run| run.report.experiment == "job");
     for parameter in runs.iter().flat_map(|run| &run.report.parameters) {
-        if !names.contains(&parameter.name.as_str()) {
+        // Jobs are told apart by what they ask for, not by the file that said it, nor by how it
+        // came to be run; what was read in from elsewhere knows nothing of that.
+        let is_about_running = ["file", "limit", "fill"].contains(&parameter.name.as_str());
+        let is_left_out = are_jobs && is_about_running;
+        if !is_left_out && !names.contains(&parameter.name.as_str()) {
             names.push(&parameter.name);
         }
     }

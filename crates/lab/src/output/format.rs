@@ -82,6 +82,11 @@ pub(crate) fn bytes(value: f64) -> String {
     format!("{} {name}", significant(value / unit))
 }
 
+/// The capacity of a drive; 0 where what was read in does not say it.
+pub(crate) fn capacity(capacity: u64) -> String {
+    if capacity == 0 { "capacity not known".to_owned() } else { bytes(capacity as f64) }
+}
+
 /// A span of time in the unit a person would choose.
 pub(crate) fn span(seconds: f64) -> String {
     let size = seconds.abs();

@@ -157,7 +157,7 @@ fn header(report: &Report) -> Markup {
             h1 { (target.name) }
             p.meta {
                 span { (format::heading(target.kind.words(), "")) }
-                span { (format::bytes(target.capacity_bytes as f64)) }
+                span { (format::capacity(target.capacity_bytes)) }
                 span { (target.engine) }
                 span { time datetime=(report.started) { (moment(&report.started)) } }
             }

@@ -134,7 +134,7 @@ impl Page<'_> {
         let what = format!(
             "{}, {}, {}",
             target.kind.words(),
-            format::bytes(target.capacity_bytes as f64),
+            format::capacity(target.capacity_bytes),
             plain(&target.engine)
         );
         let title = self.options.paint(Ink::Heading, &name);
@@ -287,11 +287,15 @@ impl Page<'_> {
             ),
             None => format!("Took {}", format::span(cost.wall_seconds)),
         };
+        // What was measured by another program does not say its memory.
+        let memory = match cost.peak_rss_bytes {
+            0 => String::new(),
+            bytes => format!(", {} of memory", format::bytes(bytes as f64)),
+        };
         let words = format!(
-            "{took}: {} requests, {} of processor time, {} of memory.",
+            "{took}: {} requests, {} of processor time{memory}.",
             format::count(cost.requests),
             format::span(cost.cpu_seconds),
-            format::bytes(cost.peak_rss_bytes as f64)
         );
         self.faint("", &words);
     }

@@ -1,0 +1,437 @@
+//! What fio measured: its `--output-format=json` or `json+`, from version 3 on.
+//!
+//! Text may stand before the first brace (warnings, a notice of laying out files), and with
+//! `--status-interval` several objects follow each other: all of them sum from the start, so that
+//! the last one is the result and those before it are points of a curve.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use ssdlab_model::units::Nanoseconds;
+
+use crate::error::{InputError, shown};
+
+/// The most bytes of one file: what is larger is no result of fio.
+const LARGEST: usize = 256 << 20;
+
+/// fio's histogram ends there, and what took longer is counted as this: no percentile from there on
+/// says anything.
+const SATURATED: f64 = 17_112_760_320.0;
+
+/// What one run of fio measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FioRun {
+    /// fio's version, such as `fio-3.33`.
+    pub version: String,
+    /// When it ended, in seconds since 1970.
+    pub timestamp: i64,
+    /// Its jobs; the copies of one are merged.
+    pub jobs: Vec<FioJob>,
+}
+
+/// What one job came to, over all its copies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FioJob {
+    /// Its name.
+    pub name: String,
+    /// The group it ran in; jobs of one group ran at the same time.
+    pub group: u32,
+    /// How many copies were merged.
+    pub copies: u32,
+    /// Its options, those of `[global]` included.
+    pub options: BTreeMap<String, String>,
+    /// Its description.
+    pub description: Option<String>,
+    /// Reads, writes, trims and flushes, in this order.
+    pub sides: [Side; 4],
+    /// Processor time of fio for it, in seconds.
+    pub cpu_seconds: f64,
+    /// Seconds since its start and MB/s since the point before.
+    pub curve: Vec<(f64, f64)>,
+    /// The number of the system's error that ended it; 0 for none.
+    pub error: i64,
+}
+
+/// What one kind of request of one job came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Side {
+    /// Requests answered.
+    pub requests: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// Mean latency from handing over to the answer, in nanoseconds.
+    pub mean: Option<f64>,
+    /// Percent and nanoseconds, as fio says them; empty where copies were merged without bins.
+    pub percentiles: Vec<(f64, f64)>,
+    /// Nanoseconds and requests, from json+; empty without.
+    pub bins: Vec<(u64, u64)>,
+    /// Whether the percentiles and bins leave out the time of handing over (`clat`).
+    pub is_completion: bool,
+}
+
+impl Side {
+    /// The latency that `percent` of the requests did not exceed, where fio says it, enough
+    /// requests stand behind it and it is not the end of fio's scale.
+    pub fn percentile(&self, percent: f64) -> Option<f64> {
+        let needed = 10.0 / (1.0 - percent / 100.0);
+        if (self.requests as f64) < needed {
+            return None;
+        }
+        let said = self.percentiles.iter().find(|(at, _)| (at - percent).abs() < 1e-6);
+        let value = match said {
+            Some((_, value)) => *value,
+            None => self.of_bins(percent)?,
+        };
+        (value < SATURATED).then_some(value)
+    }
+
+    fn of_bins(&self, percent: f64) -> Option<f64> {
+        let total: u64 = self.bins.iter().map(|(_, count)| count).sum();
+        let wanted = (total as f64 * percent / 100.0).ceil() as u64;
+        let mut below = 0;
+        let found = self.bins.iter().find(|(_, count)| {
+            below += count;
+            below >= wanted
+        });
+        found.map(|(nanos, _)| *nanos as f64)
+    }
+
+    /// Adds what another copy of the job did at the same time.
+    fn merge(&mut self, other: Side) {
+        if other.requests == 0 {
+            return;
+        }
+        if self.requests == 0 {
+            *self = other;
+            return;
+        }
+        let (own, others) = (self.requests as f64, other.requests as f64);
+        self.mean = match (self.mean, other.mean) {
+            (Some(one), Some(two)) => Some((one * own + two * others) / (own + others)),
+            _ => None,
+        };
+        self.requests += other.requests;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.seconds = self.seconds.max(other.seconds);
+        // Percentiles do not add up; bins do.
+        self.percentiles.clear();
+        if self.bins.is_empty() || other.bins.is_empty() {
+            self.bins.clear();
+            return;
+        }
+        let mut bins: BTreeMap<u64, u64> = self.bins.drain(..).collect();
+        for (nanos, count) in other.bins {
+            *bins.entry(nanos).or_insert(0) += count;
+        }
+        self.bins = bins.into_iter().collect();
+    }
+}
+
+#[derive(Deserialize)]
+struct Output {
+    #[serde(rename = "fio version")]
+    version: String,
+    #[serde(default)]
+    timestamp: i64,
+    #[serde(default, rename = "global options")]
+    global: BTreeMap<String, String>,
+    #[serde(default)]
+    jobs: Vec<JobOutput>,
+}
+
+#[derive(Deserialize)]
+struct JobOutput {
+    jobname: String,
+    #[serde(default)]
+    desc: Option<String>,
+    #[serde(default)]
+    groupid: u32,
+    #[serde(default)]
+    error: i64,
+    #[serde(default, rename = "job options")]
+    options: BTreeMap<String, String>,
+    #[serde(default)]
+    usr_cpu: f64,
+    #[serde(default)]
+    sys_cpu: f64,
+    #[serde(default)]
+    read: SideOutput,
+    #[serde(default)]
+    write: SideOutput,
+    #[serde(default)]
+    trim: SideOutput,
+    #[serde(default)]
+    sync: SideOutput,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SideOutput {
+    io_bytes: u64,
+    /// In milliseconds.
+    runtime: u64,
+    total_ios: u64,
+    lat_ns: Option<LatencyOutput>,
+    clat_ns: Option<LatencyOutput>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LatencyOutput {
+    mean: f64,
+    #[serde(rename = "N")]
+    count: u64,
+    percentile: BTreeMap<String, f64>,
+    bins: BTreeMap<String, u64>,
+}
+
+/// Reads what fio printed.
+///
+/// # Errors
+/// When there is no JSON of fio 3 in it; names the line where it breaks off.
+pub fn parse(text: &str) -> Result<FioRun, InputError> {
+    if text.len() > LARGEST {
+        return Err(InputError::whole("is too large for a result of fio"));
+    }
+    let mut outputs = objects(text)?;
+    let curves = curves(&outputs);
+    let Some(last) = outputs.pop() else {
+        return Err(InputError::whole("holds no JSON of fio (--output-format=json)"));
+    };
+    check_version(&last.version)?;
+    let mut jobs: Vec<FioJob> = Vec::new();
+    for (job, curve) in last.jobs.into_iter().zip(curves) {
+        let job = job_of(job, &last.global, curve)?;
+        match jobs.iter_mut().find(|known| (&known.name, known.group) == (&job.name, job.group)) {
+            Some(known) => merge(known, job),
+            None => jobs.push(job),
+        }
+    }
+    if jobs.is_empty() {
+        return Err(InputError::whole("holds no job"));
+    }
+    Ok(FioRun { version: shown(&last.version), timestamp: last.timestamp, jobs })
+}
+
+/// The objects of a file, one after the other; what stands between them is skipped.
+fn objects(text: &str) -> Result<Vec<Output>, InputError> {
+    let mut outputs = Vec::new();
+    let mut from = 0;
+    while let Some(start) = next_object(text, from) {
+        let mut stream = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Output>();
+        match stream.next() {
+            Some(Ok(output)) => outputs.push(output),
+            Some(Err(error)) => {
+                let before = text[..start].matches('\n').count() as u64;
+                let line = before + error.line().max(1) as u64;
+                let lines = text.lines().count().max(1) as u64;
+                return Err(InputError::at(line.min(lines), format!("is no JSON of fio: {error}")));
+            }
+            None => break,
+        }
+        from = start + stream.byte_offset();
+    }
+    Ok(outputs)
+}
+
+/// Where the next line that begins with a brace is, blanks aside.
+fn next_object(text: &str, from: usize) -> Option<usize> {
+    let mut at = from;
+    for line in text[from..].split_inclusive('\n') {
+        let blanks = line.len() - line.trim_start().len();
+        if line[blanks..].starts_with('{') {
+            return Some(at + blanks);
+        }
+        at += line.len();
+    }
+    None
+}
+
+fn check_version(version: &str) -> Result<(), InputError> {
+    let major = version.strip_prefix("fio-").and_then(|rest| rest.split('.').next());
+    match major.and_then(|major| major.parse::<u32>().ok()) {
+        Some(3..) => Ok(()),
+        _ => Err(InputError::whole(format!(
+            "was written by '{}'; JSON is read from fio 3 on, whose units are others than before",
+            shown(version)
+        ))),
+    }
+}
+
+/// For each job of the last output, its curve over all outputs.
+fn curves(outputs: &[Output]) -> Vec<Vec<(f64, f64)>> {
+    let jobs = outputs.last().map_or(0, |last| last.jobs.len());
+    let moved = |job: &JobOutput| {
+        let sides = [&job.read, &job.write, &job.trim];
+        let bytes = sides.iter().map(|side| side.io_bytes as f64).sum::<f64>();
+        let longest = sides.iter().map(|side| side.runtime).max().unwrap_or(0);
+        (longest as f64 / 1e3, bytes)
+    };
+    let curve = |index: usize| {
+        let mut curve = Vec::new();
+        let mut last = (0.0, 0.0);
+        for output in outputs {
+            let Some(job) = output.jobs.get(index) else { continue };
+            let (seconds, bytes) = moved(job);
+            if seconds > last.0 && bytes >= last.1 {
+                curve.push((seconds, (bytes - last.1) / 1e6 / (seconds - last.0)));
+                last = (seconds, bytes);
+            }
+        }
+        curve
+    };
+    (0..jobs).map(curve).collect()
+}
+
+fn job_of(
+    job: JobOutput,
+    global: &BTreeMap<String, String>,
+    curve: Vec<(f64, f64)>,
+) -> Result<FioJob, InputError> {
+    let mut options = global.clone();
+    options.extend(job.options);
+    let longest = [&job.read, &job.write, &job.trim].iter().map(|side| side.runtime).max();
+    let seconds = longest.unwrap_or(0) as f64 / 1e3;
+    let sides = [side(job.read)?, side(job.write)?, side(job.trim)?, side(job.sync)?];
+    let [read, write, trim, mut flush] = sides;
+    // fio says no time for flushes: it is the job's.
+    flush.seconds = seconds;
+    Ok(FioJob {
+        name: shown(&job.jobname),
+        group: job.groupid,
+        copies: 1,
+        options,
+        description: job.desc.map(|text| text.chars().filter(|it| !it.is_control()).collect()),
+        sides: [read, write, trim, flush],
+        cpu_seconds: (job.usr_cpu + job.sys_cpu).max(0.0) / 100.0 * seconds,
+        curve,
+        error: job.error,
+    })
+}
+
+fn merge(known: &mut FioJob, other: FioJob) {
+    known.copies += 1;
+    known.cpu_seconds += other.cpu_seconds;
+    known.error = if known.error == 0 { other.error } else { known.error };
+    for (own, side) in known.sides.iter_mut().zip(other.sides) {
+        own.merge(side);
+    }
+    // Points of copies are taken at their own moments, which need not be the same.
+    known.curve.clear();
+}
+
+fn side(side: SideOutput) -> Result<Side, InputError> {
+    let total = side.lat_ns.unwrap_or_default();
+    let completion = side.clat_ns.unwrap_or_default();
+    let mean = (total.count > 0).then_some(total.mean).filter(|mean| mean.is_finite());
+    let is_completion = total.percentile.is_empty() && total.bins.is_empty();
+    let detailed = if is_completion { completion } else { total };
+    let wrong = |what: &str| InputError::whole(format!("'{}' is no latency", shown(what)));
+    let mut percentiles = Vec::new();
+    for (percent, value) in &detailed.percentile {
+        let percent: f64 = percent.parse().map_err(|_| wrong(percent))?;
+        percentiles.push((percent, *value));
+    }
+    percentiles.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let mut bins = Vec::new();
+    for (nanos, count) in &detailed.bins {
+        let nanos: u64 = nanos.parse().map_err(|_| wrong(nanos))?;
+        bins.push((nanos, *count));
+    }
+    bins.sort_unstable();
+    let counted = bins.iter().try_fold(0u64, |sum, (_, count)| sum.checked_add(*count));
+    if counted.is_none() {
+        return Err(InputError::whole("counts more requests than there can be"));
+    }
+    let requests = side.total_ios.max(detailed.count);
+    if counted != Some(requests) {
+        bins.clear();
+    }
+    Ok(Side {
+        requests,
+        bytes: side.io_bytes,
+        seconds: Nanoseconds::new(side.runtime.saturating_mul(1_000_000)).seconds(),
+        mean,
+        percentiles,
+        bins,
+        is_completion,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(reads: u64, runtime: u64) -> String {
+        format!(
+            r#"{{"fio version":"fio-3.33","timestamp":5,"global options":{{"bs":"4k"}},"jobs":[
+{{"jobname":"a","groupid":0,"job options":{{"rw":"read"}},"usr_cpu":10.0,"sys_cpu":15.0,
+"read":{{"io_bytes":{},"runtime":{runtime},"total_ios":{reads},
+"lat_ns":{{"mean":2000.0,"N":{reads}}},
+"clat_ns":{{"mean":1900.0,"N":{reads},"percentile":{{"50.000000":1500,"99.000000":1800}},
+"bins":{{"1500":{},"1800":1}}}}}}}}]}}"#,
+            reads * 4096,
+            reads - 1
+        )
+    }
+
+    #[test]
+    fn text_before_the_brace_is_passed_over() {
+        let text =
+            format!("fio: this platform {{odd}}\na: Laying out IO file\n{}\n", object(4000, 1000));
+        let run = parse(&text).unwrap();
+        let job = &run.jobs[0];
+        assert_eq!((run.version.as_str(), run.timestamp), ("fio-3.33", 5));
+        assert_eq!((job.options["bs"].as_str(), job.options["rw"].as_str()), ("4k", "read"));
+        let read = &job.sides[0];
+        assert_eq!((read.requests, read.mean, read.seconds), (4000, Some(2000.0), 1.0));
+        assert_eq!(read.percentile(99.0), Some(1800.0));
+        assert_eq!(job.cpu_seconds, 0.25);
+        assert!(read.is_completion);
+    }
+
+    #[test]
+    fn the_last_of_several_objects_counts_and_the_others_make_a_curve() {
+        let text = format!("{}\n{}\n", object(1000, 1000), object(4000, 2000));
+        let run = parse(&text).unwrap();
+        assert_eq!(run.jobs[0].sides[0].requests, 4000);
+        let curve: Vec<(f64, f64)> = run.jobs[0].curve.clone();
+        assert_eq!(curve, [(1.0, 4.096), (2.0, 12.288)]);
+    }
+
+    #[test]
+    fn copies_are_merged_by_their_bins_and_never_by_their_percentiles() {
+        let one = object(1000, 1000);
+        let jobs = one.find("\"jobs\":[").unwrap() + 8;
+        let job = &one[jobs..one.len() - 2];
+        let run = parse(&format!("{}{job},{job}]}}", &one[..jobs])).unwrap();
+        assert_eq!((run.jobs.len(), run.jobs[0].copies), (1, 2));
+        let read = &run.jobs[0].sides[0];
+        assert_eq!(read.bins, [(1500, 1998), (1800, 2)]);
+        assert!(read.percentiles.is_empty());
+        assert_eq!(read.percentile(99.0), Some(1500.0));
+    }
+
+    #[test]
+    fn a_percentile_without_the_samples_or_at_the_end_of_the_scale_is_not_given() {
+        let side = Side {
+            requests: 900,
+            percentiles: vec![(50.0, 1.0), (99.0, 5.0), (90.0, 17_112_760_320.0)],
+            ..Side::default()
+        };
+        assert_eq!(side.percentile(50.0), Some(1.0));
+        assert_eq!(side.percentile(99.0), None);
+        assert_eq!(side.percentile(90.0), None);
+    }
+
+    #[test]
+    fn what_is_no_result_of_fio_3_is_said() {
+        let old = object(10, 10).replace("fio-3.33", "fio-2.19");
+        assert!(parse(&old).unwrap_err().why.contains("from fio 3 on"));
+        assert!(parse("no brace").unwrap_err().why.contains("no JSON"));
+        let broken = format!("text\n{}", &object(10, 10)[..200]);
+        assert!(parse(&broken).unwrap_err().line.is_some_and(|line| line >= 2));
+    }
+}

@@ -1,0 +1,213 @@
+//! What fio measured elsewhere, as a report: the table that `job` has, so that the two can be
+//! compared.
+
+use ssdlab_interchange::fio::JobFile;
+use ssdlab_interchange::fio::json::{FioJob, FioRun, Side};
+
+use crate::experiment::figures::{self, JobRow, PERCENTILES};
+use crate::experiment::{Experiment, Record, job};
+use crate::report::{
+    Cost, Fact, Host, LatencyHistogram, Level, Parameter, Percentile, Report, SCHEMA, Target,
+    TargetKind,
+};
+
+/// The kinds of requests, in the order of a job's sides.
+const KINDS: [&str; 4] = ["read", "write", "trim", "flush"];
+
+/// The report of one or more runs of fio. `origin` names their file or files.
+pub fn report(runs: &[FioRun], origin: &str) -> Report {
+    let mut record = Record::default();
+    let mut rows = Vec::new();
+    let jobs: Vec<(String, &FioJob)> = named(runs);
+    for (name, job) in &jobs {
+        tell_job(name, job, &mut rows, &mut record);
+        tell_options(name, job, &mut record);
+    }
+    record.tables.push(figures::table("jobs", &rows));
+    figures::conclude(&rows, &mut record);
+    tell_doubts(&jobs, &mut record);
+    let file = Parameter { name: "file".to_owned(), value: origin.to_owned(), changed: false };
+    Report {
+        schema: SCHEMA.to_owned(),
+        experiment: job::FioJob.name().to_owned(),
+        target: target(runs, origin),
+        seed: 0,
+        parameters: [vec![file], record.parameters].concat(),
+        shortened: false,
+        interrupted: jobs.iter().any(|(_, job)| job.error != 0),
+        host: Host {
+            system: "not known: fio's JSON does not say".to_owned(),
+            architecture: "not known".to_owned(),
+            processors: 0,
+            ssdlab: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        started: started(runs),
+        tables: record.tables,
+        series: record.series,
+        histograms: record.histograms,
+        findings: record.findings,
+        cost: Cost {
+            wall_seconds: wall_seconds(runs),
+            cpu_seconds: jobs.iter().map(|(_, job)| job.cpu_seconds).sum(),
+            simulated_seconds: None,
+            requests: rows.iter().map(|row| row.requests).sum(),
+            units: rows.iter().map(|row| row.bytes.div_ceil(4096)).sum(),
+            peak_rss_bytes: 0,
+        },
+        ..empty()
+    }
+}
+
+/// A report of nothing, for the parts that fio says nothing of.
+fn empty() -> Report {
+    let text = r#"{"schema":"","experiment":"","target":{"kind":"file","name":"","capacity_bytes":0,
+        "engine":"","caveats":[],"facts":[]},"seed":0,"parameters":[],"shortened":false,
+        "interrupted":false,"host":{"system":"","architecture":"","processors":0,"ssdlab":""},
+        "started":"","tables":[],"series":[],"histograms":[],"findings":[],"counters":null,
+        "cost":{"wall_seconds":0,"cpu_seconds":0,"simulated_seconds":null,"requests":0,"units":0,
+        "peak_rss_bytes":0}}"#;
+    serde_json::from_str(text).expect("a report without anything in it is one")
+}
+
+/// Jobs with names that no two of them have.
+fn named(runs: &[FioRun]) -> Vec<(String, &FioJob)> {
+    let mut named: Vec<(String, &FioJob)> = Vec::new();
+    for job in runs.iter().flat_map(|run| &run.jobs) {
+        let is_taken = |name: &str| named.iter().any(|(known, _)| known == name);
+        let name = (1..)
+            .map(|number| match number {
+                1 => job.name.clone(),
+                _ => format!("{} ({number})", job.name),
+            })
+            .find(|name| !is_taken(name))
+            .expect("there are more numbers than jobs");
+        named.push((name, job));
+    }
+    named
+}
+
+fn tell_job(name: &str, job: &FioJob, rows: &mut Vec<JobRow>, record: &mut Record) {
+    let longest = job.sides.iter().map(|side| side.seconds).fold(0.0, f64::max);
+    for (side, operation) in job.sides.iter().zip(KINDS) {
+        if side.requests == 0 {
+            continue;
+        }
+        rows.push(JobRow {
+            job: name.to_owned(),
+            operation,
+            requests: side.requests,
+            bytes: side.bytes,
+            seconds: if side.seconds > 0.0 { side.seconds } else { longest },
+            mean_us: side.mean.map(us),
+            percentiles_us: PERCENTILES.map(|percent| side.percentile(percent).map(us)),
+        });
+        record.histograms.extend(histogram(&format!("{}_{operation}", code(name)), side));
+    }
+    record.add_series(code(name), ("s", "MB/s"), &job.curve);
+}
+
+fn us(nanos: f64) -> f64 {
+    nanos / 1e3
+}
+
+fn code(name: &str) -> String {
+    name.to_lowercase().replace([' ', '.'], "_")
+}
+
+fn histogram(name: &str, side: &Side) -> Option<LatencyHistogram> {
+    if side.bins.is_empty() {
+        return None;
+    }
+    let percentiles = [50.0, 90.0, 99.0, 99.9, 99.99]
+        .into_iter()
+        .filter_map(|percent| Some(Percentile { percent, us: us(side.percentile(percent)?) }));
+    Some(LatencyHistogram {
+        name: name.to_owned(),
+        count: side.requests,
+        mean_us: us(side.mean?),
+        percentiles: percentiles.collect(),
+        bucket_us: side.bins.iter().map(|(nanos, _)| us(*nanos as f64)).collect(),
+        bucket_count: side.bins.iter().map(|(_, count)| *count).collect(),
+    })
+}
+
+/// The job's options in the form that a run of it here has them in, as far as they are understood.
+fn tell_options(name: &str, job: &FioJob, record: &mut Record) {
+    let given = || job.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    match JobFile::job_of_options(name, given()) {
+        Ok(understood) => job::tell_settings(&understood, record),
+        Err(_) => record.parameters.extend(given().map(|(key, value)| Parameter {
+            name: format!("{name}.{key}"),
+            value: value.to_owned(),
+            changed: false,
+        })),
+    }
+}
+
+fn tell_doubts(jobs: &[(String, &FioJob)], record: &mut Record) {
+    for (name, job) in jobs.iter().filter(|(_, job)| job.error != 0) {
+        let text = format!("Job {name} ended with error {} of the system.", job.error);
+        record.find(Level::Problem, "not-finished", text);
+    }
+    let buffered = |job: &FioJob| {
+        let is = |key: &str, value: &str| job.options.get(key).is_some_and(|it| it == value);
+        !is("direct", "1") && !is("buffered", "0") && !is("direct", "")
+    };
+    let names: Vec<String> =
+        jobs.iter().filter(|(_, job)| buffered(job)).map(|(name, _)| name.clone()).collect();
+    if !names.is_empty() {
+        let text = format!(
+            "fio's JSON does not say direct=1 of {}: if it went through the page cache, what was \
+             measured is the memory of the machine, at least in part.",
+            names.join(", ")
+        );
+        record.find(Level::Warning, "page-cache", text);
+    }
+    let is_completion = |side: &Side| side.requests > 0 && side.is_completion;
+    if jobs.iter().any(|(_, job)| job.sides[..3].iter().any(is_completion)) {
+        let text = "Percentiles are fio's clat, which leaves out the time of handing a request \
+                    over; means are its lat, which has it.";
+        record.find(Level::Info, "completion-latency", text.to_owned());
+    }
+}
+
+fn target(runs: &[FioRun], origin: &str) -> Target {
+    let option = |key: &str| {
+        runs.iter().flat_map(|run| &run.jobs).find_map(|job| job.options.get(key)).cloned()
+    };
+    let name = option("filename").or_else(|| option("directory"));
+    let is_device =
+        name.as_deref().is_some_and(|it| it.starts_with("/dev/") || it.contains("PhysicalDrive"));
+    let version = runs.first().map_or("fio", |run| run.version.as_str());
+    let engine = option("ioengine").unwrap_or_else(|| "its default engine".to_owned());
+    Target {
+        kind: if is_device { TargetKind::Device } else { TargetKind::File },
+        name: name.unwrap_or_else(|| "a file of fio's".to_owned()),
+        capacity_bytes: 0,
+        engine: format!("{version}, {engine}"),
+        caveats: vec![format!("measured by fio, and read from {origin}")],
+        facts: vec![Fact { name: "measured by".to_owned(), value: version.to_owned() }],
+    }
+}
+
+/// When the first of the runs began, as far as can be told from when it ended.
+fn started(runs: &[FioRun]) -> String {
+    let first = runs.iter().map(|run| run.timestamp).min().unwrap_or(0);
+    let at = jiff::Timestamp::from_second(first).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    format!("{at:.0}")
+}
+
+/// The time of all groups of jobs, one after the other.
+fn wall_seconds(runs: &[FioRun]) -> f64 {
+    let mut groups: Vec<((usize, u32), f64)> = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
+        for job in &run.jobs {
+            let longest = job.sides.iter().map(|side| side.seconds).fold(0.0, f64::max);
+            match groups.iter_mut().find(|(known, _)| *known == (index, job.group)) {
+                Some((_, seconds)) => *seconds = seconds.max(longest),
+                None => groups.push(((index, job.group), longest)),
+            }
+        }
+    }
+    groups.iter().map(|(_, seconds)| seconds).sum()
+}
