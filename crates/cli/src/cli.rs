@@ -56,6 +56,9 @@ Examples:
           a drive in the steady state of random writes, in a moment
   ssdlab age sim:toshiba-xg5,spare=28% --state random --written 2x -o worn.ssd
           one that was written: filled, then twice its capacity at random places
+  ssdlab age --state sequential --set retention.retry=60us --set retention.free_for=10d \\
+          --set retention.steps=10 --stored-for 365d -o old.ssd
+          one whose data is a year old, so that it is read slowly
   ssdlab run fragmentation sim:./aged.ssd
   ssdlab run fragmentation 'raid1(sim:./aged.ssd;sim:./aged.ssd),sync=none'";
 
@@ -253,6 +256,10 @@ pub struct AgeArguments {
     /// its beginning, that they went to; uniform unless said (needs collection.policy=fifo)
     #[arg(long, value_name = "WRITES:DRIVE")]
     pub hot: Option<String>,
+    /// How long it lies without power after that, such as 365d, so that its data gets old (needs
+    /// retention.retry in the profile or with --set)
+    #[arg(long, value_name = "TIME")]
+    pub stored_for: Option<String>,
     /// Change a parameter of the profile; may be repeated
     #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
     pub set: Vec<(String, String)>,

@@ -230,6 +230,24 @@ impl SimulatedDrive {
 }
 
 impl SimulatedDrive {
+    /// Stores the drive for `duration` without power, after what it holds in RAM is on flash: its
+    /// data ages.
+    ///
+    /// # Errors
+    /// When data of this drive does not age, as far as its profile says.
+    pub fn store(&mut self, duration: Nanoseconds) -> Result<(), DriveError> {
+        self.now = self.model.shut_down(self.now);
+        if self.model.store(self.now, duration) {
+            return Ok(());
+        }
+        let message = format!(
+            "data of {} does not age: its profile has no retention.retry (the time that one more \
+             try to read a page takes)",
+            self.name
+        );
+        Err(DriveError::new(ErrorKind::Usage, message))
+    }
+
     /// Says that the drive is worn out, if it has refused a write beyond the first `refused`.
     fn check_alive(&self, refused: u64) -> Result<(), DriveError> {
         let counters = self.model.counters();
@@ -320,9 +338,12 @@ impl Drive for SimulatedDrive {
         observer: &mut dyn Observer,
     ) -> Result<Vec<LaneResult>, DriveError> {
         crate::lanes::check(&lanes)?;
+        let (started, refused) = (self.now, self.model.counters().refused_writes);
         let (outcome, end) = lanes::run(&mut *self.model, lanes, self.now, observer);
         // Whatever the outcome, the drive's time has moved on.
         self.now = self.now.max(end);
+        self.busy += self.now.since(started);
+        self.check_alive(refused)?;
         outcome
     }
 

@@ -7,7 +7,7 @@ use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region};
 use ssdlab_model::age::AgeError;
 pub use ssdlab_model::age::Workload;
 use ssdlab_model::profile::Profile;
-use ssdlab_model::text::{QuantityError, parse_length, parse_percent};
+use ssdlab_model::text::{QuantityError, parse_duration, parse_length, parse_percent};
 use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
 
 use crate::error::LabError;
@@ -71,6 +71,22 @@ impl Written {
     }
 }
 
+/// The longest that a drive is stored.
+const STORED_MOST: Nanoseconds = Nanoseconds::from_secs(100 * 365 * 24 * 3600);
+
+/// Reads how long a drive is stored: `365d`.
+///
+/// # Errors
+/// When it is something else, or more than a hundred years.
+pub fn parse_stored(text: &str) -> Result<Nanoseconds, QuantityError> {
+    parse_duration(text).ok().filter(|&duration| duration <= STORED_MOST).ok_or_else(|| {
+        QuantityError {
+            text: text.to_owned(),
+            expected: "a duration of up to 100 years, such as 90d or 1y",
+        }
+    })
+}
+
 /// Reads `80%:20%`: the share of the writes, and the share of the drive that they go to.
 ///
 /// # Errors
@@ -95,6 +111,8 @@ pub struct Ageing {
     /// What is written to get there, or after that to one that is steady. Nothing means once the
     /// capacity for what is written, and no more for what is steady.
     pub written: Option<Written>,
+    /// How long it is stored after that, without power.
+    pub stored_for: Nanoseconds,
     /// The writes that a steady drive was under.
     pub workload: Workload,
     /// Seed of all that is drawn.
@@ -124,7 +142,7 @@ pub fn age(
         _ => SimulatedDrive::new(name, configuration).map_err(|error| wrong(error.to_string()))?,
     };
     let once = Written::Capacities(1.0);
-    let history = match ageing.state {
+    let mut history = match ageing.state {
         State::New => "new".to_owned(),
         State::Sequential => {
             let bytes = write(
@@ -166,6 +184,11 @@ pub fn age(
             }
         }
     };
+    if ageing.stored_for > Nanoseconds::ZERO {
+        drive.store(ageing.stored_for)?;
+        let days = ageing.stored_for.seconds() / 86_400.0;
+        history.push_str(&format!("; then stored for {days:.0} days"));
+    }
     Ok((drive, history))
 }
 
@@ -252,7 +275,13 @@ mod tests {
         age(
             "test",
             &profile(),
-            Ageing { state, written, workload: Workload::Uniform, seed: 1 },
+            Ageing {
+                state,
+                written,
+                stored_for: Nanoseconds::ZERO,
+                workload: Workload::Uniform,
+                seed: 1,
+            },
             &mut Unwatched,
         )
         .unwrap()
@@ -297,8 +326,13 @@ mod tests {
     fn what_theory_does_not_know_is_said_with_the_way_out() {
         let mut profile = profile();
         profile.set("collection.policy", "cost-benefit").unwrap();
-        let ageing =
-            Ageing { state: State::Steady, written: None, workload: Workload::Uniform, seed: 1 };
+        let ageing = Ageing {
+            state: State::Steady,
+            written: None,
+            stored_for: Nanoseconds::ZERO,
+            workload: Workload::Uniform,
+            seed: 1,
+        };
         let error = age("test", &profile, ageing, &mut Unwatched).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("--state random"), "{error}");
     }

@@ -98,6 +98,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let block = self.free.take(0).expect("a block was made free");
         let per_block = self.geometry.units_per_block();
         self.flash.open(block, BlockState::OpenForCollection, per_block);
+        self.note_data_begun(block);
         self.counters.condensed_regions += 1;
         for die in 0..self.geometry.dies() {
             self.settle(DieIndex(die), at);

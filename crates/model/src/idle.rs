@@ -7,6 +7,9 @@ use crate::ssd::Ssd;
 use crate::units::{Instant, LogicalUnit, Nanoseconds, SectorCount};
 use crate::write::Unsent;
 
+/// Rests shorter than this do not age data noticeably.
+const RETENTION_STEP: Nanoseconds = Nanoseconds::from_secs(3600);
+
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Forgets what `units` units from `first` hold, in one command; returns when the host is told
     /// so. They are read without flash from then on. A drive whose trim is off takes the command and does nothing.
@@ -55,6 +58,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.make_trims_durable(idle);
         }
         self.release_buffer(until);
+        self.look_at_ages(Nanoseconds::new(until.nanos()), RETENTION_STEP.min(duration));
         if self.is_read_only() {
             self.advance_debt(until);
         } else {

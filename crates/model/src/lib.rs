@@ -37,6 +37,7 @@ pub mod read_ahead;
 pub mod recovery;
 mod request;
 mod resources;
+pub mod retention;
 pub mod slc;
 pub mod snapshot;
 pub mod ssd;

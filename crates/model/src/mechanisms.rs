@@ -6,6 +6,7 @@ use crate::mapping::MappingScheme;
 use crate::mapping::extent::ExtentParameters;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::resources::suspend::SuspendParameters;
+use crate::retention::RetentionParameters;
 use crate::slc::SlcParameters;
 use crate::streams::StreamParameters;
 use crate::trim::TrimParameters;
@@ -32,6 +33,8 @@ pub struct Mechanisms {
     pub streams: StreamParameters,
     /// What wears it out.
     pub wear: WearParameters,
+    /// How its data ages; nothing where it does not.
+    pub retention: Option<RetentionParameters>,
     /// What its own random choices are made of: the same seed gives the same drive.
     pub seed: u64,
     /// What trim costs, and what is read afterwards.

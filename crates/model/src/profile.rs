@@ -142,6 +142,8 @@ pub(crate) struct Document {
     #[serde(default)]
     pub(crate) wear: sections::WearSection,
     #[serde(default)]
+    pub(crate) retention: sections::RetentionSection,
+    #[serde(default)]
     pub(crate) slc: sections::SlcSection,
 }
 

@@ -209,6 +209,9 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         if configuration.mechanisms.wear.bad_blocks.is_some() {
             return Err(RecoveryError::Unsupported { what: "blocks that go bad" });
         }
+        if configuration.mechanisms.retention.is_some() {
+            return Err(RecoveryError::Unsupported { what: "data that ages" });
+        }
         assert!(
             configuration.mechanisms.mapping != MappingScheme::LogBlock,
             "a drive with log blocks is opened by its own rules"

@@ -235,10 +235,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// How long sensing the page of `unit` takes.
     #[inline(always)]
     pub(crate) fn page_read_of(&self, unit: PhysicalUnit) -> Nanoseconds {
-        match &self.slc {
-            Some(slc) if slc.holds(self.geometry.block_of(unit)) => slc.page_read(),
-            _ => self.timing.page_read,
-        }
+        if self.pages_differ { self.page_read_there(unit) } else { self.timing.page_read }
     }
 
     /// How many superblocks are in SLC mode.

@@ -224,6 +224,7 @@ impl<M: Mapping> Ssd<M, Null> {
             slc,
             unit_to_host: _,
             unit_over_channel: _,
+            pages_differ: _,
             // Volatile, or nothing.
             media: _,
             resources: _,
@@ -246,6 +247,7 @@ impl<M: Mapping> Ssd<M, Null> {
             sequence,
             levelling,
             bad_blocks,
+            retention,
             // Follows from the bad blocks.
             writable_units: _,
         } = self;
@@ -271,6 +273,9 @@ impl<M: Mapping> Ssd<M, Null> {
         }
         if let Some(bad_blocks) = bad_blocks {
             bad_blocks.save(to)?;
+        }
+        if let Some(retention) = retention {
+            retention.save(to)?;
         }
         to.long(sequence.0)
     }
@@ -303,6 +308,9 @@ impl<M: Mapping> Ssd<M, Null> {
         if let Some(bad_blocks) = &mut ssd.bad_blocks {
             bad_blocks.restore(from)?;
             ssd.writable_units = bad_blocks.writable(ssd.writable_units);
+        }
+        if let Some(retention) = &mut ssd.retention {
+            retention.restore(from, |block| ssd.flash.erases(block))?;
         }
         ssd.sequence.0 = from.long()?;
         ssd.restore_reverse_map()?;

@@ -24,6 +24,7 @@ use crate::merge::Merges;
 use crate::read::ReadScratch;
 use crate::read_ahead::{ReadAhead, ReadAheadParameters};
 use crate::resources::{Class, Resource, Resources};
+use crate::retention::Retention;
 use crate::slc::SlcCache;
 use crate::stream::{FreePool, WriteStream};
 use crate::streams::Streams;
@@ -135,6 +136,9 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) trim_enabled: bool,
     pub(crate) trim_parameters: TrimParameters,
     pub(crate) slc: Option<Box<SlcCache>>,
+    pub(crate) retention: Option<Box<Retention>>,
+    /// Whether it takes longer to sense some pages than others.
+    pub(crate) pages_differ: bool,
     /// Static wear levelling.
     pub(crate) levelling: Option<Levelling>,
     pub(crate) bad_blocks: Option<Box<BadBlocks>>,
@@ -238,6 +242,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             trim_enabled: *trim,
             trim_parameters: mechanisms.trim,
             slc: mechanisms.slc.map(|slc| Box::new(SlcCache::new(geometry, slc))),
+            retention: Retention::new(configuration),
+            pages_differ: mechanisms.slc.is_some() || mechanisms.retention.is_some(),
             levelling: Levelling::new(mechanisms.wear.levelling),
             bad_blocks: BadBlocks::new(configuration),
             writable_units: geometry.logical_units(),

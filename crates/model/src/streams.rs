@@ -174,6 +174,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Notes that the host's stream, or that of copies, has begun `block`.
     pub(crate) fn note_block_begun(&mut self, block: BlockIndex, by_host: bool) {
+        self.note_data_begun(block);
         let Some(streams) = &mut self.streams else {
             return;
         };

@@ -2,6 +2,7 @@
 
 use ssdlab_lab::Target;
 use ssdlab_lab::age::{self, Ageing, State, Workload, Written};
+use ssdlab_model::units::Nanoseconds;
 
 use crate::cli::{AgeArguments, AgeState};
 use crate::failure::{Exit, Failure};
@@ -44,12 +45,17 @@ pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure>
             age::parse_hot(text).map_err(|error| Failure::usage(format!("--hot: {error}")))?
         }
     };
+    let stored_for = match &arguments.stored_for {
+        None => Nanoseconds::ZERO,
+        Some(text) => age::parse_stored(text)
+            .map_err(|error| Failure::usage(format!("--stored-for: {error}")))?,
+    };
     age::check_place(&arguments.output, arguments.force)?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
     let mut progress = Progress::new(terminal, interrupt, None);
-    let ageing = Ageing { state, written, workload, seed: arguments.seed };
+    let ageing = Ageing { state, written, stored_for, workload, seed: arguments.seed };
     let outcome = age::age(&name, &profile, ageing, &mut progress);
     progress.finish();
     let (mut drive, history) = outcome?;

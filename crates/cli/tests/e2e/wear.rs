@@ -46,3 +46,32 @@ fn keys_of_wear_that_do_nothing_are_refused() {
     run("wear.levelling=static").fails(2, &["needs wear.static_every"]);
     run("wear.levelling=most").fails(2, &["off, dynamic or static"]);
 }
+
+/// Mean throughput of reading a drive at random, in MB/s.
+fn read_rate(place: &Place, target: &str) -> f64 {
+    let job = "[read]\nrw=randread\nbs=4k\nsize=100%\n";
+    let file = place.file("read.fio", job);
+    let report = place.run(&["run", "job", &file, target, "--json"]).with_code(0).json();
+    let bytes = report["health"]["data_units_read"].as_f64().unwrap() * 512_000.0;
+    bytes / report["cost"]["simulated_seconds"].as_f64().unwrap() / 1e6
+}
+
+#[test]
+fn data_that_was_stored_for_long_is_read_slowly() {
+    let place = Place::new();
+    let aged = |name: &str, stored: &str| {
+        let set = "sim:samsung-840-pro-512,scale=1/1024,retention.retry=60us,retention.free_for=10d,\
+                   retention.steps=40";
+        let age = ["age", set, "--state", "sequential", "--stored-for", stored, "-o", name];
+        let aged = place.run(&age).with_code(0);
+        (aged.stderr, read_rate(&place, &format!("sim:./{name}")))
+    };
+    let (_, fresh) = aged("fresh.ssd", "0");
+    let (history, old) = aged("old.ssd", "1y");
+    assert!(history.contains("then stored for 365 days"), "{history}");
+    assert!(old < fresh / 5.0, "{old} and {fresh} MB/s");
+    let plain = ["age", "sim:toshiba-xg5,scale=1/512", "--stored-for", "1y", "-o", "a.ssd"];
+    place.run(&plain).fails(2, &["does not age", "retention.retry"]);
+    let wrong = ["age", "--stored-for", "long", "-o", "a.ssd"];
+    place.run(&wrong).fails(2, &["--stored-for", "such as 90d"]);
+}

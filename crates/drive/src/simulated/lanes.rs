@@ -135,6 +135,7 @@ fn carry_out(
     }
     let expected = running.iter().map(|one| one.lane.expected).sum();
     let time_total = running.iter().filter_map(|one| one.lane.time).max();
+    let refused = drive.counters().refused_writes;
     for requests in 1u64.. {
         let first = running.iter_mut().filter(|one| one.next.is_some());
         let Some(one) = first.min_by_key(|one| one.next.map(|(at, _)| at)) else { break };
@@ -148,6 +149,9 @@ fn carry_out(
             let progress = Progress { bytes_done, bytes_total: expected, elapsed, time_total };
             if observer.progress(&progress) == Control::Cancel {
                 return Err(DriveError::cancelled());
+            }
+            if drive.counters().refused_writes > refused {
+                return Ok(());
             }
         }
     }

@@ -64,6 +64,11 @@ pub trait Responder {
         None
     }
 
+    /// Is stored for `duration` from `now` on, without power; whether its data ages at all.
+    fn store(&mut self, _now: Instant, _duration: Nanoseconds) -> bool {
+        false
+    }
+
     /// Where the time of its requests went; of a stack, the sum over its members.
     fn attribution(&self) -> Attribution;
 
@@ -141,6 +146,10 @@ impl<M: Mapping> Responder for Ssd<M, Null> {
 
     fn spare_blocks(&self) -> Option<SpareBlocks> {
         Ssd::spare_blocks(self)
+    }
+
+    fn store(&mut self, now: Instant, duration: Nanoseconds) -> bool {
+        Ssd::store(self, Nanoseconds::new(now.nanos()), duration)
     }
 
     fn attribution(&self) -> Attribution {

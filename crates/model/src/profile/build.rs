@@ -150,6 +150,7 @@ impl Profile {
             pacing: self.pacing()?,
             streams: self.streams()?,
             wear: self.wear()?,
+            retention: self.retention()?,
             seed: self.seed,
             suspend: self.suspend()?,
             trim: self.trim()?,

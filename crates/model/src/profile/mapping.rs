@@ -60,6 +60,7 @@ impl Profile {
             suspend: _,
             trim: _,
             wear,
+            retention,
             map_cache_pages: _, // refused by `mapping`
             extents: _,         // refused by `extents`
             flush,
@@ -78,6 +79,7 @@ impl Profile {
                 matches!(wear.levelling, LevellingParameters::Static { .. }),
             ),
             ("wear.life", wear.bad_blocks.is_some()),
+            ("retention.retry", retention.is_some()),
             ("controller.flush", flush.handling != plain.flush.handling),
             ("controller.write_cache", flush.write_cache != plain.flush.write_cache),
             ("flush.overhead", flush.overhead != plain.flush.overhead),
@@ -134,6 +136,7 @@ mod tests {
             &[("controller.flush", "ignored")],
             &[("controller.write_cache", "write-through")],
             &[("flush.overhead", "100us")],
+            &[("retention.retry", "70us"), ("retention.free_for", "1d"), ("retention.steps", "3")],
             &[("wear.life", "3000"), ("wear.life_shape", "8"), ("wear.reserve", "40")],
         ] {
             let error = check(changes).unwrap_err();

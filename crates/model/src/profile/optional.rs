@@ -5,6 +5,7 @@ use super::{CollectionUnit, Profile, ProfileError};
 use crate::bad_blocks::BadBlockParameters;
 use crate::health::WearParameters;
 use crate::mapping::MappingScheme;
+use crate::retention::RetentionParameters;
 use crate::slc::SlcParameters;
 use crate::trim::{ReadsAfterTrim, TrimParameters};
 use crate::units::{ByteLength, Nanoseconds, Sector, SectorCount};
@@ -64,6 +65,33 @@ impl Profile {
             return Ok(Some(BadBlockParameters { life, shape, reserve, retire_most, threshold }));
         };
         Err(self.inconsistent(format!("wear.life {wrong}")))
+    }
+
+    /// How data ages.
+    pub(super) fn retention(&self) -> Result<Option<RetentionParameters>, ProfileError> {
+        let d = &self.document;
+        let retry = d.retention.retry.value.get_ref().0;
+        if retry == Nanoseconds::ZERO {
+            return Ok(None);
+        }
+        let free_for = d.retention.free_for.value.get_ref().0;
+        let steps = *d.retention.steps.value.get_ref();
+        let worn_steps = *d.retention.worn_steps.value.get_ref();
+        let rated = Some(*d.wear.pe_cycles.value.get_ref()).filter(|&cycles| cycles > 0);
+        let wrong = if free_for == Nanoseconds::ZERO {
+            "needs retention.free_for, how long data lies before it needs a retry"
+        } else if worn_steps > 0.0 && rated.is_none() {
+            "with retention.worn_steps needs wear.pe_cycles, at which a block is worn"
+        } else if worn_steps.max(steps) == 0.0 {
+            "needs retention.steps, the retry steps for data that is a year old"
+        } else if *d.mapping.scheme.value.get_ref() == MappingScheme::Cached {
+            "has no place with a map on flash, whose reads of data are booked later; set \
+             mapping.scheme to page or extent"
+        } else {
+            let worn_steps = if rated.is_some() && worn_steps > 0.0 { worn_steps } else { steps };
+            return Ok(Some(RetentionParameters { retry, free_for, steps, worn_steps, rated }));
+        };
+        Err(self.inconsistent(format!("retention.retry {wrong}")))
     }
 
     /// Blocks of all planes that a die has.

@@ -242,6 +242,10 @@ keys! {
     "wear.reserve" => wear.reserve,
     "wear.retire_most" => wear.retire_most,
     "wear.spare_threshold" => wear.spare_threshold,
+    "retention.retry" => retention.retry,
+    "retention.free_for" => retention.free_for,
+    "retention.steps" => retention.steps,
+    "retention.worn_steps" => retention.worn_steps,
     "streams.count" => streams.count,
     "streams.hot_within" => streams.hot_within,
     "streams.hot_blocks" => streams.hot_blocks,
@@ -408,6 +412,11 @@ impl Profile {
         self.within("wear.reserve", &d.wear.reserve, 0, 1 << 16)?;
         self.within("wear.retire_most", &d.wear.retire_most, 0.0, 0.9)?;
         self.within("wear.spare_threshold", &d.wear.spare_threshold, 0, 100)?;
+        self.within("retention.retry", &d.retention.retry, us(0), us(100_000))?;
+        let free_for = &d.retention.free_for;
+        self.within("retention.free_for", free_for, us(0), us(364 * 86_400_000_000))?;
+        self.within("retention.steps", &d.retention.steps, 0.0, 1000.0)?;
+        self.within("retention.worn_steps", &d.retention.worn_steps, 0.0, 1000.0)?;
         self.within("streams.count", &d.streams.count, 1, STREAMS_MAX)?;
         self.within("streams.hot_within", &d.streams.hot_within, 0.0, 1.0)?;
         self.within("streams.hot_blocks", &d.streams.hot_blocks, 0.0, 0.95)?;

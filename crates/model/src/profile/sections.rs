@@ -87,6 +87,16 @@ optional_section! {
 }
 
 optional_section! {
+    /// How data ages.
+    RetentionSection {
+        retry: Span = Span(Nanoseconds::ZERO),
+        free_for: Span = Span(Nanoseconds::ZERO),
+        steps: f64 = 0.0,
+        worn_steps: f64 = 0.0,
+    }
+}
+
+optional_section! {
     /// The pseudo-SLC cache.
     SlcSection {
         size: Length = Length(ByteLength::ZERO),

@@ -4,7 +4,7 @@
 use super::words::LevellingName;
 use super::{Basis, Profile, ProfileError};
 use crate::resources::suspend::Suspendable;
-use crate::units::ByteLength;
+use crate::units::{ByteLength, Nanoseconds};
 
 /// A mechanism, by the key that switches it on.
 struct Switch<'a> {
@@ -35,8 +35,19 @@ impl Profile {
     /// Refuses keys of mechanisms that are off.
     pub(super) fn check_switches(&self) -> Result<(), ProfileError> {
         let (flash, flush, slc) = (&self.document.flash, &self.document.flush, &self.document.slc);
-        let wear = &self.document.wear;
+        let (wear, retention) = (&self.document.wear, &self.document.retention);
         let switches = [
+            Switch {
+                key: "retention.retry",
+                is_on: retention.retry.value.get_ref().0 > Nanoseconds::ZERO,
+                basis: retention.retry.basis,
+                on: "a duration",
+                keys: &[
+                    ("retention.free_for", retention.free_for.basis),
+                    ("retention.steps", retention.steps.basis),
+                    ("retention.worn_steps", retention.worn_steps.basis),
+                ],
+            },
             Switch {
                 key: "wear.levelling",
                 is_on: *wear.levelling.value.get_ref() == LevellingName::Static,
@@ -129,6 +140,9 @@ mod tests {
             ("flash.resume_time", "10us", "flash.suspend"),
             ("flash.suspends_most", "4", "flash.suspend"),
             ("flush.journal_program", "1ms", "flush.journal"),
+            ("retention.free_for", "10d", "retention.retry"),
+            ("retention.steps", "3", "retention.retry"),
+            ("retention.worn_steps", "9", "retention.retry"),
             ("wear.static_every", "64", "wear.levelling"),
             ("wear.static_spread", "10", "wear.levelling"),
             ("wear.life_shape", "8", "wear.life"),

@@ -1,0 +1,304 @@
+//! Retention: old data takes more time to read until it is written anew.
+//!
+//! Cells lose charge while data lies, so that their threshold voltages drift away from where the
+//! read reference voltages are. The drift goes with the logarithm of time, and faster in worn
+//! cells (Luo et al., "Improving 3D NAND Flash Memory Lifetime by Tolerating Early Retention Loss and
+//! Process Variation", POMACS 2(3), 2018). A page that cannot be corrected is read again with other
+//! reference voltages, step by step through a table (Park et al., "Reducing Solid-State Drive Read
+//! Latency by Optimizing Read-Retry", ASPLOS 2021). The steps of that table are taken to be even, so
+//! that the expected number of them goes with the drift:
+//!
+//! `steps(t, n) = (S + (W - S) n / N) ln(t / F) / ln(year / F)` for `t > F`, and none before,
+//!
+//! with `t` the time since a block was begun, `n` its erases, `N` the rated ones, `F` the time for
+//! which data needs no retry, and `S` and `W` the steps after a year in an unworn block and in one at
+//! its rating. Each step takes `retry` on the die.
+//!
+//! Ages are those of blocks, so that what is written to a block begun long ago counts as old. They
+//! are looked at when the drive rests or is stored, and each time a
+//! block is begun that an hour has passed.
+
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
+use crate::ssd::{Configuration, Ssd};
+use crate::units::{BlockIndex, Nanoseconds, PhysicalUnit};
+
+/// The time after which the steps are given.
+pub const YEAR: Nanoseconds = Nanoseconds::from_secs(365 * 24 * 3600);
+
+/// Ages that are known to be so much out of date are not looked at again.
+const LOOK_EVERY: Nanoseconds = Nanoseconds::from_secs(3600);
+
+/// How data ages.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetentionParameters {
+    /// How long a retry step keeps the die: sensing, and what it takes to find out.
+    pub retry: Nanoseconds,
+    /// How long data lies before it needs any; less than a [`YEAR`].
+    pub free_for: Nanoseconds,
+    /// Steps for data that is a year old, in a block that was hardly erased.
+    pub steps: f64,
+    /// The same in a block that was erased as often as it is rated for.
+    pub worn_steps: f64,
+    /// What it is rated for; nothing where wear makes no difference.
+    pub rated: Option<u32>,
+}
+
+impl RetentionParameters {
+    /// The expected number of retry steps for data of age `age` in a block that was erased `erases`
+    /// times.
+    pub fn retry_steps(&self, age: Nanoseconds, erases: u32) -> f64 {
+        if age <= self.free_for {
+            return 0.0;
+        }
+        let worn = self.rated.map_or(0.0, |rated| f64::from(erases) / f64::from(rated));
+        let in_a_year = self.steps + (self.worn_steps - self.steps) * worn;
+        let since_free = |time: Nanoseconds| (time.seconds() / self.free_for.seconds()).ln();
+        in_a_year * since_free(age) / since_free(YEAR)
+    }
+
+    /// What reading such data takes longer on the die.
+    fn longer(&self, age: Nanoseconds, erases: u32) -> Nanoseconds {
+        let nanos = self.retry.nanos() as f64 * self.retry_steps(age, erases);
+        Nanoseconds::new(nanos.round() as u64)
+    }
+}
+
+/// How old the data of each block is.
+#[derive(Clone, Debug)]
+pub(crate) struct Retention {
+    parameters: RetentionParameters,
+    /// Per block, when it was begun, by a clock that goes on while the drive is stored.
+    begun: Vec<Nanoseconds>,
+    /// Per block, what reading it takes longer.
+    longer: Vec<Nanoseconds>,
+    /// How long the drive was stored.
+    stored: Nanoseconds,
+    looked_at: Nanoseconds,
+}
+
+impl Retention {
+    /// That of a new drive; nothing where data does not age.
+    pub(crate) fn new(configuration: &Configuration) -> Option<Box<Retention>> {
+        let parameters = configuration.mechanisms.retention?;
+        let blocks = configuration.geometry.blocks() as usize;
+        Some(Box::new(Retention {
+            parameters,
+            begun: vec![Nanoseconds::ZERO; blocks],
+            longer: vec![Nanoseconds::ZERO; blocks],
+            stored: Nanoseconds::ZERO,
+            looked_at: Nanoseconds::ZERO,
+        }))
+    }
+
+    /// What reading `block` takes longer.
+    #[inline(always)]
+    pub(crate) fn longer(&self, block: BlockIndex) -> Nanoseconds {
+        self.longer[block.0 as usize]
+    }
+
+    pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let Retention { parameters: _, begun, longer: _, stored, looked_at } = self;
+        for begun in begun {
+            to.long(begun.nanos())?;
+        }
+        to.long(stored.nanos())?;
+        to.long(looked_at.nanos())
+    }
+
+    /// Takes on what was saved; `erases` says how often a block was erased.
+    pub(crate) fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        erases: impl Fn(BlockIndex) -> u32,
+    ) -> Result<(), SnapshotError> {
+        for begun in &mut self.begun {
+            *begun = Nanoseconds::new(from.long()?);
+        }
+        self.stored = Nanoseconds::new(from.long()?);
+        let looked_at = Nanoseconds::new(from.long()?);
+        let latest = Nanoseconds::new(looked_at.nanos().saturating_add(LOOK_EVERY.nanos()));
+        // A thousand years, far from where the clock would overflow with what is still to come.
+        if looked_at > YEAR * 1000
+            || self.begun.iter().chain([&self.stored]).any(|&it| it >= latest)
+        {
+            return damaged("data is younger than it can be");
+        }
+        self.look(looked_at, erases);
+        Ok(())
+    }
+
+    fn look(&mut self, clock: Nanoseconds, erases: impl Fn(BlockIndex) -> u32) {
+        self.looked_at = clock;
+        let all = self.begun.iter().zip(&mut self.longer).zip(0..);
+        for ((&begun, longer), block) in all {
+            let age = clock.saturating_sub(begun);
+            *longer = self.parameters.longer(age, erases(BlockIndex(block)));
+        }
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Notes that data is written to `block` from now on.
+    pub(crate) fn note_data_begun(&mut self, block: BlockIndex) {
+        if self.retention.is_none() {
+            return;
+        }
+        let now = self.resources.now().nanos();
+        self.look_at_ages(Nanoseconds::new(now), LOOK_EVERY);
+        let retention = self.retention.as_mut().expect("data ages");
+        retention.begun[block.0 as usize] = retention.stored + Nanoseconds::new(now);
+        retention.longer[block.0 as usize] = Nanoseconds::ZERO;
+    }
+
+    /// Works out what reading each block takes longer at `now`, if that is `least` later than it was
+    /// last done.
+    pub(crate) fn look_at_ages(&mut self, now: Nanoseconds, least: Nanoseconds) {
+        let Ssd { retention, flash, .. } = self;
+        if let Some(retention) = retention {
+            let clock = retention.stored + now;
+            if clock >= retention.looked_at + least {
+                retention.look(clock, |block| flash.erases(block));
+            }
+        }
+    }
+
+    /// Stores the drive for `duration` without power, at `now` by its own clock: its data ages, and
+    /// nothing else happens. Returns whether data of this drive ages at all.
+    ///
+    /// # Panics
+    /// When the drive was stored for a thousand years.
+    pub fn store(&mut self, now: Nanoseconds, duration: Nanoseconds) -> bool {
+        let Some(retention) = &mut self.retention else { return false };
+        retention.stored += duration;
+        assert!(retention.stored + now < YEAR * 1000, "no drive is stored for a thousand years");
+        self.look_at_ages(now, Nanoseconds::ZERO);
+        true
+    }
+
+    /// How long sensing the page of `unit` takes, on a drive whose pages differ in that.
+    #[inline(never)]
+    pub(crate) fn page_read_there(&self, unit: PhysicalUnit) -> Nanoseconds {
+        let block = self.geometry.block_of(unit);
+        let fresh = match &self.slc {
+            Some(slc) if slc.holds(block) => slc.page_read(),
+            _ => self.timing.page_read,
+        };
+        let longer = self.retention.as_ref().map_or(Nanoseconds::ZERO, |it| it.longer(block));
+        fresh + longer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssd::tests::small_configuration;
+    use crate::units::{Instant, LogicalUnit};
+
+    const DAY: Nanoseconds = Nanoseconds::from_secs(24 * 3600);
+
+    /// A TLC drive that loses three quarters of its rate in a year.
+    const OLD: [(&str, &str); 5] = [
+        ("retention.retry", "70us"),
+        ("retention.free_for", "10d"),
+        ("retention.steps", "3"),
+        ("retention.worn_steps", "20"),
+        ("wear.pe_cycles", "2000"),
+    ];
+
+    /// What one read takes on the die beyond a fresh one, at `at`.
+    fn longer(ssd: &mut Ssd, at: Instant, unit: u32) -> u64 {
+        let mut fresh = Ssd::new(&small_configuration(&[])).expect("a sound drive");
+        let written = fresh.write(Instant::START, LogicalUnit(0), 1);
+        let later = fresh.flush(written) + Nanoseconds::from_secs(1);
+        let least = fresh.read(later, LogicalUnit(0), 1).since(later);
+        let at = at + Nanoseconds::from_secs(1);
+        (ssd.read(at, LogicalUnit(unit), 1).since(at) - least).nanos()
+    }
+
+    fn filled() -> (Ssd, Instant) {
+        let mut ssd = Ssd::new(&small_configuration(&OLD)).expect("a sound drive");
+        let units = ssd.geometry().logical_units();
+        let written = ssd.write(Instant::START, LogicalUnit(0), units);
+        let end = ssd.flush(written);
+        (ssd, end)
+    }
+
+    #[test]
+    fn old_data_is_read_more_slowly_until_it_is_written_anew() {
+        let (mut ssd, at) = filled();
+        assert_eq!(longer(&mut ssd, at, 0), 0, "new data");
+        let mut at = at + Nanoseconds::from_secs(60);
+        ssd.store(Nanoseconds::new(at.nanos()), DAY * 5);
+        assert_eq!(longer(&mut ssd, at, 0), 0, "data that is a few days old");
+        at += Nanoseconds::from_secs(60);
+        ssd.store(Nanoseconds::new(at.nanos()), DAY * 360);
+        let old = longer(&mut ssd, at, 0);
+        assert!((209_000..211_000).contains(&old), "three steps of 70 us in a year: {old}");
+        at += Nanoseconds::from_secs(60);
+        let units = ssd.geometry().logical_units();
+        let written = ssd.write(at, LogicalUnit(0), units / 2);
+        let at = ssd.flush(written);
+        // Its first units went into the block that was open all the time.
+        assert_eq!(longer(&mut ssd, at, units / 2 - 1), 0, "refreshed");
+        let rest = at + Nanoseconds::from_secs(60);
+        assert!(longer(&mut ssd, rest, units - 1) > 200_000, "what was not is as it was");
+        ssd.check_invariants();
+    }
+
+    #[test]
+    fn data_ages_in_a_rest_as_it_does_in_store() {
+        let (mut stored, at) = filled();
+        stored.store(Nanoseconds::new(at.nanos()), DAY * 90);
+        let (mut rested, at) = filled();
+        rested.rest(at, DAY * 90);
+        let (one, two) = (longer(&mut stored, at, 5), longer(&mut rested, at + DAY * 90, 5));
+        assert!(one > 100_000 && one.abs_diff(two) < 10, "{one} and {two}");
+    }
+
+    /// Against the rule, told plainly: steps by the logarithm of age, more with wear.
+    #[test]
+    fn steps_grow_with_the_logarithm_of_time_and_with_wear() {
+        let parameters = small_configuration(&OLD).mechanisms.retention.expect("data ages");
+        let steps = |days: u64, erases| parameters.retry_steps(DAY * days, erases);
+        assert_eq!((steps(10, 0), steps(365, 0)), (0.0, 3.0));
+        assert!((steps(365, 2000) - 20.0).abs() < 1e-9);
+        assert!((steps(365, 1000) - 11.5).abs() < 1e-9);
+        // Tenfold ages are equally far apart.
+        let (one, two) = (steps(1000, 0) - steps(100, 0), steps(10_000, 0) - steps(1000, 0));
+        assert!((one - two).abs() < 1e-9, "{one} {two}");
+    }
+
+    #[test]
+    fn a_drive_that_was_saved_is_as_old_as_before() {
+        use crate::mapping::PageMap;
+        use crate::media::Null;
+        let (mut ssd, at) = filled();
+        ssd.store(Nanoseconds::new(at.nanos()), DAY * 200);
+        let at = ssd.shut_down(at);
+        let mut bytes = Vec::new();
+        ssd.save(&mut Encoder::new(&mut bytes)).unwrap();
+        let map = PageMap::new(ssd.geometry().logical_units());
+        let mut again: Ssd<PageMap, Null> =
+            Ssd::restored(&small_configuration(&OLD), map, &mut Decoder::new(&mut &bytes[..]))
+                .unwrap();
+        let (old, same) = (longer(&mut ssd, at, 9), longer(&mut again, at, 9));
+        assert!(old > 100_000 && old == same, "{old} {same}");
+    }
+
+    #[test]
+    fn parts_of_the_latency_of_old_data_add_up_to_it() {
+        let (mut ssd, at) = filled();
+        let mut at = at + Nanoseconds::from_secs(60);
+        ssd.store(Nanoseconds::new(at.nanos()), DAY * 365);
+        for unit in (0..4_000).step_by(97) {
+            let before = ssd.attribution();
+            let end = ssd.read(at, LogicalUnit(unit), 1 + unit % 40);
+            let parts = ssd.attribution().since(&before).reads;
+            assert_eq!(parts.total(), end.since(at));
+            assert!(parts.flash_read >= Nanoseconds::from_micros(250), "{parts:?}");
+            at = end;
+        }
+    }
+}
