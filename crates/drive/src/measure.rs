@@ -64,49 +64,72 @@ impl Latencies {
 
 /// Latencies on their way into [`Latencies`], in a few instructions each.
 ///
-/// Counted in the same steps as there: up to 2047 ns exactly, beyond that 1024 to each power of
-/// two (Tene's HDR histogram).
+/// Counted in steps that are at least as fine as there: 1024 to each power of two (Tene's HDR
+/// histogram). Those are what the exponent and the first ten digits of a floating-point number
+/// tell apart, so that converting a latency to one finds its step.
 #[derive(Clone, Debug)]
 pub struct LatencyCounts {
     counts: Vec<u64>,
+    /// Those of less than a nanosecond, and longer than counted.
+    zero: u64,
+    longer: u64,
     sum: u128,
 }
 
-/// Binary logarithm of the steps to each power of two: three significant digits need as many.
-const STEPS_SHIFT: u32 = 10;
+/// Binary places of a floating-point number's fraction behind those that tell steps apart.
+const STEP_SHIFT: u32 = f64::MANTISSA_DIGITS - 1 - 10;
+
+/// The step of one nanosecond, were there steps for all floating-point numbers.
+const FIRST_STEP: u64 = 1.0f64.to_bits() >> STEP_SHIFT;
 
 impl LatencyCounts {
     /// None so far.
     pub fn new() -> Self {
         let most = Self::step_of(LATENCY_MAX.nanos());
-        LatencyCounts { counts: vec![0; most + 1], sum: 0 }
+        LatencyCounts { counts: vec![0; most as usize + 1], zero: 0, longer: 0, sum: 0 }
     }
 
     /// Counts one request that took `latency`.
     #[inline(always)]
     pub fn record(&mut self, latency: Nanoseconds) {
-        self.counts[Self::step_of(latency.nanos().min(LATENCY_MAX.nanos()))] += 1;
         self.sum += u128::from(latency.nanos());
+        match self.counts.get_mut(Self::step_of(latency.nanos()) as usize) {
+            Some(count) => *count += 1,
+            None => self.record_extreme(latency),
+        }
     }
 
+    /// The step of `nanos`; beyond all of them for zero.
     #[inline(always)]
-    fn step_of(nanos: u64) -> usize {
-        let shift = Self::shift_of(nanos);
-        ((u64::from(shift) << STEPS_SHIFT) + (nanos >> shift)) as usize
+    fn step_of(nanos: u64) -> u64 {
+        // More than 2^63 ns are 292 years.
+        ((nanos as i64 as f64).to_bits() >> STEP_SHIFT).wrapping_sub(FIRST_STEP)
     }
 
-    /// Places by which a value is shifted to fall among the steps of its power of two.
-    #[inline(always)]
-    fn shift_of(nanos: u64) -> u32 {
-        (nanos | ((2 << STEPS_SHIFT) - 1)).ilog2() - STEPS_SHIFT
+    #[cold]
+    fn record_extreme(&mut self, latency: Nanoseconds) {
+        if latency == Nanoseconds::ZERO {
+            self.zero += 1;
+        } else {
+            self.longer += 1;
+        }
+    }
+
+    /// Requests counted.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum::<u64>() + self.zero + self.longer
     }
 
     /// Adds all of them to `latencies`.
     pub fn add_to(&self, latencies: &mut Latencies) {
-        for (step, &count) in self.counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
-            let shift = (step as u64 >> STEPS_SHIFT).saturating_sub(1);
-            let nanos = (step as u64 - (shift << STEPS_SHIFT)) << shift;
+        for (step, &count) in (FIRST_STEP..).zip(&self.counts).filter(|&(_, &count)| count > 0) {
+            let nanos = f64::from_bits(step << STEP_SHIFT) as u64;
             latencies.histogram.saturating_record_n(nanos, count);
+        }
+        for (nanos, count) in [(0, self.zero), (LATENCY_MAX.nanos(), self.longer)] {
+            if count > 0 {
+                latencies.histogram.saturating_record_n(nanos, count);
+            }
         }
         latencies.sum += self.sum;
     }
@@ -190,23 +213,31 @@ impl PhaseResult {
 pub struct ThroughputMeter {
     interval: Nanoseconds,
     bytes: Vec<u64>,
-    /// The interval that the last request fell into: its index, start and end. Nearly every
+    /// The start of the interval that the last request fell into, and its length. Nearly every
     /// request falls into the same one as the request before it.
-    current: (usize, u64, u64),
+    current_start: u64,
+    current_length: u64,
+    /// What is not yet counted of it.
+    current_bytes: u64,
 }
 
 impl ThroughputMeter {
     /// A meter with intervals of the given length; zero keeps no series.
     pub fn new(interval: Nanoseconds) -> Self {
-        ThroughputMeter { interval, bytes: vec![0], current: (0, 0, interval.nanos()) }
+        ThroughputMeter {
+            interval,
+            bytes: vec![0],
+            current_start: 0,
+            current_length: interval.nanos(),
+            current_bytes: 0,
+        }
     }
 
     /// Counts `bytes` that arrived `at` after the phase began.
     #[inline]
     pub fn record(&mut self, at: Nanoseconds, bytes: ByteLength) {
-        let (index, start, end) = self.current;
-        if (start..end).contains(&at.nanos()) {
-            self.bytes[index] += bytes.bytes();
+        if at.nanos().wrapping_sub(self.current_start) < self.current_length {
+            self.current_bytes += bytes.bytes();
         } else if self.interval != Nanoseconds::ZERO {
             self.record_elsewhere(at, bytes);
         }
@@ -214,18 +245,27 @@ impl ThroughputMeter {
 
     #[inline(never)]
     fn record_elsewhere(&mut self, at: Nanoseconds, bytes: ByteLength) {
+        self.count_current();
         let index = (at.nanos() / self.interval.nanos()) as usize;
         if index >= self.bytes.len() {
             self.bytes.resize(index + 1, 0);
         }
-        self.bytes[index] += bytes.bytes();
-        let start = self.interval.nanos() * index as u64;
-        self.current = (index, start, start + self.interval.nanos());
+        self.current_start = self.interval.nanos() * index as u64;
+        self.current_bytes = bytes.bytes();
+    }
+
+    /// Counts what came to the current interval.
+    fn count_current(&mut self) {
+        if self.interval != Nanoseconds::ZERO {
+            let index = (self.current_start / self.interval.nanos()) as usize;
+            self.bytes[index] += std::mem::take(&mut self.current_bytes);
+        }
     }
 
     /// The series of a phase that took `elapsed`. The last interval is cut where the phase
     /// ended; nothing is extrapolated.
-    pub fn finish(self, elapsed: Nanoseconds) -> Vec<ThroughputPoint> {
+    pub fn finish(mut self, elapsed: Nanoseconds) -> Vec<ThroughputPoint> {
+        self.count_current();
         if self.interval == Nanoseconds::ZERO || elapsed == Nanoseconds::ZERO {
             return Vec::new();
         }

@@ -14,28 +14,13 @@ use crate::mapping::{Mapping, MappingScheme};
 use crate::mechanisms::Mechanisms;
 use crate::media::Media;
 use crate::policy::{Pacing, VictimPolicy};
-use crate::resources::background::Operation;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Ssd;
 use crate::stream::WriteStream;
-use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
-
-/// How far ahead of its use collection asks for a map entry, in units.
-const PREFETCH_UNITS: u32 = 24;
+use crate::units::{BlockIndex, Instant};
 
 /// Binary places of the fraction in which copying owed is counted.
 const CREDIT_SHIFT: u32 = 16;
-
-/// Most units that are looked through at a time.
-const FOUND_MAX: usize = 16;
-
-/// Units that are valid, each with the place where it lies.
-struct Found {
-    units: [(u32, u32); FOUND_MAX],
-    count: usize,
-    /// The latest flash page on which there were some.
-    page: u32,
-}
 
 /// How a drive collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +64,7 @@ struct Victim {
 #[derive(Clone, Debug)]
 pub(crate) struct Collector {
     parameters: CollectionParameters,
-    stream: WriteStream,
+    pub(crate) stream: WriteStream,
     victim: Option<Victim>,
     pub(crate) copies: CopiesUnderWay,
     /// When the debt on all dies is to be looked at next; never while no copies are under way.
@@ -358,21 +343,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let victim = self.collector.victim.as_mut().expect("a victim was chosen");
         let (block, program) = (victim.block, victim.program);
         victim.program += 1;
-        let units = self.geometry.units_per_program();
-        let first = self.geometry.first_unit(block).0 + program * units;
-        let die = self.geometry.die_of_program(block, program);
-        let per_sense = 1 << self.geometry.units_per_sense_shift();
-        let mut moved = 0;
-        for sense in (first..first + units).step_by(per_sense as usize) {
-            self.make_room_for_copies(per_sense);
-            let (count, sequence) = self.copy_sensed_together(sense, per_sense);
-            if count > 0 {
-                let programs = self.collector.copies.latest().wrapping_sub(sequence) as u16 + 1;
-                let read = Operation::Read { units: count as u16, programs, sequence };
-                self.owe(die, read, now, now);
-            }
-            moved += count;
-        }
+        let moved = self.move_program_unit(block, program, now);
         self.owe_copies_read(now);
         self.write_moved_map_pages(now);
         self.flash.move_units(block, moved);
@@ -380,138 +351,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.counters.program_units_folded += u64::from(moved);
         }
         moved
-    }
-
-    /// Moves what is valid of `units` units from `first`, which one read senses; returns how many
-    /// that was, and the first of collection's programs that they went into.
-    #[inline(always)]
-    fn copy_sensed_together(&mut self, first: u32, units: u32) -> (u32, u32) {
-        for held in self.flash.held(PhysicalUnit(first + PREFETCH_UNITS), units) {
-            self.map.prefetch(LogicalUnit(held.wrapping_sub(1)));
-        }
-        let (mut moved, mut sequence, mut page) = (0, 0, u32::MAX);
-        let (mut first, end) = (first, first + units);
-        while first < end {
-            let mut found = Found { units: [(0, 0); FOUND_MAX], count: 0, page };
-            let looked_at = (end - first).min(FOUND_MAX as u32);
-            self.find_valid(first, looked_at, &mut found);
-            page = found.page;
-            first += looked_at;
-            let mut left = &found.units[..found.count];
-            while !left.is_empty() {
-                if self.collector.stream.room() == 0 {
-                    self.begin_collection_program();
-                } else if moved == 0 {
-                    self.collector.copies.await_another_read();
-                }
-                if moved == 0 {
-                    sequence = self.collector.copies.latest();
-                }
-                let run = left.len().min(self.collector.stream.room() as usize);
-                self.copy_units(&left[..run]);
-                moved += run as u32;
-                left = &left[run..];
-            }
-        }
-        (moved, sequence)
-    }
-
-    /// Finds what is valid of `units` units from `first`. Without a branch for each: which units
-    /// are valid is what chance has left, and cannot be foreseen.
-    #[inline(always)]
-    fn find_valid(&mut self, first: u32, units: u32, found: &mut Found) {
-        let mut physical = first;
-        let page_units = self.geometry.units_per_page() as usize;
-        for page in self.flash.held(PhysicalUnit(first), units).chunks(page_units) {
-            let (before, number) = (found.count, self.geometry.page_of(PhysicalUnit(physical)));
-            for &held in page {
-                if let Some(logical) = held.checked_sub(1) {
-                    found.units[found.count % FOUND_MAX] = (logical, physical);
-                    let is_valid = self.map.lies_at(LogicalUnit(logical), PhysicalUnit(physical));
-                    found.count += usize::from(is_valid);
-                }
-                physical += 1;
-            }
-            if found.count > before && found.page != number {
-                self.counters.flash_page_reads_collection += 1;
-                found.page = number;
-            }
-        }
-    }
-
-    /// Writes units to collection's stream, whose program unit has room for them: what they are,
-    /// and where they lie.
-    #[inline(always)]
-    fn copy_units(&mut self, units: &[(u32, u32)]) {
-        let count = units.len() as u32;
-        let first = self.collector.stream.append_run(count);
-        let places = self.flash.held_mut(first, count);
-        for ((to, held), &(logical, from)) in (first.0..).zip(places).zip(units) {
-            *held = logical + 1;
-            self.media.copy(PhysicalUnit(from), PhysicalUnit(to));
-            self.map.relocate(LogicalUnit(logical), PhysicalUnit(to));
-        }
-        if self.collector.stream.room() == 0 {
-            self.finish_collection_program(0);
-        }
-    }
-
-    /// Sees to it that `units` more units can be copied. Not while they are: programs that wait
-    /// for their read cannot be carried out.
-    #[inline(always)]
-    fn make_room_for_copies(&mut self, units: u32) {
-        if self.free.is_empty()
-            && !self.collector.stream.can_take(units)
-            && self.collector.copies.emptied() > 0
-        {
-            // The blocks that were emptied last wait only for what replaces them to be durable.
-            self.erase_oldest_emptied();
-        }
-    }
-
-    fn begin_collection_program(&mut self) {
-        let stream = &mut self.collector.stream;
-        if let Some(block) = stream.begin_program(&self.geometry, &mut self.free) {
-            let units = self.geometry.units_per_block();
-            self.flash.open(block, BlockState::OpenForCollection, units);
-            self.note_block_begun(block, false);
-        }
-        self.collector.copies.begin();
-    }
-
-    /// Collection's program unit is full: it goes to its die when its data was read.
-    fn finish_collection_program(&mut self, padding: u32) {
-        let filled = self.collector.stream.finish_program(&self.geometry);
-        let units = self.geometry.units_per_program();
-        let die = self.geometry.die_of_program(filled.block, filled.index);
-        self.counters.program_units_collection += u64::from(units - padding);
-        self.counters.program_units_padding += u64::from(padding);
-        self.note_map_changes(units - padding, self.resources.now());
-        let number = self.next_number();
-        self.collector.copies.fill(self.geometry.program_of(filled.first), die, number);
-        if filled.closes {
-            self.flash.close(filled.block, BlockState::Closed);
-        }
-    }
-
-    /// Fills what is left of collection's program unit with nothing.
-    pub(crate) fn pad_collection_program(&mut self) {
-        let padding = self.collector.stream.room();
-        for _ in 0..padding {
-            let physical = self.collector.stream.append();
-            self.flash.note_padding(physical, self.geometry.block_of(physical));
-        }
-        self.finish_collection_program(padding);
-    }
-
-    /// Whether `unit` was copied into a program unit that is not finished.
-    pub(crate) fn is_being_copied(&self, unit: PhysicalUnit) -> bool {
-        self.collector.stream.holds(unit)
-    }
-
-    /// Whether copies wait in a program unit that is not full.
-    pub(crate) fn is_copying(&self) -> bool {
-        self.collector.stream.is_partial()
     }
 
     /// Makes sure that the host can take a block while collection keeps its reserve, collecting

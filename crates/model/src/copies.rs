@@ -16,16 +16,35 @@ use crate::units::{BlockIndex, DieIndex, Instant};
 #[derive(Clone, Copy, Debug)]
 struct Copy {
     /// Number of the program unit, counted through the drive, and its die, once it is full.
-    place: Option<(u32, DieIndex)>,
-    /// The number it took when it was full.
-    number: SequenceNumber,
+    program: u32,
+    die: DieIndex,
+    is_full: bool,
     /// Reads that have not delivered what goes into it.
     reads_left: u32,
+    /// The number it took when it was full.
+    number: SequenceNumber,
     /// When the latest of the others did.
     data_at: Instant,
     /// When it is programmed, once that is known.
-    end: Option<Instant>,
+    end: Instant,
 }
+
+/// The end of a program of which it is not known.
+const NOT_KNOWN: Instant = Instant::from_nanos(u64::MAX);
+
+/// A program that has just been begun with units of one read.
+const BEGUN: Copy = Copy {
+    program: 0,
+    die: DieIndex(0),
+    is_full: false,
+    reads_left: 1,
+    number: SequenceNumber(0),
+    data_at: Instant::START,
+    end: NOT_KNOWN,
+};
+
+/// Programs under way that there is room for at first.
+const ROOM: usize = 256;
 
 /// A program unit of copies that is full and read, so that it can be programmed.
 #[derive(Clone, Copy, Debug)]
@@ -54,12 +73,14 @@ pub(crate) struct Emptied {
 /// Collection programs that are not known to be over, and the blocks that wait for them.
 #[derive(Clone, Debug)]
 pub(crate) struct CopiesUnderWay {
-    /// In order, the one being filled last.
-    copies: VecDeque<Copy>,
-    /// The number of the first of `copies`; wraps.
+    /// Program `sequence` is at `sequence % copies.len()`, a power of two.
+    copies: Vec<Copy>,
+    /// The number of the first of those under way; wraps.
     first: u32,
-    /// How many of the first are on their dies' lists.
-    owed: usize,
+    /// The number of the first that is not on its die's list.
+    owed_until: u32,
+    /// The number that the next one begun will have.
+    next: u32,
     /// The latest end of all programs before `first`.
     over_at: Instant,
     emptied: VecDeque<Emptied>,
@@ -70,9 +91,10 @@ pub(crate) struct CopiesUnderWay {
 impl CopiesUnderWay {
     pub(crate) fn new() -> Self {
         CopiesUnderWay {
-            copies: VecDeque::new(),
+            copies: vec![BEGUN; ROOM],
             first: 1,
-            owed: 0,
+            owed_until: 1,
+            next: 1,
             over_at: Instant::START,
             emptied: VecDeque::new(),
             known: 0,
@@ -82,44 +104,54 @@ impl CopiesUnderWay {
     /// The number of the latest program begun.
     #[inline(always)]
     pub(crate) fn latest(&self) -> u32 {
-        self.first.wrapping_add(self.copies.len() as u32).wrapping_sub(1)
+        self.next.wrapping_sub(1)
     }
 
     /// Whether any program is under way, or a block waits to be erased.
     #[inline(always)]
     pub(crate) fn is_any(&self) -> bool {
-        !self.copies.is_empty() || !self.emptied.is_empty()
+        self.first != self.next || !self.emptied.is_empty()
     }
 
     /// A program is begun with units of a read that is not yet done.
+    #[inline(always)]
     pub(crate) fn begin(&mut self) {
-        let number = SequenceNumber::default();
-        let copy = Copy { place: None, number, reads_left: 1, data_at: Instant::START, end: None };
-        self.copies.push_back(copy);
+        if self.next.wrapping_sub(self.first) as usize == self.copies.len() {
+            self.make_room();
+        }
+        *self.get(self.next) = BEGUN;
+        self.next = self.next.wrapping_add(1);
     }
 
-    /// The program being filled gets units of another read.
+    /// Doubles the room.
+    #[cold]
+    fn make_room(&mut self) {
+        let mut copies = vec![BEGUN; self.copies.len() * 2];
+        let mask = copies.len() - 1;
+        for age in 0..self.copies.len() as u32 {
+            let sequence = self.first.wrapping_add(age);
+            copies[sequence as usize & mask] = *self.get(sequence);
+        }
+        self.copies = copies;
+    }
+
+    /// Program `sequence` gets units of another read.
     #[inline(always)]
-    pub(crate) fn await_another_read(&mut self) {
-        self.copies.back_mut().expect("a program is being filled").reads_left += 1;
+    pub(crate) fn await_another_read(&mut self, sequence: u32) {
+        self.get(sequence).reads_left += 1;
     }
 
     /// The program being filled is full, and goes to `program` on `die` as `number`.
-    pub(crate) fn fill(&mut self, program: u32, die: DieIndex, number: SequenceNumber) {
-        let copy = self.copies.back_mut().expect("a program was filled");
-        copy.place = Some((program, die));
-        copy.number = number;
-    }
-
-    /// The number that program `sequence` took when it was full.
     #[inline(always)]
-    pub(crate) fn number_of(&mut self, sequence: u32) -> SequenceNumber {
-        self.get(sequence).number
+    pub(crate) fn fill(&mut self, program: u32, die: DieIndex, number: SequenceNumber) {
+        let copy = self.get(self.latest());
+        (copy.program, copy.die, copy.number, copy.is_full) = (program, die, number, true);
     }
 
     #[inline(always)]
     fn get(&mut self, sequence: u32) -> &mut Copy {
-        &mut self.copies[sequence.wrapping_sub(self.first) as usize]
+        let mask = self.copies.len() - 1;
+        &mut self.copies[sequence as usize & mask]
     }
 
     /// A read has delivered at `at` what goes into program `sequence`.
@@ -127,36 +159,54 @@ impl CopiesUnderWay {
     pub(crate) fn note_read(&mut self, sequence: u32, at: Instant) {
         let copy = self.get(sequence);
         copy.reads_left -= 1;
-        copy.data_at = copy.data_at.max(at);
+        copy.data_at = copy.data_at.later(at);
     }
 
     /// The next program, in order, if its data was read by `now`.
     #[inline(always)]
     pub(crate) fn take_read(&mut self, now: Instant) -> Option<ReadCopy> {
-        let &Copy { place, reads_left, data_at, .. } = self.copies.get(self.owed)?;
-        let (program, die) = place?;
-        if reads_left > 0 || data_at > now {
+        let sequence = self.owed_until;
+        if sequence == self.next {
             return None;
         }
-        let sequence = self.first.wrapping_add(self.owed as u32);
-        self.owed += 1;
+        let &mut Copy { program, die, is_full, reads_left, data_at, .. } = self.get(sequence);
+        if !is_full || reads_left > 0 || data_at > now {
+            return None;
+        }
+        self.owed_until = sequence.wrapping_add(1);
         Some(ReadCopy { program, die, sequence, data_at })
     }
 
     /// Whether program `sequence` is still to be put on its die's list.
     pub(crate) fn is_to_be_owed(&self, sequence: u32) -> bool {
-        sequence.wrapping_sub(self.first.wrapping_add(self.owed as u32)) as i32 >= 0
+        sequence.wrapping_sub(self.owed_until) as i32 >= 0
     }
 
-    /// Program `sequence` will be over at `end`.
-    pub(crate) fn note_programmed(&mut self, sequence: u32, end: Instant) {
-        self.get(sequence).end = Some(end);
-        while let Some(&Copy { end: Some(end), .. }) = self.copies.front() {
-            self.copies.pop_front();
-            self.over_at = self.over_at.max(end);
-            self.owed -= 1;
+    /// Program `sequence` will be over at `end`; returns the number that it took when it was full.
+    #[inline(always)]
+    pub(crate) fn note_programmed(&mut self, sequence: u32, end: Instant) -> SequenceNumber {
+        let copy = self.get(sequence);
+        copy.end = end;
+        let number = copy.number;
+        if sequence == self.first {
+            self.forget_programmed();
+        }
+        number
+    }
+
+    /// Forgets the first programs, as far as their ends are known.
+    #[inline(never)]
+    fn forget_programmed(&mut self) {
+        while self.first != self.owed_until {
+            let end = self.get(self.first).end;
+            if end == NOT_KNOWN {
+                return;
+            }
+            self.over_at = self.over_at.later(end);
             self.first = self.first.wrapping_add(1);
-            self.note_durable();
+            if self.known < self.emptied.len() {
+                self.note_durable();
+            }
         }
     }
 
@@ -225,7 +275,7 @@ mod tests {
     fn a_program_waits_for_its_reads_and_a_block_for_its_own_copies() {
         let mut copies = CopiesUnderWay::new();
         copies.begin();
-        copies.await_another_read();
+        copies.await_another_read(1);
         copies.fill(10, DieIndex(0), SequenceNumber(1));
         copies.add_emptied(BlockIndex(5), None, Instant::START);
         copies.begin();

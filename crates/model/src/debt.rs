@@ -261,8 +261,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let duration = self.timing.program;
         let span = self.resources.reserve(Resource::Die(die), Class::Background, arrived, duration);
         self.resources.dies[die.0 as usize].note_lead(arrived.since(from));
-        let number = self.collector.copies.number_of(sequence);
-        self.collector.copies.note_programmed(sequence, span.end);
+        let number = self.collector.copies.note_programmed(sequence, span.end);
         self.note_programmed(first, number, die, span);
     }
 }

@@ -253,10 +253,10 @@ impl Flash {
         &self.reverse[first..end]
     }
 
-    /// The same, to note what is written.
+    /// The same of the whole drive, to note what is written.
     #[inline(always)]
-    pub(crate) fn held_mut(&mut self, first: PhysicalUnit, units: u32) -> &mut [u32] {
-        &mut self.reverse[first.0 as usize..(first.0 + units) as usize]
+    pub(crate) fn held_mut(&mut self) -> &mut [u32] {
+        &mut self.reverse
     }
 
     /// Notes that `physical`, which is not programmed yet, will be left empty after all.

@@ -35,6 +35,7 @@ pub mod profile;
 mod read;
 pub mod read_ahead;
 pub mod recovery;
+mod relocation;
 mod request;
 mod resources;
 pub mod retention;

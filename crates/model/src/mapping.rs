@@ -6,6 +6,8 @@ mod map_area;
 mod regions;
 mod traffic;
 
+use std::hint::select_unpredictable;
+
 use serde::Deserialize;
 
 use cached::MapCache;
@@ -48,6 +50,19 @@ pub trait Mapping {
     #[inline(always)]
     fn relocate(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
         self.set(unit, physical);
+    }
+
+    /// Notes that collection has moved to `to` what the spare area of `from` says it holds (a
+    /// logical unit plus one, or zero for none), if that unit still lies at `from`; returns
+    /// whether it does.
+    #[inline(always)]
+    fn relocate_held(&mut self, held: u32, from: PhysicalUnit, to: PhysicalUnit) -> bool {
+        let Some(unit) = held.checked_sub(1).map(LogicalUnit) else { return false };
+        let is_there = self.lies_at(unit, from);
+        if is_there {
+            self.relocate(unit, to);
+        }
+        is_there
     }
 
     /// Notes that zeros were written to `physical` for `unit`, which lay nowhere.
@@ -137,6 +152,17 @@ impl Mapping for PageMap {
     #[inline(always)]
     fn relocate(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
         self.entries[unit.0 as usize] = physical.0 + 1;
+    }
+
+    /// Without a branch for the outcome, which cannot be foreseen. No entry is that of none.
+    #[inline(always)]
+    fn relocate_held(&mut self, held: u32, from: PhysicalUnit, to: PhysicalUnit) -> bool {
+        let Some(entry) = self.entries.get_mut(held.wrapping_sub(1) as usize) else {
+            return false;
+        };
+        let is_there = *entry == from.0 + 1;
+        *entry = select_unpredictable(is_there, to.0 + 1, *entry);
+        is_there
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 
 use crate::geometry::Geometry;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
@@ -313,6 +314,26 @@ impl WriteStream {
         first
     }
 
+    /// The places of the next units that are appended, as far as they follow each other and no
+    /// block is needed from the pool: in a superblock to its end, in single blocks to the end of
+    /// the program unit.
+    #[inline(always)]
+    pub(crate) fn places_ahead(&self, geometry: &Geometry) -> Range<u32> {
+        let is_begun = self.room() > 0;
+        let group = if is_begun { self.group } else { self.next_group() };
+        let Some(open) = &self.open[group as usize] else {
+            return 0..0;
+        };
+        let first = geometry.first_unit(open.block).0;
+        let next = first + open.programs * self.units_per_program;
+        let start = if is_begun { self.cursor } else { next };
+        if self.open.len() == 1 {
+            start..first + open.programs_most * self.units_per_program
+        } else {
+            start..next + self.units_per_program
+        }
+    }
+
     /// Whether `unit` was appended to the program unit being filled, or just filled and not yet
     /// finished.
     #[inline(always)]
@@ -343,6 +364,7 @@ impl WriteStream {
     }
 
     /// The program unit that was just filled, in the block it belongs to.
+    #[inline(always)]
     pub(crate) fn finish_program(&mut self, geometry: &Geometry) -> FilledProgram {
         assert!(self.room() == 0, "a program unit is filled before it is programmed");
         let slot = &mut self.open[self.group as usize];
@@ -376,11 +398,17 @@ impl WriteStream {
         self.open.iter().flatten().map(programs).sum::<u32>() * self.units_per_program - begun
     }
 
+    /// The group of dies whose turn it is next.
+    #[inline(always)]
+    fn next_group(&self) -> u32 {
+        let next = self.group + 1;
+        if next == self.open.len() as u32 { 0 } else { next }
+    }
+
     /// Whether the next program unit needs a block from the pool.
+    #[inline(always)]
     pub(crate) fn needs_block(&self) -> bool {
-        let groups = self.open.len() as u32;
-        let next = if self.group + 1 == groups { 0 } else { self.group + 1 };
-        self.open[next as usize].is_none()
+        self.open[self.next_group() as usize].is_none()
     }
 
     /// Begins the next program unit, on the next group of dies that has room. Returns the block
@@ -388,15 +416,38 @@ impl WriteStream {
     ///
     /// # Panics
     /// When neither an open block has room nor the pool a block: collection has failed its duty.
+    #[inline(always)]
     pub(crate) fn begin_program(
         &mut self,
         geometry: &Geometry,
         free: &mut FreePool,
     ) -> Option<BlockIndex> {
         assert!(self.room() == 0, "one program unit is filled at a time");
-        let groups = self.open.len() as u32;
-        for _ in 0..groups {
-            self.group = if self.group + 1 == groups { 0 } else { self.group + 1 };
+        let next = self.next_group();
+        if let Some(open) = self.open[next as usize] {
+            self.group = next;
+            self.begin_program_of(geometry, open);
+            return None;
+        }
+        self.begin_program_in_new_block(geometry, free)
+    }
+
+    #[inline(always)]
+    fn begin_program_of(&mut self, geometry: &Geometry, open: OpenBlock) {
+        let first = geometry.first_unit(open.block).0;
+        self.cursor = first + open.programs * self.units_per_program;
+        self.program_start = self.cursor;
+        self.program_end = self.cursor + self.units_per_program;
+    }
+
+    #[inline(never)]
+    fn begin_program_in_new_block(
+        &mut self,
+        geometry: &Geometry,
+        free: &mut FreePool,
+    ) -> Option<BlockIndex> {
+        for _ in 0..self.open.len() {
+            self.group = self.next_group();
             let slot = &mut self.open[self.group as usize];
             let mut opened = None;
             if slot.is_none() {
@@ -404,11 +455,8 @@ impl WriteStream {
                 let programs_most = self.programs_per_block;
                 *slot = opened.map(|block| OpenBlock { block, programs: 0, programs_most });
             }
-            if let Some(open) = slot {
-                let first = geometry.first_unit(open.block).0;
-                self.cursor = first + open.programs * self.units_per_program;
-                self.program_start = self.cursor;
-                self.program_end = self.cursor + self.units_per_program;
+            if let Some(open) = *slot {
+                self.begin_program_of(geometry, open);
                 return opened;
             }
         }

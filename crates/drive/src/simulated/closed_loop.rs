@@ -25,10 +25,17 @@ pub(crate) struct Outcome {
     pub(crate) cancelled: bool,
 }
 
+/// Where a request begins, and whether it reads.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    first: Sector,
+    read: bool,
+}
+
 /// Requests drawn ahead, in two halves: while one is sent, the other has been drawn.
 pub(super) struct LookAhead {
     addresses: Addresses,
-    drawn: [BlockRequest; 2 * AHEAD],
+    drawn: [Drawn; 2 * AHEAD],
     next: usize,
     first: Sector,
     sectors_per_block: u64,
@@ -36,21 +43,15 @@ pub(super) struct LookAhead {
 
 impl LookAhead {
     pub(super) fn new(phase: &Phase) -> Self {
-        let none = BlockRequest { block: 0, read: true };
         let mut this = LookAhead {
             addresses: Addresses::new(phase),
-            drawn: [none; 2 * AHEAD],
+            drawn: [Drawn { first: Sector(0), read: true }; 2 * AHEAD],
             next: 0,
             first: Sector::at(phase.region.offset),
             sectors_per_block: SectorCount::of(phase.block_size).0,
         };
-        this.addresses.draw(&mut this.drawn[..AHEAD]);
+        this.draw_from(0);
         this
-    }
-
-    #[inline(always)]
-    fn sector(&self, request: BlockRequest) -> Sector {
-        Sector(self.first.0 + request.block * self.sectors_per_block)
     }
 
     /// The next request and where it begins; asks for the memory of those ahead.
@@ -59,50 +60,58 @@ impl LookAhead {
         let next = self.next % (2 * AHEAD);
         self.next = next + 1;
         if next.is_multiple_of(AHEAD) {
-            self.draw_behind(next);
+            self.draw_from((next + AHEAD) % (2 * AHEAD));
         }
-        drive.prefetch(self.sector(self.drawn[(next + AHEAD) % (2 * AHEAD)]));
+        drive.prefetch(self.drawn[(next + AHEAD) % (2 * AHEAD)].first);
         let halfway = self.drawn[(next + AHEAD / 2) % (2 * AHEAD)];
         if !halfway.read {
-            drive.prefetch_for_write(self.sector(halfway));
+            drive.prefetch_for_write(halfway.first);
         }
-        let request = self.drawn[next];
-        (self.sector(request), request.read)
+        let Drawn { first, read } = self.drawn[next];
+        (first, read)
     }
 
-    /// Draws the half behind the one that begins at `next`.
+    /// Draws the half that begins at `from`.
     #[inline(never)]
-    fn draw_behind(&mut self, next: usize) {
-        let behind = (next + AHEAD) % (2 * AHEAD);
-        self.addresses.draw(&mut self.drawn[behind..behind + AHEAD]);
+    fn draw_from(&mut self, from: usize) {
+        let mut requests = [BlockRequest { block: 0, read: true }; AHEAD];
+        self.addresses.draw(&mut requests);
+        for (drawn, BlockRequest { block, read }) in self.drawn[from..].iter_mut().zip(requests) {
+            let first = Sector(self.first.0 + block * self.sectors_per_block);
+            *drawn = Drawn { first, read };
+        }
     }
 }
 
 /// Sends requests no faster than the phase allows.
 struct Pace {
-    interval: Option<Nanoseconds>,
-    next: Instant,
+    /// Zero for no limit.
+    interval: Nanoseconds,
+    /// When the next request may be sent, since the phase began.
+    next: Nanoseconds,
 }
 
 impl Pace {
-    fn new(phase: &Phase, start: Instant) -> Self {
+    fn new(phase: &Phase) -> Self {
         let per_second = match phase.rate {
             // An open loop has its own file.
             None | Some(Rate::Open(_)) => None,
             Some(Rate::RequestsPerSecond(rate)) => Some(rate),
             Some(Rate::BytesPerSecond(rate)) => Some(rate / phase.block_size.bytes() as f64),
         };
-        Pace {
-            interval: per_second.map(|rate| Nanoseconds::from_secs_f64(1.0 / rate)),
-            next: start,
-        }
+        let interval = per_second.map(|rate| Nanoseconds::from_secs_f64(1.0 / rate));
+        Pace { interval: interval.unwrap_or(Nanoseconds::ZERO), next: Nanoseconds::ZERO }
     }
 
     #[inline(always)]
-    fn send_at(&mut self, earliest: Instant) -> Instant {
-        let Some(interval) = self.interval else { return earliest };
+    fn send_at(&mut self, earliest: Nanoseconds) -> Nanoseconds {
+        if self.interval == Nanoseconds::ZERO { earliest } else { self.hold_back(earliest) }
+    }
+
+    #[inline(never)]
+    fn hold_back(&mut self, earliest: Nanoseconds) -> Nanoseconds {
         let at = self.next.max(earliest);
-        self.next = at + interval;
+        self.next = at + self.interval;
         at
     }
 }
@@ -120,53 +129,55 @@ pub(super) fn run<R: Responder>(
         Amount::Bytes(bytes) => (bytes.whole(phase.block_size), None),
         Amount::Time(time) => (u64::MAX, Some(time)),
     };
-    let deadline = time_max.map_or(Instant::from_nanos(u64::MAX), |time| start + time);
+    let deadline = time_max.unwrap_or(Nanoseconds::new(u64::MAX));
     let mut ahead = LookAhead::new(phase);
-    let mut in_flight = InFlight::new(phase.depth as usize, start);
-    let mut pace = Pace::new(phase, start);
+    let mut in_flight = InFlight::new(phase.depth as usize);
+    let mut pace = Pace::new(phase);
     let count = SectorCount::of(phase.block_size);
-    let (mut requests, mut reads, mut cancelled) = (0u64, 0u64, false);
+    let (mut requests, mut cancelled) = (0u64, false);
     let (mut read_latencies, mut write_latencies) = (LatencyCounts::new(), LatencyCounts::new());
     let refused = drive.counters().refused_writes;
     while requests < requests_max && !cancelled {
         let batch_end = requests_max.min(requests + OBSERVE_EVERY);
-        let mut at = in_flight.earliest();
+        // All times are counted from the start of the phase but those that the drive is told.
+        let mut sent = in_flight.earliest();
         while requests < batch_end {
-            at = pace.send_at(in_flight.earliest());
-            if at >= deadline {
+            sent = pace.send_at(in_flight.earliest());
+            if sent >= deadline {
                 break;
             }
             let place = in_flight.take_earliest();
             let (first, is_read) = ahead.next(drive);
-            let end = if is_read {
-                let end = drive.read(at, first, count);
-                read_latencies.record(end.since(at));
-                reads += 1;
-                end
+            let at = start + sent;
+            let latency = if is_read {
+                let latency = drive.read(at, first, count).since(at);
+                read_latencies.record(latency);
+                latency
             } else {
-                let end = drive.write(at, first, count);
-                write_latencies.record(end.since(at));
-                end
+                let latency = drive.write(at, first, count).since(at);
+                write_latencies.record(latency);
+                latency
             };
-            in_flight.enter(place, end);
-            meter.record(end.since(start), phase.block_size);
+            in_flight.enter(place, sent + latency);
+            meter.record(sent + latency, phase.block_size);
             requests += 1;
         }
+        in_flight.check();
         let progress = Progress {
             bytes_done: phase.block_size * requests,
             bytes_total: phase.bytes_total(),
-            elapsed: at.since(start),
+            elapsed: sent,
             time_total: time_max,
         };
         cancelled = observer.progress(&progress) == Control::Cancel;
-        if at >= deadline || drive.counters().refused_writes > refused {
+        if sent >= deadline || drive.counters().refused_writes > refused {
             break;
         }
     }
+    result.requests = requests;
+    result.bytes_read = phase.block_size * read_latencies.count();
+    result.bytes_written = phase.block_size * write_latencies.count();
     read_latencies.add_to(&mut result.read_latencies);
     write_latencies.add_to(&mut result.write_latencies);
-    result.requests = requests;
-    result.bytes_read = phase.block_size * reads;
-    result.bytes_written = phase.block_size * (requests - reads);
-    Outcome { end: in_flight.latest(), cancelled }
+    Outcome { end: start + in_flight.latest(), cancelled }
 }

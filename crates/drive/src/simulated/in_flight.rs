@@ -6,7 +6,7 @@
 //! already, unless this one is answered even sooner, which is rare and easily foreseen. So the
 //! processor can begin with the next request while it is still at this one.
 
-use ssdlab_model::units::{Instant, Nanoseconds};
+use ssdlab_model::units::Nanoseconds;
 
 /// Bits of an entry that hold the place. The rest holds nanoseconds up to 52 days of a phase.
 const PLACE_BITS: u32 = 12;
@@ -32,30 +32,31 @@ pub(super) struct InFlight {
     rounds: usize,
     /// The entry that is answered first.
     earliest: u64,
-    /// Entries count from here, so that the simulated time before a phase has no limit.
-    start: Instant,
+    /// All times that were entered, their bits together.
+    entered: u64,
 }
 
 impl InFlight {
-    /// `depth` places, all free at `start`.
-    pub(super) fn new(depth: usize, start: Instant) -> Self {
+    /// `depth` places, all free. Times count from the start of the phase, so that the simulated
+    /// time before it has no limit.
+    pub(super) fn new(depth: usize) -> Self {
         assert!(
             (1..=PLACE_MASK as usize + 1).contains(&depth),
             "phases are checked for their depth"
         );
         let rounds = (0..).find(|&rounds| GROUP.pow(rounds) >= depth).expect("six at most");
         let matches = Box::new([NOBODY; 5461]);
-        let mut this = InFlight { matches, rounds: rounds as usize, earliest: NOBODY, start };
+        let mut this = InFlight { matches, rounds: rounds as usize, earliest: NOBODY, entered: 0 };
         for place in 0..depth as u64 {
-            this.enter(place, start);
+            this.enter(place, Nanoseconds::ZERO);
         }
         this
     }
 
-    /// The earliest instant at which a place is free.
+    /// The earliest time at which a place is free.
     #[inline(always)]
-    pub(super) fn earliest(&self) -> Instant {
-        self.start + Nanoseconds::new(self.earliest >> PLACE_BITS)
+    pub(super) fn earliest(&self) -> Nanoseconds {
+        Nanoseconds::new(self.earliest >> PLACE_BITS)
     }
 
     /// Takes the place that is free first; it has to be entered again.
@@ -79,14 +80,28 @@ impl InFlight {
 
     /// Place `place` is taken until `end`.
     #[inline(always)]
-    pub(super) fn enter(&mut self, place: u64, end: Instant) {
-        let since = end.since(self.start).nanos();
-        assert!(since < u64::MAX >> PLACE_BITS, "a phase lasts less than 52 days");
-        let entry = since << PLACE_BITS | place;
-        let mut index = place as usize;
-        self.matches[index] = entry;
+    pub(super) fn enter(&mut self, place: u64, end: Nanoseconds) {
+        self.entered |= end.nanos();
+        let entry = end.nanos() << PLACE_BITS | place;
+        let place = (place & PLACE_MASK) as usize;
+        self.matches[place] = entry;
         // Most who enter are answered late, and do not win even their first match.
-        for winners in &ROUND[1..=self.rounds] {
+        if self.rounds > 0 {
+            let winner = &mut self.matches[ROUND[1] + place / GROUP];
+            if *winner < entry {
+                return;
+            }
+            *winner = entry;
+            self.go_on(place / GROUP, entry);
+        } else {
+            self.earliest = entry;
+        }
+    }
+
+    /// Has `entry`, which won match `index` of the first round, play the next ones.
+    #[inline(always)]
+    fn go_on(&mut self, mut index: usize, entry: u64) {
+        for winners in &ROUND[2..=self.rounds.max(1)] {
             index /= GROUP;
             let winner = &mut self.matches[winners + index];
             if *winner < entry {
@@ -97,11 +112,20 @@ impl InFlight {
         self.earliest = entry;
     }
 
-    /// The instant at which all places are free.
-    pub(super) fn latest(&self) -> Instant {
+    /// Checks the times that were entered so far.
+    ///
+    /// # Panics
+    /// When one of them was so late that an entry does not hold it.
+    pub(super) fn check(&self) {
+        assert!(self.entered <= u64::MAX >> PLACE_BITS, "a phase lasts less than 52 days");
+    }
+
+    /// The time at which all places are free.
+    pub(super) fn latest(&self) -> Nanoseconds {
+        self.check();
         let entries = self.matches[..ROUND[1]].iter().filter(|&&entry| entry != NOBODY);
         let latest = entries.max().copied().unwrap_or(0);
-        self.start + Nanoseconds::new(latest >> PLACE_BITS)
+        Nanoseconds::new(latest >> PLACE_BITS)
     }
 }
 
@@ -113,17 +137,16 @@ mod tests {
     fn the_earliest_end_always_comes_next() {
         use rand::{RngExt, SeedableRng};
         let mut generator = rand_pcg::Pcg64Mcg::seed_from_u64(5);
-        let start = Instant::from_nanos(1 << 62);
         for depth in [1usize, 2, 3, 4, 5, 8, 31, 32, 64, 200, 4096] {
-            let mut in_flight = InFlight::new(depth, start);
-            let mut plain = vec![start.nanos(); depth];
+            let mut in_flight = InFlight::new(depth);
+            let mut plain = vec![0; depth];
             for _ in 0..2_000 {
                 let earliest = *plain.iter().min().unwrap();
                 assert_eq!(in_flight.earliest().nanos(), earliest, "depth {depth}");
                 let place = plain.iter().position(|&end| end == earliest).unwrap();
                 plain[place] = earliest + generator.random_range(0..100u64);
                 let taken = in_flight.take_earliest();
-                in_flight.enter(taken, Instant::from_nanos(plain[place]));
+                in_flight.enter(taken, Nanoseconds::new(plain[place]));
             }
             assert_eq!(in_flight.latest().nanos(), *plain.iter().max().unwrap());
         }
@@ -131,11 +154,11 @@ mod tests {
 
     #[test]
     fn places_free_up_in_the_order_of_their_ends() {
-        let mut in_flight = InFlight::new(3, Instant::START);
+        let mut in_flight = InFlight::new(3);
         let mut next = |earliest, end| {
-            assert_eq!(in_flight.earliest(), Instant::from_nanos(earliest));
+            assert_eq!(in_flight.earliest(), Nanoseconds::new(earliest));
             let place = in_flight.take_earliest();
-            in_flight.enter(place, Instant::from_nanos(end));
+            in_flight.enter(place, Nanoseconds::new(end));
             in_flight.latest()
         };
         for end in [50, 20, 70] {
@@ -144,6 +167,15 @@ mod tests {
         for (earliest, end) in [(20, 60), (50, 55), (55, 90)] {
             next(earliest, end);
         }
-        assert_eq!(next(60, 100), Instant::from_nanos(100));
+        assert_eq!(next(60, 100), Nanoseconds::new(100));
+    }
+
+    #[test]
+    #[should_panic(expected = "less than 52 days")]
+    fn a_time_that_an_entry_does_not_hold_is_noticed() {
+        let mut in_flight = InFlight::new(3);
+        let place = in_flight.take_earliest();
+        in_flight.enter(place, Nanoseconds::from_secs(53 * 86_400));
+        in_flight.check();
     }
 }

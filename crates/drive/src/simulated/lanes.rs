@@ -32,7 +32,7 @@ impl<'a> Running<'a> {
     fn new(lane: Lane<'a>, start: Instant) -> Running<'a> {
         let from = start + lane.ramp;
         Running {
-            in_flight: InFlight::new(lane.depth as usize, start),
+            in_flight: InFlight::new(lane.depth as usize),
             next: None,
             held_until: start,
             last_answer: start,
@@ -48,7 +48,7 @@ impl<'a> Running<'a> {
         self.next = None;
         let Some(request) = self.lane.source.next_request()? else { return Ok(()) };
         check_request(&self.lane.name, &request, drive.capacity(), drive.block_size())?;
-        let mut at = self.in_flight.earliest().max(self.held_until);
+        let mut at = self.held_until.max(start + self.in_flight.earliest());
         if let Some(due) = request.due {
             at = at.max(start + due);
         }
@@ -81,7 +81,8 @@ impl<'a> Running<'a> {
                 end
             }
         };
-        self.in_flight.enter(place, end);
+        self.in_flight.enter(place, end.since(start));
+        self.in_flight.check();
         self.last_answer = end;
         let intended = request.due.map_or(at, |due| start + due);
         if at >= self.measured.0 {
@@ -106,7 +107,7 @@ pub(super) fn run(
     let mut running: Vec<Running> =
         lanes.into_iter().map(|lane| Running::new(lane, start)).collect();
     let outcome = carry_out(drive, &mut running, start, observer);
-    let mut end = running.iter().map(|one| one.in_flight.latest()).max().unwrap_or(start);
+    let mut end = running.iter().map(|one| start + one.in_flight.latest()).max().unwrap_or(start);
     if outcome.is_err() {
         return (outcome.map(|()| Vec::new()), end);
     }

@@ -33,7 +33,7 @@ pub(super) fn run<R: Responder>(
     let deadline = time_max.unwrap_or(Nanoseconds::new(u64::MAX));
     let mut arrivals = Arrivals::new(per_second, phase.seed);
     let mut ahead = LookAhead::new(phase);
-    let mut in_flight = InFlight::new(phase.depth as usize, start);
+    let mut in_flight = InFlight::new(phase.depth as usize);
     let count = SectorCount::of(phase.block_size);
     let (mut requests, mut reads, mut cancelled) = (0u64, 0u64, false);
     let refused = drive.counters().refused_writes;
@@ -41,8 +41,8 @@ pub(super) fn run<R: Responder>(
         let batch_end = requests_max.min(requests + OBSERVE_EVERY);
         while requests < batch_end && arrivals.next() < deadline {
             let arrival = start + arrivals.next();
+            let at = arrival.max(start + in_flight.earliest());
             arrivals.advance();
-            let at = arrival.max(in_flight.earliest());
             let place = in_flight.take_earliest();
             let (first, is_read) = ahead.next(drive);
             let end = if is_read {
@@ -56,9 +56,10 @@ pub(super) fn run<R: Responder>(
                 end
             };
             meter.record(end.since(start), phase.block_size);
-            in_flight.enter(place, end);
+            in_flight.enter(place, end.since(start));
             requests += 1;
         }
+        in_flight.check();
         let progress = Progress {
             bytes_done: phase.block_size * requests,
             bytes_total: phase.bytes_total(),
@@ -73,7 +74,7 @@ pub(super) fn run<R: Responder>(
     result.requests = requests;
     result.bytes_read = phase.block_size * reads;
     result.bytes_written = phase.block_size * (requests - reads);
-    Outcome { end: in_flight.latest(), cancelled }
+    Outcome { end: start + in_flight.latest(), cancelled }
 }
 
 #[cfg(test)]

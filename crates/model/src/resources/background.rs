@@ -50,7 +50,6 @@ pub(crate) struct BackgroundQueue {
     first: usize,
     len: usize,
     debt_max: usize,
-    erases: u32,
 }
 
 impl BackgroundQueue {
@@ -64,7 +63,6 @@ impl BackgroundQueue {
             first: 0,
             len: 0,
             debt_max: debt_max as usize,
-            erases: 0,
         }
     }
 
@@ -87,18 +85,15 @@ impl BackgroundQueue {
         assert!(self.len < DEBT_LIMIT, "debt is paid before more is made");
         self.ring[(self.first + self.len) % DEBT_LIMIT] = owed;
         self.len += 1;
-        self.erases += u32::from(matches!(owed.operation, Operation::Erase { .. }));
     }
 
     #[inline(always)]
     pub(crate) fn front(&self) -> Option<Owed> {
-        (self.len > 0).then(|| self.ring[self.first])
+        (self.len > 0).then(|| self.ring[self.first % DEBT_LIMIT])
     }
 
     #[inline(always)]
     pub(crate) fn pop(&mut self) {
-        self.erases -=
-            u32::from(matches!(self.ring[self.first].operation, Operation::Erase { .. }));
         self.first = (self.first + 1) % DEBT_LIMIT;
         self.len -= 1;
     }
@@ -106,11 +101,10 @@ impl BackgroundQueue {
     /// Whether the erase of `block` waits here.
     #[inline(always)]
     pub(crate) fn waits_to_erase(&self, block: BlockIndex) -> bool {
-        self.erases > 0
-            && (0..self.len).any(|age| {
-                matches!(self.ring[(self.first + age) % DEBT_LIMIT].operation,
-                    Operation::Erase { block: waiting } if waiting == block)
-            })
+        (0..self.len).any(|age| {
+            matches!(self.ring[(self.first + age) % DEBT_LIMIT].operation,
+                Operation::Erase { block: waiting } if waiting == block)
+        })
     }
 
     /// Whether anything waits here that programs up to `sequence` depend on.

@@ -25,6 +25,9 @@ const PIECE: u64 = 56;
 /// Longer transfers are taken in pieces of this, so that they flow around what is taken.
 const SMALL_PIECE: u64 = 16;
 
+/// Most slots of a single unit.
+const UNIT_MOST: u64 = 4;
+
 /// One lane.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
@@ -74,14 +77,38 @@ impl Lane {
         let owed = self.carry + duration.nanos();
         let slots = owed >> self.slot_shift;
         self.carry = owed & ((1 << self.slot_shift) - 1);
-        let start = match self.take_unit(slot, slots) {
-            Some(first) => first,
-            None => return self.reserve_otherwise(now, earliest, duration, slots),
-        };
-        let start = earliest.later(Instant::from_nanos(start << self.slot_shift));
+        if slots > UNIT_MOST {
+            return self.reserve_several(now, earliest, duration, slots);
+        }
+        match self.take_unit(slot, slots) {
+            Some(first) => self.span_from(first, earliest, duration),
+            None => self.reserve_otherwise(now, earliest, duration, slots),
+        }
+    }
+
+    /// The transfer that was given the slots from `first` on.
+    #[inline(always)]
+    fn span_from(&mut self, first: u64, earliest: Instant, duration: Nanoseconds) -> Span {
+        let start = earliest.later(Instant::from_nanos(first << self.slot_shift));
         let end = start + duration;
         self.free_from = self.free_from.later(end);
         Span { start, end }
+    }
+
+    /// The same for the slots of several units.
+    #[inline(never)]
+    fn reserve_several(
+        &mut self,
+        now: Instant,
+        earliest: Instant,
+        duration: Nanoseconds,
+        slots: u64,
+    ) -> Span {
+        let slot = earliest.nanos() >> self.slot_shift;
+        match self.take_several(slot, slots) {
+            Some(first) => self.span_from(first, earliest, duration),
+            None => self.reserve_otherwise(now, earliest, duration, slots),
+        }
     }
 
     /// Takes the two to four slots of a single unit, where the first word looked at has them
@@ -93,7 +120,7 @@ impl Lane {
         let is_held = slot.wrapping_sub(self.first) <= SLOTS - 64;
         let place = self.taken[byte..].first_chunk_mut()?;
         let further = slots.wrapping_sub(2);
-        if !is_held || further > 2 {
+        if !is_held || further > UNIT_MOST - 2 {
             return None;
         }
         let word = u64::from_le_bytes(*place);
@@ -107,6 +134,34 @@ impl Lane {
         let first = u64::from(starts.trailing_zeros());
         // Two slots, or the three that follow two, or the four: 0b11, 0b111, 0b1111.
         let run = (4u64 << further) - 1;
+        *place = (word | run << (bit + first)).to_le_bytes();
+        Some(slot + first)
+    }
+
+    /// The same for 8 to 32 slots: a program unit of the most common kind, or a part of it.
+    #[inline(always)]
+    fn take_several(&mut self, slot: u64, slots: u64) -> Option<u64> {
+        let byte = (slot / 8) as usize % BYTES;
+        let is_held = slot.wrapping_sub(self.first) <= SLOTS - 64;
+        let place = self.taken[byte..].first_chunk_mut()?;
+        let further = slots.wrapping_sub(8);
+        if !is_held || further > 24 {
+            return None;
+        }
+        let word = u64::from_le_bytes(*place);
+        let bit = slot % 8;
+        let free = !word >> bit;
+        let two = free & (free >> 1);
+        let four = two & (two >> 2);
+        let eight = four & (four >> 4);
+        // Four times eight that overlap cover all of them.
+        let [second, third] = [further.min(8), further.min(16)];
+        let starts = eight & (eight >> second) & (eight >> third) & (eight >> further);
+        if starts == 0 {
+            return None;
+        }
+        let first = u64::from(starts.trailing_zeros());
+        let run = (1u64 << slots) - 1;
         *place = (word | run << (bit + first)).to_le_bytes();
         Some(slot + first)
     }

@@ -1,0 +1,245 @@
+//! Moving what is valid on a victim: from one of its program units to collection's stream.
+//!
+//! Which units are still valid is what chance has left, and cannot be foreseen. So the units that
+//! one read senses are gone through without a branch for each, and the program units that they
+//! fill are seen to afterwards.
+
+use std::ops::Range;
+
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::resources::background::Operation;
+use crate::ssd::Ssd;
+use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
+
+/// How far ahead of its use collection asks for a map entry, in units.
+const PREFETCH_UNITS: u32 = 24;
+
+/// Units that are gone through together: all that is asked for each is known when compiling.
+const TOGETHER: usize = 4;
+
+/// Units that were moved by one read.
+struct Moved {
+    units: u32,
+    /// The first of collection's programs that they went into, by its place in their order.
+    sequence: u32,
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Moves what is valid in program unit `program` of `block`, a victim; returns how many units
+    /// that was. Its reads are owed from `now` on.
+    pub(crate) fn move_program_unit(
+        &mut self,
+        block: BlockIndex,
+        program: u32,
+        now: Instant,
+    ) -> u32 {
+        let units = self.geometry.units_per_program();
+        let first = self.geometry.first_unit(block).0 + program * units;
+        let die = self.geometry.die_of_program(block, program);
+        let per_sense = 1 << self.geometry.units_per_sense_shift();
+        let (mut sense, mut moved) = (first, 0);
+        while sense < first + units {
+            self.make_room_for_copies(per_sense);
+            let Moved { units, sequence } = self.move_sensed_together(sense, per_sense);
+            if units > 0 {
+                let programs = self.collector.copies.latest().wrapping_sub(sequence) as u16 + 1;
+                let read = Operation::Read { units: units as u16, programs, sequence };
+                self.owe(die, read, now, now);
+            }
+            moved += units;
+            sense += per_sense;
+        }
+        moved
+    }
+
+    /// Moves what is valid of `units` units from `first`, which one read senses.
+    #[inline(always)]
+    fn move_sensed_together(&mut self, first: u32, units: u32) -> Moved {
+        let (ahead, rest) =
+            self.flash.held(PhysicalUnit(first + PREFETCH_UNITS), units).as_chunks::<TOGETHER>();
+        for units in ahead {
+            for &held in units {
+                self.map.prefetch(LogicalUnit(held.wrapping_sub(1)));
+            }
+        }
+        for &held in rest {
+            self.map.prefetch(LogicalUnit(held.wrapping_sub(1)));
+        }
+        let joins_open = self.collector.stream.room() > 0;
+        let sequence = self.collector.copies.latest().wrapping_add(u32::from(!joins_open));
+        let mut places = self.collector.stream.places_ahead(&self.geometry);
+        let (mut next, mut moved, mut taken) = (first, 0, 0);
+        while next < first + units {
+            let (page_end, before) = (next + self.geometry.units_per_page(), moved);
+            loop {
+                let count;
+                (next, count) = self.relocate(next..page_end, places.clone());
+                moved += count;
+                places.start += count;
+                if next == page_end {
+                    break;
+                }
+                self.take_places(moved - taken);
+                taken = moved;
+                places = self.places_for(&mut next, page_end);
+            }
+            self.counters.flash_page_reads_collection += u64::from(moved > before);
+        }
+        self.take_places(moved - taken);
+        if joins_open && moved > 0 {
+            self.collector.copies.await_another_read(sequence);
+        }
+        Moved { units: moved, sequence }
+    }
+
+    /// Moves what is valid of the units in `from` to the places `to`, as far as those go; returns
+    /// the first unit that was not looked at, and how many were moved.
+    #[inline(always)]
+    fn relocate(&mut self, from: Range<u32>, to: Range<u32>) -> (u32, u32) {
+        let (map, media, held) = (&mut self.map, &mut self.media, self.flash.held_mut());
+        let (mut next, mut place) = (from.start, to.start);
+        while from.end - next >= TOGETHER as u32 && to.end - place >= TOGETHER as u32 {
+            place += relocate_together(map, media, held, next, place);
+            next += TOGETHER as u32;
+        }
+        while next < from.end && place < to.end {
+            let unit = held[next as usize];
+            let is_moved = map.relocate_held(unit, PhysicalUnit(next), PhysicalUnit(place));
+            if is_moved {
+                held[place as usize] = unit;
+                media.copy(PhysicalUnit(next), PhysicalUnit(place));
+                place += 1;
+            }
+            next += 1;
+        }
+        (next, place - to.start)
+    }
+
+    /// The next places of collection's stream, where those in its open blocks are used up. If the
+    /// pool has to give it a block, that is done once there is something to move: `next` goes on
+    /// to that, or to `end`.
+    #[inline(never)]
+    fn places_for(&mut self, next: &mut u32, end: u32) -> Range<u32> {
+        let places = self.collector.stream.places_ahead(&self.geometry);
+        if !places.is_empty() {
+            return places;
+        }
+        let is_valid = |&physical: &u32| {
+            let physical = PhysicalUnit(physical);
+            self.flash.logical_at(physical).is_some_and(|unit| self.map.lies_at(unit, physical))
+        };
+        *next = (*next..end).find(is_valid).unwrap_or(end);
+        if *next < end {
+            self.begin_collection_program();
+        }
+        self.collector.stream.places_ahead(&self.geometry)
+    }
+
+    /// Notes that the next `units` places of collection's stream are taken, and sees to the
+    /// program units that are full with that.
+    #[inline(always)]
+    fn take_places(&mut self, units: u32) {
+        let mut left = units;
+        while left > 0 {
+            if self.collector.stream.room() == 0 {
+                self.begin_collection_program();
+            }
+            let count = left.min(self.collector.stream.room());
+            self.collector.stream.append_run(count);
+            left -= count;
+            if self.collector.stream.room() == 0 {
+                self.finish_collection_program(0);
+            }
+        }
+    }
+
+    /// Sees to it that `units` more units can be copied. Not while they are: programs that wait
+    /// for their read cannot be carried out.
+    #[inline(always)]
+    fn make_room_for_copies(&mut self, units: u32) {
+        if self.free.is_empty()
+            && !self.collector.stream.can_take(units)
+            && self.collector.copies.emptied() > 0
+        {
+            // The blocks that were emptied last wait only for what replaces them to be durable.
+            self.erase_oldest_emptied();
+        }
+    }
+
+    fn begin_collection_program(&mut self) {
+        let stream = &mut self.collector.stream;
+        if let Some(block) = stream.begin_program(&self.geometry, &mut self.free) {
+            let units = self.geometry.units_per_block();
+            self.flash.open(block, BlockState::OpenForCollection, units);
+            self.note_block_begun(block, false);
+        }
+        self.collector.copies.begin();
+    }
+
+    /// Collection's program unit is full: it goes to its die when its data was read.
+    fn finish_collection_program(&mut self, padding: u32) {
+        let filled = self.collector.stream.finish_program(&self.geometry);
+        let units = self.geometry.units_per_program();
+        let die = self.geometry.die_of_program(filled.block, filled.index);
+        self.counters.program_units_collection += u64::from(units - padding);
+        self.counters.program_units_padding += u64::from(padding);
+        self.note_map_changes(units - padding, self.resources.now());
+        let number = self.next_number();
+        self.collector.copies.fill(self.geometry.program_of(filled.first), die, number);
+        if filled.closes {
+            self.flash.close(filled.block, BlockState::Closed);
+        }
+    }
+
+    /// Fills what is left of collection's program unit with nothing.
+    pub(crate) fn pad_collection_program(&mut self) {
+        let padding = self.collector.stream.room();
+        for _ in 0..padding {
+            let physical = self.collector.stream.append();
+            self.flash.note_padding(physical, self.geometry.block_of(physical));
+        }
+        self.finish_collection_program(padding);
+    }
+
+    /// Whether `unit` was copied into a program unit that is not finished.
+    pub(crate) fn is_being_copied(&self, unit: PhysicalUnit) -> bool {
+        self.collector.stream.holds(unit)
+    }
+
+    /// Whether copies wait in a program unit that is not full.
+    pub(crate) fn is_copying(&self) -> bool {
+        self.collector.stream.is_partial()
+    }
+}
+
+/// Moves what is valid of [`TOGETHER`] units from `from` to the places from `to` on, of which there
+/// are as many; returns how many that was.
+#[inline(always)]
+fn relocate_together<M: Mapping, D: Media>(
+    map: &mut M,
+    media: &mut D,
+    held: &mut [u32],
+    from: u32,
+    to: u32,
+) -> u32 {
+    let units: [u32; TOGETHER] = *held[from as usize..].first_chunk().expect("they lie there");
+    let places: &mut [u32; TOGETHER] =
+        held[to as usize..].first_chunk_mut().expect("they have places");
+    let mut count = 0;
+    for (unit, from) in units.into_iter().zip(from..) {
+        let place = PhysicalUnit(to + count);
+        // A place is noted first and kept if the unit turns out to be valid.
+        places[count as usize % TOGETHER] = unit;
+        let is_moved = map.relocate_held(unit, PhysicalUnit(from), place);
+        if is_moved {
+            media.copy(PhysicalUnit(from), place);
+        }
+        count += u32::from(is_moved);
+    }
+    if count < TOGETHER as u32 {
+        places[count as usize] = 0;
+    }
+    count
+}
