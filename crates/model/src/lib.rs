@@ -28,6 +28,7 @@ pub mod mapping;
 pub mod mechanisms;
 pub mod media;
 mod merge;
+mod payload;
 pub mod policy;
 pub mod power_cut;
 mod prefetch;

@@ -173,8 +173,11 @@ impl Mapping for PageMap {
 
     #[inline(always)]
     fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
-        let old = std::mem::replace(&mut self.entries[unit.0 as usize], 0);
-        old.checked_sub(1).map(PhysicalUnit)
+        let entry = &mut self.entries[unit.0 as usize];
+        let old = entry.checked_sub(1)?;
+        // Only what was written is touched: mkfs trims drives whose map nobody has paid for yet.
+        *entry = 0;
+        Some(PhysicalUnit(old))
     }
 
     #[inline(always)]

@@ -19,7 +19,7 @@ use crate::condense::Condenser;
 use crate::flash::BlockState;
 use crate::geometry::GeometryError;
 use crate::mapping::Mapping;
-use crate::media::Null;
+use crate::media::{Media, Null};
 use crate::merge::Merges;
 use crate::read::ReadScratch;
 use crate::read_ahead::ReadAhead;
@@ -176,6 +176,21 @@ impl<'a> Decoder<'a> {
 }
 
 impl<M: Mapping> Ssd<M, Null> {
+    /// A drive of `configuration` in a state that was saved, with flash that keeps no payload;
+    /// `map` is a new one.
+    ///
+    /// # Errors
+    /// When the bytes are no state of such a drive, or reading them fails.
+    pub fn restored(
+        configuration: &Configuration,
+        map: M,
+        from: &mut Decoder<'_>,
+    ) -> Result<Self, SnapshotError> {
+        Ssd::restored_with(configuration, map, Null, from)
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Ends all work, as a host does that turns the drive off properly: what the buffer holds is
     /// programmed, the block under collection is emptied, what collection owes is done. Returns
     /// when that is so; the drive can be used on from there. What it kept in RAM for its own
@@ -280,16 +295,18 @@ impl<M: Mapping> Ssd<M, Null> {
         to.long(sequence.0)
     }
 
-    /// A drive of `configuration` in a state that was saved; `map` is a new one.
+    /// A drive of `configuration` in a state that was saved; `map` is a new one, and `media` holds
+    /// what it held then.
     ///
     /// # Errors
     /// When the bytes are no state of such a drive, or reading them fails.
-    pub fn restored(
+    pub fn restored_with(
         configuration: &Configuration,
         map: M,
+        media: D,
         from: &mut Decoder<'_>,
     ) -> Result<Self, SnapshotError> {
-        let mut ssd = Ssd::with(configuration, map, Null)?;
+        let mut ssd = Ssd::with(configuration, map, media)?;
         ssd.map.restore(from)?;
         ssd.flash.restore(from, configuration.geometry.units_per_block())?;
         ssd.free.restore(from, |block| ssd.flash.erases(block))?;

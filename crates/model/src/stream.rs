@@ -98,7 +98,9 @@ impl FreePool {
 
     /// A pool that no block is in, of the same order.
     pub(crate) fn emptied(&self) -> Self {
-        let group = |it: &FreeGroup| FreeGroup { unused: 0..0, recycled: it.recycled.emptied() };
+        // Its blocks are used, all of them: what is saved says where the unused ones begin.
+        let used = |it: &FreeGroup| it.unused.end..it.unused.end;
+        let group = |it: &FreeGroup| FreeGroup { unused: used(it), recycled: it.recycled.emptied() };
         FreePool { groups: self.groups.iter().map(group).collect(), len: 0 }
     }
 

@@ -1,0 +1,115 @@
+//! Requests with payload, to a drive that keeps it.
+//!
+//! One lock covers the model and what is staged; data in the image is read without it. A request
+//! is carried through at once and answered with the instant at which the drive would answer it;
+//! whoever asked waits until then ([`Time::Real`]) or does not ([`Time::Fast`]).
+
+mod clock;
+mod lifetime;
+mod requests;
+mod statistics;
+mod sync;
+
+pub use clock::Time;
+pub use lifetime::{Opened, Options, Outcome};
+pub use statistics::{Kind, LatencyFigures, Statistics};
+
+use std::fs::File;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+use ssdlab_model::Configuration;
+use ssdlab_model::units::{Instant, LogicalUnit};
+
+use crate::drive::Model;
+use clock::Clock;
+use statistics::Recorder;
+use sync::Syncer;
+
+/// What a request failed with, as the system calls it.
+pub type Errno = rustix::io::Errno;
+
+/// A drive that takes requests from any number of threads.
+pub struct Engine {
+    inner: Mutex<Inner>,
+    file: File,
+    gate: Arc<RwLock<()>>,
+    syncer: Syncer,
+    clock: Clock,
+    configuration: Configuration,
+    unit: u64,
+    capacity: u64,
+    /// Whether capacitors protect the write buffer.
+    protected: bool,
+    trims: bool,
+}
+
+/// What the lock covers.
+struct Inner {
+    model: Box<dyn Model>,
+    /// When all requests so far are answered.
+    busy_until: Instant,
+    /// When the latest of them arrived.
+    latest: Instant,
+    is_cut: bool,
+    is_closed: bool,
+    /// Requests that may still write before power is cut.
+    writes_left: Option<u64>,
+    recorder: Recorder,
+    /// Units that the host can address.
+    units: u32,
+}
+
+/// When the drive answers a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Answer {
+    /// On the drive's clock.
+    pub at: Instant,
+}
+
+impl Engine {
+    /// Bytes that the host can address.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Bytes of a mapping unit, which is what the drive writes best.
+    pub fn unit(&self) -> u64 {
+        self.unit
+    }
+
+    /// The drive that is simulated.
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// Whether it carries out trims.
+    pub fn trims(&self) -> bool {
+        self.trims
+    }
+
+    /// When to answer, by the host's clock; nothing where that is at once.
+    pub fn deadline(&self, answer: Answer) -> Option<std::time::Instant> {
+        self.clock.deadline(answer.at)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic while the lock was held has left tables that nobody should build upon.
+        self.inner.lock().expect("no request has panicked")
+    }
+
+    fn unit_of(&self, offset: u64) -> LogicalUnit {
+        LogicalUnit((offset / self.unit) as u32)
+    }
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
+/// The error of a system call, as it is passed on.
+fn errno(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,64 @@
+//! The drive's clock, and the host's.
+
+use std::time::{Duration, Instant as HostInstant};
+
+use ssdlab_model::units::{Instant, Nanoseconds};
+
+/// How long a request takes for whoever asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Time {
+    /// As long as on the drive: the clocks of host and drive run alike.
+    #[default]
+    Real,
+    /// As long as the host needs. The drive's clock stands still while the host works, goes on
+    /// by what each request takes, one after the other, and by the pauses that the host makes.
+    Fast,
+}
+
+/// A pause of the host's that is longer than this is one, and not its own overhead.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Both clocks.
+#[derive(Debug)]
+pub(super) struct Clock {
+    time: Time,
+    began: HostInstant,
+    base: Instant,
+    /// Fast: when the latest request came, in nanoseconds since `began`.
+    latest: std::sync::atomic::AtomicU64,
+}
+
+impl Clock {
+    /// A clock that shows `base` now.
+    pub(super) fn new(time: Time, base: Instant) -> Clock {
+        Clock { time, began: HostInstant::now(), base, latest: 0.into() }
+    }
+
+    pub(super) fn time(&self) -> Time {
+        self.time
+    }
+
+    /// The drive's time for a request that comes now; the latest one was answered, or will be, at
+    /// `busy_until`.
+    pub(super) fn now(&self, busy_until: Instant) -> Instant {
+        let elapsed = self.began.elapsed().as_nanos() as u64;
+        match self.time {
+            Time::Real => self.base + Nanoseconds::new(elapsed),
+            Time::Fast => {
+                let latest = self.latest.swap(elapsed, std::sync::atomic::Ordering::Relaxed);
+                let pause = elapsed.saturating_sub(latest);
+                if pause < PAUSE.as_nanos() as u64 {
+                    return busy_until;
+                }
+                busy_until + Nanoseconds::new(pause)
+            }
+        }
+    }
+
+    pub(super) fn deadline(&self, at: Instant) -> Option<HostInstant> {
+        match self.time {
+            Time::Fast => None,
+            Time::Real => Some(self.began + Duration::from_nanos(at.since(self.base).nanos())),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Opening an image, closing it, and cutting power.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Mutex;
+
+use ssdlab_model::recovery::Recovery;
+use ssdlab_model::units::Instant;
+
+use super::clock::Clock;
+use super::statistics::Recorder;
+use super::sync::Syncer;
+use super::{Engine, Errno, Inner, Time};
+use crate::drive::{self, Model};
+use crate::error::AttachError;
+use crate::image::state::State;
+use crate::image::{Image, punch};
+use crate::store::Store;
+
+/// How a drive is attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// How long requests take.
+    pub time: Time,
+    /// Answers flushes without doing anything.
+    pub lie_about_flush: bool,
+    /// Takes trims and does nothing.
+    pub drop_trim: bool,
+    /// Cuts power when so many writes and trims were taken.
+    pub power_cut_after: Option<u64>,
+}
+
+/// How an image was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// It was never attached before.
+    New,
+    /// It was closed in order.
+    Clean,
+    /// Power was cut, or the program or the machine had ended: the drive has recovered.
+    Recovered(Recovery),
+}
+
+/// How an image was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// In order: it opens quickly.
+    Clean,
+    /// Everything is there, and the drive recovers when it is opened.
+    Complete,
+    /// Power was cut before.
+    Cut,
+}
+
+impl Engine {
+    /// Opens the drive in `image`.
+    ///
+    /// # Errors
+    /// When the drive cannot be opened from what is in the image, or that cannot be read or written.
+    pub fn open(mut image: Image, options: Options) -> Result<(Engine, Opened), AttachError> {
+        let path = image.path().to_owned();
+        if options.lie_about_flush {
+            image.change("controller.flush", "ignored")?;
+        }
+        if options.drop_trim {
+            image.change("controller.trim", "off")?;
+        }
+        let cannot = |error| AttachError::io("open", &path, error);
+        let configuration = image.configuration().clone();
+        let file = image.file().try_clone().map_err(cannot)?;
+        let before = image.state();
+        let (mut model, opened, clock) = open_model(image, before, &path)?;
+        let gate = model.store().gate();
+        let syncer = Syncer::new(&file).map_err(cannot)?;
+        let geometry = &configuration.geometry;
+        let mut inner = Inner {
+            model,
+            busy_until: clock,
+            latest: clock,
+            is_cut: false,
+            is_closed: false,
+            writes_left: options.power_cut_after,
+            recorder: Recorder::new(),
+            units: geometry.logical_units(),
+        };
+        inner.begin_life(before, matches!(opened, Opened::Recovered(_))).map_err(cannot)?;
+        let engine = Engine {
+            inner: Mutex::new(inner),
+            file,
+            gate,
+            syncer,
+            clock: Clock::new(options.time, clock),
+            unit: geometry.unit_size().bytes(),
+            capacity: geometry.capacity().bytes(),
+            protected: configuration.buffer.protected,
+            trims: configuration.trim,
+            configuration,
+        };
+        Ok((engine, opened))
+    }
+
+    /// Closes the drive as a host does that turns it off properly. Requests fail from then on.
+    ///
+    /// # Errors
+    /// When the image cannot be written; what was flushed is there, and the drive recovers.
+    pub fn close(&self) -> Result<Outcome, AttachError> {
+        let mut inner = self.lock();
+        if inner.is_cut {
+            return Ok(Outcome::Cut);
+        }
+        if std::mem::replace(&mut inner.is_closed, true) {
+            return Ok(Outcome::Complete);
+        }
+        let path = inner.model.store().image().path().to_owned();
+        let at = self.clock.now(inner.busy_until).max(inner.busy_until);
+        inner.close(at).map_err(|error| AttachError::io("close", &path, error))
+    }
+
+    /// Cuts power now: what is in the write buffer is lost, unless capacitors save it, and what is
+    /// being programmed is destroyed. Requests fail from then on.
+    pub fn power_cut(&self) {
+        let mut inner = self.lock();
+        let at = self.clock.now(inner.busy_until).max(inner.latest);
+        inner.cut_power(self, at);
+    }
+
+    /// Whether power was cut.
+    pub fn is_cut(&self) -> bool {
+        self.lock().is_cut
+    }
+
+    /// The error that requests fail with, if they do.
+    pub fn failed(&self) -> Option<Errno> {
+        self.syncer.failed()
+    }
+}
+
+impl Inner {
+    /// Marks the image as in use, and begins a new log of trims after a crash.
+    fn begin_life(&mut self, before: State, recovered: bool) -> io::Result<()> {
+        let state = State { is_clean: false, attached: before.attached + 1, ..before };
+        let store = self.model.store();
+        if !recovered {
+            return store.set_state(state);
+        }
+        store.forget_survey();
+        store.sync()?;
+        store.set_state(state)?;
+        self.condense_trims()
+    }
+
+    fn close(&mut self, at: Instant) -> io::Result<Outcome> {
+        let done = self.model.shut_down(at);
+        let store = self.model.store();
+        store.take_promised();
+        store.carry_out_all()?;
+        store.sync()?;
+        let (length, sum) = match self.write_checkpoint()? {
+            Some(written) => written,
+            None => return Ok(Outcome::Complete),
+        };
+        let store = self.model.store();
+        let state = State {
+            is_clean: true,
+            clock: done.nanos(),
+            checkpoint_length: length,
+            checkpoint_sum: sum,
+            ..store.image().state()
+        };
+        store.set_state(state)?;
+        Ok(Outcome::Clean)
+    }
+
+    /// Writes the drive's tables; returns their length and checksum, or nothing where a drive of its
+    /// kind cannot save them or they have no room.
+    fn write_checkpoint(&mut self) -> io::Result<Option<(u64, u32)>> {
+        let store = self.model.store();
+        let layout = store.image().layout().clone();
+        let file = store.file().try_clone()?;
+        punch(&file, layout.checkpoint, layout.checkpoint_size)?;
+        let region = Region { file: &file, at: layout.checkpoint, left: layout.checkpoint_size };
+        let mut out = Summing {
+            inner: BufWriter::with_capacity(1 << 18, region),
+            sum: crc32fast::Hasher::new(),
+            length: 0,
+        };
+        match self.model.save(&mut out) {
+            Ok(()) => {}
+            Err(ssdlab_model::snapshot::SnapshotError::Io(error)) => return Err(error),
+            Err(_) => return Ok(None),
+        }
+        out.inner.flush()?;
+        Ok(Some((out.length, out.sum.finalize())))
+    }
+
+    pub(super) fn cut_power(&mut self, engine: &Engine, at: Instant) {
+        if self.is_cut || self.is_closed {
+            return;
+        }
+        self.model.catch_up(at);
+        // What fails here is lost, as it may be when power is cut.
+        if engine.protected {
+            let _ = self.keep_buffer();
+        }
+        let _ = self.model.store().cut(at);
+        self.is_cut = true;
+    }
+}
+
+/// Opens the drive: with its tables where they hold, from its flash otherwise. Also returns when, on
+/// its clock.
+fn open_model(
+    image: Image,
+    state: State,
+    path: &Path,
+) -> Result<(Box<dyn Model>, Opened, Instant), AttachError> {
+    let configuration = image.configuration().clone();
+    let cannot = |error| AttachError::io("read", path, error);
+    if state.is_clean {
+        let tables = read_checkpoint(&image, state).map_err(cannot)?;
+        if let Some(tables) = tables {
+            let clock = Instant::from_nanos(state.clock);
+            let mut store = Store::new(image);
+            store.read_erases().map_err(cannot)?;
+            store.resume_trims().map_err(cannot)?;
+            let model = drive::restore(&configuration, store, &mut tables.as_slice())
+                .map_err(|error| AttachError::image(path, error.to_string()))?;
+            return Ok((model, Opened::Clean, clock));
+        }
+    }
+    let mut store = Store::new(image);
+    store.survey(true).map_err(cannot)?;
+    let (model, recovery) = drive::recover(&configuration, store, Instant::START)
+        .map_err(|source| AttachError::Recovery { path: path.to_owned(), source })?;
+    let is_new = state.attached == 0 && recovery.units_found == 0;
+    let opened = if is_new { Opened::New } else { Opened::Recovered(recovery) };
+    Ok((model, opened, recovery.ready_at))
+}
+
+/// The drive's tables, if their checksum is right.
+pub(crate) fn read_checkpoint(image: &Image, state: State) -> io::Result<Option<Vec<u8>>> {
+    let layout = image.layout();
+    if state.checkpoint_length == 0 || state.checkpoint_length > layout.checkpoint_size {
+        return Ok(None);
+    }
+    let from = Region { file: image.file(), at: layout.checkpoint, left: state.checkpoint_length };
+    let mut tables = Vec::with_capacity(state.checkpoint_length as usize);
+    BufReader::with_capacity(1 << 20, from).read_to_end(&mut tables)?;
+    Ok((crc32fast::hash(&tables) == state.checkpoint_sum).then_some(tables))
+}
+
+/// A part of a file.
+struct Region<'a> {
+    file: &'a File,
+    at: u64,
+    left: u64,
+}
+
+impl Read for Region<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let most = self.left.min(bytes.len() as u64) as usize;
+        let count = self.file.read_at(&mut bytes[..most], self.at)?;
+        self.at += count as u64;
+        self.left -= count as u64;
+        Ok(count)
+    }
+}
+
+impl Write for Region<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let most = self.left.min(bytes.len() as u64) as usize;
+        if most == 0 && !bytes.is_empty() {
+            return Err(io::Error::other("the checkpoint is longer than its region"));
+        }
+        let count = self.file.write_at(&bytes[..most], self.at)?;
+        self.at += count as u64;
+        self.left -= count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Sums up what is written.
+struct Summing<W> {
+    inner: W,
+    sum: crc32fast::Hasher,
+    length: u64,
+}
+
+impl<W: Write> Write for Summing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.inner.write(bytes)?;
+        self.sum.update(&bytes[..count]);
+        self.length += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}

@@ -1,0 +1,72 @@
+//! Making the image durable: one `fdatasync` for all who wait for one.
+
+use std::fs::File;
+use std::io;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use super::Errno;
+
+/// Who makes the image durable.
+#[derive(Debug)]
+pub(super) struct Syncer {
+    file: File,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Everything up to this stamp is durable.
+    durable: u64,
+    /// The largest stamp that anybody waits for.
+    wanted: u64,
+    is_busy: bool,
+    /// After a failure nobody knows what is durable: nothing is believed any more.
+    failed: Option<Errno>,
+}
+
+impl Syncer {
+    pub(super) fn new(file: &File) -> io::Result<Syncer> {
+        Ok(Syncer { file: file.try_clone()?, state: Mutex::default(), changed: Condvar::new() })
+    }
+
+    /// Returns when everything up to `stamp`, which was written, is durable.
+    pub(super) fn wait_for(&self, stamp: u64) -> Result<(), Errno> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.wanted = state.wanted.max(stamp);
+        loop {
+            if let Some(failed) = state.failed {
+                return Err(failed);
+            }
+            if state.durable >= stamp {
+                return Ok(());
+            }
+            if state.is_busy {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            // All that anybody waits for was written before they began to wait.
+            let covers = state.wanted;
+            state.is_busy = true;
+            drop(state);
+            let outcome = self.file.sync_data();
+            state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.is_busy = false;
+            match outcome {
+                Ok(()) => state.durable = state.durable.max(covers),
+                Err(error) => state.failed = Some(super::errno(&error)),
+            }
+            self.changed.notify_all();
+        }
+    }
+
+    /// The stamp up to which everything is durable.
+    pub(super) fn durable(&self) -> u64 {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).durable
+    }
+
+    /// The failure that nothing is believed after.
+    pub(super) fn failed(&self) -> Option<Errno> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).failed
+    }
+}

@@ -1,0 +1,77 @@
+//! Errors of attaching: a kind for code, a sentence for people, and the cause.
+
+use std::path::{Path, PathBuf};
+
+use ssdlab_model::profile::ProfileError;
+use ssdlab_model::recovery::RecoveryError;
+
+/// What stands in the way of a drive that is attached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// The system failed an operation.
+    #[error("cannot {what} {}", .path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// How it failed.
+        source: std::io::Error,
+    },
+    /// A file is there that would be replaced.
+    #[error("{} exists; name a new file, or say --force to replace it", .path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another process has the image.
+    #[error("{} is attached already, or being checked; detach it first", .path.display())]
+    InUse {
+        /// The image.
+        path: PathBuf,
+    },
+    /// The file is no image, or one that is damaged.
+    #[error("{}: {what}", .path.display())]
+    NotAnImage {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A drive that cannot be opened from its flash, so that there is no image of it.
+    #[error("a drive with {what} cannot be attached: it cannot be recovered from its flash yet")]
+    Unsupported {
+        /// The mechanism.
+        what: &'static str,
+    },
+    /// The profile in the image, or the one to make it of, is wrong.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// What is on the flash makes no drive.
+    #[error("{} cannot be opened", .path.display())]
+    Recovery {
+        /// The image.
+        path: PathBuf,
+        /// Why.
+        source: RecoveryError,
+    },
+    /// This system cannot do it.
+    #[error("{0}")]
+    System(String),
+    /// Wrong use.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl AttachError {
+    /// An operation on `path` that the system failed.
+    pub fn io(what: &'static str, path: &Path, source: std::io::Error) -> AttachError {
+        AttachError::Io { what, path: path.to_owned(), source }
+    }
+
+    /// What is wrong with the image at `path`.
+    pub fn image(path: &Path, what: impl Into<String>) -> AttachError {
+        AttachError::NotAnImage { path: path.to_owned(), what: what.into() }
+    }
+}

@@ -1,0 +1,236 @@
+//! The image: a sparse file whose layout is the flash.
+//!
+//! Where everything lies is in [`layout`], and byte by byte in `docs/FORMAT.md`. The order of
+//! writing is what keeps an image sound whatever ends the program or the machine:
+//!
+//! - what a program unit holds is written before its spare area, and both carry checksums, so that
+//!   one that was torn is known;
+//! - what a block holds is punched out, or written over, only when everything written before is
+//!   durable (`fdatasync`): what replaces its data is then there;
+//! - a header is never written again; the state, which says whether the image was closed in order,
+//!   is written by turns to two places.
+
+pub mod header;
+pub mod layout;
+pub mod saved;
+pub mod spare;
+pub mod state;
+pub mod trims;
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use ssdlab_model::Configuration;
+use ssdlab_model::mapping::MappingScheme;
+use ssdlab_model::profile::Profile;
+
+use crate::error::AttachError;
+use header::Header;
+use layout::Layout;
+use state::State;
+
+/// An image that is open and locked: nobody else has it.
+#[derive(Debug)]
+pub struct Image {
+    path: PathBuf,
+    file: File,
+    profile: Profile,
+    configuration: Configuration,
+    layout: Layout,
+    state: State,
+}
+
+impl Image {
+    /// Makes the image of a new drive of `profile` at `path`. A file that is there is replaced only
+    /// if `replace` says so. What `profile` cannot be recovered from is refused.
+    ///
+    /// # Errors
+    /// When the drive cannot be attached, the file is there, or writing fails; there is then no
+    /// image.
+    pub fn create(path: &Path, profile: &Profile, replace: bool) -> Result<Image, AttachError> {
+        let configuration = profile.configuration()?;
+        check_supported(&configuration)?;
+        let layout = Layout::of(&configuration)?;
+        if replace && path.exists() {
+            // Whoever has it attached keeps it.
+            let old = open_locked(path)?;
+            std::fs::remove_file(path).map_err(|error| AttachError::io("replace", path, error))?;
+            drop(old);
+        }
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => AttachError::Exists { path: path.to_owned() },
+                _ => AttachError::io("create", path, error),
+            })?;
+        let header = Header::new(profile, &configuration, &layout);
+        let outcome = lock(&file, path).and_then(|()| {
+            write_new(&file, &header, &layout).map_err(|error| AttachError::io("write", path, error))
+        });
+        if let Err(error) = outcome {
+            // Half an image is of no use; the first error is the one to tell.
+            let _ = std::fs::remove_file(path);
+            return Err(error);
+        }
+        let (path, profile, state) = (path.to_owned(), profile.clone(), State::new());
+        Ok(Image { path, file, profile, configuration, layout, state })
+    }
+
+    /// Opens the image at `path` for this process alone.
+    ///
+    /// # Errors
+    /// When another process has it, or it is no sound image.
+    pub fn open(path: &Path) -> Result<Image, AttachError> {
+        let file = open_locked(path)?;
+        let header = Header::read(&file, path)?;
+        let profile = header.profile(path)?;
+        let configuration = profile.configuration()?;
+        check_supported(&configuration)?;
+        let layout = Layout::of(&configuration)?;
+        header.check(&configuration, &layout, path)?;
+        let length = file.metadata().map_err(|error| AttachError::io("read", path, error))?.len();
+        if length < layout.end {
+            return Err(AttachError::image(
+                path,
+                format!("the image is cut short: {length} of {} bytes are there", layout.end),
+            ));
+        }
+        let state = State::read(&file, &layout)
+            .map_err(|error| AttachError::io("read", path, error))?
+            .ok_or_else(|| AttachError::image(path, "both copies of its state are damaged"))?;
+        Ok(Image { path: path.to_owned(), file, profile, configuration, layout, state })
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The profile in it.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The drive that it is the flash of.
+    pub fn configuration(&self) -> &Configuration {
+        &self.configuration
+    }
+
+    /// Changes the drive for as long as it is open, in a key that changes nothing of its shape.
+    ///
+    /// # Errors
+    /// When the profile does not allow it.
+    pub fn change(&mut self, key: &str, value: &str) -> Result<(), AttachError> {
+        self.profile.set(key, value)?;
+        self.profile.check()?;
+        self.configuration = self.profile.configuration()?;
+        Ok(())
+    }
+
+    /// Where everything lies in it.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// What it said of itself last.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Writes what it says of itself, durably, with all that was written before.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn set_state(&mut self, state: State) -> io::Result<()> {
+        self.file.sync_data()?;
+        let state = State { generation: self.state.generation + 1, ..state };
+        state.write(&self.file, &self.layout)?;
+        self.file.sync_data()?;
+        self.state = state;
+        Ok(())
+    }
+}
+
+/// Refuses what has no recovery, by its name.
+fn check_supported(configuration: &Configuration) -> Result<(), AttachError> {
+    let mechanisms = &configuration.mechanisms;
+    let what = match mechanisms.mapping {
+        MappingScheme::Page => None,
+        MappingScheme::Cached => Some("a map on flash (mapping.scheme = cached)"),
+        MappingScheme::Extent => Some("a map of extents (mapping.scheme = extent)"),
+        MappingScheme::LogBlock => Some("log blocks (mapping.scheme = log-block)"),
+    };
+    let what = what.or(mechanisms.slc.is_some().then_some("a pseudo-SLC cache (slc.size)"));
+    match what {
+        Some(what) => Err(AttachError::Unsupported { what }),
+        None => Ok(()),
+    }
+}
+
+fn open_locked(path: &Path) -> Result<File, AttachError> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|error| AttachError::io("open", path, error))?;
+    lock(&file, path)?;
+    Ok(file)
+}
+
+fn lock(file: &File, path: &Path) -> Result<(), AttachError> {
+    flock(file, FlockOperation::NonBlockingLockExclusive).map_err(|error| {
+        if error == rustix::io::Errno::WOULDBLOCK {
+            AttachError::InUse { path: path.to_owned() }
+        } else {
+            AttachError::io("lock", path, error.into())
+        }
+    })
+}
+
+fn write_new(file: &File, header: &Header, layout: &Layout) -> io::Result<()> {
+    file.set_len(layout.end)?;
+    let state = State::new();
+    state.write(file, layout)?;
+    file.sync_all()?;
+    // The header comes last: before it is there, the file is no image.
+    header.write(file)?;
+    file.sync_all()
+}
+
+/// Makes a stretch of the file zeros that take no room.
+///
+/// # Errors
+/// When the file system fails it. Where it has no holes, zeros are written.
+pub fn punch(file: &File, from: u64, length: u64) -> io::Result<()> {
+    if length == 0 {
+        return Ok(());
+    }
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match fallocate(file, flags, from, length) {
+        Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(file, from, length),
+        outcome => Ok(outcome?),
+    }
+}
+
+fn write_zeros(file: &File, from: u64, length: u64) -> io::Result<()> {
+    let zeros = vec![0; length.min(1 << 20) as usize];
+    let mut at = from;
+    while at < from + length {
+        let count = (from + length - at).min(zeros.len() as u64) as usize;
+        file.write_all_at(&zeros[..count], at)?;
+        at += count as u64;
+    }
+    Ok(())
+}

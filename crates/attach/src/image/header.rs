@@ -1,0 +1,166 @@
+//! The header of an image: what it is an image of. Written once, when it is made.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use ssdlab_model::Configuration;
+use ssdlab_model::profile::Profile;
+
+use super::layout::{HEADER_MAX, Layout};
+use crate::error::AttachError;
+
+const MAGIC: [u8; 8] = *b"SSDLABIM";
+
+/// The version that is written and read. Any change of what lies where is another one.
+const VERSION: u32 = 1;
+
+/// Numbers of the shape that a header repeats, so that a later version that reads a profile
+/// otherwise does not read an image wrongly.
+const NUMBERS: usize = 8;
+
+/// A header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    numbers: [u64; NUMBERS],
+    name: String,
+    text: String,
+    changes: Vec<(String, String)>,
+}
+
+fn numbers(configuration: &Configuration, layout: &Layout) -> [u64; NUMBERS] {
+    [
+        layout.unit,
+        layout.units_per_program.into(),
+        layout.programs_per_block.into(),
+        layout.stripe.into(),
+        layout.blocks.into(),
+        configuration.geometry.logical_units().into(),
+        layout.data,
+        layout.end,
+    ]
+}
+
+impl Header {
+    pub(super) fn new(profile: &Profile, configuration: &Configuration, layout: &Layout) -> Header {
+        Header {
+            numbers: numbers(configuration, layout),
+            name: profile.name().to_owned(),
+            text: profile.text().to_owned(),
+            changes: profile.changes().to_vec(),
+        }
+    }
+
+    pub(super) fn write(&self, file: &File) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend([0; 4]);
+        for number in self.numbers {
+            bytes.extend(number.to_le_bytes());
+        }
+        let mut text = |text: &str| {
+            bytes.extend((text.len() as u32).to_le_bytes());
+            bytes.extend(text.as_bytes());
+        };
+        text(&self.name);
+        text(&self.text);
+        for (key, value) in &self.changes {
+            text(key);
+            text(value);
+        }
+        let (length, changes) = (bytes.len() as u32, self.changes.len() as u32);
+        if u64::from(length) + 12 > HEADER_MAX {
+            return Err(io::Error::other("the profile is longer than the header of an image"));
+        }
+        // How long it is and how many changes it has stands in front of the checksum, at the end.
+        bytes[12..16].copy_from_slice(&length.to_le_bytes());
+        bytes.extend(changes.to_le_bytes());
+        let sum = crc32fast::hash(&bytes);
+        bytes.extend(sum.to_le_bytes());
+        file.write_all_at(&bytes, 0)
+    }
+
+    pub(super) fn read(file: &File, path: &Path) -> Result<Header, AttachError> {
+        let wrong = |what: &str| AttachError::image(path, what);
+        let mut bytes = vec![0; HEADER_MAX as usize];
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match file.read_at(&mut bytes[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) => return Err(AttachError::io("read", path, error)),
+            }
+        }
+        if filled < 16 || bytes[..8] != MAGIC {
+            return Err(wrong("this is not the image of a drive; ssdlab create makes one"));
+        }
+        let version = word(&bytes, 8);
+        if version != VERSION {
+            return Err(wrong(&format!(
+                "the image is of form {version}, and this ssdlab reads form {VERSION}"
+            )));
+        }
+        let length = word(&bytes, 12) as usize;
+        let damaged = || wrong("its header is damaged: the checksum is wrong");
+        let covered = bytes.get(..length + 4).ok_or_else(damaged)?;
+        if filled < length + 8 || crc32fast::hash(covered) != word(&bytes, length + 4) {
+            return Err(damaged());
+        }
+        Header::decode(covered, length).ok_or_else(damaged)
+    }
+
+    fn decode(bytes: &[u8], length: usize) -> Option<Header> {
+        let mut numbers = [0; NUMBERS];
+        for (index, number) in numbers.iter_mut().enumerate() {
+            let at = 16 + 8 * index;
+            *number = u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?);
+        }
+        let mut at = 16 + 8 * NUMBERS;
+        let mut text = || {
+            let long = u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize;
+            let text = std::str::from_utf8(bytes.get(at + 4..at + 4 + long)?).ok()?;
+            at += 4 + long;
+            Some(text.to_owned())
+        };
+        let (name, profile) = (text()?, text()?);
+        let count = u32::from_le_bytes(bytes.get(length..length + 4)?.try_into().ok()?);
+        let mut changes = Vec::new();
+        for _ in 0..count {
+            changes.push((text()?, text()?));
+        }
+        Some(Header { numbers, name, text: profile, changes })
+    }
+
+    /// The profile in it.
+    pub(super) fn profile(&self, path: &Path) -> Result<Profile, AttachError> {
+        let origin = format!("{}, the profile in it", path.display());
+        let mut profile = Profile::parse(&self.name, &origin, &self.text)?;
+        for (key, value) in &self.changes {
+            profile.set(key, value)?;
+        }
+        profile.check()?;
+        Ok(profile)
+    }
+
+    /// Whether the drive of its profile has the shape that it says.
+    pub(super) fn check(
+        &self,
+        configuration: &Configuration,
+        layout: &Layout,
+        path: &Path,
+    ) -> Result<(), AttachError> {
+        if self.numbers == numbers(configuration, layout) {
+            return Ok(());
+        }
+        let what = "its profile makes a drive of another shape with this version of ssdlab";
+        Err(AttachError::image(path, what))
+    }
+}
+
+/// The number of 32 bits at `at`.
+fn word(bytes: &[u8], at: usize) -> u32 {
+    let bytes = bytes.get(at..at + 4).map_or([0; 4], |it| [it[0], it[1], it[2], it[3]]);
+    u32::from_le_bytes(bytes)
+}

@@ -1,0 +1,257 @@
+//! Where everything lies in an image.
+//!
+//! | region | begins at | holds |
+//! | --- | --- | --- |
+//! | header | 0 | version, profile, shape; written once |
+//! | state | 1 MiB | two places, by turns |
+//! | saved buffer | 2 MiB | two places, by turns: what capacitors keep |
+//! | block table | next | erases of each die's part of each block |
+//! | trim log | next | two logs, one of them in use |
+//! | checkpoint | next | the drive's tables, if it was closed in order |
+//! | spare areas | next | a record for each program unit |
+//! | data | next | the flash: blocks in order, in each the dies in order, in those the pages |
+//!
+//! Every region begins on a whole MiB and is as long as it can ever need; the file is sparse, so
+//! what is not used costs nothing.
+
+use ssdlab_model::Configuration;
+use ssdlab_model::geometry::Geometry;
+use ssdlab_model::units::{BlockIndex, DieIndex, PhysicalUnit};
+
+use crate::error::AttachError;
+
+/// Regions begin on multiples of this.
+pub const ALIGNMENT: u64 = 1 << 20;
+
+/// Bytes at most in the header.
+pub const HEADER_MAX: u64 = ALIGNMENT;
+
+/// Bytes of a state, and the distance of its two places.
+pub const STATE_SIZE: u64 = 4096;
+
+/// The larger an image, the more its file system must be able to hold: this much in all.
+const LENGTH_MAX: u64 = 1 << 46;
+
+/// Where everything lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// Bytes of a mapping unit.
+    pub unit: u64,
+    /// Mapping units in a program unit.
+    pub units_per_program: u32,
+    /// Program units in a block.
+    pub programs_per_block: u32,
+    /// Dies that a block is striped over.
+    pub stripe: u32,
+    /// Blocks (collection units).
+    pub blocks: u32,
+    /// Bytes of the record of a program unit.
+    pub record: u64,
+    /// Where the two states begin.
+    pub state: u64,
+    /// Where the first of the saved buffers begins.
+    pub saved: u64,
+    /// Bytes of each of the saved buffers.
+    pub saved_size: u64,
+    /// Where the block table begins.
+    pub table: u64,
+    /// Where the first of the trim logs begins.
+    pub trims: u64,
+    /// Bytes of each of the trim logs.
+    pub trims_size: u64,
+    /// Where the checkpoint begins.
+    pub checkpoint: u64,
+    /// Bytes that a checkpoint may take.
+    pub checkpoint_size: u64,
+    /// Where the spare areas begin.
+    pub spare: u64,
+    /// Where the data begins.
+    pub data: u64,
+    /// Where the file ends.
+    pub end: u64,
+}
+
+fn aligned(length: u64) -> u64 {
+    length.next_multiple_of(ALIGNMENT)
+}
+
+impl Layout {
+    /// The layout of the image of a drive.
+    ///
+    /// # Errors
+    /// When it would be larger than file systems hold.
+    pub fn of(configuration: &Configuration) -> Result<Layout, AttachError> {
+        let geometry: &Geometry = &configuration.geometry;
+        let unit = geometry.unit_size().bytes();
+        let per_program = geometry.units_per_program();
+        let programs_per_block = geometry.units_per_block() / per_program;
+        let (blocks, stripe) = (geometry.blocks(), geometry.stripe());
+        let programs = u64::from(blocks) * u64::from(programs_per_block);
+        let logical = u64::from(geometry.logical_units());
+        let record = super::spare::record_size(per_program);
+        // What waits in the buffer and is of no finished program unit: one for each stream.
+        let streams = u64::from(configuration.mechanisms.streams.count);
+        let saved_size = aligned(64 + streams * u64::from(per_program) * (unit + 8));
+        let state = ALIGNMENT;
+        let saved = state + ALIGNMENT;
+        let table = saved + 2 * saved_size;
+        let trims = table + aligned(4 * u64::from(blocks) * u64::from(stripe));
+        // At worst every other unit is trimmed; 16 bytes a record, and as much for new ones.
+        let trims_size = aligned(16 * logical + (4 << 20));
+        let checkpoint = trims + 2 * trims_size;
+        let checkpoint_size = aligned(5 * logical + 64 * u64::from(blocks) + (4 << 20));
+        let spare = checkpoint + checkpoint_size;
+        let data = spare + aligned(record * programs);
+        let end = data + u64::from(per_program) * unit * programs;
+        if end > LENGTH_MAX {
+            let words = format!("an image of this drive would have {end} bytes, more than 64 TiB");
+            return Err(AttachError::System(words));
+        }
+        Ok(Layout {
+            unit,
+            units_per_program: per_program,
+            programs_per_block,
+            stripe,
+            blocks,
+            record,
+            state,
+            saved,
+            saved_size,
+            table,
+            trims,
+            trims_size,
+            checkpoint,
+            checkpoint_size,
+            spare,
+            data,
+            end,
+        })
+    }
+
+    /// Bytes of a program unit.
+    pub fn program_size(&self) -> u64 {
+        u64::from(self.units_per_program) * self.unit
+    }
+
+    /// Program units that a die has in a block.
+    pub fn rows(&self) -> u32 {
+        self.programs_per_block / self.stripe
+    }
+
+    /// Program units in all.
+    pub fn programs(&self) -> u32 {
+        self.blocks * self.programs_per_block
+    }
+
+    /// The number in physical order of program unit `program`, which counts in the order of
+    /// writing: a die's pages of a block lie together.
+    pub fn slot_of(&self, program: u32) -> u32 {
+        let (block, index) = (program / self.programs_per_block, program % self.programs_per_block);
+        let (row, lane) = (index / self.stripe, index % self.stripe);
+        block * self.programs_per_block + lane * self.rows() + row
+    }
+
+    /// The program unit, in the order of writing, that is number `slot` in physical order.
+    pub fn program_at(&self, slot: u32) -> u32 {
+        let (block, index) = (slot / self.programs_per_block, slot % self.programs_per_block);
+        let (lane, row) = (index / self.rows(), index % self.rows());
+        block * self.programs_per_block + row * self.stripe + lane
+    }
+
+    /// The program unit that holds `unit`.
+    pub fn program_of(&self, unit: PhysicalUnit) -> u32 {
+        unit.0 / self.units_per_program
+    }
+
+    /// Where the data of program unit `program` begins.
+    pub fn data_at(&self, program: u32) -> u64 {
+        self.data + u64::from(self.slot_of(program)) * self.program_size()
+    }
+
+    /// Where the data of `unit` begins.
+    pub fn unit_at(&self, unit: PhysicalUnit) -> u64 {
+        let within = u64::from(unit.0 % self.units_per_program) * self.unit;
+        self.data_at(self.program_of(unit)) + within
+    }
+
+    /// Where the record of program unit `program` begins.
+    pub fn record_at(&self, program: u32) -> u64 {
+        self.spare + u64::from(self.slot_of(program)) * self.record
+    }
+
+    /// Which of the dies that `block` is striped over `die` is.
+    pub fn lane_of(&self, die: DieIndex) -> u32 {
+        die.0 % self.stripe
+    }
+
+    /// A number for the part of `block` that lies on `die`.
+    pub fn part_of(&self, block: BlockIndex, die: DieIndex) -> u32 {
+        block.0 * self.stripe + self.lane_of(die)
+    }
+
+    /// The part of its block that program unit `program` lies in.
+    pub fn part_of_program(&self, program: u32) -> u32 {
+        let (block, index) = (program / self.programs_per_block, program % self.programs_per_block);
+        block * self.stripe + index % self.stripe
+    }
+
+    /// Where the records of a part of a block lie: the beginning and the length.
+    pub fn records_of_part(&self, part: u32) -> (u64, u64) {
+        let (first, rows) = (u64::from(part) * u64::from(self.rows()), u64::from(self.rows()));
+        (self.spare + first * self.record, rows * self.record)
+    }
+
+    /// The same of its data.
+    pub fn data_of_part(&self, part: u32) -> (u64, u64) {
+        let (first, rows) = (u64::from(part) * u64::from(self.rows()), u64::from(self.rows()));
+        (self.data + first * self.program_size(), rows * self.program_size())
+    }
+
+    /// Where the number of erases of a part of a block lies.
+    pub fn erases_at(&self, part: u32) -> u64 {
+        self.table + 4 * u64::from(part)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ssdlab_model::profile::{DEFAULT, Profile};
+
+    fn layout() -> Layout {
+        let profile = Profile::named(DEFAULT).expect("the default profile");
+        Layout::of(&profile.configuration().expect("a sound profile")).expect("a sound layout")
+    }
+
+    #[test]
+    fn regions_follow_each_other_and_slots_are_all_different() {
+        let layout = layout();
+        let begins =
+            [layout.state, layout.saved, layout.table, layout.trims, layout.checkpoint, layout.spare];
+        assert!(begins.is_sorted() && layout.spare < layout.data && layout.data < layout.end);
+        let mut slots: Vec<u32> = (0..layout.programs_per_block).map(|it| layout.slot_of(it)).collect();
+        for (program, &slot) in slots.iter().enumerate() {
+            assert_eq!(layout.program_at(slot), program as u32);
+        }
+        slots.sort_unstable();
+        slots.dedup();
+        assert_eq!(slots.len() as u32, layout.programs_per_block);
+    }
+
+    #[test]
+    fn a_part_of_a_block_is_one_stretch_of_the_file() {
+        let layout = layout();
+        let block = BlockIndex(3);
+        for lane in 0..layout.stripe {
+            let part = layout.part_of(block, DieIndex(lane));
+            let (from, length) = layout.data_of_part(part);
+            let program = block.0 * layout.programs_per_block + lane + 5 * layout.stripe;
+            assert_eq!(layout.part_of_program(program), part);
+            let at = layout.data_at(program);
+            assert!(at >= from && at + layout.program_size() <= from + length);
+            let (from, length) = layout.records_of_part(part);
+            let at = layout.record_at(program);
+            assert!(at >= from && at + layout.record <= from + length);
+        }
+    }
+}

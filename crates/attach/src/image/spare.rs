@@ -1,0 +1,127 @@
+//! The spare area of a program unit, as it lies in an image: a record of fixed length.
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 4 | `PRGM`; `TORN` where the program unit is known to be unreadable; 0 where it is erased |
+//! | 4 | checksum of the rest of the record |
+//! | 8 | sequence number |
+//! | 8 | stamp: how many program units were written to the image before |
+//! | 8 | the stamp up to which everything was durable when this was written |
+//! | 4 each | logical unit plus one of each unit, 0 for padding |
+//! | 4 each | CRC-32 of each unit's data |
+
+/// Marks a record that holds.
+const WRITTEN: u32 = u32::from_le_bytes(*b"PRGM");
+
+/// Marks a program unit that cannot be read, whatever else its record says.
+const TORN: u32 = u32::from_le_bytes(*b"TORN");
+
+/// Bytes before the units.
+const HEAD: usize = 32;
+
+/// Bytes of the record of a program unit of `units` units.
+pub fn record_size(units: u32) -> u64 {
+    (HEAD as u64 + 8 * u64::from(units)).next_multiple_of(16)
+}
+
+/// A record that holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The sequence number, as the model took it.
+    pub number: u64,
+    /// How many program units were written to the image before.
+    pub stamp: u64,
+    /// The stamp up to which everything was durable.
+    pub durable: u64,
+    /// Logical unit plus one of each unit, 0 for padding.
+    pub logical: Vec<u32>,
+    /// CRC-32 of each unit's data.
+    pub sums: Vec<u32>,
+}
+
+/// What is found where a record lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing was written since the erase.
+    Erased,
+    /// What was written cannot be relied on.
+    Unreadable,
+    /// A record.
+    Written(Record),
+}
+
+impl Record {
+    /// Writes it to `bytes`, which are as many as a record takes.
+    pub fn encode(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+        bytes[0..4].copy_from_slice(&WRITTEN.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.stamp.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.durable.to_le_bytes());
+        let words = self.logical.iter().chain(&self.sums);
+        for (word, place) in words.zip(bytes[HEAD..].chunks_mut(4)) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        let sum = crc32fast::hash(&bytes[8..]);
+        bytes[4..8].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// Reads one of a program unit of `units` units.
+    pub fn decode(bytes: &[u8], units: u32) -> Found {
+        let (words, _) = bytes.as_chunks::<4>();
+        let word = |index: usize| u32::from_le_bytes(words[index]);
+        let long = |index: usize| u64::from(word(index)) | u64::from(word(index + 1)) << 32;
+        if word(0) != WRITTEN {
+            let is_erased = bytes.iter().all(|&byte| byte == 0);
+            return if is_erased { Found::Erased } else { Found::Unreadable };
+        }
+        if crc32fast::hash(&bytes[8..]) != word(1) {
+            return Found::Unreadable;
+        }
+        let (first, units) = (HEAD / 4, units as usize);
+        Found::Written(Record {
+            number: long(2),
+            stamp: long(4),
+            durable: long(6),
+            logical: (first..first + units).map(word).collect(),
+            sums: (first + units..first + 2 * units).map(word).collect(),
+        })
+    }
+
+    /// The mark of a program unit that cannot be read; it goes where a record begins.
+    pub fn torn() -> [u8; 4] {
+        TORN.to_le_bytes()
+    }
+
+    /// Where in a record the checksum of unit `index` of `units` lies.
+    pub fn sum_offset(units: u32, index: u32) -> u64 {
+        HEAD as u64 + 4 * (u64::from(units) + u64::from(index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_comes_back_and_one_changed_byte_makes_it_unreadable() {
+        let record = Record {
+            number: 1 << 40,
+            stamp: 12,
+            durable: 7,
+            logical: vec![1, 0, 9],
+            sums: vec![0xdead_beef, 0, 3],
+        };
+        let mut bytes = vec![0; record_size(3) as usize];
+        assert_eq!(Record::decode(&bytes, 3), Found::Erased);
+        record.encode(&mut bytes);
+        assert_eq!(Record::decode(&bytes, 3), Found::Written(record));
+        for at in 0..bytes.len() {
+            bytes[at] ^= 1;
+            assert_eq!(Record::decode(&bytes, 3), Found::Unreadable, "byte {at}");
+            bytes[at] ^= 1;
+        }
+        bytes[..4].copy_from_slice(&Record::torn());
+        assert_eq!(Record::decode(&bytes, 3), Found::Unreadable);
+    }
+}

@@ -1,0 +1,13 @@
+//! The simulated SSD as a block device that keeps its data.
+//!
+//! An image is a file whose layout is the flash ([`image`]): what is programmed lies at its
+//! physical place, with its spare area, and what is erased is a hole. [`store`] is the flash of the
+//! model, backed by that file; [`engine`] takes requests with payload, by as many threads as like.
+
+pub mod drive;
+pub mod engine;
+pub mod error;
+pub mod image;
+pub mod store;
+
+pub use error::AttachError;

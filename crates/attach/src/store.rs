@@ -1,0 +1,413 @@
+//! The flash of the model, kept in an image.
+//!
+//! The model says what is programmed where and until when; what it does not have is data. Here
+//! the data is: of what the host wrote and no program is over, in RAM (*staged*, by program unit);
+//! of everything else, in the image. A copy that collection makes is staged as the place that it is
+//! copied from, and its data is read when it is programmed.
+//!
+//! Programs, erases and records of trims wait until the drive's clock has passed their end
+//! ([`Store::carry_out`]), in the order of their ends: that is an order in which nothing is erased
+//! before what replaces it is programmed. So what is in the image is what would be on the flash if
+//! power was cut now.
+
+mod carry_out;
+mod contents;
+mod cut;
+
+use std::collections::hash_map::Entry;
+use std::collections::{BinaryHeap, HashMap};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, RwLock};
+
+use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
+use ssdlab_model::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
+
+use crate::image::layout::Layout;
+use crate::image::saved::Saved;
+use crate::image::spare::Record;
+use crate::image::trims::TrimLog;
+use crate::image::{Image, state::State};
+use carry_out::Due;
+use contents::Found;
+
+/// Where the data of a staged unit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// There is none: padding.
+    Nothing,
+    /// In RAM: what the host wrote, with its checksum.
+    Here { logical: LogicalUnit, sum: u32 },
+    /// Where it is copied from, and the life of the program unit there if that was staged then.
+    CopyOf { from: PhysicalUnit, life: Option<u64> },
+}
+
+/// A program unit that is not in the image yet.
+#[derive(Debug)]
+struct Staged {
+    /// Tells apart what was staged for the same place at different times. The model may begin to
+    /// fill a block again while the end of its erase is still to come.
+    life: u64,
+    /// Whether its program is booked: nothing is added to it.
+    is_booked: bool,
+    data: Box<[u8]>,
+    units: Box<[Source]>,
+}
+
+/// Where the data of a unit is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// In RAM.
+    Ram(&'a [u8]),
+    /// In the image.
+    Image {
+        /// Where in the file.
+        at: u64,
+        /// Its checksum.
+        sum: u32,
+    },
+}
+
+/// The flash of the model, kept in an image.
+#[derive(Debug)]
+pub struct Store {
+    image: Image,
+    layout: Layout,
+    /// By program unit, the latest life of each.
+    staged: HashMap<u32, Staged, Spread>,
+    /// Earlier lives that are booked and not carried out, by life.
+    older: HashMap<u64, Staged>,
+    lives: u64,
+    /// Buffers that no program unit uses now.
+    spare_buffers: Vec<Staged>,
+    /// What the host has written in the request under way, in the order of its units.
+    received: Vec<(PhysicalUnit, LogicalUnit)>,
+    /// The program unit that the latest of them is in, if it is staged for them.
+    receiving: Option<u32>,
+    due: BinaryHeap<Due>,
+    /// The end of the first of `due`.
+    next_due: Instant,
+    booked: u64,
+    promised: Option<Instant>,
+    /// Checksum of each physical unit; 0 where it is to be read from its record.
+    sums: Vec<u32>,
+    erases: Vec<u32>,
+    /// How many writes were made to the image, and how many of them are durable.
+    stamp: u64,
+    durable: u64,
+    /// Parts of blocks that are erased but not punched out, with the stamp of the erase.
+    unpunched: Vec<(u64, u32)>,
+    is_unpunched: Vec<bool>,
+    trims: TrimLog,
+    saved: Saved,
+    found: Option<Box<Found>>,
+    /// Held for reading while data is read from the image without any other lock, and for writing
+    /// while something is punched out.
+    gate: Arc<RwLock<()>>,
+    is_stuck: bool,
+}
+
+/// Spreads the numbers of program units over a hash table. They are the model's own, so nobody
+/// chooses them to collide.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread(u64);
+
+impl std::hash::BuildHasher for Spread {
+    type Hasher = Spread;
+    fn build_hasher(&self) -> Spread {
+        Spread(0)
+    }
+}
+
+impl std::hash::Hasher for Spread {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("only numbers of 32 bits are hashed");
+    }
+    fn write_u32(&mut self, number: u32) {
+        // Fibonacci hashing: 2^64 divided by the golden ratio.
+        self.0 = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+impl Store {
+    /// The flash in `image`, of which nothing is known yet.
+    pub fn new(image: Image) -> Store {
+        let layout = image.layout().clone();
+        let units = layout.programs() as usize * layout.units_per_program as usize;
+        let parts = layout.blocks as usize * layout.stripe as usize;
+        let State { stamp, trim_log, .. } = image.state();
+        Store {
+            image,
+            staged: HashMap::default(),
+            older: HashMap::new(),
+            lives: 0,
+            spare_buffers: Vec::new(),
+            received: Vec::new(),
+            receiving: None,
+            due: BinaryHeap::new(),
+            next_due: Instant::from_nanos(u64::MAX),
+            booked: 0,
+            promised: None,
+            sums: vec![0; units],
+            erases: vec![0; parts],
+            stamp,
+            durable: stamp,
+            unpunched: Vec::new(),
+            is_unpunched: vec![false; parts],
+            trims: TrimLog::new(trim_log),
+            saved: Saved::default(),
+            found: None,
+            gate: Arc::default(),
+            is_stuck: false,
+            layout,
+        }
+    }
+
+    /// The image.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
+    /// The file of the image.
+    pub fn file(&self) -> &File {
+        self.image.file()
+    }
+
+    /// What is held for reading while data is read from the image without any other lock.
+    pub fn gate(&self) -> Arc<RwLock<()>> {
+        self.gate.clone()
+    }
+
+    /// How many writes were made to the image.
+    pub fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// Whether the image could not be written to when that was tried last.
+    pub fn is_stuck(&self) -> bool {
+        self.is_stuck
+    }
+
+    /// When the model last said that what was to be programmed by then is durable, if it has since
+    /// this was asked before.
+    pub fn take_promised(&mut self) -> Option<Instant> {
+        self.promised.take()
+    }
+
+    /// Puts data into the units that the model has just received, by `data_of`, which is given each
+    /// logical unit and says its data and checksum.
+    pub fn fill_received<'a>(&mut self, mut data_of: impl FnMut(LogicalUnit) -> (&'a [u8], u32)) {
+        let mut received = std::mem::take(&mut self.received);
+        let (unit_size, per_program) = (self.layout.unit as usize, self.layout.units_per_program);
+        for units in received.chunk_by(|a, b| a.0.0 / per_program == b.0.0 / per_program) {
+            let program = units[0].0.0 / per_program;
+            let first = program * per_program;
+            let staged = self.staged.get_mut(&program).expect("it was staged when received");
+            for &(place, logical) in units {
+                let index = (place.0 - first) as usize;
+                let (data, sum) = data_of(logical);
+                staged.data[index * unit_size..(index + 1) * unit_size].copy_from_slice(data);
+                staged.units[index] = Source::Here { logical, sum };
+            }
+        }
+        received.clear();
+        self.received = received;
+        self.receiving = None;
+    }
+
+    /// The program unit that is being filled at `program`.
+    fn staged_mut(&mut self, program: u32) -> &mut Staged {
+        let Store { layout, spare_buffers: buffers, staged, older, lives, .. } = self;
+        let mut begin = || {
+            *lives += 1;
+            let mut staged = buffers.pop().unwrap_or_else(|| Staged {
+                life: 0,
+                is_booked: false,
+                data: vec![0; layout.program_size() as usize].into(),
+                units: vec![Source::Nothing; layout.units_per_program as usize].into(),
+            });
+            (staged.life, staged.is_booked) = (*lives, false);
+            staged
+        };
+        match staged.entry(program) {
+            Entry::Vacant(vacant) => vacant.insert(begin()),
+            Entry::Occupied(occupied) => {
+                let staged = occupied.into_mut();
+                if staged.is_booked {
+                    let before = std::mem::replace(staged, begin());
+                    older.insert(before.life, before);
+                }
+                staged
+            }
+        }
+    }
+
+    /// What is staged at `program` in that life.
+    fn staged_in(&self, program: u32, life: u64) -> Option<&Staged> {
+        match self.staged.get(&program) {
+            Some(staged) if staged.life == life => Some(staged),
+            _ => self.older.get(&life),
+        }
+    }
+
+    /// Takes back the buffer of a program unit.
+    fn give_back(&mut self, mut staged: Staged) {
+        if self.spare_buffers.len() < 256 {
+            staged.units.fill(Source::Nothing);
+            self.spare_buffers.push(staged);
+        }
+    }
+
+    /// Where the data of `unit` is now, which is mapped.
+    ///
+    /// # Errors
+    /// When its checksum has to be read, and cannot be.
+    #[inline]
+    pub fn locate(&mut self, unit: PhysicalUnit) -> io::Result<Place<'_>> {
+        let (unit, life) = self.origin(unit);
+        let program = self.layout.program_of(unit);
+        let Some(life) = life else {
+            let (at, sum) = (self.layout.unit_at(unit), self.sum_of(unit)?);
+            return Ok(Place::Image { at, sum });
+        };
+        let staged = self.staged_in(program, life).expect("it is staged");
+        let index = (unit.0 - program * self.layout.units_per_program) as usize;
+        let size = self.layout.unit as usize;
+        Ok(Place::Ram(&staged.data[index * size..(index + 1) * size]))
+    }
+
+    /// Where the data of `unit`, which is mapped, is or was copied from, and in which life of the
+    /// program unit there if that is staged.
+    fn origin(&self, unit: PhysicalUnit) -> (PhysicalUnit, Option<u64>) {
+        match self.staged.get(&self.layout.program_of(unit)) {
+            None => (unit, None),
+            Some(staged) => self.origin_in(unit, staged.life),
+        }
+    }
+
+    /// The same of a unit that was staged in `life`.
+    fn origin_in(&self, mut unit: PhysicalUnit, mut life: u64) -> (PhysicalUnit, Option<u64>) {
+        loop {
+            let program = self.layout.program_of(unit);
+            let Some(staged) = self.staged_in(program, life) else { return (unit, None) };
+            let index = (unit.0 - program * self.layout.units_per_program) as usize;
+            match staged.units[index] {
+                Source::CopyOf { from, life: None } => return (from, None),
+                Source::CopyOf { from, life: Some(earlier) } => (unit, life) = (from, earlier),
+                Source::Here { .. } | Source::Nothing => return (unit, Some(life)),
+            }
+        }
+    }
+
+    /// The checksum of a unit in the image.
+    fn sum_of(&mut self, unit: PhysicalUnit) -> io::Result<u32> {
+        let known = self.sums[unit.0 as usize];
+        if known != 0 {
+            return Ok(known);
+        }
+        let program = self.layout.program_of(unit);
+        let index = unit.0 - program * self.layout.units_per_program;
+        let within = Record::sum_offset(self.layout.units_per_program, index);
+        let mut bytes = [0; 4];
+        self.file().read_exact_at(&mut bytes, self.layout.record_at(program) + within)?;
+        let sum = u32::from_le_bytes(bytes);
+        self.sums[unit.0 as usize] = sum;
+        Ok(sum)
+    }
+
+    /// Reads the data of `unit`, which is mapped, into `data`; returns its checksum as it was
+    /// written.
+    ///
+    /// # Errors
+    /// When the image cannot be read.
+    pub fn read_unit(&mut self, unit: PhysicalUnit, data: &mut [u8]) -> io::Result<u32> {
+        let (unit, life) = self.origin(unit);
+        self.read_from(unit, life, data)
+    }
+
+    fn read_from(
+        &mut self,
+        unit: PhysicalUnit,
+        life: Option<u64>,
+        data: &mut [u8],
+    ) -> io::Result<u32> {
+        let program = self.layout.program_of(unit);
+        let Some(life) = life else {
+            self.file().read_exact_at(data, self.layout.unit_at(unit))?;
+            return self.sum_of(unit);
+        };
+        let staged = self.staged_in(program, life).expect("it is staged");
+        let index = (unit.0 - program * self.layout.units_per_program) as usize;
+        let size = self.layout.unit as usize;
+        data.copy_from_slice(&staged.data[index * size..(index + 1) * size]);
+        Ok(match staged.units[index] {
+            Source::Here { sum, .. } => sum,
+            _ => crc32fast::hash(data),
+        })
+    }
+
+    fn book(&mut self, action: carry_out::Action, work: FlashWork) {
+        self.booked += 1;
+        self.due.push(Due { work, order: self.booked, action });
+        if work.span.end < self.next_due {
+            self.next_due = work.span.end;
+        }
+    }
+}
+
+impl Media for Store {
+    #[inline]
+    fn receive(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
+        let program = self.layout.program_of(unit);
+        if self.receiving != Some(program) {
+            self.staged_mut(program);
+            self.receiving = Some(program);
+        }
+        self.received.push((unit, logical));
+    }
+
+    fn copy(&mut self, from: PhysicalUnit, to: PhysicalUnit) {
+        let program = self.layout.program_of(to);
+        let index = (to.0 - program * self.layout.units_per_program) as usize;
+        let life = self.staged.get(&self.layout.program_of(from)).map(|staged| staged.life);
+        self.staged_mut(program).units[index] = Source::CopyOf { from, life };
+    }
+
+    fn program(
+        &mut self,
+        first: PhysicalUnit,
+        spare: SpareArea<'_>,
+        number: SequenceNumber,
+        work: FlashWork,
+    ) {
+        // What is programmed empty was never staged.
+        let program = self.layout.program_of(first);
+        if self.receiving == Some(program) {
+            self.receiving = None;
+        }
+        let staged = self.staged_mut(program);
+        staged.is_booked = true;
+        let life = staged.life;
+        let action = carry_out::Action::Program { first, number, spare: spare.raw().into(), life };
+        self.book(action, work);
+    }
+
+    fn erase(&mut self, block: BlockIndex, work: FlashWork) {
+        if block.0 < self.layout.blocks {
+            let part = self.layout.part_of(block, work.die);
+            self.book(carry_out::Action::Erase { part }, work);
+        }
+    }
+
+    fn record_trims(&mut self, records: &[TrimRecord], work: FlashWork) {
+        self.book(carry_out::Action::Trims(records.into()), work);
+    }
+
+    fn promise(&mut self, at: Instant) {
+        self.promised = Some(self.promised.map_or(at, |before| before.max(at)));
+    }
+}

@@ -1,0 +1,52 @@
+//! Cutting power: what is left in the image is what would be left on the flash.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use ssdlab_model::units::Instant;
+
+use super::Store;
+use super::carry_out::Action;
+use crate::image::spare::Record;
+
+impl Store {
+    /// Cuts power at `at`. What is over then is done; of what is under way a program leaves a
+    /// program unit that cannot be read, and an erase a part of a block that cannot be; what has
+    /// not begun has left nothing, and what is in the buffer is lost.
+    ///
+    /// Where capacitors hold the drive up, save the buffer before.
+    ///
+    /// # Errors
+    /// When the image cannot be written.
+    pub fn cut(&mut self, at: Instant) -> io::Result<()> {
+        self.carry_out(at)?;
+        self.sync()?;
+        let mut under_way: Vec<_> =
+            self.due.drain().filter(|due| due.work.span.start < at).collect();
+        under_way.sort_by_key(|due| due.order);
+        for due in under_way {
+            match due.action {
+                Action::Program { first, .. } => self.tear(self.layout.program_of(first))?,
+                Action::Erase { part } => self.tear_part(part)?,
+                // A page of records that was not finished holds none.
+                Action::Trims(_) => {}
+            }
+        }
+        self.staged.clear();
+        self.older.clear();
+        self.next_due = Instant::from_nanos(u64::MAX);
+        self.image.file().sync_data()
+    }
+
+    fn tear(&self, program: u32) -> io::Result<()> {
+        self.image.file().write_all_at(&Record::torn(), self.layout.record_at(program))
+    }
+
+    fn tear_part(&self, part: u32) -> io::Result<()> {
+        let (from, length) = self.layout.records_of_part(part);
+        for record in 0..length / self.layout.record {
+            self.image.file().write_all_at(&Record::torn(), from + record * self.layout.record)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,83 @@
+//! A drive in an image holds what was written to it, whatever ends the program.
+
+mod support;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use ssdlab_attach::engine::{Engine, Opened, Options, Outcome};
+use ssdlab_attach::image::Image;
+use support::{Shadow, small_image, small_profile};
+
+fn open(path: &std::path::Path, options: Options) -> (Engine, Opened) {
+    let image = Image::open(path).unwrap_or_else(|error| panic!("{error}"));
+    Engine::open(image, options).unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+fn options() -> Options {
+    Options { time: ssdlab_attach::engine::Time::Fast, ..Options::default() }
+}
+
+/// Opens, works, ends as `end` says, for some lives; after each the drive holds what it must.
+fn live(changes: &[(&str, &str)], lives: u32, seed: u64, end: impl Fn(&Engine, u32)) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = small_image(directory.path(), changes);
+    let mut generator = Pcg64Mcg::seed_from_u64(seed);
+    let mut shadow: Option<Shadow> = None;
+    for life in 0..lives {
+        let (engine, _) = open(&path, options());
+        let shadow = shadow.get_or_insert_with(|| Shadow::new(&engine));
+        shadow.check(&engine);
+        for _ in 0..generator.random_range(1..600) {
+            shadow.step(&engine, &mut generator);
+        }
+        end(&engine, life);
+    }
+    let (engine, _) = open(&path, options());
+    shadow.expect("some life was lived").check(&engine);
+}
+
+#[test]
+fn what_was_flushed_outlives_the_program() {
+    live(&[], 40, 1, |_, _| {});
+}
+
+#[test]
+fn so_it_does_with_capacitors_and_single_blocks() {
+    live(&[("controller.power_loss_protection", "on")], 30, 2, |_, _| {});
+    live(&[("collection.unit", "block")], 30, 3, |_, _| {});
+    live(&[("flush.journal", "on")], 20, 4, |_, _| {});
+    live(&[("controller.write_cache", "write-through")], 10, 5, |_, _| {});
+}
+
+#[test]
+fn a_power_cut_leaves_what_was_flushed() {
+    live(&[], 30, 6, |engine, _| engine.power_cut());
+    live(&[("controller.power_loss_protection", "on")], 20, 7, |engine, _| engine.power_cut());
+}
+
+#[test]
+fn closed_in_order_everything_is_there_and_opens_without_recovery() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = small_image(directory.path(), &[]);
+    let mut generator = Pcg64Mcg::seed_from_u64(9);
+    let (engine, opened) = open(&path, options());
+    assert_eq!(opened, Opened::New);
+    let mut shadow = Shadow::new(&engine);
+    assert_eq!(engine.close().expect("room"), Outcome::Clean);
+    drop(engine);
+    for _ in 0..8 {
+        let (engine, opened) = open(&path, options());
+        assert_eq!(opened, Opened::Clean);
+        shadow.settle();
+        shadow.check(&engine);
+        for _ in 0..700 {
+            shadow.step(&engine, &mut generator);
+        }
+        assert_eq!(engine.close().expect("room"), Outcome::Clean);
+    }
+}
+
+#[test]
+fn the_small_profile_is_sound() {
+    small_profile(&[]).check().expect("a sound profile");
+}
