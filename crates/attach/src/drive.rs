@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
+use ssdlab_model::geometry::GeometryError;
 use ssdlab_model::mapping::{Mapping, PageMap};
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_model::recovery::{Recovery, RecoveryError};
@@ -131,6 +132,14 @@ impl<M: Mapping + Send> Model for Ssd<M, Store> {
 
 fn new_map(configuration: &Configuration) -> PageMap {
     PageMap::new(configuration.geometry.logical_units())
+}
+
+/// A new drive, whose flash is erased.
+///
+/// # Errors
+/// When there is no such drive.
+pub fn new(configuration: &Configuration, store: Store) -> Result<Box<dyn Model>, GeometryError> {
+    Ok(Box::new(Ssd::with(configuration, new_map(configuration), store)?))
 }
 
 /// Opens a drive from what its flash holds, which was surveyed before, at `at`.

@@ -72,7 +72,8 @@ impl Image {
             })?;
         let header = Header::new(profile, &configuration, &layout);
         let outcome = lock(&file, path).and_then(|()| {
-            write_new(&file, &header, &layout).map_err(|error| AttachError::io("write", path, error))
+            write_new(&file, &header, &layout)
+                .map_err(|error| AttachError::io("write", path, error))
         });
         if let Err(error) = outcome {
             // Half an image is of no use; the first error is the one to tell.

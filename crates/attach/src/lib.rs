@@ -4,10 +4,13 @@
 //! physical place, with its spare area, and what is erased is a hole. [`store`] is the flash of the
 //! model, backed by that file; [`engine`] takes requests with payload, by as many threads as like.
 
+pub mod attachment;
 pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod image;
+pub mod nbd;
 pub mod store;
+pub mod timer;
 
 pub use error::AttachError;

@@ -100,12 +100,19 @@ pub struct Store {
     unpunched: Vec<(u64, u32)>,
     is_unpunched: Vec<bool>,
     trims: TrimLog,
+    /// The latest number of a trim that was added to the log ahead of its time.
+    trims_until: u64,
     saved: Saved,
     found: Option<Box<Found>>,
     /// Held for reading while data is read from the image without any other lock, and for writing
     /// while something is punched out.
     gate: Arc<RwLock<()>>,
     is_stuck: bool,
+    /// Where capacitors keep the buffer, a block may be erased although what replaces its data is in
+    /// the buffer only. The image has no capacitors: up to which booking erases may be carried out,
+    /// because the buffer was saved since; nothing where they need not wait.
+    erases_until: Option<u64>,
+    wants_buffer_saved: bool,
 }
 
 /// Spreads the numbers of program units over a hash table. They are the model's own, so nobody
@@ -140,6 +147,7 @@ impl Store {
         let units = layout.programs() as usize * layout.units_per_program as usize;
         let parts = layout.blocks as usize * layout.stripe as usize;
         let State { stamp, trim_log, .. } = image.state();
+        let has_capacitors = image.configuration().buffer.protected;
         Store {
             image,
             staged: HashMap::default(),
@@ -159,10 +167,13 @@ impl Store {
             unpunched: Vec::new(),
             is_unpunched: vec![false; parts],
             trims: TrimLog::new(trim_log),
+            trims_until: 0,
             saved: Saved::default(),
             found: None,
             gate: Arc::default(),
             is_stuck: false,
+            erases_until: has_capacitors.then_some(0),
+            wants_buffer_saved: false,
             layout,
         }
     }

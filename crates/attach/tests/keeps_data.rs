@@ -19,7 +19,7 @@ fn options() -> Options {
 
 /// Opens, works, ends as `end` says, for some lives; after each the drive holds what it must.
 fn live(changes: &[(&str, &str)], lives: u32, seed: u64, end: impl Fn(&Engine, u32)) {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = support::directory();
     let path = small_image(directory.path(), changes);
     let mut generator = Pcg64Mcg::seed_from_u64(seed);
     let mut shadow: Option<Shadow> = None;
@@ -57,7 +57,7 @@ fn a_power_cut_leaves_what_was_flushed() {
 
 #[test]
 fn closed_in_order_everything_is_there_and_opens_without_recovery() {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = support::directory();
     let path = small_image(directory.path(), &[]);
     let mut generator = Pcg64Mcg::seed_from_u64(9);
     let (engine, opened) = open(&path, options());

@@ -62,6 +62,18 @@ Examples:
   ssdlab run fragmentation sim:./aged.ssd
   ssdlab run fragmentation 'raid1(sim:./aged.ssd;sim:./aged.ssd),sync=none'";
 
+const CREATE_EXAMPLES: &str = "\
+Examples:
+  ssdlab create sim:toshiba-xg5 disk.ssd
+  ssdlab create sim:,capacity.logical=4G,capacity.physical=5G disk.ssd";
+
+const ATTACH_EXAMPLES: &str = "\
+Examples:
+  ssdlab attach disk.ssd --nbd unix:/tmp/disk.sock
+  ssdlab attach disk.ssd --nbd :10809 --time fast
+
+The program stays until Ctrl-C or SIGTERM, and then detaches in order.";
+
 const SHOW_EXAMPLES: &str = "\
 Examples:
   ssdlab show last
@@ -153,6 +165,12 @@ pub enum Command {
     /// Make a used simulated drive and save it
     #[command(after_help = AGE_EXAMPLES)]
     Age(AgeArguments),
+    /// Make the image of a new simulated drive, to attach it
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create(CreateArguments),
+    /// Attach the simulated drive in an image
+    #[command(after_help = ATTACH_EXAMPLES)]
+    Attach(AttachArguments),
     /// List the experiments, the simulated drives and stacks, or the runs that were kept
     #[command(after_help = LIST_EXAMPLES)]
     List {
@@ -285,6 +303,52 @@ pub enum AgeState {
     Random,
     /// Full, in the steady state of random writes; built from theory, without writing
     Steady,
+}
+
+/// Arguments of `create`.
+#[derive(Args, Debug)]
+pub struct CreateArguments {
+    /// The drive: a simulated one (sim:PROFILE), with changes
+    pub target: String,
+    /// The image to make
+    pub image: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub force: bool,
+    /// Seed of the drive's own random choices
+    #[arg(long, value_name = "N", default_value_t = SEED_DEFAULT, allow_negative_numbers = true)]
+    pub seed: u64,
+}
+
+/// Arguments of `attach`.
+#[derive(Args, Debug)]
+pub struct AttachArguments {
+    /// The image; see ssdlab create
+    pub image: PathBuf,
+    /// Serve NBD at unix:PATH or HOST:PORT (this machine alone where no host is named)
+    #[arg(long, value_name = "ADDRESS")]
+    pub nbd: String,
+    /// How long requests take
+    #[arg(long, value_enum, default_value_t = AttachTime::Real)]
+    pub time: AttachTime,
+    /// Answer flushes without doing anything, as drives do that lie
+    #[arg(long)]
+    pub lie_about_flush: bool,
+    /// Take trims and do nothing
+    #[arg(long)]
+    pub drop_trim: bool,
+    /// Cut power when N writes and trims were taken
+    #[arg(long, value_name = "N")]
+    pub power_cut_after: Option<u64>,
+}
+
+/// How long requests to an attached drive take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AttachTime {
+    /// As long as on the drive
+    Real,
+    /// As long as this machine needs
+    Fast,
 }
 
 /// Where runs are kept.

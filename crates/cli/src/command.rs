@@ -1,7 +1,9 @@
 //! The subcommands, a file each.
 
 mod age;
+mod attach;
 mod compare;
+mod create;
 mod generate;
 mod import;
 mod list;
@@ -19,6 +21,8 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
     match command {
         Command::Run(arguments) => run::run(arguments, terminal)?,
         Command::Age(arguments) => age::age(arguments, terminal)?,
+        Command::Create(arguments) => create::create(arguments, terminal)?,
+        Command::Attach(arguments) => attach::attach(arguments, terminal)?,
         Command::List { what } => list::list(what, terminal)?,
         Command::Show(arguments) => show::show(arguments, terminal)?,
         Command::Compare(arguments) => compare::compare(arguments, terminal)?,

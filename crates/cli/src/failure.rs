@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+use ssdlab_attach::AttachError;
 use ssdlab_drive::ErrorKind;
 use ssdlab_lab::LabError;
 use ssdlab_lab::compare::CompareError;
@@ -99,6 +100,20 @@ impl From<StoreError> for Failure {
             StoreError::Missing { .. }
             | StoreError::NoSuchRun { .. }
             | StoreError::BadReference { .. } => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        Failure::new(exit, error)
+    }
+}
+
+impl From<AttachError> for Failure {
+    fn from(error: AttachError) -> Failure {
+        let exit = match error {
+            AttachError::Exists { .. } | AttachError::InUse { .. } => Exit::Refused,
+            AttachError::NotAnImage { .. } | AttachError::Profile(_) | AttachError::Usage(_) => {
+                Exit::Usage
+            }
+            AttachError::Unsupported { .. } | AttachError::System(_) => Exit::Unsupported,
             _ => Exit::Failed,
         };
         Failure::new(exit, error)

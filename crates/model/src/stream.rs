@@ -100,7 +100,8 @@ impl FreePool {
     pub(crate) fn emptied(&self) -> Self {
         // Its blocks are used, all of them: what is saved says where the unused ones begin.
         let used = |it: &FreeGroup| it.unused.end..it.unused.end;
-        let group = |it: &FreeGroup| FreeGroup { unused: used(it), recycled: it.recycled.emptied() };
+        let group =
+            |it: &FreeGroup| FreeGroup { unused: used(it), recycled: it.recycled.emptied() };
         FreePool { groups: self.groups.iter().map(group).collect(), len: 0 }
     }
 

@@ -6,11 +6,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 
-use ssdlab_model::recovery::Recovery;
+use ssdlab_model::recovery::{Recovery, RecoveryError};
 use ssdlab_model::units::Instant;
 
 use super::clock::Clock;
-use super::statistics::Recorder;
+use super::statistics::{Recorder, Statistics};
 use super::sync::Syncer;
 use super::{Engine, Errno, Inner, Time};
 use crate::drive::{self, Model};
@@ -126,6 +126,11 @@ impl Engine {
         inner.cut_power(self, at);
     }
 
+    /// What passed through since the drive was attached.
+    pub fn statistics(&self) -> Statistics {
+        self.lock().recorder.statistics()
+    }
+
     /// Whether power was cut.
     pub fn is_cut(&self) -> bool {
         self.lock().is_cut
@@ -153,10 +158,9 @@ impl Inner {
 
     fn close(&mut self, at: Instant) -> io::Result<Outcome> {
         let done = self.model.shut_down(at);
-        let store = self.model.store();
-        store.take_promised();
-        store.carry_out_all()?;
-        store.sync()?;
+        self.model.store().take_promised();
+        self.carry_out(Instant::from_nanos(u64::MAX))?;
+        self.model.store().sync()?;
         let (length, sum) = match self.write_checkpoint()? {
             Some(written) => written,
             None => return Ok(Outcome::Complete),
@@ -231,12 +235,17 @@ fn open_model(
         }
     }
     let mut store = Store::new(image);
+    let refused = |source| AttachError::Recovery { path: path.to_owned(), source };
+    if state.attached == 0 {
+        // Whatever it was that kept it from being attached: nothing was written to it.
+        let model = drive::new(&configuration, store)
+            .map_err(|error| refused(RecoveryError::from(error)))?;
+        return Ok((model, Opened::New, Instant::START));
+    }
     store.survey(true).map_err(cannot)?;
-    let (model, recovery) = drive::recover(&configuration, store, Instant::START)
-        .map_err(|source| AttachError::Recovery { path: path.to_owned(), source })?;
-    let is_new = state.attached == 0 && recovery.units_found == 0;
-    let opened = if is_new { Opened::New } else { Opened::Recovered(recovery) };
-    Ok((model, opened, recovery.ready_at))
+    let (model, recovery) =
+        drive::recover(&configuration, store, Instant::START).map_err(refused)?;
+    Ok((model, Opened::Recovered(recovery), recovery.ready_at))
 }
 
 /// The drive's tables, if their checksum is right.

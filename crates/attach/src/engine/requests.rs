@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::PoisonError;
 
 use ssdlab_model::media::TrimRecord;
-use ssdlab_model::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, Sector, SectorCount};
+use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit, Sector, SectorCount};
 
 use super::{Answer, Engine, Errno, Inner, Kind, errno};
 use crate::store::Place;
@@ -48,7 +48,7 @@ impl Inner {
         self.rest_until(at, engine);
         self.latest = at;
         // What cannot be written now is written when there is room again; reads go on meanwhile.
-        let _ = self.model.store().carry_out(at);
+        let _ = self.carry_out(at);
         Ok(at)
     }
 
@@ -73,7 +73,7 @@ impl Inner {
             return Err(failed);
         }
         if self.model.store().is_stuck() {
-            self.model.store().carry_out(at).map_err(|error| errno(&error))?;
+            self.carry_out(at).map_err(|error| errno(&error))?;
         }
         match &mut self.writes_left {
             Some(0) => {
@@ -302,7 +302,7 @@ impl Engine {
             return Ok(());
         }
         if let Some(promised) = promised {
-            inner.model.store().carry_out(promised).map_err(|error| errno(&error))?;
+            inner.carry_out(promised).map_err(|error| errno(&error))?;
         }
         if keep {
             inner.keep_buffer().map_err(|error| errno(&error))?;
@@ -385,14 +385,32 @@ impl Engine {
         let at = self.clock.now(inner.busy_until).max(inner.latest);
         inner.rest_until(at, self);
         // What fails here fails again when somebody asks for it, and is told then.
-        let _ = inner.model.store().carry_out(at);
+        let _ = inner.carry_out(at);
     }
 }
 
 impl Inner {
+    /// Does to the image what the drive has done to its flash by `until`.
+    #[inline]
+    pub(super) fn carry_out(&mut self, until: Instant) -> std::io::Result<()> {
+        self.model.store().carry_out(until)?;
+        while self.model.store().wants_buffer_saved() {
+            self.save_buffer()?;
+            let store = self.model.store();
+            store.sync()?;
+            store.allow_erases();
+            store.carry_out(until)?;
+        }
+        Ok(())
+    }
+
     /// Does what capacitors make possible: the buffer and all records of trims outlive a power cut.
     pub(super) fn keep_buffer(&mut self) -> std::io::Result<()> {
-        self.model.store().carry_out_all()?;
+        self.carry_out(Instant::from_nanos(u64::MAX))?;
+        self.save_buffer()
+    }
+
+    fn save_buffer(&mut self) -> std::io::Result<()> {
         let in_buffer = self.model.store().in_buffer();
         let current: Vec<(LogicalUnit, PhysicalUnit)> = in_buffer
             .into_iter()
@@ -434,15 +452,8 @@ impl Inner {
             while first < units && self.model.place_of(LogicalUnit(first)).is_none() {
                 first += 1;
             }
-            records.push(TrimRecord {
-                first: LogicalUnit(begin),
-                units: first - begin,
-                number,
-            });
+            records.push(TrimRecord { first: LogicalUnit(begin), units: first - begin, number });
         }
         self.model.store().replace_trims(&records)
     }
 }
-
-/// How long a drive is left alone at most between two calls of [`Engine::tick`].
-pub const TICK: Nanoseconds = Nanoseconds::from_millis(20);

@@ -60,11 +60,6 @@ impl Syncer {
         }
     }
 
-    /// The stamp up to which everything is durable.
-    pub(super) fn durable(&self) -> u64 {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).durable
-    }
-
     /// The failure that nothing is believed after.
     pub(super) fn failed(&self) -> Option<Errno> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).failed

@@ -17,8 +17,11 @@ const MAGIC: [u8; 8] = *b"SSDLABIM";
 const VERSION: u32 = 1;
 
 /// Numbers of the shape that a header repeats, so that a later version that reads a profile
-/// otherwise does not read an image wrongly.
-const NUMBERS: usize = 8;
+/// otherwise does not read an image wrongly; and the seed.
+const NUMBERS: usize = 9;
+
+/// Which of them is the seed of the drive's own random choices.
+const SEED: usize = 8;
 
 /// A header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +42,7 @@ fn numbers(configuration: &Configuration, layout: &Layout) -> [u64; NUMBERS] {
         configuration.geometry.logical_units().into(),
         layout.data,
         layout.end,
+        configuration.mechanisms.seed,
     ]
 }
 
@@ -140,6 +144,7 @@ impl Header {
         for (key, value) in &self.changes {
             profile.set(key, value)?;
         }
+        profile.set_seed(self.numbers[SEED]);
         profile.check()?;
         Ok(profile)
     }

@@ -89,9 +89,10 @@ impl Layout {
         let programs = u64::from(blocks) * u64::from(programs_per_block);
         let logical = u64::from(geometry.logical_units());
         let record = super::spare::record_size(per_program);
-        // What waits in the buffer and is of no finished program unit: one for each stream.
+        // What the buffer holds, and what is programmed beyond that in the same moment.
         let streams = u64::from(configuration.mechanisms.streams.count);
-        let saved_size = aligned(64 + streams * u64::from(per_program) * (unit + 8));
+        let buffered = u64::from(configuration.buffer.units) + streams * u64::from(per_program);
+        let saved_size = aligned(64 + buffered * (unit + 4));
         let state = ALIGNMENT;
         let saved = state + ALIGNMENT;
         let table = saved + 2 * saved_size;
@@ -226,10 +227,17 @@ mod tests {
     #[test]
     fn regions_follow_each_other_and_slots_are_all_different() {
         let layout = layout();
-        let begins =
-            [layout.state, layout.saved, layout.table, layout.trims, layout.checkpoint, layout.spare];
+        let begins = [
+            layout.state,
+            layout.saved,
+            layout.table,
+            layout.trims,
+            layout.checkpoint,
+            layout.spare,
+        ];
         assert!(begins.is_sorted() && layout.spare < layout.data && layout.data < layout.end);
-        let mut slots: Vec<u32> = (0..layout.programs_per_block).map(|it| layout.slot_of(it)).collect();
+        let mut slots: Vec<u32> =
+            (0..layout.programs_per_block).map(|it| layout.slot_of(it)).collect();
         for (program, &slot) in slots.iter().enumerate() {
             assert_eq!(layout.program_at(slot), program as u32);
         }

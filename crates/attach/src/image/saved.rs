@@ -60,7 +60,9 @@ impl Saved {
             bytes.extend(unit.0.to_le_bytes());
         }
         bytes.extend(&self.data);
-        assert!(bytes.len() as u64 <= layout.saved_size, "what is saved has room");
+        if bytes.len() as u64 > layout.saved_size {
+            return Err(io::Error::other("the buffer holds more than an image has room for"));
+        }
         let sum = sum(&bytes);
         bytes[HEAD - 4..HEAD].copy_from_slice(&sum.to_le_bytes());
         file.write_all_at(&bytes, layout.saved + (self.generation % 2) * layout.saved_size)

@@ -69,12 +69,15 @@ impl Store {
         self.carry_out_due(until)
     }
 
-    /// The same of everything that was booked, whenever it ends.
-    ///
-    /// # Errors
-    /// As [`Store::carry_out`].
-    pub fn carry_out_all(&mut self) -> io::Result<()> {
-        self.carry_out_due(Instant::from_nanos(u64::MAX))
+    /// Whether an erase waits for the buffer to be saved: [`Store::carry_out`] has stopped there.
+    pub fn wants_buffer_saved(&self) -> bool {
+        self.wants_buffer_saved
+    }
+
+    /// The buffer was saved, durably: erases that are booked now may be carried out.
+    pub fn allow_erases(&mut self) {
+        self.erases_until = self.erases_until.map(|_| self.booked);
+        self.wants_buffer_saved = false;
     }
 
     #[inline(never)]
@@ -82,6 +85,12 @@ impl Store {
         let mut outcome = Ok(());
         while self.due.peek().is_some_and(|due| due.work.span.end <= until) {
             let Some(due) = self.due.pop() else { break };
+            let is_erase = matches!(due.action, Action::Erase { .. });
+            if is_erase && self.erases_until.is_some_and(|until| due.order > until) {
+                self.wants_buffer_saved = true;
+                self.due.push(due);
+                break;
+            }
             outcome = self.carry_out_one(&due.action);
             if outcome.is_err() {
                 self.due.push(due);
@@ -309,15 +318,16 @@ impl Store {
         Ok(())
     }
 
-    /// Adds records of trims to the log at once.
+    /// Adds records of trims to the log at once, those that were not added so before.
     ///
     /// # Errors
     /// When the image cannot be written.
     pub fn append_trims(&mut self, records: &[TrimRecord]) -> io::Result<()> {
-        if records.is_empty() {
-            return Ok(());
-        }
+        let from = records.partition_point(|record| record.number.0 <= self.trims_until);
+        let records = &records[from..];
+        let Some(last) = records.last() else { return Ok(()) };
         self.trims.append(self.image.file(), &self.layout, records)?;
+        self.trims_until = last.number.0;
         self.stamp += 1;
         Ok(())
     }

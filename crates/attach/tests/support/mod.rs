@@ -7,6 +7,13 @@ use ssdlab_attach::engine::Engine;
 use ssdlab_attach::image::Image;
 use ssdlab_model::profile::{DEFAULT, Profile};
 
+/// A directory of the test's own, in RAM where that is possible: making a disk durable hundreds of
+/// times takes minutes, and proves nothing here.
+pub fn directory() -> tempfile::TempDir {
+    let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+    directory.expect("a directory")
+}
+
 /// A drive of 8 MiB with changes.
 pub fn small_profile(changes: &[(&str, &str)]) -> Profile {
     let mut profile = Profile::named(DEFAULT).expect("the default profile");

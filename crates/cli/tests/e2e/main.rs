@@ -5,6 +5,7 @@
 #![cfg(target_os = "linux")]
 
 mod age;
+mod attach;
 mod compare;
 mod device;
 mod experiments;

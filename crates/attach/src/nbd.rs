@@ -1,0 +1,319 @@
+//! The drive as an NBD server: fixed newstyle negotiation, simple replies.
+//!
+//! The protocol is that of the NetworkBlockDevice project's `proto.md`. A connection has a thread
+//! of its own; several may serve one client (multi-conn), because a flush on one makes durable
+//! what was answered on all.
+
+mod handshake;
+mod protocol;
+mod transmission;
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use crate::engine::Engine;
+use crate::error::AttachError;
+use crate::timer::Timer;
+
+/// Connections at a time; more are refused, so that nobody can use up the threads.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// A host and port; loopback unless the host says otherwise.
+    Tcp(String),
+}
+
+impl Address {
+    /// Reads `unix:PATH`, `HOST:PORT`, `:PORT` or `PORT`.
+    ///
+    /// # Errors
+    /// When it is none of them.
+    pub fn parse(text: &str) -> Result<Address, AttachError> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            if path.is_empty() {
+                return Err(AttachError::Usage("--nbd unix: needs a path".to_owned()));
+            }
+            return Ok(Address::Unix(PathBuf::from(path)));
+        }
+        let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+        if port.parse::<u16>().is_err() {
+            return Err(AttachError::Usage(format!(
+                "--nbd {text}: write unix:PATH, HOST:PORT, or :PORT for this machine alone"
+            )));
+        }
+        let host = if host.is_empty() { "127.0.0.1" } else { host };
+        Ok(Address::Tcp(format!("{host}:{port}")))
+    }
+}
+
+/// A connection, of either kind.
+#[derive(Debug)]
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Stream {
+    fn try_clone(&self) -> io::Result<Stream> {
+        Ok(match self {
+            Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
+            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
+        })
+    }
+
+    fn shut_down(&self) {
+        // It may be closed already, which is as well.
+        let _ = match self {
+            Stream::Unix(stream) => stream.shutdown(std::net::Shutdown::Both),
+            Stream::Tcp(stream) => stream.shutdown(std::net::Shutdown::Both),
+        };
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.read(bytes),
+            Stream::Tcp(stream) => stream.read(bytes),
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.write(bytes),
+            Stream::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+enum Listener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    fn bind(address: &Address) -> Result<Listener, AttachError> {
+        let listener = match address {
+            Address::Unix(path) => {
+                remove_stale(path);
+                let bound = UnixListener::bind(path);
+                Listener::Unix(bound.map_err(|error| AttachError::io("listen at", path, error))?)
+            }
+            Address::Tcp(text) => {
+                let cannot = |error| AttachError::io("listen at", Path::new(text), error);
+                let addresses: Vec<_> = text.to_socket_addrs().map_err(cannot)?.collect();
+                Listener::Tcp(TcpListener::bind(addresses.as_slice()).map_err(cannot)?)
+            }
+        };
+        let nonblocking = match &listener {
+            Listener::Unix(listener) => listener.set_nonblocking(true),
+            Listener::Tcp(listener) => listener.set_nonblocking(true),
+        };
+        nonblocking.map_err(|error| AttachError::io("listen at", Path::new("a socket"), error))?;
+        Ok(listener)
+    }
+
+    fn accept(&self) -> io::Result<Stream> {
+        let stream = match self {
+            Listener::Unix(listener) => {
+                let stream = listener.accept()?.0;
+                stream.set_nonblocking(false)?;
+                Stream::Unix(stream)
+            }
+            Listener::Tcp(listener) => {
+                let stream = listener.accept()?.0;
+                stream.set_nonblocking(false)?;
+                stream.set_nodelay(true)?;
+                Stream::Tcp(stream)
+            }
+        };
+        Ok(stream)
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Listener::Unix(listener) => listener.as_fd(),
+            Listener::Tcp(listener) => listener.as_fd(),
+        }
+    }
+
+    /// The address as clients name it.
+    fn uri(&self, address: &Address) -> String {
+        match (self, address) {
+            (Listener::Tcp(listener), _) => match listener.local_addr() {
+                Ok(bound) => format!("nbd://{bound}"),
+                Err(_) => "nbd://".to_owned(),
+            },
+            (_, Address::Unix(path)) => format!("nbd+unix:///?socket={}", path.display()),
+            (_, Address::Tcp(text)) => format!("nbd://{text}"),
+        }
+    }
+}
+
+/// Removes a socket that nobody listens at: what a process left that was killed.
+fn remove_stale(path: &Path) {
+    let is_socket = path.symlink_metadata().is_ok_and(|it| it.file_type().is_socket());
+    if is_socket && UnixStream::connect(path).is_err() {
+        // If it stays, binding says so.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// What connections share.
+struct Shared {
+    engine: Arc<Engine>,
+    timer: Arc<Timer>,
+    /// What the export is called besides "".
+    name: String,
+    is_closing: AtomicBool,
+    connections: Mutex<Vec<(u64, Stream)>>,
+}
+
+/// A server that is listening.
+pub struct Server {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    uri: String,
+    socket: Option<PathBuf>,
+}
+
+impl Server {
+    /// Serves `engine` at `address`, as the export called `name` or "".
+    ///
+    /// # Errors
+    /// When it cannot listen there.
+    pub fn start(
+        engine: Arc<Engine>,
+        timer: Arc<Timer>,
+        address: &Address,
+        name: &str,
+    ) -> Result<Server, AttachError> {
+        let listener = Listener::bind(address)?;
+        let uri = listener.uri(address);
+        let shared = Arc::new(Shared {
+            engine,
+            timer,
+            name: name.to_owned(),
+            is_closing: AtomicBool::new(false),
+            connections: Mutex::default(),
+        });
+        let its_own = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("nbd".to_owned())
+            .spawn(move || accept_all(&listener, &its_own))
+            .map_err(|error| AttachError::io("start a thread for", Path::new(&uri), error))?;
+        let socket = match address {
+            Address::Unix(path) => Some(path.clone()),
+            Address::Tcp(_) => None,
+        };
+        Ok(Server { shared, thread: Some(thread), uri, socket })
+    }
+
+    /// Its address, as clients name it.
+    pub fn uri(&self) -> &str {
+        &self.uri
+    }
+
+    /// Ends all connections and takes no more.
+    pub fn close(&mut self) {
+        let Some(thread) = self.thread.take() else { return };
+        self.shared.is_closing.store(true, Ordering::Relaxed);
+        // A panic of a connection's has been reported by its own thread.
+        let _ = thread.join();
+        if let Some(socket) = &self.socket {
+            let _ = std::fs::remove_file(socket);
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("uri", &self.uri).finish_non_exhaustive()
+    }
+}
+
+fn accept_all(listener: &Listener, shared: &Arc<Shared>) {
+    let mut threads: Vec<JoinHandle<()>> = Vec::new();
+    let mut number = 0;
+    let wait = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+    while !shared.is_closing.load(Ordering::Relaxed) {
+        let fd = listener.as_fd();
+        let mut polled = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
+        if !matches!(rustix::event::poll(&mut polled, Some(&wait)), Ok(1..)) {
+            continue;
+        }
+        threads.retain(|thread| !thread.is_finished());
+        let Ok(stream) = listener.accept() else { continue };
+        if threads.len() >= CONNECTIONS_MAX {
+            continue;
+        }
+        number += 1;
+        if let Ok(stream) = stream.try_clone() {
+            connections(shared).push((number, stream));
+        }
+        let shared = shared.clone();
+        let serve = move || {
+            serve(stream, &shared);
+            connections(&shared).retain(|(it, _)| *it != number);
+        };
+        if let Ok(thread) = std::thread::Builder::new().name("nbd client".to_owned()).spawn(serve) {
+            threads.push(thread);
+        }
+    }
+    for (_, stream) in &*connections(shared) {
+        stream.shut_down();
+    }
+    for thread in threads {
+        let _ = thread.join();
+    }
+}
+
+fn connections(shared: &Shared) -> std::sync::MutexGuard<'_, Vec<(u64, Stream)>> {
+    shared.connections.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Serves one client until it goes, or talks nonsense.
+fn serve(mut stream: Stream, shared: &Arc<Shared>) {
+    // What a client does wrong, or a connection that breaks, ends the connection and nothing else.
+    if let Ok(true) = handshake::negotiate(&mut stream, &shared.engine, &shared.name) {
+        let _ = transmission::serve(stream, shared);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_of_this_machine_unless_it_says_otherwise() {
+        let tcp = |text: &str| Address::Tcp(text.to_owned());
+        assert_eq!(Address::parse("10809").unwrap(), tcp("127.0.0.1:10809"));
+        assert_eq!(Address::parse(":10809").unwrap(), tcp("127.0.0.1:10809"));
+        assert_eq!(Address::parse("0.0.0.0:1").unwrap(), tcp("0.0.0.0:1"));
+        assert_eq!(Address::parse("unix:/a/b").unwrap(), Address::Unix("/a/b".into()));
+        assert!(Address::parse("unix:").is_err() && Address::parse("host").is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! Negotiation: fixed newstyle, with GO, INFO, LIST, ABORT and EXPORT_NAME.
+
+use std::io::{self, Read, Write};
+
+use super::protocol::*;
+use crate::engine::Engine;
+
+/// No option that is understood is longer.
+const OPTION_MAX: u32 = 8192;
+
+/// Options that a client may send before it chooses an export.
+const OPTIONS_MAX: u32 = 256;
+
+fn read<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENGTH]> {
+    let mut bytes = [0; LENGTH];
+    from.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn nonsense<T>() -> io::Result<T> {
+    Err(io::ErrorKind::InvalidData.into())
+}
+
+/// Negotiates with a client. Returns whether it wants to go on to requests.
+///
+/// # Errors
+/// When the connection breaks, or the client does not keep to the protocol.
+pub(super) fn negotiate(
+    stream: &mut (impl Read + Write),
+    engine: &Engine,
+    name: &str,
+) -> io::Result<bool> {
+    let mut hello = Vec::new();
+    hello.extend(NBDMAGIC.to_be_bytes());
+    hello.extend(IHAVEOPT.to_be_bytes());
+    hello.extend((FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES).to_be_bytes());
+    stream.write_all(&hello)?;
+    let flags = u32::from_be_bytes(read(stream)?);
+    if flags & !u32::from(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES) != 0 {
+        return nonsense();
+    }
+    let no_zeroes = flags & u32::from(FLAG_NO_ZEROES) != 0;
+    for _ in 0..OPTIONS_MAX {
+        if u64::from_be_bytes(read(stream)?) != IHAVEOPT {
+            return nonsense();
+        }
+        let option = u32::from_be_bytes(read(stream)?);
+        let length = u32::from_be_bytes(read(stream)?);
+        if length > OPTION_MAX {
+            reply(stream, option, REP_ERR_TOO_BIG, &[])?;
+            return nonsense();
+        }
+        let mut data = vec![0; length as usize];
+        stream.read_exact(&mut data)?;
+        match option {
+            OPT_EXPORT_NAME => {
+                // The only way to say no is to hang up.
+                if !is_export(&data, name) {
+                    return nonsense();
+                }
+                let mut answer = export(engine);
+                if !no_zeroes {
+                    answer.extend([0; 124]);
+                }
+                stream.write_all(&answer)?;
+                return Ok(true);
+            }
+            OPT_ABORT => {
+                reply(stream, option, REP_ACK, &[])?;
+                return Ok(false);
+            }
+            OPT_LIST if data.is_empty() => {
+                let mut server = (name.len() as u32).to_be_bytes().to_vec();
+                server.extend(name.as_bytes());
+                reply(stream, option, REP_SERVER, &server)?;
+                reply(stream, option, REP_ACK, &[])?;
+            }
+            OPT_LIST => reply(stream, option, REP_ERR_INVALID, &[])?,
+            OPT_INFO | OPT_GO => {
+                let is_known = information(stream, engine, name, option, &data)?;
+                if is_known && option == OPT_GO {
+                    return Ok(true);
+                }
+            }
+            _ => reply(stream, option, REP_ERR_UNSUP, &[])?,
+        }
+    }
+    nonsense()
+}
+
+fn is_export(asked: &[u8], name: &str) -> bool {
+    asked.is_empty() || asked == name.as_bytes()
+}
+
+/// Size and flags of the export.
+fn export(engine: &Engine) -> Vec<u8> {
+    let mut bytes = engine.capacity().to_be_bytes().to_vec();
+    bytes.extend(TRANSMISSION_FLAGS.to_be_bytes());
+    bytes
+}
+
+/// Answers GO or INFO; returns whether the export is ours.
+fn information(
+    stream: &mut impl Write,
+    engine: &Engine,
+    name: &str,
+    option: u32,
+    data: &[u8],
+) -> io::Result<bool> {
+    let Some(asked) = asked_for(data) else {
+        reply(stream, option, REP_ERR_INVALID, &[])?;
+        return Ok(false);
+    };
+    if !is_export(asked, name) {
+        reply(stream, option, REP_ERR_UNKNOWN, &[])?;
+        return Ok(false);
+    }
+    let mut info = INFO_EXPORT.to_be_bytes().to_vec();
+    info.extend(export(engine));
+    reply(stream, option, REP_INFO, &info)?;
+    let mut info = INFO_BLOCK_SIZE.to_be_bytes().to_vec();
+    for size in [1, engine.unit().clamp(512, 1 << 16) as u32, PAYLOAD_MAX] {
+        info.extend(size.to_be_bytes());
+    }
+    reply(stream, option, REP_INFO, &info)?;
+    reply(stream, option, REP_ACK, &[])?;
+    Ok(true)
+}
+
+/// The name of the export that GO or INFO asks for, if the option is well formed.
+fn asked_for(data: &[u8]) -> Option<&[u8]> {
+    let length = u32::from_be_bytes(data.get(..4)?.try_into().ok()?) as usize;
+    let name = data.get(4..4usize.checked_add(length)?)?;
+    let rest = &data[4 + length..];
+    let count = u16::from_be_bytes(rest.get(..2)?.try_into().ok()?) as usize;
+    (rest.len() == 2 + 2 * count).then_some(name)
+}
+
+fn reply(stream: &mut impl Write, option: u32, kind: u32, data: &[u8]) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(20 + data.len());
+    bytes.extend(OPTION_REPLY.to_be_bytes());
+    bytes.extend(option.to_be_bytes());
+    bytes.extend(kind.to_be_bytes());
+    bytes.extend((data.len() as u32).to_be_bytes());
+    bytes.extend(data);
+    stream.write_all(&bytes)
+}

@@ -1,0 +1,223 @@
+//! Answering when the drive would: a thread that sleeps until shortly before, and then looks at the
+//! clock until it is time.
+
+use std::collections::BinaryHeap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+/// What is done when it is time.
+type Action = Box<dyn FnOnce() + Send>;
+
+/// How long before it is time the thread wakes up. Timers of the system are late by about this much;
+/// looking at the clock costs a processor.
+const SPIN: Duration = Duration::from_micros(60);
+
+struct Job {
+    deadline: Instant,
+    order: u64,
+    action: Action,
+}
+
+impl PartialEq for Job {
+    fn eq(&self, other: &Job) -> bool {
+        self.order == other.order
+    }
+}
+
+impl Eq for Job {}
+
+impl PartialOrd for Job {
+    fn partial_cmp(&self, other: &Job) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Job {
+    fn cmp(&self, other: &Job) -> std::cmp::Ordering {
+        // The earliest is the largest: a heap hands that out.
+        (other.deadline, other.order).cmp(&(self.deadline, self.order))
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: BinaryHeap<Job>,
+    order: u64,
+    is_closed: bool,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    lateness: Mutex<Histogram<u32>>,
+}
+
+/// Does things at their time.
+pub struct Timer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// How late answers were, in nanoseconds after the drive's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Lateness {
+    /// Answers that were waited for.
+    pub answers: u64,
+    /// Half of them were no later.
+    pub p50_ns: u64,
+    /// 99 % were no later.
+    pub p99_ns: u64,
+    /// The latest.
+    pub max_ns: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Timer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the system has no thread for it.
+    pub fn start() -> std::io::Result<Timer> {
+        let lateness = Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("sound bounds");
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            lateness: Mutex::new(lateness),
+        });
+        let its_own = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("answers".to_owned())
+            .spawn(move || serve(&its_own))?;
+        Ok(Timer { shared, thread: Some(thread) })
+    }
+
+    /// Does `action` at `deadline`, or at once where there is none.
+    pub fn at(&self, deadline: Option<Instant>, action: impl FnOnce() + Send + 'static) {
+        let Some(deadline) = deadline else { return action() };
+        let mut queue = lock(&self.shared.queue);
+        if queue.is_closed {
+            drop(queue);
+            return action();
+        }
+        queue.order += 1;
+        let order = queue.order;
+        let is_first = queue.jobs.peek().is_none_or(|first| deadline < first.deadline);
+        queue.jobs.push(Job { deadline, order, action: Box::new(action) });
+        drop(queue);
+        if is_first {
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// How late answers were so far.
+    pub fn lateness(&self) -> Lateness {
+        let lateness = lock(&self.shared.lateness);
+        Lateness {
+            answers: lateness.len(),
+            p50_ns: lateness.value_at_quantile(0.5),
+            p99_ns: lateness.value_at_quantile(0.99),
+            max_ns: lateness.max(),
+        }
+    }
+
+    /// Answers everything at once, whatever its time, and ends.
+    pub fn close(&mut self) {
+        lock(&self.shared.queue).is_closed = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic of an answer's has been reported by its own thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl std::fmt::Debug for Timer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Timer").finish_non_exhaustive()
+    }
+}
+
+fn serve(shared: &Shared) {
+    ask_for_fine_timers();
+    let mut queue = lock(&shared.queue);
+    loop {
+        let now = Instant::now();
+        let is_closed = queue.is_closed;
+        match queue.jobs.peek().map(|job| job.deadline) {
+            None if is_closed => return,
+            None => queue = shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner),
+            Some(deadline) if deadline <= now || is_closed => {
+                let job = queue.jobs.pop().expect("there is one");
+                drop(queue);
+                let late = Instant::now().saturating_duration_since(deadline);
+                (job.action)();
+                lock(&shared.lateness).saturating_record((late.as_nanos() as u64).max(1));
+                queue = lock(&shared.queue);
+            }
+            Some(deadline) if deadline - now > SPIN => {
+                let sleep = deadline - now - SPIN;
+                let waited = shared.changed.wait_timeout(queue, sleep);
+                queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            Some(_) => {
+                drop(queue);
+                std::hint::spin_loop();
+                queue = lock(&shared.queue);
+            }
+        }
+    }
+}
+
+/// Has the system wake this thread when it asked to be, and not up to 50 us later.
+fn ask_for_fine_timers() {
+    // It is later without; nothing else depends on it.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn things_are_done_in_the_order_of_their_times_and_not_before() {
+        let mut timer = Timer::start().expect("a thread");
+        let (done, order) = mpsc::channel();
+        let now = Instant::now();
+        for ms in [30u64, 10, 20] {
+            let done = done.clone();
+            let deadline = now + Duration::from_millis(ms);
+            timer.at(Some(deadline), move || {
+                assert!(Instant::now() >= deadline);
+                done.send(ms).expect("somebody listens");
+            });
+        }
+        timer.at(None, move || done.send(0).expect("somebody listens"));
+        assert_eq!(order.iter().collect::<Vec<_>>(), [0, 10, 20, 30]);
+        assert_eq!(timer.lateness().answers, 3);
+        timer.close();
+    }
+
+    #[test]
+    fn closing_answers_what_waits() {
+        let mut timer = Timer::start().expect("a thread");
+        let (done, answers) = mpsc::channel();
+        timer.at(Some(Instant::now() + Duration::from_secs(3600)), move || {
+            done.send(()).expect("somebody listens");
+        });
+        timer.close();
+        answers.recv().expect("an answer");
+    }
+}

@@ -1,0 +1,54 @@
+//! `attach`: an image as a block device.
+
+use ssdlab_attach::attachment::{Attachment, Route};
+use ssdlab_attach::engine::{Opened, Options, Outcome, Time};
+use ssdlab_attach::nbd::Address;
+
+use crate::cli::{AttachArguments, AttachTime};
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::terminal::Terminal;
+
+/// Attaches an image until it is told to end.
+pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Failure> {
+    let interrupt = Interrupt::listen().map_err(|source| {
+        Failure::system(Exit::Failed, "cannot listen for signals".to_owned(), source)
+    })?;
+    let options = Options {
+        time: match arguments.time {
+            AttachTime::Real => Time::Real,
+            AttachTime::Fast => Time::Fast,
+        },
+        lie_about_flush: arguments.lie_about_flush,
+        drop_trim: arguments.drop_trim,
+        power_cut_after: arguments.power_cut_after,
+    };
+    let route = Route::Nbd(Address::parse(&arguments.nbd)?);
+    let mut attachment = Attachment::new(&arguments.image, &route, options)?;
+    terminal.note(&opened_words(attachment.opened()));
+    terminal.print(&format!("{}\n", attachment.place()))?;
+    attachment.run(|| interrupt.is_wanted());
+    let words = match attachment.detach()? {
+        Outcome::Clean => "Detached; everything is in the image.",
+        Outcome::Complete => "Detached; the drive will recover when it is attached again.",
+        Outcome::Cut => "Power was cut; the drive will recover when it is attached again.",
+    };
+    terminal.note(words);
+    Ok(())
+}
+
+fn opened_words(opened: Opened) -> String {
+    match opened {
+        Opened::New => "A new drive.".to_owned(),
+        Opened::Clean => "The drive was detached in order.".to_owned(),
+        Opened::Recovered(recovery) => format!(
+            "The drive was not detached in order and has recovered: {} units found, {} saved of \
+             the buffer, {} of {} program units unreadable, {} on the drive's clock.",
+            recovery.units_found,
+            recovery.units_saved,
+            recovery.program_units_unreadable,
+            recovery.program_units_read,
+            recovery.ready_at.since(ssdlab_model::units::Instant::START),
+        ),
+    }
+}

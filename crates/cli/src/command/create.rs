@@ -1,0 +1,30 @@
+//! `create`: the image of a new simulated drive.
+
+use ssdlab_attach::image::Image;
+use ssdlab_lab::Target;
+
+use crate::cli::CreateArguments;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// Makes the image of a new drive.
+pub fn create(arguments: &CreateArguments, terminal: &Terminal) -> Result<(), Failure> {
+    let text = &arguments.target;
+    let Target::Simulated { name, mut profile } = Target::parse(text)? else {
+        return Err(Failure::usage(format!(
+            "'{text}' is not a new simulated drive, and only such have images; name a profile, as \
+             in sim:toshiba-xg5"
+        )));
+    };
+    profile.set_seed(arguments.seed);
+    let image = Image::create(&arguments.image, &profile, arguments.force)?;
+    let geometry = &image.configuration().geometry;
+    let path = arguments.image.display();
+    terminal.note(&format!(
+        "{name}: {} for the host, on {} of flash. Made {path}, which takes room as it is written to;\n\
+         ssdlab attach {path} makes it a block device",
+        geometry.capacity(),
+        geometry.physical_capacity(),
+    ));
+    Ok(())
+}

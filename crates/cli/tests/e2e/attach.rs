@@ -1,0 +1,62 @@
+//! `create` and `attach`.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Stdio};
+
+use crate::support::Place;
+
+/// A program that is ended with the test, however that ends.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn exit_and_stderr(place: &Place, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = place.command(arguments).output().unwrap();
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn an_image_is_made_attached_and_detached_in_order() {
+    let place = Place::new();
+    let create = ["create", "sim:,scale=1/1024", "disk.ssd"];
+    assert_eq!(exit_and_stderr(&place, &create).0, Some(0));
+    let (exit, said) = exit_and_stderr(&place, &create);
+    assert_eq!(exit, Some(3));
+    assert!(said.contains("--force"), "{said}");
+    let (exit, _) = exit_and_stderr(&place, &[&create[..], &["--force"]].concat());
+    assert_eq!(exit, Some(0));
+    for opened in ["A new drive.", "detached in order"] {
+        let mut command =
+            place.command(&["attach", "disk.ssd", "--nbd", "unix:socket", "--time", "fast"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = Running(command.spawn().unwrap());
+        let mut address = String::new();
+        BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        assert!(address.starts_with("nbd+unix:///?socket="), "{address}");
+        let (exit, said) = exit_and_stderr(&place, &["attach", "disk.ssd", "--nbd", ":0"]);
+        assert_eq!(exit, Some(3), "{said}");
+        assert!(said.contains("attached already"), "{said}");
+        let pid = rustix::process::Pid::from_child(&running.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(running.0.wait().unwrap().success());
+        let mut said = String::new();
+        running.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(said.contains(opened) && said.contains("everything is in the image"), "{said}");
+        assert!(!place.path("socket").exists(), "the socket is removed");
+    }
+}
+
+#[test]
+fn what_has_no_recovery_is_refused_by_its_name() {
+    let place = Place::new();
+    let (exit, said) = exit_and_stderr(&place, &["create", "sim:kingston-v-64", "disk.ssd"]);
+    assert_eq!(exit, Some(4));
+    assert!(said.contains("map of extents"), "{said}");
+    assert!(!place.path("disk.ssd").exists());
+}
