@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use ssdlab_model::recovery::Fault;
 
 /// The seed of runs that were not given one. A fixed one: two people who type the same get the
 /// same tables.
@@ -73,6 +74,18 @@ Examples:
   ssdlab attach disk.ssd --nbd :10809 --time fast
 
 The program stays until Ctrl-C or SIGTERM, and then detaches in order.";
+
+const EXPLORE_EXAMPLES: &str = "\
+A history is a text file with a request a line: 'write units 3 to 5', 'write unit 9
+with FUA', 'trim unit 4', 'read unit 4', 'flush', 'rest for 150ms'. A request is
+sent when the one before is answered, or right after that was sent with ', at once'
+behind it. Exit code 1 means that a rule was broken.
+
+Examples:
+  ssdlab power-cut explore
+  ssdlab power-cut explore sim:kingston-v-64 --histories 100
+  ssdlab power-cut explore --lie-about-flush --output short.txt
+  ssdlab power-cut explore --lie-about-flush --history short.txt";
 
 const SHOW_EXAMPLES: &str = "\
 Examples:
@@ -171,6 +184,12 @@ pub enum Command {
     /// Attach the simulated drive in an image
     #[command(after_help = ATTACH_EXAMPLES)]
     Attach(AttachArguments),
+    /// Cut power from a simulated drive, and see what it holds afterwards
+    PowerCut {
+        /// What to do.
+        #[command(subcommand)]
+        what: PowerCut,
+    },
     /// List the experiments, the simulated drives and stacks, or the runs that were kept
     #[command(after_help = LIST_EXAMPLES)]
     List {
@@ -290,6 +309,81 @@ pub struct AgeArguments {
     /// Seed of every random choice
     #[arg(long, value_name = "N", default_value_t = SEED_DEFAULT, allow_negative_numbers = true)]
     pub seed: u64,
+}
+
+/// What can be done with power cuts.
+#[derive(Debug, Subcommand)]
+pub enum PowerCut {
+    /// Try every cut of short histories on a small drive of a profile's kind
+    ///
+    /// Power is cut wherever a program or an erase begins or is over, and between each two of
+    /// these. Afterwards all that was flushed or written with FUA has to be there, and each unit
+    /// to be old or new. When that is not so, the shortest history that shows it is printed.
+    #[command(after_help = EXPLORE_EXAMPLES)]
+    Explore(ExploreArguments),
+}
+
+/// Arguments of `power-cut explore`.
+#[derive(Args, Debug)]
+pub struct ExploreArguments {
+    /// The drive: a simulated one (sim:PROFILE), with changes. A drive of a few hundred units with
+    /// its mechanisms is cut from power, not one of its size
+    #[arg(default_value = "sim:")]
+    pub target: String,
+    /// File with the history; without it, random ones are tried
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["histories", "requests"])]
+    pub history: Option<PathBuf>,
+    /// How many random histories
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub histories: u32,
+    /// Requests of each
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub requests: u32,
+    /// Seed of the first history and of what the used drive was written with
+    #[arg(long, value_name = "N", default_value_t = SEED_DEFAULT, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// Begin with a new drive instead of a used one
+    #[arg(long)]
+    pub new: bool,
+    /// Have the drive answer flush and FUA at once, durable or not
+    #[arg(long)]
+    pub lie_about_flush: bool,
+    /// Plant a mistake in the drive, to see that it is found
+    #[arg(long, value_enum, value_name = "MISTAKE")]
+    pub fault: Option<FaultName>,
+    /// Write the shortest history that breaks a rule to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Mistakes that can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FaultName {
+    /// Recovery takes the copy that comes last on the flash, not the newest
+    IgnoreNumbers,
+    /// Recovery takes what it cannot read for erased
+    ForgetUnreadable,
+    /// Recovery does not look at the records of trims
+    ForgetTrims,
+    /// Recovery does not write again what capacitors saved
+    ForgetSaved,
+    /// Blocks are erased before what replaces them is durable
+    EraseEarly,
+}
+
+impl From<FaultName> for Fault {
+    fn from(name: FaultName) -> Fault {
+        match name {
+            FaultName::IgnoreNumbers => Fault::IgnoreNumbers,
+            FaultName::ForgetUnreadable => Fault::ForgetUnreadable,
+            FaultName::ForgetTrims => Fault::ForgetTrims,
+            FaultName::ForgetSaved => Fault::ForgetSaved,
+            FaultName::EraseEarly => Fault::EraseEarly,
+        }
+    }
 }
 
 /// The state a drive is brought into.

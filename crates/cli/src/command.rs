@@ -7,12 +7,13 @@ mod create;
 mod generate;
 mod import;
 mod list;
+mod power_cut;
 mod run;
 mod show;
 
 use serde::Serialize;
 
-use crate::cli::Command;
+use crate::cli::{Command, PowerCut};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
@@ -27,6 +28,9 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::Show(arguments) => show::show(arguments, terminal)?,
         Command::Compare(arguments) => compare::compare(arguments, terminal)?,
         Command::Import(arguments) => import::import(arguments, terminal)?,
+        Command::PowerCut { what: PowerCut::Explore(arguments) } => {
+            return power_cut::power_cut(arguments, terminal);
+        }
         Command::Completions { shell } => generate::completions(*shell, terminal)?,
         Command::Man { directory: Some(directory) } => {
             generate::man_pages(directory, terminal)?;

@@ -43,6 +43,9 @@ pub enum LabError {
         /// What is wrong with it, and what is right.
         why: String,
     },
+    /// A history of requests that cannot be read.
+    #[error("the history: {0}")]
+    History(String),
     /// Something that is not built yet.
     #[error("{0}")]
     Unsupported(String),
@@ -101,6 +104,7 @@ impl LabError {
             | LabError::Input { .. }
             | LabError::Profile(_)
             | LabError::Target { .. }
+            | LabError::History(_)
             | LabError::UnknownExperiment { .. }
             | LabError::UnknownParameter { .. }
             | LabError::Value { .. }

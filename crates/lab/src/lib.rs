@@ -10,6 +10,7 @@ pub mod experiment;
 pub mod import;
 mod machine;
 pub mod output;
+pub mod power_cut;
 pub mod report;
 pub mod run;
 mod sqlite;

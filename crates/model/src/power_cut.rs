@@ -15,7 +15,9 @@
 pub mod drive;
 pub mod explore;
 pub mod history;
+mod miniature;
 pub mod rules;
+pub mod text;
 
 use crate::log_block::LogBlockSsd;
 use crate::mapping::Mapping;

@@ -32,7 +32,7 @@ use crate::geometry::GeometryError;
 use crate::mapping::{Mapping, MappingScheme};
 use crate::media::{Media, SequenceNumber, SpareArea, TrimRecord};
 use crate::ssd::{Configuration, Ssd};
-use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
+use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 use scan::Scan;
 
 /// What reading the spare area of a program unit gives.
@@ -74,6 +74,8 @@ pub trait FlashContents: Media {
 pub struct Recovery {
     /// When the drive takes requests again; those that come before wait for it.
     pub ready_at: Instant,
+    /// How long that took.
+    pub took: Nanoseconds,
     /// Program units whose spare area was read.
     pub program_units_read: u64,
     /// Program units that could not be read.

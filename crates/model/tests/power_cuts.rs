@@ -121,6 +121,8 @@ fn slc_cache(generator: &mut impl Rng, shot: u32) -> SlcParameters {
 fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     let low_water = pick(generator, &[2, 3, 4]);
     let mut mechanisms = mechanisms(generator, kind, low_water);
+    // Each stream's copies may need a block; profiles check that.
+    let low_water = if mechanisms.streams.count > 1 { low_water.max(3) } else { low_water };
     let channels = pick(generator, &[1, 2]);
     let dies = channels * pick(generator, &[1, 2]);
     let superblocks = matches!(kind, Kind::Extents | Kind::SlcCache);

@@ -11,6 +11,7 @@ mod device;
 mod experiments;
 mod generated;
 mod interchange;
+mod power_cut;
 mod profiles;
 mod real;
 mod simulated;

@@ -58,6 +58,9 @@ pub struct Failure {
     pub at: Nanoseconds,
     /// Steps that were sent by then.
     pub steps: u32,
+    /// Whether the drive was fine after that cut, and something was wrong after it had been
+    /// written to, flushed and cut again.
+    pub went_on: bool,
     /// What was wrong.
     pub finding: Finding,
 }
@@ -65,8 +68,45 @@ pub struct Failure {
 /// What [`Tested::explore`] went through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Explored {
-    /// Cuts.
+    /// Cuts; after each the drive was used and cut once more.
     pub cuts: u64,
+    /// The quickest recovery after one of them.
+    pub recovery_least: Nanoseconds,
+    /// The slowest.
+    pub recovery_most: Nanoseconds,
+    /// All of them together.
+    pub recovery_all: Nanoseconds,
+    /// Most program units whose spare area a recovery has read.
+    pub program_units_read_most: u64,
+}
+
+impl Explored {
+    fn note(&mut self, recovery: &Recovery) {
+        let least = if self.cuts == 0 { recovery.took } else { self.recovery_least };
+        *self = Explored {
+            cuts: self.cuts + 1,
+            recovery_least: least.min(recovery.took),
+            recovery_most: self.recovery_most.max(recovery.took),
+            recovery_all: self.recovery_all + recovery.took,
+            program_units_read_most: self.program_units_read_most.max(recovery.program_units_read),
+        };
+    }
+
+    /// The same with what another history has met.
+    pub fn and(self, other: Explored) -> Explored {
+        if self.cuts == 0 || other.cuts == 0 {
+            return if self.cuts == 0 { other } else { self };
+        }
+        Explored {
+            cuts: self.cuts + other.cuts,
+            recovery_least: self.recovery_least.min(other.recovery_least),
+            recovery_most: self.recovery_most.max(other.recovery_most),
+            recovery_all: self.recovery_all + other.recovery_all,
+            program_units_read_most: self
+                .program_units_read_most
+                .max(other.program_units_read_most),
+        }
+    }
 }
 
 impl Tested {
@@ -216,17 +256,27 @@ impl Tested {
     /// # Panics
     /// When the drive is not sound in itself.
     pub fn explore(&self, history: &[Step]) -> Result<Explored, Failure> {
+        self.explore_cuts(history, true)
+    }
+
+    /// The same; the drive is used and cut again if it `goes_on`.
+    fn explore_cuts(&self, history: &[Step], goes_on: bool) -> Result<Explored, Failure> {
         let mut tested = self.clone();
         let mut explored = Explored::default();
         for sent in 0..=history.len() {
             let until = tested.until(history.get(sent));
             for at in if until > tested.sent { tested.instants(until) } else { Vec::new() } {
-                explored.cuts += 1;
-                tested.clone().cut_and_go_on(at).map_err(|finding| Failure {
+                let failure = |went_on, finding| Failure {
                     at: at.since(self.sent),
                     steps: sent as u32,
+                    went_on,
                     finding,
-                })?;
+                };
+                let mut then = tested.clone();
+                explored.note(&then.cut(at).map_err(|finding| failure(false, finding))?);
+                if goes_on {
+                    then.go_on().map_err(|finding| failure(true, finding))?;
+                }
             }
             if let Some(&step) = history.get(sent) {
                 tested.step(step);
@@ -235,9 +285,8 @@ impl Tested {
         Ok(explored)
     }
 
-    /// Cuts power, writes a little, flushes, and cuts power again while the flush is answered.
-    fn cut_and_go_on(&mut self, at: Instant) -> Result<(), Finding> {
-        self.cut(at)?;
+    /// Writes a little, flushes, and cuts power when the flush is answered.
+    fn go_on(&mut self) -> Result<(), Finding> {
         let units = self.units();
         for first in [0, units / 2, units - 1] {
             let operation = Operation::Write { first: LogicalUnit(first), units: 1 };
@@ -277,7 +326,10 @@ impl Tested {
 /// When `history` does not fail.
 pub fn shortest_failure(tested: &Tested, history: &[Step]) -> (Vec<Step>, Failure) {
     let mut history = history.to_vec();
-    let mut failure = tested.explore(&history).expect_err("the history fails");
+    // What one cut shows is easier to understand than what takes two.
+    let goes_on = tested.explore_cuts(&history, false).is_ok();
+    let explore = |history: &[Step]| tested.explore_cuts(history, goes_on);
+    let mut failure = explore(&history).expect_err("the history fails");
     history.truncate(failure.steps as usize);
     let mut left_out = history.len().div_ceil(2);
     while left_out > 0 {
@@ -285,7 +337,7 @@ pub fn shortest_failure(tested: &Tested, history: &[Step]) -> (Vec<Step>, Failur
         while at < history.len() {
             let mut shorter = history.clone();
             shorter.drain(at..(at + left_out).min(history.len()));
-            match tested.explore(&shorter) {
+            match explore(&shorter) {
                 Err(found) => {
                     shorter.truncate(found.steps as usize);
                     (history, failure) = (shorter, found);

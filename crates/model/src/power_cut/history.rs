@@ -1,7 +1,5 @@
 //! What a host does before power is cut.
 
-use std::fmt;
-
 use rand::{Rng, RngExt};
 
 use crate::units::{Instant, LogicalUnit, Nanoseconds};
@@ -50,33 +48,6 @@ pub struct Step {
     pub operation: Operation,
     /// Whether it is sent when the one before is answered; otherwise right after that was sent.
     pub waits: bool,
-}
-
-/// How the units of a history are written: a range that a storage engineer reads.
-struct Range(LogicalUnit, u32);
-
-impl fmt::Display for Range {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.1 {
-            1 => write!(f, "unit {}", self.0.0),
-            units => write!(f, "units {} to {}", self.0.0, self.0.0 + units - 1),
-        }
-    }
-}
-
-impl fmt::Display for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Operation::Write { first, units } => write!(f, "write {}", Range(first, units)),
-            Operation::WriteFua { first, units } => {
-                write!(f, "write {} with FUA", Range(first, units))
-            }
-            Operation::Trim { first, units } => write!(f, "trim {}", Range(first, units)),
-            Operation::Read { first, units } => write!(f, "read {}", Range(first, units)),
-            Operation::Flush => f.write_str("flush"),
-            Operation::Rest(duration) => write!(f, "rest for {duration}"),
-        }
-    }
 }
 
 impl Operation {

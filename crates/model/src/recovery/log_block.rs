@@ -60,6 +60,7 @@ impl<M: Mapping, D: FlashContents> LogBlockSsd<M, D> {
             recovery.units_saved = saved.len() as u32;
         }
         recovery.ready_at = recovery.ready_at.max(drive.merging_until());
+        recovery.took = recovery.ready_at.since(at);
         Ok((drive, recovery))
     }
 

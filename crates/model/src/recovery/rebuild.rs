@@ -48,6 +48,7 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         self.note_spare_areas(&scan.blocks);
         Recovery {
             ready_at,
+            took: ready_at.since(at),
             program_units_read: scan.reads.iter().sum(),
             program_units_unreadable: scan.unreadable,
             units_found: scan.current.iter().flatten().count() as u32,

@@ -1,0 +1,295 @@
+//! Power cuts at every instant that makes a difference, on a small drive with the mechanisms of a
+//! profile.
+
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use schemars::JsonSchema;
+use serde::Serialize;
+use ssdlab_drive::Control;
+use ssdlab_model::Configuration;
+use ssdlab_model::flush::FlushHandling;
+use ssdlab_model::mapping::MappingScheme;
+use ssdlab_model::power_cut::explore::{Explored, Finding, Tested, shortest_failure};
+use ssdlab_model::power_cut::history::Step;
+use ssdlab_model::power_cut::text::parse_history;
+use ssdlab_model::profile::Profile;
+use ssdlab_model::recovery::{Fault, RecoveryError};
+
+use crate::error::LabError;
+use crate::experiment::Watcher;
+
+/// What the JSON is called.
+pub const SCHEMA: &str = "ssdlab.power-cut/1";
+
+/// What the host does before power is cut.
+#[derive(Clone, Debug)]
+pub enum Histories {
+    /// One that was given, as text.
+    Given(String),
+    /// Random ones.
+    Random {
+        /// How many.
+        count: u32,
+        /// Requests of each.
+        requests: u32,
+    },
+}
+
+/// What to explore.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What the host does.
+    pub histories: Histories,
+    /// Seed of ageing and of the first random history; each further one has the next.
+    pub seed: u64,
+    /// Whether the drive is new rather than used.
+    pub is_new: bool,
+    /// Whether the drive lies about flush and FUA.
+    pub lies: bool,
+    /// A mistake planted in the drive and its recovery.
+    pub fault: Option<Fault>,
+}
+
+/// The drive that was cut from power.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct SmallDrive {
+    /// How it maps.
+    pub mapping: String,
+    /// Channels.
+    pub channels: u32,
+    /// Dies.
+    pub dies: u32,
+    /// Collection units, metadata aside.
+    pub blocks: u32,
+    /// Units of one of them.
+    pub units_per_block: u32,
+    /// Units that the host can address.
+    pub logical_units: u32,
+    /// Bytes of a unit.
+    pub unit_bytes: u64,
+    /// Whether capacitors protect its buffer.
+    pub is_protected: bool,
+}
+
+/// How long recovery took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct RecoveryTimes {
+    /// The quickest, in nanoseconds.
+    pub least_ns: u64,
+    /// The mean.
+    pub mean_ns: u64,
+    /// The slowest.
+    pub most_ns: u64,
+    /// Most program units whose spare area was read.
+    pub program_units_read_most: u64,
+}
+
+/// A cut after which a rule was broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Broken {
+    /// The seed of the history, where it was random.
+    pub seed: Option<u64>,
+    /// Its requests.
+    pub requests: u32,
+    /// What is left of it without what is not needed, a request a line.
+    pub history: Vec<String>,
+    /// When power was cut, in nanoseconds from the first request on.
+    pub cut_after_ns: u64,
+    /// Whether that did no harm, and something was wrong only after the drive had been written to
+    /// (its first, middle and last unit), flushed, and cut again when that was answered.
+    pub went_on: bool,
+    /// What was wrong.
+    pub finding: String,
+}
+
+/// What was tried, and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Exploration {
+    /// Always [`SCHEMA`].
+    pub schema: String,
+    /// The drive's name.
+    pub target: String,
+    /// The small drive that stands for it.
+    pub drive: SmallDrive,
+    /// Whether it was new; otherwise it was full and had been collected.
+    pub is_new: bool,
+    /// Whether it lied about flush and FUA.
+    pub lies_about_flush: bool,
+    /// The mistake that was planted.
+    pub fault: Option<String>,
+    /// The seed.
+    pub seed: u64,
+    /// Histories gone through to the end.
+    pub histories: u32,
+    /// Cuts; after each the drive was written to, flushed, and cut once more.
+    pub cuts: u64,
+    /// How long recovery took; nothing when there was none.
+    pub recovery: Option<RecoveryTimes>,
+    /// The first history that broke a rule.
+    pub broken: Option<Broken>,
+    /// Whether it was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// The name of a planted mistake, as it is typed.
+pub fn name_of(fault: Fault) -> &'static str {
+    match fault {
+        Fault::IgnoreNumbers => "ignore-numbers",
+        Fault::ForgetUnreadable => "forget-unreadable",
+        Fault::ForgetTrims => "forget-trims",
+        Fault::ForgetSaved => "forget-saved",
+        Fault::EraseEarly => "erase-early",
+    }
+}
+
+/// Cuts power from a small drive with the mechanisms of `profile`, named `target`, wherever that
+/// can make a difference.
+///
+/// # Errors
+/// When the profile has no small drive, what is asked for makes no sense on it, or the history
+/// cannot be read.
+pub fn explore(
+    target: &str,
+    profile: &Profile,
+    request: &Request,
+    watcher: &mut dyn Watcher,
+) -> Result<Exploration, LabError> {
+    let configuration = small_drive(target, profile, request)?;
+    let mut tested = Tested::new(&configuration, request.fault)
+        .map_err(|error| refused(target, error.to_string()))?;
+    let histories = histories(&request.histories, &configuration, request.seed)?;
+    if !request.is_new {
+        tested.age(&mut Pcg64Mcg::seed_from_u64(request.seed));
+    }
+    let mut exploration = Exploration {
+        schema: SCHEMA.to_owned(),
+        target: target.to_owned(),
+        drive: describe(&configuration),
+        is_new: request.is_new,
+        lies_about_flush: request.lies,
+        fault: request.fault.map(|fault| name_of(fault).to_owned()),
+        seed: request.seed,
+        histories: 0,
+        cuts: 0,
+        recovery: None,
+        broken: None,
+        interrupted: false,
+    };
+    let mut explored = Explored::default();
+    let all = histories.len() as f64;
+    watcher.step("power cuts", 1.0);
+    for (seed, history) in histories {
+        if watcher.progress(f64::from(exploration.histories) / all) == Control::Cancel {
+            exploration.interrupted = true;
+            break;
+        }
+        match tested.explore(&history) {
+            Ok(found) => explored = explored.and(found),
+            Err(failure) => {
+                if let Finding::Recovery(RecoveryError::Unsupported { .. }) = failure.finding {
+                    return Err(refused(target, failure.finding.to_string()));
+                }
+                watcher.step("the shortest history", 0.0);
+                exploration.broken = Some(shorten(&tested, seed, &history));
+                break;
+            }
+        }
+        exploration.histories += 1;
+    }
+    exploration.cuts = explored.cuts;
+    exploration.recovery = (explored.cuts > 0).then(|| RecoveryTimes {
+        least_ns: explored.recovery_least.nanos(),
+        mean_ns: explored.recovery_all.nanos() / explored.cuts,
+        most_ns: explored.recovery_most.nanos(),
+        program_units_read_most: explored.program_units_read_most,
+    });
+    Ok(exploration)
+}
+
+fn refused(target: &str, why: String) -> LabError {
+    LabError::Target { text: target.to_owned(), why }
+}
+
+fn small_drive(
+    target: &str,
+    profile: &Profile,
+    request: &Request,
+) -> Result<Configuration, LabError> {
+    let mut configuration = profile
+        .configuration()?
+        .miniature()
+        .map_err(|error| refused(target, format!("it cannot be made small enough: {error}")))?;
+    let flush = &mut configuration.mechanisms.flush;
+    if request.lies && configuration.buffer.protected {
+        return Err(refused(
+            target,
+            "capacitors protect what it has answered, so that ignoring a flush is no lie; add \
+             controller.power_loss_protection=off"
+                .to_owned(),
+        ));
+    }
+    if request.lies {
+        flush.handling = FlushHandling::Ignored;
+    }
+    Ok(configuration)
+}
+
+/// A history, with its seed where it is random.
+type Seeded = (Option<u64>, Vec<Step>);
+
+/// The histories.
+fn histories(
+    histories: &Histories,
+    configuration: &Configuration,
+    seed: u64,
+) -> Result<Vec<Seeded>, LabError> {
+    let units = configuration.geometry.logical_units();
+    match histories {
+        Histories::Given(text) => {
+            let history =
+                parse_history(text, units).map_err(|error| LabError::History(error.to_string()))?;
+            Ok(vec![(None, history)])
+        }
+        &Histories::Random { count, requests } => Ok((0..u64::from(count))
+            .map(|number| {
+                let seed = seed.wrapping_add(number);
+                let mut generator = Pcg64Mcg::seed_from_u64(seed);
+                let history = (0..requests).map(|_| Step::random(&mut generator, units));
+                (Some(seed), history.collect())
+            })
+            .collect()),
+    }
+}
+
+fn shorten(tested: &Tested, seed: Option<u64>, history: &[Step]) -> Broken {
+    let (shortest, failure) = shortest_failure(tested, history);
+    Broken {
+        seed,
+        requests: history.len() as u32,
+        history: shortest.iter().map(ToString::to_string).collect(),
+        cut_after_ns: failure.at.nanos(),
+        went_on: failure.went_on,
+        finding: failure.finding.to_string(),
+    }
+}
+
+fn describe(configuration: &Configuration) -> SmallDrive {
+    let (geometry, mechanisms) = (&configuration.geometry, &configuration.mechanisms);
+    let mapping = match mechanisms.mapping {
+        MappingScheme::Page if mechanisms.slc.is_some() => "page map and pseudo-SLC cache",
+        MappingScheme::Page => "page map",
+        MappingScheme::Cached => "map on flash",
+        MappingScheme::Extent => "map of extents",
+        MappingScheme::LogBlock => "log blocks",
+    };
+    SmallDrive {
+        mapping: mapping.to_owned(),
+        channels: geometry.channels(),
+        dies: geometry.dies(),
+        blocks: geometry.blocks(),
+        units_per_block: geometry.units_per_block(),
+        logical_units: geometry.logical_units(),
+        unit_bytes: geometry.unit_size().bytes(),
+        is_protected: configuration.buffer.protected,
+    }
+}

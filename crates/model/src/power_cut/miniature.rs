@@ -1,0 +1,125 @@
+//! A drive of a few hundred units with the mechanisms of a large one.
+//!
+//! Trying every cut of a history takes a copy of the drive for each, so the drive has to be small.
+//! What is kept is what decides about the order of things on the flash: how it maps, caches,
+//! flushes, journals, collects and separates; whether it has superblocks; pages of a shot, units
+//! of a page, and all times. What is smaller: two dies at most of one plane each, four program
+//! units of each die in a block, and as few blocks as the mechanisms work with, the share of
+//! spare area on top.
+
+use crate::collection::CollectionParameters;
+use crate::geometry::{Geometry, GeometryError};
+use crate::mapping::MappingScheme;
+use crate::mapping::cached::LEAST_PAGES;
+use crate::policy::Pacing;
+use crate::ssd::Configuration;
+
+/// Program units of a die in a block.
+const PROGRAMS_PER_BLOCK: u32 = 4;
+
+/// Blocks of data, per group of dies.
+const DATA_BLOCKS: u32 = 8;
+
+/// Blocks for metadata, per group of dies.
+const METADATA_BLOCKS: u32 = 8;
+
+/// Extents of a table beyond the least that a drive needs.
+const MORE_EXTENTS: u32 = 24;
+
+impl Configuration {
+    /// A drive as small as can be with the mechanisms of this one.
+    ///
+    /// # Errors
+    /// When no drive so small is sound.
+    pub fn miniature(&self) -> Result<Configuration, GeometryError> {
+        let mut small = self.clone();
+        let Configuration { collection, mechanisms, buffer, read_ahead, .. } = &mut small;
+        let streams = mechanisms.streams.count;
+        let low_water = collection.low_water.min(4).max(streams + 1);
+        *collection = CollectionParameters {
+            low_water,
+            idle_high_water: collection.idle_high_water.min(low_water + 2),
+            debt_max: collection.debt_max,
+        };
+        if let Pacing::Bursty { high_water } = &mut mechanisms.pacing {
+            *high_water = (*high_water).min(low_water + 2);
+        }
+        mechanisms.map_cache_pages = mechanisms.map_cache_pages.min(LEAST_PAGES);
+        mechanisms.log_blocks = mechanisms.log_blocks.min(4);
+        if let Some(slc) = &mut mechanisms.slc {
+            slc.blocks = 2;
+        }
+        read_ahead.window = 0;
+        let mut shape = self.geometry.parameters().clone();
+        let has_superblocks = shape.dies_per_collection_unit == shape.dies;
+        shape.channels = shape.channels.min(2);
+        shape.dies = shape.dies.min(2);
+        shape.planes_per_die = 1;
+        shape.pages_per_block = PROGRAMS_PER_BLOCK * shape.pages_per_shot;
+        shape.dies_per_collection_unit = if has_superblocks { shape.dies } else { 1 };
+        let groups = shape.dies / shape.dies_per_collection_unit;
+        let data = DATA_BLOCKS * groups;
+        shape.metadata_collection_units = METADATA_BLOCKS * groups;
+        shape.logical_units = 1;
+        // To learn how many units a block has, and how many blocks are kept.
+        shape.collection_units = 4 * data;
+        let any = Geometry::new(shape.clone())?;
+        let kept = match mechanisms.mapping {
+            MappingScheme::LogBlock => mechanisms.log_blocks + 3,
+            _ => collection.blocks_kept(&any, mechanisms) + 1,
+        };
+        let was = &self.geometry;
+        let used = f64::from(was.logical_units()) / f64::from(was.physical_units());
+        let spare = (f64::from(data) * (1.0 / used - 1.0)).ceil() as u32;
+        shape.collection_units = (data + kept + spare).next_multiple_of(groups);
+        shape.logical_units = data * any.units_per_block();
+        let geometry = Geometry::new(shape)?;
+        let regions = geometry.logical_units().div_ceil(geometry.units_per_block());
+        mechanisms.extents.extents_max =
+            mechanisms.extents.extents_max.min(4 * regions + MORE_EXTENTS);
+        buffer.units = buffer.units.min((streams + 3) * geometry.units_per_program());
+        small.geometry = geometry;
+        small.check_spare()?;
+        small.check_mapping()?;
+        Ok(small)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::power_cut::explore::Tested;
+    use crate::power_cut::history::Step;
+    use crate::profile::{Profile, embedded};
+    use rand::SeedableRng;
+    use rand_pcg::Pcg64Mcg;
+
+    #[test]
+    fn every_profile_has_a_miniature_that_survives_power_cuts() {
+        let mut profiles: Vec<(String, Configuration)> = embedded()
+            .iter()
+            .map(|(name, _)| (name.to_string(), Profile::named(name).unwrap()))
+            .map(|(name, profile)| (name, profile.configuration().unwrap()))
+            .collect();
+        for (scheme, key, value) in
+            [("cached", "mapping.cache", "1M"), ("log-block", "mapping.log_blocks", "8")]
+        {
+            let mut profile = Profile::named(crate::profile::DEFAULT).unwrap();
+            profile.set("mapping.scheme", scheme).unwrap();
+            profile.set(key, value).unwrap();
+            profile.set("collection.metadata_units", "30").unwrap();
+            profiles.push((scheme.to_owned(), profile.configuration().unwrap()));
+        }
+        for (name, configuration) in profiles {
+            let small = configuration.miniature().unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(small.geometry.logical_units() < 5_000, "{name}");
+            let mut tested = Tested::new(&small, None).unwrap();
+            let mut generator = Pcg64Mcg::seed_from_u64(1);
+            tested.age(&mut generator);
+            let history: Vec<Step> =
+                (0..4).map(|_| Step::random(&mut generator, tested.units())).collect();
+            let explored = tested.explore(&history).unwrap_or_else(|it| panic!("{name}: {it:?}"));
+            assert!(explored.cuts > 3, "{name}: {explored:?}");
+        }
+    }
+}
