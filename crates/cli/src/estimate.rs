@@ -37,10 +37,10 @@ pub fn announce(
             plan.space
         ));
     } else {
+        let made = plan.made.clone().unwrap_or_else(|| format!("a file of {}", plan.space));
         terminal.note(&format!(
-            "This run writes at most {written} in all, to a file of {} at {place} that is removed \
-             at the end.",
-            plan.space
+            "This run writes at most {written} in all, to {made} at {place} that is removed at \
+             the end."
         ));
     }
     if plan.is_writing()

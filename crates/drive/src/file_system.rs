@@ -93,6 +93,8 @@ pub struct FileSystem<'d> {
     layout: Layout,
     space: Space,
     nodes: BTreeMap<u64, Node>,
+    /// No inode of a group is free below this one.
+    inode_hints: Vec<u64>,
     journal: Journal,
     flusher: writeback::Flusher,
 }
@@ -125,6 +127,7 @@ impl<'d> FileSystem<'d> {
             layout,
             space,
             nodes: BTreeMap::new(),
+            inode_hints: (0..layout.groups()).map(|group| Layout::inodes(group).start).collect(),
         };
         made.make_root();
         Ok(made)

@@ -3,6 +3,7 @@
 pub mod barrier;
 pub mod blocksize;
 mod course;
+pub mod discard;
 pub(crate) mod figures;
 pub mod fragmentation;
 pub mod job;
@@ -78,6 +79,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &steady::SteadyState,
         &latency::ResponseTime,
         &barrier::Barrier,
+        &discard::Discard,
         &overprovision::OverProvision,
         &job::FioJob,
         &replay::Replay,
@@ -116,6 +118,8 @@ pub struct Plan {
     pub rests: Nanoseconds,
     /// Bytes that must be free on the drive.
     pub space: ByteLength,
+    /// What it makes at the place that the user named, where that is not one file.
+    pub made: Option<String>,
     /// The lengths of the requests it sends, each at a multiple of itself.
     pub block_sizes: Vec<ByteLength>,
 }

@@ -115,6 +115,9 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
+    for done in experiment::discard::undo_what_was_left() {
+        terminal.note(&done);
+    }
     let (mut drive, expected) = open(&request, gate, terminal)?;
     let mut progress = Progress::new(terminal, interrupt, expected);
     let outcome = ssdlab_lab::run(

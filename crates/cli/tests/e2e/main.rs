@@ -9,6 +9,7 @@ mod attach;
 mod compare;
 mod device;
 mod experiments;
+mod files;
 mod generated;
 mod interchange;
 mod power_cut;

@@ -226,12 +226,14 @@ impl FileSystem<'_> {
         Ok(file)
     }
 
-    fn free_inode(&self, group: u64) -> Result<FileNumber, DriveError> {
+    fn free_inode(&mut self, group: u64) -> Result<FileNumber, DriveError> {
         let groups = self.layout.groups();
         for step in 0..groups {
-            let inodes = Layout::inodes((group + step) % groups);
+            let group = (group + step) % groups;
+            let hint = self.inode_hints[group as usize];
+            let inodes = hint..Layout::inodes(group).end;
             // Inodes in use, in order: the first that is missing is free.
-            let mut free = inodes.start;
+            let mut free = hint;
             for (&used, _) in self.nodes.range(inodes.clone()) {
                 if used != free {
                     break;
@@ -239,6 +241,7 @@ impl FileSystem<'_> {
                 free += 1;
             }
             if free < inodes.end {
+                self.inode_hints[group as usize] = free + 1;
                 return Ok(FileNumber(free));
             }
         }
@@ -319,6 +322,8 @@ impl FileSystem<'_> {
         self.forget_dirty(file);
         self.nodes.remove(&file.0);
         let group = Layout::group_of_inode(file.0);
+        let hint = &mut self.inode_hints[group as usize];
+        *hint = file.0.min(*hint);
         self.change(self.layout.inode_bitmap(group));
         self.change(self.layout.descriptor(group));
         Ok(())

@@ -40,6 +40,18 @@ impl OwnDirectory {
         &self.path
     }
 
+    /// Removes a directory that a run which was killed has left, if it is one; whether it was
+    /// there.
+    pub(super) fn remove_left(path: &Path) -> bool {
+        let is_ours = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .and_then(|name| name.strip_prefix(PREFIX))
+            .is_some_and(|rest| rest.len() == 16 && rest.bytes().all(|it| it.is_ascii_hexdigit()));
+        let is_directory = fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+        is_ours && is_directory && fs::remove_dir_all(path).is_ok()
+    }
+
     /// Makes all that was written to its file system durable.
     pub(super) fn sync(&self) -> Result<(), LabError> {
         sync_file_system(&self.path)

@@ -154,7 +154,7 @@ fn categories(table: &Table, formats: &[ColumnFormat], keys: usize) -> Vec<Strin
                 .zip(formats)
                 .map(|(cell, format)| {
                     let unit = if cell.number().is_some() { &*format.unit } else { "" };
-                    format!("{} {unit}", format.cell(cell)).trim_end().to_owned()
+                    format!("{} {unit}", format.name(cell)).trim_end().to_owned()
                 })
                 .collect();
             names.join(", ")

@@ -215,7 +215,16 @@ impl ColumnFormat {
         self.style != Style::Words
     }
 
-    /// A cell of the column.
+    /// A cell as it is called away from its column, in a legend.
+    pub(crate) fn name(&self, cell: &Cell) -> String {
+        match cell {
+            Cell::Boolean(true) => self.label.clone(),
+            Cell::Boolean(false) => format!("no {}", self.label),
+            cell => self.cell(cell),
+        }
+    }
+
+    /// A cell as it stands below the column's heading.
     pub(crate) fn cell(&self, cell: &Cell) -> String {
         match cell {
             Cell::Null => NOTHING.to_owned(),

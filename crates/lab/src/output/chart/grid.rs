@@ -75,7 +75,7 @@ impl Grid {
         let mut curves: Vec<GridCurve> = Vec::new();
         for row in &table.rows {
             let names: Vec<String> =
-                row[..keys - 1].iter().zip(&formats).map(|(cell, own)| own.cell(cell)).collect();
+                row[..keys - 1].iter().zip(&formats).map(|(cell, own)| own.name(cell)).collect();
             let name = format::label(&names.join(", "), "");
             let step = number(row, keys - 1)?;
             let place = steps.iter().position(|other| *other == step)?;

@@ -1,0 +1,190 @@
+//! What the passes allow to say.
+
+use ssdlab_model::units::Nanoseconds;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use super::{Case, Measured, Pass, Protocol, is_published};
+use crate::experiment::Record;
+use crate::output::format::{count, significant};
+use crate::report::{Cell, Column, Level, Table};
+
+/// From this factor on, slower deleting is a warning.
+const COSTLY: f64 = 1.1;
+
+/// Mean of some seconds and half the width of its 95 % interval, where there are two at least.
+#[derive(Clone, Copy, Debug)]
+struct Mean {
+    mean: f64,
+    variance: f64,
+    samples: f64,
+}
+
+impl Mean {
+    fn of(values: &[f64]) -> Option<Mean> {
+        let samples = values.len() as f64;
+        if values.is_empty() {
+            return None;
+        }
+        let mean = values.iter().sum::<f64>() / samples;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        let variance = if samples > 1.0 { squares / (samples - 1.0) } else { f64::NAN };
+        Some(Mean { mean, variance, samples })
+    }
+
+    /// The difference to another mean, with half the width of its 95 % interval (Welch).
+    fn minus(self, other: Mean) -> Option<(f64, f64)> {
+        let (a, b) = (self.variance / self.samples, other.variance / other.samples);
+        let sum = a + b;
+        if !sum.is_finite() {
+            return None;
+        }
+        let difference = self.mean - other.mean;
+        if sum == 0.0 {
+            return Some((difference, 0.0));
+        }
+        let freedom =
+            sum.powi(2) / (a.powi(2) / (self.samples - 1.0) + b.powi(2) / (other.samples - 1.0));
+        let student = StudentsT::new(0.0, 1.0, freedom.max(1.0)).ok()?;
+        Some((difference, student.inverse_cdf(0.975) * sum.sqrt()))
+    }
+}
+
+fn extracting(measured: &Measured) -> Option<Mean> {
+    let seconds: Vec<f64> = measured.passes.iter().map(|pass| pass.extract.seconds()).collect();
+    Mean::of(&seconds)
+}
+
+fn deleting(measured: &Measured) -> Option<Mean> {
+    let seconds = |pass: &Pass| pass.delete.map(Nanoseconds::seconds);
+    let seconds: Vec<f64> = measured.passes.iter().filter_map(seconds).collect();
+    Mean::of(&seconds)
+}
+
+/// Adds the table of means and the findings.
+pub(super) fn conclude(
+    protocol: &Protocol,
+    cases: &[(Case, Measured)],
+    simulated: bool,
+    record: &mut Record,
+) {
+    tabulate(cases, record);
+    let of = |discard| {
+        let found = cases.iter().find(|(case, _)| case.discard == discard);
+        found.map(|(_, measured)| measured)
+    };
+    let (Some(with), Some(without)) = (of(true), of(false)) else { return };
+    if let (Some(with), Some(without)) = (deleting(with), deleting(without)) {
+        about_deleting(with, without, record);
+    }
+    if let (Some(with), Some(without)) = (extracting(with), extracting(without)) {
+        about_extracting(with, without, record);
+    }
+    about_trims(with, record);
+    about_the_tree(protocol, simulated, record);
+}
+
+fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
+    let columns = vec![
+        Column::new("discard", ""),
+        Column::new("extract_mean_seconds", "s"),
+        Column::new("delete_mean_seconds", "s"),
+    ];
+    let row = |(case, measured): &(Case, Measured)| {
+        let mean = |mean: Option<Mean>| Cell::from(mean.map(|mean| mean.mean));
+        vec![Cell::from(case.discard), mean(extracting(measured)), mean(deleting(measured))]
+    };
+    let measured = cases.iter().filter(|(_, measured)| !measured.passes.is_empty());
+    let rows = measured.map(row).collect();
+    record.tables.push(Table { name: "means".to_owned(), columns, rows });
+}
+
+/// How sure a difference is, in words.
+fn interval(difference: Option<(f64, f64)>) -> String {
+    match difference {
+        Some((difference, half)) => {
+            format!("{difference:+.3} s, 95 % interval within {half:.3} s of that")
+        }
+        None => "one pass each, so nobody knows how much of that is chance".to_owned(),
+    }
+}
+
+fn about_deleting(with: Mean, without: Mean, record: &mut Record) {
+    let difference = with.minus(without);
+    let is_shown = difference.is_none_or(|(difference, half)| difference.abs() > half);
+    let factor = with.mean / without.mean;
+    let times = significant(factor);
+    let words = interval(difference);
+    let (with, without) = (significant(with.mean), significant(without.mean));
+    if !is_shown {
+        let text = format!(
+            "Deleting takes {with} s with discard and {without} s without: no difference that so \
+             few passes can show ({words})."
+        );
+        return record.find(Level::Info, "discard-deleting", text);
+    }
+    let text = if factor > 1.0 {
+        format!(
+            "Deleting takes {times} times as long with discard: {with} s against {without} s \
+             ({words}). Whoever waits for the commit waits for its trims. fstrim now and then \
+             (fstrim.timer) does the same work when nobody waits."
+        )
+    } else {
+        format!("Deleting is not slower with discard: {with} s against {without} s ({words}).")
+    };
+    let level = if factor >= COSTLY { Level::Warning } else { Level::Info };
+    record.find(level, "discard-deleting", text);
+}
+
+fn about_extracting(with: Mean, without: Mean, record: &mut Record) {
+    let difference = with.minus(without);
+    let percent = (with.mean / without.mean - 1.0) * 100.0;
+    let text = format!(
+        "Unpacking takes {} s with discard and {} s without, {percent:+.1} % ({}).",
+        significant(with.mean),
+        significant(without.mean),
+        interval(difference)
+    );
+    record.find(Level::Info, "discard-unpacking", text);
+}
+
+fn about_trims(with: &Measured, record: &mut Record) {
+    let Some((trims, bytes)) = with.trimmed else { return };
+    if trims == 0 {
+        let text = "Not one trim was sent: it does not get through to a drive, and mounting with \
+                    discard changes nothing.";
+        return record.find(Level::Warning, "no-trims", text.to_owned());
+    }
+    let passes = with.passes.len().max(1) as u64;
+    record.find(
+        Level::Info,
+        "trims",
+        format!(
+            "Each pass with discard sent {} trims of {} in all: files that lie side by side are \
+             freed as one extent.",
+            count(trims / passes),
+            ssdlab_model::units::ByteLength::new(bytes.bytes() / passes)
+        ),
+    );
+}
+
+fn about_the_tree(protocol: &Protocol, simulated: bool, record: &mut Record) {
+    let tree = &protocol.tree;
+    let (entries, size) = (count(tree.count()), tree.length());
+    let text = match &protocol.tarball {
+        Some(archive) => format!(
+            "The tree is that of {}: {entries} files and directories, {size}.",
+            archive.display()
+        ),
+        None => format!(
+            "The tree was made up: {entries} files and directories{}, {size}, sizes as those of \
+             source files are spread.{}",
+            if is_published(protocol) { " as published" } else { "" },
+            if simulated {
+                ""
+            } else {
+                " Nothing is decompressed, so that unpacking is faster than that of an archive."
+            }
+        ),
+    };
+    record.find(Level::Info, "tree", text);
+}

@@ -1,0 +1,257 @@
+//! Changing the mount option `discard`, and putting it back whatever happens.
+//!
+//! The option alone is changed (`fspick`, `fsconfig`), so that all others stay as they are. What
+//! was there before is noted in a file below `/run`, which a system begins without, as mounts
+//! begin with their own options. Whoever is killed leaves that file, and the next run puts back
+//! what it says.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use ssdlab_drive::real::place::Place;
+use ssdlab_drive::{DriveError, ErrorKind};
+
+use super::super::real_files::{OwnDirectory, failed};
+use crate::error::LabError;
+
+/// Where it is noted what was changed.
+const NOTES: &str = "/run/ssdlab";
+
+/// A mount whose option was changed; dropping it puts it back.
+pub(super) struct Remounted {
+    point: PathBuf,
+    before: bool,
+    note: PathBuf,
+    is_back: bool,
+}
+
+impl Remounted {
+    /// Gives the mount under `place` the option, or takes it away. `own` is removed, too, by
+    /// whoever undoes this after a run was killed.
+    pub(super) fn with_discard(
+        place: &Place,
+        discard: bool,
+        own: &Path,
+    ) -> Result<Remounted, LabError> {
+        let place = place.now()?;
+        let point = place.mount_point().to_owned();
+        let before = place.has_option("discard");
+        let note = note_path(&place);
+        write_note(&note, &Note { point: point.clone(), before, own: own.to_owned() })?;
+        let mounted = Remounted { point, before, note, is_back: false };
+        set(&mounted.point, discard)?;
+        Ok(mounted)
+    }
+
+    /// Puts it back; an error here is worth telling.
+    pub(super) fn put_back(mut self) -> Result<(), LabError> {
+        self.restore()
+    }
+
+    fn restore(&mut self) -> Result<(), LabError> {
+        if self.is_back {
+            return Ok(());
+        }
+        set(&self.point, self.before)?;
+        self.is_back = true;
+        let removed = fs::remove_file(&self.note);
+        removed.map_err(|error| failed(format!("cannot remove {}", self.note.display()), error))
+    }
+}
+
+impl Drop for Remounted {
+    fn drop(&mut self) {
+        // Whoever wants to know of a failure calls `put_back` before; the note stays then.
+        let _ = self.restore();
+    }
+}
+
+/// What was changed, and by whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Note {
+    point: PathBuf,
+    before: bool,
+    own: PathBuf,
+}
+
+impl Note {
+    /// As lines: process, option, and two paths, none of which may have a line break.
+    fn text(&self) -> Option<String> {
+        let path = |path: &Path| {
+            let text = path.to_str()?;
+            (!text.contains('\n')).then(|| text.to_owned())
+        };
+        let option = if self.before { "discard" } else { "nodiscard" };
+        let (point, own) = (path(&self.point)?, path(&self.own)?);
+        Some(format!("{}\n{option}\n{point}\n{own}\n", this_process()))
+    }
+
+    /// Reads it; with the process that wrote it.
+    fn parse(text: &str) -> Option<(String, Note)> {
+        let mut lines = text.lines();
+        let process = lines.next()?.to_owned();
+        let before = match lines.next()? {
+            "discard" => true,
+            "nodiscard" => false,
+            _ => return None,
+        };
+        let (point, own) = (lines.next()?.into(), lines.next()?.into());
+        Some((process, Note { point, before, own }))
+    }
+}
+
+/// This process: its number, and when it began, because numbers are used again.
+fn this_process() -> String {
+    let number = std::process::id();
+    format!("{number} {}", began(number).unwrap_or_default())
+}
+
+/// When a process began, in ticks since the system did (the 22nd number of `/proc/*/stat`).
+fn began(process: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name may hold anything, and ends with the last parenthesis.
+    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Whether the process that wrote a note still runs.
+fn is_running(process: &str) -> bool {
+    let Some((number, since)) = process.split_once(' ') else { return false };
+    let began = number.parse().ok().and_then(began);
+    began.is_some() && began == since.parse().ok()
+}
+
+fn note_path(place: &Place) -> PathBuf {
+    Path::new(NOTES).join(format!("mount-{}", place.number().replace(':', "-")))
+}
+
+/// Writes a note that must not be there yet.
+fn write_note(path: &Path, note: &Note) -> Result<(), LabError> {
+    let cannot = |error: io::Error| {
+        if error.kind() == io::ErrorKind::PermissionDenied {
+            return not_permitted(&note.point);
+        }
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            let message = format!(
+                "{} says that another run has changed the options of {}; wait for its end",
+                path.display(),
+                note.point.display()
+            );
+            return DriveError::new(ErrorKind::Refused, message).into();
+        }
+        failed(format!("cannot write {}", path.display()), error)
+    };
+    let text = note.text().ok_or_else(|| cannot(io::Error::other("a path with a line break")))?;
+    let directory = Path::new(NOTES);
+    match fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(cannot(error)),
+        _ => {}
+    }
+    undo(path)?;
+    // It has its name only when all of it is there.
+    let whole = path.with_extension("new");
+    let _ = fs::remove_file(&whole);
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(&whole).map_err(cannot)?;
+    io::Write::write_all(&mut file, text.as_bytes()).map_err(cannot)?;
+    let linked = fs::hard_link(&whole, path);
+    let _ = fs::remove_file(&whole);
+    linked.map_err(cannot)
+}
+
+fn not_permitted(point: &Path) -> LabError {
+    let message = format!(
+        "{}: changing the options of a mount takes root; run it with sudo",
+        point.display()
+    );
+    DriveError::new(ErrorKind::Unsupported, message).into()
+}
+
+/// Undoes what one note says, unless its run is still at work; returns what was done.
+fn undo(path: &Path) -> Result<Option<String>, LabError> {
+    let Ok(text) = fs::read_to_string(path) else { return Ok(None) };
+    let Some((process, note)) = Note::parse(&text) else {
+        fs::remove_file(path).map_err(|error| failed(path.display().to_string(), error))?;
+        return Ok(None);
+    };
+    if is_running(&process) {
+        return Ok(None);
+    }
+    let mut done = Vec::new();
+    if let Ok(place) = Place::of(&note.point)
+        && note_path(&place) == path
+        && place.mount_point() == note.point
+    {
+        if place.has_option("discard") != note.before {
+            set(&note.point, note.before)?;
+            let now = if note.before { "with" } else { "without" };
+            done.push(format!("{} is mounted {now} discard again", note.point.display()));
+        }
+        if OwnDirectory::remove_left(&note.own) {
+            done.push(format!("{} is removed", note.own.display()));
+        }
+    }
+    fs::remove_file(path).map_err(|error| failed(path.display().to_string(), error))?;
+    Ok((!done.is_empty()).then(|| done.join("; ")))
+}
+
+/// Undoes what runs that were killed have left of changed mounts; returns what was done, a
+/// sentence each. What cannot be undone stays noted.
+pub fn undo_what_was_left() -> Vec<String> {
+    let Ok(notes) = fs::read_dir(NOTES) else { return Vec::new() };
+    let paths = notes.flatten().map(|entry| entry.path());
+    let notes = paths.filter(|path| path.extension().is_none());
+    let words = |path: PathBuf| match undo(&path) {
+        Ok(done) => done.map(|done| format!("A run was killed before its end; {done}.")),
+        Err(error) => Some(format!("A run was killed before its end, and {error}.")),
+    };
+    notes.filter_map(words).collect()
+}
+
+/// Gives a mount the option, or takes it away.
+#[cfg(target_os = "linux")]
+fn set(point: &Path, discard: bool) -> Result<(), LabError> {
+    use rustix::fs::CWD;
+    use rustix::io::Errno;
+    use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fspick};
+
+    let option = if discard { "discard" } else { "nodiscard" };
+    let changed = fspick(CWD, point, FsPickFlags::FSPICK_CLOEXEC).and_then(|mount| {
+        fsconfig_set_flag(&mount, option)?;
+        fsconfig_reconfigure(&mount)
+    });
+    changed.map_err(|error| match error {
+        Errno::PERM | Errno::ACCESS => not_permitted(point),
+        Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS => LabError::Unsupported(format!(
+            "{}: this file system cannot be remounted with {option} by this kernel",
+            point.display()
+        )),
+        error => failed(format!("cannot remount {} with {option}", point.display()), error.into()),
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn set(point: &Path, _: bool) -> Result<(), LabError> {
+    let message = format!("{}: options of mounts are changed on Linux only", point.display());
+    Err(LabError::Unsupported(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_says_what_to_put_back_and_whose_it_is() {
+        let note = Note { point: "/mnt/a b".into(), before: true, own: "/mnt/a b/x".into() };
+        let (process, read) = Note::parse(&note.text().unwrap()).unwrap();
+        assert_eq!(read, note);
+        assert!(is_running(&process));
+        let number = std::process::id();
+        assert!(!is_running(&format!("{number} 1")), "a number that is used again");
+        assert!(!is_running("4194305 1"));
+        assert_eq!(Note::parse("1 2\nperhaps\n/a\n/b\n"), None);
+        let odd = Note { point: "/mnt/a\nb".into(), ..note };
+        assert_eq!(odd.text(), None);
+    }
+}

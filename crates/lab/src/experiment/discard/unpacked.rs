@@ -1,0 +1,171 @@
+//! The passes on a real drive.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use ssdlab_drive::real::place::Place;
+use ssdlab_drive::{Control, DriveError};
+use ssdlab_model::units::Nanoseconds;
+
+use super::super::course::Course;
+use super::super::real_files::{OwnDirectory, failed};
+use super::remount::Remounted;
+use super::{Case, Measured, Pass, Protocol};
+use crate::error::LabError;
+use crate::experiment::Watcher;
+
+/// How many entries are handled between two looks at the watcher.
+const LOOK_EVERY: usize = 64;
+
+/// How often the watcher is looked at while tar works.
+const WAIT: Duration = Duration::from_millis(20);
+
+impl Protocol {
+    pub(super) fn carry_out(
+        &self,
+        case: &Case,
+        directory: &Path,
+        place: &Place,
+        course: &mut Course,
+        measured: &mut Measured,
+    ) -> Result<(), LabError> {
+        course.begin("unpacking and deleting", 1.0);
+        let own = OwnDirectory::create(directory)?;
+        let mounted = Remounted::with_discard(place, case.discard, own.path())?;
+        let content = content();
+        let outcome = (0..self.passes).try_for_each(|pass| {
+            let mut watch = Watch { watcher: course.watcher, pass, passes: self.passes };
+            own.sync()?;
+            let start = Instant::now();
+            self.unpack_files(own.path(), &content, &mut watch)?;
+            own.sync()?;
+            let extract = Nanoseconds::from(start.elapsed());
+            measured.passes.push(Pass { extract, delete: None });
+            let start = Instant::now();
+            delete_all(own.path(), &mut watch)?;
+            own.sync()?;
+            let last = measured.passes.last_mut().expect("just pushed");
+            last.delete = Some(start.elapsed().into());
+            course.tally.requests += 2 * self.tree.count();
+            course.tally.bytes += self.tree.length();
+            Ok(())
+        });
+        // The mount first: it is what others use.
+        let restored = mounted.put_back();
+        let removed = own.remove();
+        outcome.and(restored).and(removed)
+    }
+
+    fn unpack_files(&self, to: &Path, content: &[u8], watch: &mut Watch) -> Result<(), LabError> {
+        if let Some(archive) = &self.tarball {
+            return untar(archive, to, watch);
+        }
+        for (index, entry) in self.tree.entries.iter().enumerate() {
+            let path = to.join(&entry.path);
+            let made = match entry.length {
+                None => fs::create_dir(&path),
+                Some(length) => write_file(&path, length.bytes(), content, index),
+            };
+            made.map_err(|error| failed(format!("cannot make {}", path.display()), error))?;
+            if index.is_multiple_of(LOOK_EVERY) {
+                watch.look(index as f64 / self.tree.entries.len() as f64 / 2.0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Bytes that no drive compresses: SplitMix64.
+fn content() -> Vec<u8> {
+    let mut state = 0u64;
+    let mut draw = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)).to_le_bytes()
+    };
+    (0..1 << 17).flat_map(|_| draw()).collect()
+}
+
+/// Each file begins at another place of the content, so that no two are alike.
+fn write_file(path: &Path, length: u64, content: &[u8], index: usize) -> io::Result<()> {
+    let mut file = fs::File::create_new(path)?;
+    let (mut left, mut from) = (length as usize, index * 4099 % content.len());
+    while left > 0 {
+        let piece = left.min(content.len() - from);
+        file.write_all(&content[from..from + piece])?;
+        left -= piece;
+        from = 0;
+    }
+    Ok(())
+}
+
+/// Unpacks an archive with the system's tar, as the source did.
+fn untar(archive: &Path, to: &Path, watch: &mut Watch) -> Result<(), LabError> {
+    let what = || format!("cannot unpack {}", archive.display());
+    let archive = fs::canonicalize(archive).map_err(|error| failed(what(), error))?;
+    let mut tar = Command::new("tar")
+        .args(["--extract", "--no-same-owner", "--file"])
+        .arg(&archive)
+        .arg("--directory")
+        .arg(to)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|error| failed(what(), error))?;
+    loop {
+        match tar.try_wait().map_err(|error| failed(what(), error))? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => {
+                let error = io::Error::other(format!("tar ended with {status}"));
+                return Err(failed(what(), error));
+            }
+            None => {}
+        }
+        if let Err(cancelled) = watch.look(0.25) {
+            // Nothing may be written there any more when this returns.
+            let _ = tar.kill();
+            let _ = tar.wait();
+            return Err(cancelled);
+        }
+        std::thread::sleep(WAIT);
+    }
+}
+
+/// Deletes all that is in a directory.
+fn delete_all(directory: &Path, watch: &mut Watch) -> Result<(), LabError> {
+    watch.look(0.5)?;
+    let deleted = (|| {
+        for entry in fs::read_dir(directory)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                fs::remove_dir_all(entry.path())?;
+            } else {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    })();
+    deleted.map_err(|error| failed(format!("cannot empty {}", directory.display()), error))
+}
+
+/// Tells how far the passes are.
+struct Watch<'w> {
+    watcher: &'w mut dyn Watcher,
+    pass: u32,
+    passes: u32,
+}
+
+impl Watch<'_> {
+    /// `done` of the pass is done.
+    fn look(&mut self, done: f64) -> Result<(), LabError> {
+        match self.watcher.progress((f64::from(self.pass) + done) / f64::from(self.passes)) {
+            Control::Cancel => Err(DriveError::cancelled().into()),
+            Control::Continue => Ok(()),
+        }
+    }
+}
