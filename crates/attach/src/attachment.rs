@@ -1,31 +1,56 @@
 //! A drive that is attached: the engine, the ways to reach it, and their order at the end.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use crate::engine::{Engine, Opened, Options, Outcome};
+use crate::control::{self, Ask, Control, Record};
+use crate::device::LoopDevice;
+use crate::engine::{Engine, Opened, Options, Outcome, Time};
 use crate::error::AttachError;
+use crate::fuse::Mounted;
 use crate::image::Image;
 use crate::nbd::{Address, Server};
+use crate::status::Status;
 use crate::timer::Timer;
 
 /// How a drive is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
+    /// As a loop device, which needs root; perhaps mounted.
+    Device {
+        /// Where to mount it, and with which file system if there is none on it.
+        mount: Option<(PathBuf, String)>,
+    },
+    /// As a file in this directory.
+    File(PathBuf),
     /// By NBD.
     Nbd(Address),
 }
 
-/// A drive that is attached.
-#[derive(Debug)]
-pub struct Attachment {
-    image: PathBuf,
+/// What the threads that answer questions share with the one that looks after the drive.
+struct Shared {
     engine: Arc<Engine>,
     timer: Arc<Timer>,
+    began: Instant,
+    time: Time,
+    image: PathBuf,
+    profile: String,
+    place: Mutex<String>,
+    wants_end: AtomicBool,
+    device: Mutex<Option<LoopDevice>>,
+}
+
+/// A drive that is attached.
+pub struct Attachment {
+    shared: Arc<Shared>,
     opened: Opened,
     server: Option<Server>,
-    place: String,
+    mounted: Option<Mounted>,
+    /// The directory that we made for the file of a loop device.
+    directory: Option<PathBuf>,
+    control: Option<Control>,
 }
 
 /// How often a drive that nobody asks anything of is looked after.
@@ -38,20 +63,30 @@ impl Attachment {
     /// When the image cannot be opened, or the drive cannot be reached that way.
     pub fn new(image: &Path, route: &Route, options: Options) -> Result<Attachment, AttachError> {
         let opened = Image::open(image)?;
-        let name = opened.profile().name().to_owned();
+        let profile = opened.profile().name().to_owned();
         let (engine, opened) = Engine::open(opened, options)?;
-        let engine = Arc::new(engine);
         let timer =
             Timer::start().map_err(|error| AttachError::io("start a thread for", image, error))?;
-        let mut attachment = Attachment {
-            image: image.to_owned(),
-            engine,
+        let shared = Arc::new(Shared {
+            engine: Arc::new(engine),
             timer: Arc::new(timer),
+            began: Instant::now(),
+            time: options.time,
+            image: std::fs::canonicalize(image).unwrap_or_else(|_| image.to_owned()),
+            profile,
+            place: Mutex::default(),
+            wants_end: AtomicBool::new(false),
+            device: Mutex::default(),
+        });
+        let mut attachment = Attachment {
+            shared,
             opened,
             server: None,
-            place: String::new(),
+            mounted: None,
+            directory: None,
+            control: None,
         };
-        if let Err(error) = attachment.reach(route, &name) {
+        if let Err(error) = attachment.reach(route) {
             // The error of the route is the one to tell.
             let _ = attachment.detach();
             return Err(error);
@@ -59,14 +94,53 @@ impl Attachment {
         Ok(attachment)
     }
 
-    fn reach(&mut self, route: &Route, name: &str) -> Result<(), AttachError> {
-        match route {
+    fn reach(&mut self, route: &Route) -> Result<(), AttachError> {
+        let (engine, timer) = (self.shared.engine.clone(), self.shared.timer.clone());
+        let stem = self.shared.image.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut device = None;
+        let place = match route {
             Route::Nbd(address) => {
-                let server = Server::start(self.engine.clone(), self.timer.clone(), address, name)?;
-                self.place = server.uri().to_owned();
+                let server = Server::start(engine, timer, address, &stem)?;
+                let place = server.uri().to_owned();
                 self.server = Some(server);
+                place
             }
-        }
+            Route::File(directory) => {
+                let mounted = Mounted::mount(engine, timer, directory, &stem)?;
+                let place = mounted.file().display().to_string();
+                self.mounted = Some(mounted);
+                place
+            }
+            Route::Device { mount } => {
+                let directory = control::directory()?.join(format!("{}.file", std::process::id()));
+                std::fs::create_dir(&directory)
+                    .map_err(|error| AttachError::io("make", &directory, error))?;
+                self.directory = Some(directory.clone());
+                let mounted = Mounted::mount(engine, timer, &directory, &stem)?;
+                let file = mounted.file().to_owned();
+                self.mounted = Some(mounted);
+                let mut attached = LoopDevice::attach(&file)?;
+                let path = attached.path().to_owned();
+                let outcome = match mount {
+                    Some((place, file_system)) => attached.mount(place, file_system),
+                    None => Ok(()),
+                };
+                *lock(&self.shared.device) = Some(attached);
+                outcome?;
+                device = Some(path.clone());
+                path
+            }
+        };
+        lock(&self.shared.place).clone_from(&place);
+        let record = Record {
+            pid: std::process::id(),
+            image: self.shared.image.clone(),
+            place,
+            device,
+            directory: self.directory.clone(),
+        };
+        let shared = self.shared.clone();
+        self.control = Some(Control::start(&record, move |ask| shared.answer(ask))?);
         Ok(())
     }
 
@@ -76,36 +150,126 @@ impl Attachment {
     }
 
     /// Where the drive is: a device, a file or an address.
-    pub fn place(&self) -> &str {
-        &self.place
+    pub fn place(&self) -> String {
+        lock(&self.shared.place).clone()
     }
 
     /// The drive.
     pub fn engine(&self) -> &Arc<Engine> {
-        &self.engine
+        &self.shared.engine
     }
 
-    /// Looks after the drive until `stop` says so or power is cut.
+    /// Its inside.
+    pub fn status(&self) -> Status {
+        self.shared.status()
+    }
+
+    /// Looks after the drive until `stop` says so or somebody wants it detached. A drive that has
+    /// lost power stays, and fails what is asked of it, until then.
     pub fn run(&self, mut stop: impl FnMut() -> bool) {
-        while !stop() && !self.engine.is_cut() {
+        while !stop() && !self.shared.wants_end.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);
-            self.engine.tick();
+            self.shared.engine.tick();
         }
     }
 
-    /// Detaches the drive in order: nobody reaches it any more, all is flushed, the image is closed.
+    /// Detaches the drive in order: what is mounted is unmounted, the device goes, all is flushed, the
+    /// image is closed.
     ///
     /// # Errors
-    /// When the image cannot be closed; what was flushed is there.
+    /// When something stays in use, or the image cannot be closed; what was flushed is there.
     pub fn detach(&mut self) -> Result<Outcome, AttachError> {
+        let released = self.release();
+        let closed = self.shared.engine.close();
+        self.control = None;
+        released.and(closed)
+    }
+
+    fn release(&mut self) -> Result<(), AttachError> {
+        let device = lock(&self.shared.device).take();
+        let released = device.map_or(Ok(()), |mut device| device.detach());
         if let Some(mut server) = self.server.take() {
             server.close();
         }
-        self.engine.close()
+        if let Some(mut mounted) = self.mounted.take() {
+            let directory = mounted.directory().to_owned();
+            mounted.unmount().map_err(|error| AttachError::io("unmount", &directory, error))?;
+        }
+        if let Some(directory) = self.directory.take() {
+            // A leftover directory harms nothing.
+            let _ = std::fs::remove_dir(directory);
+        }
+        released
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        // In order even when a test panics; whoever wanted to know how it went has asked.
+        let _ = self.detach();
+    }
+}
+
+impl std::fmt::Debug for Attachment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attachment").field("image", &self.shared.image).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn status(&self) -> Status {
+        let geometry = &self.engine.configuration().geometry;
+        let mut status = Status {
+            schema: "ssdlab.status/1",
+            image: self.image.display().to_string(),
+            place: lock(&self.place).clone(),
+            profile: self.profile.clone(),
+            pid: std::process::id(),
+            attached_s: self.began.elapsed().as_secs_f64(),
+            real_time: self.time == Time::Real,
+            clock_s: 0.0,
+            capacity_bytes: geometry.capacity().bytes(),
+            unit_bytes: geometry.unit_size().bytes(),
+            counters: Default::default(),
+            write_amplification: None,
+            wear: Default::default(),
+            free_blocks: 0,
+            blocks: geometry.blocks(),
+            blocks_by_valid_share: Default::default(),
+            requests: Default::default(),
+            attribution: Default::default(),
+            lateness: self.timer.lateness(),
+        };
+        self.engine.inside(&mut status);
+        status
     }
 
-    /// The image.
-    pub fn image(&self) -> &Path {
-        &self.image
+    /// Answers what is asked over the control socket.
+    fn answer(&self, ask: Ask) -> String {
+        match ask {
+            Ask::Status => {
+                serde_json::to_string(&self.status()).expect("figures are written as JSON")
+            }
+            Ask::Prometheus => {
+                serde_json::to_string(&self.status().prometheus()).expect("text is written as JSON")
+            }
+            Ask::PowerCut => {
+                self.engine.power_cut();
+                "\"done\"".to_owned()
+            }
+            Ask::Detach => {
+                let is_used =
+                    lock(&self.device).as_ref().is_some_and(LoopDevice::is_used_by_others);
+                if is_used && !self.engine.is_cut() {
+                    return "\"in use\"".to_owned();
+                }
+                self.wants_end.store(true, Ordering::Relaxed);
+                "\"done\"".to_owned()
+            }
+        }
     }
 }

@@ -9,8 +9,10 @@ mod lifetime;
 mod requests;
 mod statistics;
 mod sync;
+mod trace;
 
 pub use clock::Time;
+pub(crate) use lifetime::read_checkpoint;
 pub use lifetime::{Opened, Options, Outcome};
 pub use statistics::{Kind, LatencyFigures, Statistics};
 
@@ -24,6 +26,7 @@ use crate::drive::Model;
 use clock::Clock;
 use statistics::Recorder;
 use sync::Syncer;
+use trace::Trace;
 
 /// What a request failed with, as the system calls it.
 pub type Errno = rustix::io::Errno;
@@ -55,6 +58,7 @@ struct Inner {
     /// Requests that may still write before power is cut.
     writes_left: Option<u64>,
     recorder: Recorder,
+    trace: Option<Trace>,
     /// Units that the host can address.
     units: u32,
 }

@@ -5,11 +5,16 @@
 //! model, backed by that file; [`engine`] takes requests with payload, by as many threads as like.
 
 pub mod attachment;
+pub mod check;
+pub mod control;
+pub mod device;
 pub mod drive;
 pub mod engine;
 pub mod error;
+pub mod fuse;
 pub mod image;
 pub mod nbd;
+pub mod status;
 pub mod store;
 pub mod timer;
 

@@ -70,10 +70,39 @@ Examples:
 
 const ATTACH_EXAMPLES: &str = "\
 Examples:
+  ssdlab attach disk.ssd
+          a block device; prints its name (needs root)
+  ssdlab attach disk.ssd --mount /mnt --fs ext4
+          mounted, with a file system made on it if there is none
+  ssdlab attach disk.ssd --file dir
+          a file in a directory, for any user
   ssdlab attach disk.ssd --nbd unix:/tmp/disk.sock
-  ssdlab attach disk.ssd --nbd :10809 --time fast
+          an NBD server: nbdinfo 'nbd+unix:///?socket=/tmp/disk.sock'
 
-The program stays until Ctrl-C or SIGTERM, and then detaches in order.";
+The program stays until Ctrl-C, SIGTERM or 'ssdlab detach', and then unmounts and
+detaches in order. If it is killed, the device fails requests, and what was flushed
+is in the image.";
+
+const DETACH_EXAMPLES: &str = "\
+Examples:
+  ssdlab detach /dev/loop0
+  ssdlab detach disk.ssd
+          by its image; also cleans up after a program that was killed";
+
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  ssdlab status
+          of the only drive that is attached
+  ssdlab status /dev/loop0 --watch
+  ssdlab status disk.ssd --json
+  ssdlab status --watch --prometheus /var/lib/node_exporter/ssdlab.prom";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  ssdlab check disk.ssd
+  ssdlab check disk.ssd --repair
+
+Exit codes: 0 all is well, 1 something is wrong.";
 
 const EXPLORE_EXAMPLES: &str = "\
 A history is a text file with a request a line: 'write units 3 to 5', 'write unit 9
@@ -181,15 +210,28 @@ pub enum Command {
     /// Make the image of a new simulated drive, to attach it
     #[command(after_help = CREATE_EXAMPLES)]
     Create(CreateArguments),
-    /// Attach the simulated drive in an image
+    /// Attach the simulated drive in an image, as a block device, a file or an NBD server
     #[command(after_help = ATTACH_EXAMPLES)]
     Attach(AttachArguments),
-    /// Cut power from a simulated drive, and see what it holds afterwards
+    /// Detach a drive in order
+    #[command(after_help = DETACH_EXAMPLES)]
+    Detach(AttachedArguments),
+    /// Show the inside of a drive that is attached
+    #[command(after_help = STATUS_EXAMPLES)]
+    Status(StatusArguments),
+    /// Cut the power of a drive that is attached; or look for cuts that a drive does not survive
+    #[command(args_conflicts_with_subcommands = true)]
     PowerCut {
-        /// What to do.
+        /// What to do instead.
         #[command(subcommand)]
-        what: PowerCut,
+        what: Option<PowerCut>,
+        /// Which drive.
+        #[command(flatten)]
+        drive: AttachedArguments,
     },
+    /// Check the image of a drive
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArguments),
     /// List the experiments, the simulated drives and stacks, or the runs that were kept
     #[command(after_help = LIST_EXAMPLES)]
     List {
@@ -419,9 +461,18 @@ pub struct CreateArguments {
 pub struct AttachArguments {
     /// The image; see ssdlab create
     pub image: PathBuf,
-    /// Serve NBD at unix:PATH or HOST:PORT (this machine alone where no host is named)
-    #[arg(long, value_name = "ADDRESS")]
-    pub nbd: String,
+    /// Give a file in this directory instead of a block device
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["nbd", "mount"])]
+    pub file: Option<PathBuf>,
+    /// Serve NBD at unix:PATH or HOST:PORT (this machine alone where no host is named) instead
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "mount")]
+    pub nbd: Option<String>,
+    /// Mount the block device here
+    #[arg(long, value_name = "DIRECTORY")]
+    pub mount: Option<PathBuf>,
+    /// File system to make for that, if there is none on the drive
+    #[arg(long, value_name = "NAME", default_value = "ext4", requires = "mount")]
+    pub fs: String,
     /// How long requests take
     #[arg(long, value_enum, default_value_t = AttachTime::Real)]
     pub time: AttachTime,
@@ -434,6 +485,49 @@ pub struct AttachArguments {
     /// Cut power when N writes and trims were taken
     #[arg(long, value_name = "N")]
     pub power_cut_after: Option<u64>,
+    /// Record what is asked of the drive, as an iolog of fio's (version 3)
+    #[arg(long, value_name = "PATH")]
+    pub record: Option<PathBuf>,
+}
+
+/// Arguments of commands that are about a drive that is attached.
+#[derive(Args, Debug)]
+pub struct AttachedArguments {
+    /// The drive: its device, file, address or image; may be left out where only one is attached
+    pub drive: Option<String>,
+}
+
+/// Arguments of `status`.
+#[derive(Args, Debug)]
+pub struct StatusArguments {
+    /// Which drive.
+    #[command(flatten)]
+    pub drive: AttachedArguments,
+    /// Show it again and again, until Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+    /// Seconds between, with --watch
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, requires = "watch")]
+    pub interval: f64,
+    /// Print JSON; with --watch a line each time
+    #[arg(long)]
+    pub json: bool,
+    /// Also write the figures for Prometheus' textfile collector
+    #[arg(long, value_name = "PATH")]
+    pub prometheus: Option<PathBuf>,
+}
+
+/// Arguments of `check`.
+#[derive(Args, Debug)]
+pub struct CheckArguments {
+    /// The image
+    pub image: PathBuf,
+    /// Let the drive recover, and close the image in order
+    #[arg(long)]
+    pub repair: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How long requests to an attached drive take.

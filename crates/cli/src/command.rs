@@ -2,14 +2,17 @@
 
 mod age;
 mod attach;
+mod check;
 mod compare;
 mod create;
+mod detach;
 mod generate;
 mod import;
 mod list;
 mod power_cut;
 mod run;
 mod show;
+mod status;
 
 use serde::Serialize;
 
@@ -24,11 +27,15 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::Age(arguments) => age::age(arguments, terminal)?,
         Command::Create(arguments) => create::create(arguments, terminal)?,
         Command::Attach(arguments) => attach::attach(arguments, terminal)?,
+        Command::Detach(arguments) => detach::detach(arguments, terminal)?,
+        Command::PowerCut { what: None, drive } => detach::power_cut(drive, terminal)?,
+        Command::Status(arguments) => status::status(arguments, terminal)?,
+        Command::Check(arguments) => return check::check(arguments, terminal),
         Command::List { what } => list::list(what, terminal)?,
         Command::Show(arguments) => show::show(arguments, terminal)?,
         Command::Compare(arguments) => compare::compare(arguments, terminal)?,
         Command::Import(arguments) => import::import(arguments, terminal)?,
-        Command::PowerCut { what: PowerCut::Explore(arguments) } => {
+        Command::PowerCut { what: Some(PowerCut::Explore(arguments)), .. } => {
             return power_cut::power_cut(arguments, terminal);
         }
         Command::Completions { shell } => generate::completions(*shell, terminal)?,

@@ -12,11 +12,13 @@ use ssdlab_model::units::Instant;
 use super::clock::Clock;
 use super::statistics::{Recorder, Statistics};
 use super::sync::Syncer;
+use super::trace::Trace;
 use super::{Engine, Errno, Inner, Time};
 use crate::drive::{self, Model};
 use crate::error::AttachError;
 use crate::image::state::State;
 use crate::image::{Image, punch};
+use crate::status::{Status, by_share};
 use crate::store::Store;
 
 /// How a drive is attached.
@@ -83,6 +85,7 @@ impl Engine {
             is_closed: false,
             writes_left: options.power_cut_after,
             recorder: Recorder::new(),
+            trace: None,
             units: geometry.logical_units(),
         };
         inner.begin_life(before, matches!(opened, Opened::Recovered(_))).map_err(cannot)?;
@@ -124,6 +127,39 @@ impl Engine {
         let mut inner = self.lock();
         let at = self.clock.now(inner.busy_until).max(inner.latest);
         inner.cut_power(self, at);
+    }
+
+    /// Records what the host asks for from now on, as an iolog of fio's at `path`, where no file is.
+    ///
+    /// # Errors
+    /// When the file cannot be made.
+    pub fn record(&self, path: &Path) -> Result<(), AttachError> {
+        let trace =
+            Trace::begin(path).map_err(|error| AttachError::io("record at", path, error))?;
+        self.lock().trace = Some(trace);
+        Ok(())
+    }
+
+    /// Ends the recording, if there is one.
+    ///
+    /// # Errors
+    /// When some of it could not be written.
+    pub fn end_recording(&self) -> io::Result<()> {
+        self.lock().trace.take().map_or(Ok(()), Trace::end)
+    }
+
+    /// The inside of the drive as it is now; `status` fills in what the engine does not know.
+    pub(crate) fn inside(&self, status: &mut Status) {
+        let inner = self.lock();
+        let model = &inner.model;
+        status.clock_s = inner.busy_until.nanos() as f64 / 1e9;
+        status.counters = model.counters();
+        status.write_amplification = status.counters.write_amplification();
+        status.wear = model.wear();
+        status.free_blocks = model.free_blocks();
+        status.blocks_by_valid_share = by_share(&model.blocks_by_valid_units());
+        status.attribution = model.attribution();
+        status.requests = inner.recorder.statistics();
     }
 
     /// What passed through since the drive was attached.

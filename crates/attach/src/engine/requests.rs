@@ -52,6 +52,14 @@ impl Inner {
         Ok(at)
     }
 
+    /// Notes a request in the recording, if there is one.
+    #[inline]
+    fn record(&mut self, kind: Kind, offset: u64, length: u64) {
+        if let Some(trace) = &mut self.trace {
+            trace.note(kind, offset, length);
+        }
+    }
+
     /// Tells the model of the pause since it was last busy, if it was long enough to be one.
     pub(super) fn rest_until(&mut self, at: Instant, engine: &Engine) {
         let idle = engine.configuration.buffer.idle_before_flush;
@@ -147,6 +155,7 @@ impl Engine {
             sums.clear();
             let mut inner = self.lock();
             let arrived = inner.begin(self)?;
+            inner.record(Kind::Read, offset, length);
             let (first, count) = sectors(offset, length);
             let at = inner.model.read(arrived, first, count);
             let answer = inner.end(Kind::Read, length, arrived, at);
@@ -239,6 +248,7 @@ impl Engine {
         let mut inner = self.lock();
         let arrived = inner.begin(self)?;
         inner.admit_write(self, arrived)?;
+        inner.record(Kind::Write, offset, length);
         let mut merged: [Option<(LogicalUnit, Vec<u8>, u32)>; 2] = [None, None];
         for (unit, merged) in [first, last].into_iter().zip(&mut merged) {
             let begin = u64::from(unit.0) * size;
@@ -284,6 +294,7 @@ impl Engine {
         if let Some(failed) = self.syncer.failed() {
             return Err(failed);
         }
+        inner.record(Kind::Flush, 0, 0);
         let at = inner.model.flush(arrived);
         let answer = inner.end(Kind::Flush, 0, arrived, at);
         self.keep_promise(inner, self.protected)?;
@@ -335,6 +346,7 @@ impl Engine {
             let mut inner = self.lock();
             let arrived = inner.begin(self)?;
             inner.admit_write(self, arrived)?;
+            inner.record(Kind::Trim, offset, length);
             let (first, count) = sectors(offset, length);
             let at = inner.model.trim(arrived, first, count);
             answer = Some(inner.end(Kind::Trim, length, arrived, at));

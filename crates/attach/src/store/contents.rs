@@ -173,6 +173,26 @@ impl Store {
         Ok(wrong)
     }
 
+    /// The logical unit that the spare area of `unit` names, as the survey has found it; nothing
+    /// where there was none.
+    pub fn spare_names(&self, unit: PhysicalUnit) -> Option<Option<LogicalUnit>> {
+        let found = self.found.as_ref()?;
+        if self.is_staged(unit) {
+            return None;
+        }
+        Some(found.spare[unit.0 as usize].checked_sub(1).map(LogicalUnit))
+    }
+
+    /// Whether the data of `unit` is not in the image at its place.
+    pub fn is_staged(&self, unit: PhysicalUnit) -> bool {
+        self.staged.contains_key(&self.layout.program_of(unit))
+    }
+
+    /// The program unit that holds `unit`.
+    pub fn program_of(&self, unit: PhysicalUnit) -> u32 {
+        self.layout.program_of(unit)
+    }
+
     /// Reads how often each part of a block was erased.
     ///
     /// # Errors

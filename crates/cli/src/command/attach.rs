@@ -23,11 +23,24 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
         drop_trim: arguments.drop_trim,
         power_cut_after: arguments.power_cut_after,
     };
-    let route = Route::Nbd(Address::parse(&arguments.nbd)?);
-    let mut attachment = Attachment::new(&arguments.image, &route, options)?;
+    let mut attachment = Attachment::new(&arguments.image, &route(arguments)?, options)?;
+    if let Some(path) = &arguments.record {
+        attachment.engine().record(path)?;
+    }
     terminal.note(&opened_words(attachment.opened()));
     terminal.print(&format!("{}\n", attachment.place()))?;
-    attachment.run(|| interrupt.is_wanted());
+    let mut is_cut = false;
+    attachment.run(|| {
+        if !is_cut && attachment.engine().is_cut() {
+            is_cut = true;
+            terminal.note("Power was cut: requests fail until the drive is attached again.");
+        }
+        interrupt.is_wanted()
+    });
+    if let Err(error) = attachment.engine().end_recording() {
+        let what = "cannot write the recording".to_owned();
+        return Err(Failure::system(Exit::Failed, what, error));
+    }
     let words = match attachment.detach()? {
         Outcome::Clean => "Detached; everything is in the image.",
         Outcome::Complete => "Detached; the drive will recover when it is attached again.",
@@ -35,6 +48,17 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
     };
     terminal.note(words);
     Ok(())
+}
+
+fn route(arguments: &AttachArguments) -> Result<Route, Failure> {
+    if let Some(address) = &arguments.nbd {
+        return Ok(Route::Nbd(Address::parse(address)?));
+    }
+    if let Some(directory) = &arguments.file {
+        return Ok(Route::File(directory.clone()));
+    }
+    let mount = arguments.mount.clone().map(|place| (place, arguments.fs.clone()));
+    Ok(Route::Device { mount })
 }
 
 fn opened_words(opened: Opened) -> String {

@@ -1,0 +1,162 @@
+//! Checking an image: is everything there, and is it what was written?
+
+use std::path::Path;
+
+use serde::Serialize;
+use ssdlab_model::units::{Instant, LogicalUnit};
+
+use crate::drive;
+use crate::engine::{Engine, Options, read_checkpoint};
+use crate::error::AttachError;
+use crate::image::Image;
+use crate::store::Store;
+
+/// Lost units that are named at most.
+const NAMED_MAX: usize = 20;
+
+/// What a check has found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// Form of this record.
+    pub schema: &'static str,
+    /// The image.
+    pub image: String,
+    /// The profile's name.
+    pub profile: String,
+    /// Whether it was closed in order, so that it opens quickly.
+    pub is_clean: bool,
+    /// How often it was attached.
+    pub attached: u64,
+    /// Program units that hold data or padding.
+    pub program_units: u64,
+    /// Program units that were being written or erased when the drive lost power: they hold nothing
+    /// that was promised.
+    pub unreadable: u64,
+    /// Of these, the ones whose spare area was written, and their data was not.
+    pub torn: u64,
+    /// Units that the host has written and not trimmed.
+    pub units_mapped: u64,
+    /// Records of trims.
+    pub trims: u64,
+    /// Units that were saved of the write buffer.
+    pub saved: u64,
+    /// Units whose data is not what was written: reading them fails.
+    pub lost: u64,
+    /// Some of them.
+    pub lost_units: Vec<u32>,
+    /// What is wrong, in words; nothing where all is well.
+    pub problems: Vec<String>,
+}
+
+/// Checks the image at `path`, without changing it.
+///
+/// # Errors
+/// When it is attached, is no image, or cannot be read. What is wrong with what is in it is in the
+/// report.
+pub fn check(path: &Path) -> Result<Report, AttachError> {
+    let image = Image::open(path)?;
+    let cannot = |error| AttachError::io("read", path, error);
+    let (state, configuration) = (image.state(), image.configuration().clone());
+    let mut report = Report {
+        schema: "ssdlab.check/1",
+        image: path.display().to_string(),
+        profile: image.profile().name().to_owned(),
+        is_clean: state.is_clean,
+        attached: state.attached,
+        program_units: 0,
+        unreadable: 0,
+        torn: 0,
+        units_mapped: 0,
+        trims: 0,
+        saved: 0,
+        lost: 0,
+        lost_units: Vec::new(),
+        problems: Vec::new(),
+    };
+    if state.attached == 0 {
+        return Ok(report);
+    }
+    let tables =
+        if state.is_clean { read_checkpoint(&image, state).map_err(cannot)? } else { None };
+    if state.is_clean && tables.is_none() {
+        report.problems.push(
+            "the tables that were saved at the end are damaged: the drive will recover instead"
+                .to_owned(),
+        );
+    }
+    let mut store = Store::new(image);
+    let survey = store.survey(false).map_err(cannot)?;
+    report.program_units = survey.written;
+    report.unreadable = survey.unreadable.len() as u64 + survey.torn.len() as u64;
+    report.torn = survey.torn.len() as u64;
+    (report.trims, report.saved) = (survey.trims, survey.saved);
+    let wrong = store.verify_data().map_err(cannot)?;
+    // Nothing is carried out, so nothing is written: the drive is opened in RAM alone.
+    let opened = match &tables {
+        Some(tables) => drive::restore(&configuration, store, &mut tables.as_slice())
+            .map_err(|error| error.to_string()),
+        None => drive::recover(&configuration, store, Instant::START)
+            .map(|(model, _)| model)
+            .map_err(|error| error.to_string()),
+    };
+    let mut model = match opened {
+        Ok(model) => model,
+        Err(why) => {
+            report.problems.push(format!("the drive cannot be opened: {why}"));
+            return Ok(report);
+        }
+    };
+    let mut misplaced = 0;
+    for unit in (0..configuration.geometry.logical_units()).map(LogicalUnit) {
+        let Some(place) = model.place_of(unit) else { continue };
+        report.units_mapped += 1;
+        let store = model.store();
+        if store.spare_names(place).is_some_and(|named| named != Some(unit)) {
+            misplaced += 1;
+        }
+        if !store.is_staged(place) && wrong.contains(&store.program_of(place)) {
+            let mut data = vec![0; configuration.geometry.unit_size().bytes() as usize];
+            let sum = store.read_unit(place, &mut data).map_err(cannot)?;
+            if crc32fast::hash(&data) != sum {
+                report.lost += 1;
+                if report.lost_units.len() < NAMED_MAX {
+                    report.lost_units.push(unit.0);
+                }
+            }
+        }
+    }
+    if report.lost > 0 {
+        report.problems.push(format!(
+            "{} units hold other data than was written, the first is unit {}: reading them fails; \
+             writing them anew mends them",
+            report.lost, report.lost_units[0]
+        ));
+    }
+    if misplaced > 0 {
+        report.problems.push(format!(
+            "{misplaced} units lie where the spare area names another: the image was changed from \
+             outside"
+        ));
+    }
+    Ok(report)
+}
+
+/// Opens the drive in the image at `path`, lets it recover, and closes it in order. Only what holds
+/// nothing that was promised is given up.
+///
+/// # Errors
+/// When the drive cannot be opened, or the image cannot be written.
+pub fn repair(path: &Path) -> Result<(), AttachError> {
+    let mut image = Image::open(path)?;
+    let state = image.state();
+    if state.is_clean
+        && read_checkpoint(&image, state)
+            .map_err(|error| AttachError::io("read", path, error))?
+            .is_none()
+    {
+        let state = crate::image::state::State { is_clean: false, ..state };
+        image.set_state(state).map_err(|error| AttachError::io("write", path, error))?;
+    }
+    let (engine, _) = Engine::open(image, Options::default())?;
+    engine.close().map(|_| ())
+}

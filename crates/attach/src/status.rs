@@ -1,0 +1,172 @@
+//! The inside of an attached drive, as figures; as JSON and as a Prometheus textfile.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+use serde::Serialize;
+use ssdlab_model::attribution::Attribution;
+use ssdlab_model::counters::{Counters, Wear};
+
+use crate::engine::Statistics;
+use crate::error::AttachError;
+use crate::timer::Lateness;
+
+/// Shares of a block that are told apart: tenths.
+pub const SHARES: usize = 10;
+
+/// The inside of a drive at one moment.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// Form of this record.
+    pub schema: &'static str,
+    /// The image.
+    pub image: String,
+    /// The device, file or address.
+    pub place: String,
+    /// The profile's name.
+    pub profile: String,
+    /// Process that has it.
+    pub pid: u32,
+    /// Seconds since it was attached.
+    pub attached_s: f64,
+    /// Whether requests take as long as on the drive.
+    pub real_time: bool,
+    /// The drive's clock, in seconds.
+    pub clock_s: f64,
+    /// Bytes for the host.
+    pub capacity_bytes: u64,
+    /// Bytes of a mapping unit, which counters count in.
+    pub unit_bytes: u64,
+    /// What it has done over its life.
+    pub counters: Counters,
+    /// Units programmed for each that the host wrote.
+    pub write_amplification: Option<f64>,
+    /// Erases of its blocks.
+    pub wear: Wear,
+    /// Blocks that are erased.
+    pub free_blocks: u32,
+    /// Blocks in all.
+    pub blocks: u32,
+    /// Closed blocks by the share of their units that is valid: up to a tenth, two tenths, and so
+    /// on.
+    pub blocks_by_valid_share: [u32; SHARES],
+    /// Requests since it was attached.
+    pub requests: Statistics,
+    /// Where the time of requests went over its life.
+    pub attribution: Attribution,
+    /// How late answers were after the drive's time.
+    pub lateness: Lateness,
+}
+
+/// Sums up how many blocks hold 0, 1, 2 .. valid units.
+pub fn by_share(blocks: &[u32]) -> [u32; SHARES] {
+    let mut shares = [0; SHARES];
+    let most = (blocks.len() - 1).max(1);
+    for (valid, count) in blocks.iter().enumerate() {
+        shares[(valid * SHARES).div_ceil(most).clamp(1, SHARES) - 1] += count;
+    }
+    shares
+}
+
+impl Status {
+    /// The figures in the text format of Prometheus.
+    pub fn prometheus(&self) -> String {
+        let labels = format!(
+            "image=\"{}\",profile=\"{}\"",
+            self.image.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"),
+            self.profile
+        );
+        let mut text = String::new();
+        let mut figure = |name: &str, kind: &str, help: &str, more: &str, value: f64| {
+            if !help.is_empty() {
+                let _ = writeln!(text, "# HELP ssdlab_{name} {help}");
+                let _ = writeln!(text, "# TYPE ssdlab_{name} {kind}");
+            }
+            let _ = writeln!(text, "ssdlab_{name}{{{labels}{more}}} {value}");
+        };
+        let unit = self.unit_bytes as f64;
+        let c = &self.counters;
+        let counters = [
+            ("host_read_bytes_total", "Bytes the host has read.", c.host_read_units as f64 * unit),
+            (
+                "host_written_bytes_total",
+                "Bytes the host has written, in whole mapping units.",
+                c.host_write_units as f64 * unit,
+            ),
+            (
+                "flash_written_bytes_total",
+                "Bytes the flash was programmed with.",
+                c.flash_write_units() as f64 * unit,
+            ),
+            ("trimmed_bytes_total", "Bytes the host has trimmed.", c.host_trim_units as f64 * unit),
+            ("flushes_total", "Flush commands.", c.flushes as f64),
+            ("erases_total", "Collection units erased.", c.erases as f64),
+            ("unsafe_shutdowns_total", "Times that power was lost.", c.unsafe_shutdowns as f64),
+        ];
+        for (name, help, value) in counters {
+            figure(name, "counter", help, "", value);
+        }
+        let gauges = [
+            (
+                "write_amplification",
+                "Units programmed for each that the host wrote.",
+                self.write_amplification.unwrap_or(f64::NAN),
+            ),
+            ("free_blocks", "Collection units that are erased.", f64::from(self.free_blocks)),
+            ("erases_per_block_max", "Erases of the most worn block.", self.wear.erases_max.into()),
+            ("erases_per_block_mean", "Mean erases of a block.", self.wear.erases_mean),
+        ];
+        for (name, help, value) in gauges {
+            figure(name, "gauge", help, "", value);
+        }
+        let mut help = "Closed blocks by the share of valid units, up to tenths.";
+        for (tenth, &count) in (1..).zip(&self.blocks_by_valid_share) {
+            let more = format!(",valid_tenths=\"{tenth}\"");
+            figure("blocks", "gauge", help, &more, count.into());
+            help = "";
+        }
+        let mut help = "Latency on the drive's clock.";
+        let r = &self.requests;
+        for (kind, it) in
+            [("read", r.reads), ("write", r.writes), ("flush", r.flushes), ("trim", r.trims)]
+        {
+            for (quantile, ns) in [("0.5", it.p50_ns), ("0.9", it.p90_ns), ("0.99", it.p99_ns)] {
+                let more = format!(",kind=\"{kind}\",quantile=\"{quantile}\"");
+                figure("latency_seconds", "gauge", help, &more, ns as f64 / 1e9);
+                help = "";
+            }
+        }
+        text
+    }
+}
+
+/// Writes `text` to a file as a whole, and then under its name, so that whoever reads it, such as
+/// Prometheus' textfile collector, never reads half of it.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_whole(path: &Path, text: &str) -> Result<(), AttachError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let draft = path.with_file_name(format!(".{name}.{}.draft", std::process::id()));
+    let write = || {
+        let mut file = std::fs::File::create(&draft)?;
+        file.write_all(text.as_bytes())?;
+        std::fs::rename(&draft, path)
+    };
+    write().map_err(|error| AttachError::io("write", path, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_counted_by_tenths_of_what_is_valid() {
+        let mut blocks = vec![0; 101];
+        (blocks[0], blocks[10], blocks[11], blocks[100]) = (1, 2, 4, 8);
+        let shares = by_share(&blocks);
+        assert_eq!((shares[0], shares[1], shares[9]), (3, 4, 8));
+        assert_eq!(shares.iter().sum::<u32>(), 15);
+    }
+}
