@@ -29,6 +29,11 @@ impl Mix {
     pub const READ: Mix = Mix { read_percent: 100 };
     /// Only writes.
     pub const WRITE: Mix = Mix { read_percent: 0 };
+
+    /// Whether there are reads and writes.
+    pub fn is_mixed(self) -> bool {
+        self != Mix::READ && self != Mix::WRITE
+    }
 }
 
 /// A range of bytes of a drive.

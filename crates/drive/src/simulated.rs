@@ -9,10 +9,12 @@ mod closed_loop;
 mod in_flight;
 mod lanes;
 mod log_block;
+mod mixed_loop;
 pub(crate) mod model;
 mod open_loop;
 mod responder;
 pub mod saved;
+mod steps;
 
 pub use responder::Responder;
 

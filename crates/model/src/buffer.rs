@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::resources::die::Die;
-use crate::units::{BlockIndex, DieIndex, Instant, PhysicalUnit};
+use crate::units::{BlockIndex, DieIndex, Instant, Nanoseconds, PhysicalUnit};
 
 /// A program unit on its way to the flash.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,13 @@ pub(crate) struct InFlight {
 pub(crate) struct WriteBuffer {
     capacity: u32,
     occupied: u32,
+    /// Slots ever given to who took them as soon as they are free, in the order of asking.
+    promised: u64,
+    /// Slots that were queued for, and those of which that were given.
+    queued: u64,
+    given: u64,
+    /// Slots of programs that are over and forgotten.
+    released: u64,
     /// By the end of their program.
     in_flight: VecDeque<InFlight>,
     /// The end of the last of them, as far as is known.
@@ -47,6 +54,10 @@ impl WriteBuffer {
         WriteBuffer {
             capacity,
             occupied: 0,
+            promised: 0,
+            queued: 0,
+            given: 0,
+            released: 0,
             in_flight: VecDeque::new(),
             in_flight_until: Instant::START,
             waited_until: Instant::START,
@@ -79,10 +90,70 @@ impl WriteBuffer {
             admitted = admitted.max(self.give_away_earliest(at, dies));
         }
         self.occupied += units;
+        self.promised += u64::from(units);
         if admitted > at {
             self.waited_until = admitted;
         }
         admitted
+    }
+
+    /// A place in the queue for `units` slots: how many were queued for before.
+    pub(crate) fn queue(&mut self, units: u32) -> u64 {
+        self.queued += u64::from(units);
+        self.queued - u64::from(units)
+    }
+
+    /// Takes `units` slots for whose place in the queue is `queued`, if they are free at `now` and all
+    /// before it have theirs; else says when that will be, as far as is known. Programs that
+    /// ended by `now` have to be released before.
+    pub(crate) fn let_in(
+        &mut self,
+        queued: u64,
+        units: u32,
+        now: Instant,
+        dies: &[Die],
+    ) -> Result<(), Instant> {
+        let needed = self.promised + queued + u64::from(units);
+        let mut free = self.released + u64::from(self.capacity);
+        if free >= needed && self.waited_until <= now && queued == self.given {
+            self.occupied += units;
+            self.given += u64::from(units);
+            return Ok(());
+        }
+        let mut place = 0;
+        // Who asked before may be just about to be let in.
+        let mut until = self.waited_until.max(now + Nanoseconds::new(1));
+        while free < needed {
+            let Some(&program) = self.in_flight.get(place) else {
+                // What others asked for before has to be let in first.
+                return Err(Instant::from_nanos(u64::MAX));
+            };
+            let end = dies[program.die.0 as usize].end_of(program.booking, program.end);
+            if end > program.end {
+                self.in_flight.remove(place);
+                self.send_again(InFlight { end, ..program });
+                continue;
+            }
+            free += u64::from(program.units);
+            until = until.max(end);
+            place += 1;
+        }
+        Err(until)
+    }
+
+    /// When the program units from number `from` (or all) to before `to` are programmed, as far as
+    /// is known and they were not released.
+    pub(crate) fn programmed_between(
+        &self,
+        from: Option<u32>,
+        to: u32,
+        end_of: impl Fn(&InFlight) -> Instant,
+    ) -> Option<Instant> {
+        let is_of_them = |it: &&InFlight| {
+            (it.number.wrapping_sub(to) as i32) < 0
+                && from.is_none_or(|from| it.number.wrapping_sub(from) as i32 >= 0)
+        };
+        self.in_flight.iter().filter(is_of_them).map(end_of).max()
     }
 
     /// Forgets the programs that are over at `at`.
@@ -99,6 +170,7 @@ impl WriteBuffer {
                 continue;
             }
             self.over_until = self.over_until.max(front.end);
+            self.released += u64::from(front.units);
             if !front.given_away {
                 self.occupied -= front.units;
             }

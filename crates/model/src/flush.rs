@@ -61,7 +61,7 @@ pub(crate) struct Durability {
     pub(crate) waits: bool,
     /// Whether every write waits like one with FUA.
     pub(crate) write_through: bool,
-    overhead: Nanoseconds,
+    pub(crate) overhead: Nanoseconds,
     pub(crate) journal: Option<Journal>,
 }
 

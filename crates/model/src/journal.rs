@@ -36,6 +36,22 @@ struct Waiting {
     from: Instant,
 }
 
+/// Journal pages of one request, by their numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PageNumbers {
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+}
+
+/// A page that was given its number by a request that goes on step by step.
+#[derive(Clone, Copy, Debug)]
+struct OpenPage {
+    number: u64,
+    /// When it is programmed; not before, if it is not booked.
+    end: Instant,
+    booked: Option<(DieIndex, u32)>,
+}
+
 /// How a drive journals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalParameters {
@@ -56,6 +72,8 @@ pub(crate) struct Journal {
     blocks: u64,
     /// Pages that are not booked on their dies, by die, in the order in which they are there.
     waiting: Vec<VecDeque<Waiting>>,
+    /// Pages of requests that go on step by step, not known to be programmed.
+    open: Vec<OpenPage>,
     /// How much longer the latest pages have waited than what was known when they were made.
     waits: [Nanoseconds; WAITS],
     waits_noted: usize,
@@ -80,6 +98,7 @@ impl Journal {
             pages: 0,
             pages_per_block: pages * u64::from(shape.dies_per_collection_unit),
             blocks,
+            open: Vec::new(),
             waits: [Nanoseconds::ZERO; WAITS],
             waits_noted: 0,
             waiting: vec![VecDeque::new(); geometry.dies() as usize],
@@ -139,9 +158,27 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         journal.pending = journal.pending.saturating_sub(journal.entries_per_page);
         let page = journal.pages;
         journal.pages += 1;
+        let (die, arrived) = self.move_journal_page(page, from);
+        let journal = self.durability.journal.as_mut().expect("there is a journal");
+        let program = journal.program;
+        let waiting = &mut journal.waiting[die.0 as usize];
+        let place = waiting.partition_point(|other| other.ready <= arrived);
+        let mut from = self.resources.dies[die.0 as usize].booked_until();
+        for page in waiting.iter().take(place) {
+            from = from.max(page.ready) + program;
+        }
+        from = from.max(arrived);
+        waiting.insert(place, Waiting { ready: arrived, from });
+        let end = from + journal.waits[page as usize % WAITS] + program;
+        journal.programmed_until = journal.programmed_until.max(end);
+    }
+
+    /// Moves page number `page` to its die from `from` on, and has its block erased before if it
+    /// begins one; returns the die and when it is there.
+    fn move_journal_page(&mut self, page: u64, from: Instant) -> (DieIndex, Instant) {
+        let journal = self.durability.journal.as_ref().expect("there is a journal");
         let begins_block = page.is_multiple_of(journal.pages_per_block);
         let used_before = page >= journal.pages_per_block * journal.blocks;
-        let program = journal.program;
         let dies = u64::from(self.geometry.dies());
         if begins_block && used_before {
             for die in 0..self.geometry.dies() {
@@ -157,17 +194,70 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());
         let arrived = self.resources.reserve(channel, Class::Write, from, transfer).end;
         self.counters.journal_pages += 1;
-        let journal = self.durability.journal.as_mut().expect("there is a journal");
-        let waiting = &mut journal.waiting[die.0 as usize];
-        let place = waiting.partition_point(|other| other.ready <= arrived);
-        let mut from = self.resources.dies[die.0 as usize].booked_until();
-        for page in waiting.iter().take(place) {
-            from = from.max(page.ready) + program;
+        (die, arrived)
+    }
+
+    /// Gives what the journal lacks its pages, to be programmed when their data is.
+    pub(crate) fn number_journal_pages(&mut self) -> PageNumbers {
+        let Some(journal) = &mut self.durability.journal else {
+            return PageNumbers { first: 0, end: 0 };
+        };
+        let first = journal.pages;
+        while journal.pending > 0 {
+            journal.pending = journal.pending.saturating_sub(journal.entries_per_page);
+            let page = OpenPage { number: journal.pages, end: Instant::START, booked: None };
+            journal.open.push(page);
+            journal.pages += 1;
         }
-        from = from.max(arrived);
-        waiting.insert(place, Waiting { ready: arrived, from });
-        let end = from + journal.waits[page as usize % WAITS] + program;
-        journal.programmed_until = journal.programmed_until.max(end);
+        PageNumbers { first, end: journal.pages }
+    }
+
+    /// The data of `pages` is not programmed before `until`.
+    pub(crate) fn await_journal_pages(&mut self, pages: PageNumbers, until: Instant) {
+        if let Some(journal) = &mut self.durability.journal {
+            for page in journal.open.iter_mut() {
+                if (pages.first..pages.end).contains(&page.number) {
+                    page.end = until + journal.program;
+                }
+            }
+        }
+    }
+
+    /// Programs `pages`, whose data is programmed at `now`.
+    pub(crate) fn program_journal_pages(&mut self, pages: PageNumbers, now: Instant) {
+        for number in pages.first..pages.end {
+            let (die, arrived) = self.move_journal_page(number, now);
+            let program = self.journal_program();
+            let span = self.resources.reserve(Resource::Die(die), Class::Write, arrived, program);
+            let booking = self.resources.dies[die.0 as usize].latest_booking();
+            let journal = self.durability.journal.as_mut().expect("there is a journal");
+            journal.programmed_until = journal.programmed_until.max(span.end);
+            let page = journal.open.iter_mut().find(|page| page.number == number);
+            let page = page.expect("a page is open until it is programmed");
+            (page.end, page.booked) = (span.end, Some((die, booking)));
+        }
+    }
+
+    /// When all pages before number `end` are programmed, as far as is known at `now`.
+    pub(crate) fn journal_programmed_before(&mut self, end: u64, now: Instant) -> Instant {
+        let Some(journal) = &mut self.durability.journal else {
+            return now;
+        };
+        let dies = &self.resources.dies;
+        let mut until = now;
+        journal.open.retain_mut(|page| {
+            if let Some((die, booking)) = page.booked {
+                page.end = dies[die.0 as usize].end_of(booking, page.end);
+            }
+            if page.number < end {
+                until = until.max(page.end);
+            }
+            page.booked.is_none() || page.end > now
+        });
+        // A page that is not booked yet is asked for again, even if its data was due by now.
+        let is_unbooked = |page: &&OpenPage| page.number < end && page.booked.is_none();
+        let unbooked = journal.open.iter().filter(is_unbooked).map(|page| page.end).max();
+        unbooked.map_or(until, |_| until.max(now + Nanoseconds::new(1)))
     }
 
     /// Books all journal pages that wait, and forgets how long they did: for a drive that is shut

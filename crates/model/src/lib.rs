@@ -29,6 +29,7 @@ pub mod mechanisms;
 pub mod media;
 mod merge;
 mod payload;
+pub mod pending;
 pub mod policy;
 pub mod power_cut;
 mod prefetch;

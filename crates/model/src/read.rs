@@ -23,7 +23,7 @@ use crate::units::{DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 const LOOK_BACK: usize = 8;
 
 /// A request for whole units.
-const NOTHING_LEFT_OUT: [Nanoseconds; 2] = [Nanoseconds::ZERO; 2];
+pub(crate) const NOTHING_LEFT_OUT: [Nanoseconds; 2] = [Nanoseconds::ZERO; 2];
 
 /// Data of a request that arrives together.
 #[derive(Clone, Copy, Debug)]
@@ -78,13 +78,24 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.host_read_units += u64::from(units);
         let start = self.take_up(at);
         self.advance_debt_at_times(start);
+        let end = self.read_acted_on(start, first, units);
+        self.note_read(at, end)
+    }
+
+    /// Reads `units` units from `first`, acted on at `start`; returns when the last has arrived.
+    #[inline(always)]
+    pub(crate) fn read_acted_on(
+        &mut self,
+        start: Instant,
+        first: LogicalUnit,
+        units: u32,
+    ) -> Instant {
         let start = self.look_up_for_read(start, first, units);
         let start = self.find_extents_for_read(start, first, units);
-        let end = match self.follow(first.0, first.0 + units) {
+        match self.follow(first.0, first.0 + units) {
             None if units == 1 => self.read_one(start, first, self.unit_to_host),
             stream => self.read_many(stream, start, first, units, NOTHING_LEFT_OUT),
-        };
-        self.note_read(at, end)
+        }
     }
 
     /// Looks up where `units` units from `first` lie; returns when that is known.

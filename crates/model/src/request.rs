@@ -61,7 +61,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// The units that the sectors are, if they are whole ones.
     #[inline(always)]
-    fn whole_units(&self, first: Sector, count: SectorCount) -> Option<(LogicalUnit, u32)> {
+    pub(crate) fn whole_units(
+        &self,
+        first: Sector,
+        count: SectorCount,
+    ) -> Option<(LogicalUnit, u32)> {
         let shift = self.geometry.sectors_per_unit_shift();
         let mask = (1 << shift) - 1;
         if (first.0 | count.0) & mask != 0 {

@@ -4,7 +4,8 @@
 //! [`Resources::reserve`], which answers at once when the work starts and ends. That makes a
 //! simulated request cost nanoseconds, and it is exact as long as work on a resource is asked for
 //! in the order it will be done. Where it is not, three rules keep close to what an event queue
-//! would do (the tests hold both against each other):
+//! would do (the tests hold both against each other), and requests of several kinds are gone on
+//! with step by step ([`crate::pending`]):
 //!
 //! - a read goes before programs and erases that are booked on its die but not started, and
 //!   pushes them back ([`die::Die`]), or interrupts the one in progress ([`suspend`]);

@@ -108,6 +108,21 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     pub(crate) fn receive(&mut self, ready: Instant, units: u32, transfer: Nanoseconds) -> Instant {
         let admitted = self.admit(ready, units);
+        self.receive_admitted(ready, admitted, transfer)
+    }
+
+    /// The same for `units` units that were let in at `now`.
+    pub(crate) fn receive_let_in(&mut self, ready: Instant, now: Instant, units: u32) -> Instant {
+        self.receive_admitted(ready, now.max(ready), self.unit_to_host * u64::from(units))
+    }
+
+    #[inline(always)]
+    fn receive_admitted(
+        &mut self,
+        ready: Instant,
+        admitted: Instant,
+        transfer: Nanoseconds,
+    ) -> Instant {
         let span = self.resources.reserve(Resource::LinkToDrive, Class::Write, admitted, transfer);
         self.delays.writes.parts.link += transfer;
         self.delays.room += admitted.since(ready);

@@ -17,11 +17,12 @@ use ssdlab_model::flush::{FlushParameters, WriteCache};
 use ssdlab_model::geometry::{Geometry, GeometryError, GeometryParameters};
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::{Mapping, MappingScheme};
+use ssdlab_model::pending::{Step, Waiting};
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::suspend::{SuspendParameters, Suspendable};
 use ssdlab_model::timing::{Delivery, Timing, TransferRate};
-use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount};
+use ssdlab_model::units::{Instant, KIB, Nanoseconds, Sector, SectorCount};
 use ssdlab_model::{Configuration, Ssd};
 
 /// Requests that are measured per case: enough for a p99 that does not depend on single ones.
@@ -224,35 +225,75 @@ struct Model<M: Mapping> {
 impl<M: Mapping> Model<M> {
     fn run(&mut self, depth: usize, operations: &[Operation]) -> Measured {
         let mut measured = Measured::default();
-        let mut free: BinaryHeap<Reverse<u64>> = (0..depth).map(|_| Reverse(self.now)).collect();
+        let mut free: BinaryHeap<Reverse<(u64, usize)>> =
+            (0..depth).map(|place| Reverse((self.now, place))).collect();
+        let mut open: Vec<Option<(Waiting, u64, Operation)>> = vec![None; depth];
         let mut last = self.now;
         for operation in operations {
-            let Reverse(sent) = free.pop().expect("some place is free");
+            let (sent, place) = self.next_free(&mut free, &mut open, &mut measured);
             let at = Instant::from_nanos(sent);
-            let end = match *operation {
-                Operation::Read { first, units } => self.ssd.read(at, LogicalUnit(first), units),
-                Operation::Write { first, units } => self.ssd.write(at, LogicalUnit(first), units),
+            let step = match *operation {
+                Operation::Read { first, units } => {
+                    let (first, count) = self.sectors(first, units);
+                    self.ssd.begin_read(at, first, count)
+                }
+                Operation::Write { first, units } => {
+                    let (first, count) = self.sectors(first, units);
+                    self.ssd.begin_write(at, first, count, false)
+                }
                 Operation::WriteFua { first, units } => {
-                    let unit = self.ssd.geometry().unit_size();
-                    let first = Sector::at(unit * u64::from(first));
-                    let count = SectorCount::of(unit * u64::from(units));
-                    self.ssd.write_fua_sectors(at, first, count)
+                    let (first, count) = self.sectors(first, units);
+                    self.ssd.begin_write(at, first, count, true)
                 }
-                Operation::Flush => self.ssd.flush(at),
+                Operation::Flush => self.ssd.begin_flush(at),
             };
-            match operation {
-                Operation::Read { .. } => measured.reads.push(end.since(at).nanos()),
-                Operation::Write { .. } => measured.writes.push(end.since(at).nanos()),
-                Operation::WriteFua { .. } | Operation::Flush => {
-                    measured.durable.push(end.since(at).nanos());
+            let end = match step {
+                Step::Answered(end) => {
+                    measured.note(operation, end.since(at).nanos());
+                    end
                 }
-            }
-            free.push(Reverse(end.nanos()));
-            last = last.max(end.nanos());
+                Step::Waits(waiting) => {
+                    open[place] = Some((waiting, sent, *operation));
+                    waiting.until()
+                }
+            };
+            free.push(Reverse((end.nanos(), place)));
+        }
+        for _ in 0..depth {
+            last = last.max(self.next_free(&mut free, &mut open, &mut measured).0);
         }
         measured.elapsed = last - self.now;
         self.now = last;
         measured
+    }
+
+    fn sectors(&self, first: u32, units: u32) -> (Sector, SectorCount) {
+        let unit = self.ssd.geometry().unit_size();
+        (Sector::at(unit * u64::from(first)), SectorCount::of(unit * u64::from(units)))
+    }
+
+    /// The next place that is free, and when; answers that come later than promised are put back.
+    fn next_free(
+        &mut self,
+        free: &mut BinaryHeap<Reverse<(u64, usize)>>,
+        open: &mut [Option<(Waiting, u64, Operation)>],
+        measured: &mut Measured,
+    ) -> (u64, usize) {
+        loop {
+            let Reverse((at, place)) = free.pop().expect("some place is free");
+            let Some((waiting, sent, operation)) = open[place].take() else { return (at, place) };
+            let again = match self.ssd.go_on(waiting) {
+                Step::Answered(end) => {
+                    measured.note(&operation, end.nanos() - sent);
+                    end
+                }
+                Step::Waits(waiting) => {
+                    open[place] = Some((waiting, sent, operation));
+                    waiting.until()
+                }
+            };
+            free.push(Reverse((again.nanos(), place)));
+        }
     }
 
     fn written(&self) -> (u64, u64) {
@@ -548,12 +589,13 @@ impl Feature {
     }
 }
 
-/// Which workload each feature shows in.
-const FEATURES: [(Feature, &[Workload]); 4] = [
-    (Feature::Journal, &[FlushedWrite, Durable, FuaWrite]),
-    (Feature::WriteThrough, &[RandomWrite, Mixed]),
-    (Feature::Protected, &[Durable]),
-    (Feature::Suspend, &[Mixed, Durable]),
+/// Which workload each feature shows in, and with how many requests.
+const FEATURES: [(Feature, usize, &[Workload]); 4] = [
+    (Feature::Journal, REQUESTS, &[FlushedWrite, Durable, FuaWrite]),
+    (Feature::WriteThrough, REQUESTS, &[RandomWrite, Mixed]),
+    // Writes that find no room are few, and come in bunches.
+    (Feature::Protected, 8 * REQUESTS, &[Durable]),
+    (Feature::Suspend, 8 * REQUESTS, &[Mixed, Durable]),
 ];
 
 /// The drives that differ most: SATA, many dies, one-shot programs.
@@ -566,9 +608,9 @@ fn with_cache_flush_and_suspend_latencies_agree() {
         let units_per_program = 4 * drive.planes * drive.pages_per_shot;
         let units_per_row = 4 * drive.planes * FLASH_PAGES_PER_BLOCK * drive.dies;
         // Each write may be padded to a program unit, and still nothing is collected.
-        let blocks = REQUESTS as u32 * units_per_program / units_per_row + 40;
-        let plain = drive.configuration(blocks, 0.05);
-        for (feature, workloads) in FEATURES {
+        for (feature, requests, workloads) in FEATURES {
+            let blocks = requests as u32 * units_per_program / units_per_row + 40;
+            let plain = drive.configuration(blocks, 0.05);
             let configuration = feature.of(&plain);
             let mut filled = Pair::new(&configuration, Ssd::new(&configuration));
             let units = filled.logical_units / 64 * 64;
@@ -576,7 +618,7 @@ fn with_cache_flush_and_suspend_latencies_agree() {
             for &workload in workloads {
                 for depth in [1, 8, 32] {
                     let mut pair = filled.clone();
-                    let operations = workload.operations(REQUESTS, units, depth as u64);
+                    let operations = workload.operations(requests, units, depth as u64);
                     let results = pair.run(depth, &operations);
                     let case = format!("{} {feature:?} {workload:?} depth {depth}", drive.name);
                     rows.extend(compare(case, &results, (0.02, 0.05)));

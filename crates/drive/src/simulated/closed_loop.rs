@@ -84,7 +84,7 @@ impl LookAhead {
 }
 
 /// Sends requests no faster than the phase allows.
-struct Pace {
+pub(super) struct Pace {
     /// Zero for no limit.
     interval: Nanoseconds,
     /// When the next request may be sent, since the phase began.
@@ -92,7 +92,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(phase: &Phase) -> Self {
+    pub(super) fn new(phase: &Phase) -> Self {
         let per_second = match phase.rate {
             // An open loop has its own file.
             None | Some(Rate::Open(_)) => None,
@@ -104,7 +104,7 @@ impl Pace {
     }
 
     #[inline(always)]
-    fn send_at(&mut self, earliest: Nanoseconds) -> Nanoseconds {
+    pub(super) fn send_at(&mut self, earliest: Nanoseconds) -> Nanoseconds {
         if self.interval == Nanoseconds::ZERO { earliest } else { self.hold_back(earliest) }
     }
 

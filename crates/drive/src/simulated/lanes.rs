@@ -1,10 +1,10 @@
 //! Several lanes on a simulated drive: whichever can send first sends next, so that the drive sees
 //! all requests in the order of their time.
 
-use ssdlab_model::units::{Instant, Nanoseconds, Sector, SectorCount};
+use ssdlab_model::units::{Instant, Sector, SectorCount};
 
-use super::in_flight::InFlight;
-use super::responder::Responder;
+use super::responder::{Kind, Request, Responder};
+use super::steps::Steps;
 use crate::error::{DriveError, ErrorKind};
 use crate::lanes::{Lane, LaneRequest, LaneResult, Operation, check_request};
 use crate::measure::{PhaseResult, ThroughputMeter};
@@ -13,86 +13,125 @@ use crate::{Control, Observer, Progress};
 /// Requests between two looks at the observer.
 const OBSERVE_EVERY: u64 = 1 << 14;
 
+/// A request that was sent.
+#[derive(Clone, Copy)]
+struct Sent {
+    request: LaneRequest,
+    /// When it was meant to be sent, and when it was.
+    intended: Instant,
+    at: Instant,
+}
+
 /// A lane under way.
 struct Running<'a> {
     lane: Lane<'a>,
-    in_flight: InFlight,
-    /// The request that goes next, and when.
+    steps: Steps<Sent>,
+    /// The request that goes next, and when at the earliest.
     next: Option<(Instant, LaneRequest)>,
-    /// Nothing is sent before: the end of a flush.
-    held_until: Instant,
-    last_answer: Instant,
+    /// Whether a flush is under way: what follows waits for it.
+    is_held: bool,
     result: LaneResult,
     meter: ThroughputMeter,
     /// When measuring began and ended.
     measured: (Instant, Instant),
+    last_answer: Instant,
 }
 
 impl<'a> Running<'a> {
     fn new(lane: Lane<'a>, start: Instant) -> Running<'a> {
         let from = start + lane.ramp;
         Running {
-            in_flight: InFlight::new(lane.depth as usize),
+            steps: Steps::new(lane.depth as usize, start),
             next: None,
-            held_until: start,
-            last_answer: start,
+            is_held: false,
             result: LaneResult::begun(PhaseResult::begun(from)),
             meter: ThroughputMeter::new(lane.interval),
             measured: (from, from),
+            last_answer: start,
             lane,
         }
     }
 
-    /// Fetches the next request and says when it goes.
-    fn fetch(&mut self, drive: &dyn Responder, start: Instant) -> Result<(), DriveError> {
+    /// Fetches the next request, which goes at `at` or when it is due.
+    fn fetch(
+        &mut self,
+        drive: &dyn Responder,
+        start: Instant,
+        at: Instant,
+    ) -> Result<(), DriveError> {
         self.next = None;
-        let Some(request) = self.lane.source.next_request()? else { return Ok(()) };
-        check_request(&self.lane.name, &request, drive.capacity(), drive.block_size())?;
-        let mut at = self.held_until.max(start + self.in_flight.earliest());
-        if let Some(due) = request.due {
-            at = at.max(start + due);
-        }
-        if request.pause > Nanoseconds::ZERO {
-            at = at.max(self.last_answer + request.pause);
-        }
-        if self.lane.time.is_none_or(|time| at < start + time) {
-            self.next = Some((at, request));
+        if let Some(request) = self.lane.source.next_request()? {
+            check_request(&self.lane.name, &request, drive.capacity(), drive.block_size())?;
+            let due = request.due.map_or(start, |due| start + due);
+            self.next = Some((at.max(due), request));
+            self.check_time(start);
         }
         Ok(())
     }
 
-    /// Sends the request that was fetched.
+    /// Sends nothing more if the lane's time is over by then.
+    fn check_time(&mut self, start: Instant) {
+        let over = |at| self.lane.time.is_some_and(|time| at >= start + time);
+        if self.next.is_some_and(|(at, _)| over(at)) {
+            self.next = None;
+        }
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.is_held || !self.steps.has_room()
+    }
+
+    /// When the next request goes, if it can.
+    fn sends_at(&self) -> Option<Instant> {
+        let (at, _) = self.next?;
+        (!self.is_blocked()).then_some(at)
+    }
+
+    /// Sends the request that was fetched, and fetches another.
     fn send(&mut self, drive: &mut dyn Responder, start: Instant) -> Result<(), DriveError> {
         let (at, request) = self.next.take().expect("what is sent was fetched");
-        let place = self.in_flight.take_earliest();
+        let intended = request.due.map_or(at, |due| start + due);
+        let sent = Sent { request, intended, at };
         let (first, count) =
             (Sector::at(request.region.offset), SectorCount::of(request.region.length));
-        let end = match request.operation {
-            Operation::Read => drive.read(at, first, count),
-            Operation::Write => drive.write(at, first, count),
+        let kind = match request.operation {
+            Operation::Read => Kind::Read,
+            Operation::Write => Kind::Write,
+            Operation::Flush => Kind::Flush,
             Operation::Trim if !drive.passes_trim() => {
                 let message = "trim does not get through to a drive".to_owned();
                 return Err(DriveError::new(ErrorKind::Unsupported, message));
             }
-            Operation::Trim => drive.trim(at, first, count),
-            Operation::Flush => {
-                let end = drive.flush(at);
-                self.held_until = end;
-                end
+            Operation::Trim => {
+                let end = drive.trim(at, first, count);
+                self.steps.note_answered(end, sent);
+                return self.fetch(drive, start, at);
             }
         };
-        self.in_flight.enter(place, end.since(start));
-        self.in_flight.check();
+        self.is_held = kind == Kind::Flush;
+        self.steps.send(drive, at, Request { kind, first, count }, sent);
+        self.fetch(drive, start, at)
+    }
+
+    /// Lets happen what happens next in this lane; returns whether it was an answer.
+    fn step(&mut self, drive: &mut dyn Responder, start: Instant) -> bool {
+        let Some((sent, end)) = self.steps.step(drive) else { return false };
+        let was_blocked = self.is_held || self.steps.was_full();
+        let is_flush = sent.request.operation == Operation::Flush;
+        self.is_held &= !is_flush;
         self.last_answer = end;
-        let intended = request.due.map_or(at, |due| start + due);
-        if at >= self.measured.0 {
-            self.result.count(&request, end.since(intended));
-            if request.operation != Operation::Flush {
-                self.meter.record(end.since(self.measured.0), request.region.length);
+        if sent.at >= self.measured.0 {
+            self.result.count(&sent.request, end.since(sent.intended));
+            if !is_flush {
+                self.meter.record(end.since(self.measured.0), sent.request.region.length);
             }
             self.measured.1 = self.measured.1.max(end);
         }
-        Ok(())
+        if was_blocked && let Some((at, request)) = &mut self.next {
+            *at = (*at).max(end + request.pause);
+            self.check_time(start);
+        }
+        true
     }
 }
 
@@ -107,7 +146,10 @@ pub(super) fn run(
     let mut running: Vec<Running> =
         lanes.into_iter().map(|lane| Running::new(lane, start)).collect();
     let outcome = carry_out(drive, &mut running, start, observer);
-    let mut end = running.iter().map(|one| start + one.in_flight.latest()).max().unwrap_or(start);
+    while let Some((_, one)) = next_to_step(&mut running) {
+        one.step(drive, start);
+    }
+    let mut end = running.iter().map(|one| one.last_answer).max().unwrap_or(start);
     if outcome.is_err() {
         return (outcome.map(|()| Vec::new()), end);
     }
@@ -125,6 +167,18 @@ pub(super) fn run(
     (Ok(results), end)
 }
 
+/// The lane in which something happens next, and when.
+fn next_to_step<'r, 'a>(running: &'r mut [Running<'a>]) -> Option<(Instant, &'r mut Running<'a>)> {
+    let next = |one: &'r mut Running<'a>| one.steps.next().map(|at| (at, one));
+    running.iter_mut().filter_map(next).min_by_key(|(at, _)| *at)
+}
+
+/// The lane that sends next, and when.
+fn next_to_send<'r, 'a>(running: &'r mut [Running<'a>]) -> Option<(Instant, &'r mut Running<'a>)> {
+    let next = |one: &'r mut Running<'a>| one.sends_at().map(|at| (at, one));
+    running.iter_mut().filter_map(next).min_by_key(|(at, _)| *at)
+}
+
 fn carry_out(
     drive: &mut dyn Responder,
     running: &mut [Running<'_>],
@@ -132,18 +186,28 @@ fn carry_out(
     observer: &mut dyn Observer,
 ) -> Result<(), DriveError> {
     for one in running.iter_mut() {
-        one.fetch(drive, start)?;
+        one.fetch(drive, start, start)?;
     }
     let expected = running.iter().map(|one| one.lane.expected).sum();
     let time_total = running.iter().filter_map(|one| one.lane.time).max();
     let refused = drive.counters().refused_writes;
-    for requests in 1u64.. {
-        let first = running.iter_mut().filter(|one| one.next.is_some());
-        let Some(one) = first.min_by_key(|one| one.next.map(|(at, _)| at)) else { break };
-        let at = one.next.map_or(start, |(at, _)| at);
-        one.send(drive, start)?;
-        one.fetch(drive, start)?;
-        if requests.is_multiple_of(OBSERVE_EVERY) {
+    let mut answers = 0u64;
+    loop {
+        let sends_at = next_to_send(running).map(|(at, _)| at);
+        let happens = next_to_step(running);
+        let (at, is_answer) = match (happens, sends_at) {
+            (Some((at, one)), sends_at) if sends_at.is_none_or(|sends_at| at <= sends_at) => {
+                (at, one.step(drive, start))
+            }
+            (_, Some(at)) => {
+                let (_, one) = next_to_send(running).expect("one was found");
+                one.send(drive, start)?;
+                (at, false)
+            }
+            (_, None) => return Ok(()),
+        };
+        answers += u64::from(is_answer);
+        if is_answer && answers.is_multiple_of(OBSERVE_EVERY) {
             let bytes_done =
                 running.iter().map(|one| one.result.phase.bytes() + one.result.bytes_trimmed).sum();
             let elapsed = at.since(start);
@@ -156,13 +220,12 @@ fn carry_out(
             }
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use ssdlab_model::profile::Profile;
-    use ssdlab_model::units::{ByteLength, KIB, MIB};
+    use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
 
     use crate::lanes::Listed;
     use crate::phase::{Amount, Mix, Pattern, Phase, Region};

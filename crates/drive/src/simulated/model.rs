@@ -8,8 +8,8 @@ use ssdlab_model::units::Instant;
 use ssdlab_model::{Configuration, Ssd};
 
 use super::closed_loop::{self, Outcome};
-use super::open_loop;
 use super::responder::Responder;
+use super::{mixed_loop, open_loop};
 use crate::Observer;
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Rate};
@@ -67,6 +67,10 @@ impl<R: Responder + Clone + Send + Sync + 'static> Model for R {
         match phase.rate {
             Some(Rate::Open(rate)) => {
                 open_loop::run(self, phase, rate, start, result, meter, observer)
+            }
+            // Requests that are alone with the drive wait for nothing that is sent after them.
+            _ if phase.mix.is_mixed() && phase.depth > 1 => {
+                mixed_loop::run(self, phase, start, result, meter, observer)
             }
             _ => closed_loop::run(self, phase, start, result, meter, observer),
         }

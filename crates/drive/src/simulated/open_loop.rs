@@ -8,8 +8,8 @@
 use ssdlab_model::units::{Instant, Nanoseconds, SectorCount};
 
 use super::closed_loop::{LookAhead, OBSERVE_EVERY, Outcome};
-use super::in_flight::InFlight;
-use super::responder::Responder;
+use super::responder::{Kind, Request, Responder};
+use super::steps::Steps;
 use crate::arrivals::Arrivals;
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase};
@@ -33,33 +33,39 @@ pub(super) fn run<R: Responder>(
     let deadline = time_max.unwrap_or(Nanoseconds::new(u64::MAX));
     let mut arrivals = Arrivals::new(per_second, phase.seed);
     let mut ahead = LookAhead::new(phase);
-    let mut in_flight = InFlight::new(phase.depth as usize);
+    let mut steps = Steps::new(phase.depth as usize, start);
     let count = SectorCount::of(phase.block_size);
     let (mut requests, mut reads, mut cancelled) = (0u64, 0u64, false);
+    let mut latest = start;
+    let mut note = |(arrival, is_read): (Instant, bool), end: Instant| {
+        let latencies = match is_read {
+            true => &mut result.read_latencies,
+            false => &mut result.write_latencies,
+        };
+        latencies.record(end.since(arrival));
+        meter.record(end.since(start), phase.block_size);
+        latest = end;
+    };
     let refused = drive.counters().refused_writes;
     while requests < requests_max && arrivals.next() < deadline && !cancelled {
         let batch_end = requests_max.min(requests + OBSERVE_EVERY);
         while requests < batch_end && arrivals.next() < deadline {
             let arrival = start + arrivals.next();
-            let at = arrival.max(start + in_flight.earliest());
             arrivals.advance();
-            let place = in_flight.take_earliest();
+            // What waits before a full queue is sent when a place in it is free.
+            let mut at = arrival;
+            while !steps.has_room() || steps.next().is_some_and(|next| next <= at) {
+                if let Some((tag, end)) = steps.step(drive) {
+                    at = at.max(end);
+                    note(tag, end);
+                }
+            }
             let (first, is_read) = ahead.next(drive);
-            let end = if is_read {
-                let end = drive.read(at, first, count);
-                result.read_latencies.record(end.since(arrival));
-                reads += 1;
-                end
-            } else {
-                let end = drive.write(at, first, count);
-                result.write_latencies.record(end.since(arrival));
-                end
-            };
-            meter.record(end.since(start), phase.block_size);
-            in_flight.enter(place, end.since(start));
+            let kind = if is_read { Kind::Read } else { Kind::Write };
+            reads += u64::from(is_read);
+            steps.send(drive, at, Request { kind, first, count }, (arrival, is_read));
             requests += 1;
         }
-        in_flight.check();
         let progress = Progress {
             bytes_done: phase.block_size * requests,
             bytes_total: phase.bytes_total(),
@@ -71,10 +77,15 @@ pub(super) fn run<R: Responder>(
             break;
         }
     }
+    while steps.next().is_some() {
+        if let Some((tag, end)) = steps.step(drive) {
+            note(tag, end);
+        }
+    }
     result.requests = requests;
     result.bytes_read = phase.block_size * reads;
     result.bytes_written = phase.block_size * (requests - reads);
-    Outcome { end: start + in_flight.latest(), cancelled }
+    Outcome { end: latest, cancelled }
 }
 
 #[cfg(test)]

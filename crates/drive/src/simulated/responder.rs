@@ -9,8 +9,33 @@ use ssdlab_model::bad_blocks::SpareBlocks;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::mapping::Mapping;
 use ssdlab_model::media::Null;
+use ssdlab_model::pending::{Step, Waiting};
 use ssdlab_model::snapshot::{Encoder, SnapshotError};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Data.
+    Read,
+    /// That data be kept.
+    Write,
+    /// That data be durable (FUA).
+    WriteThrough,
+    /// That all data that was written be durable; the sectors mean nothing.
+    Flush,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What it asks for.
+    pub kind: Kind,
+    /// Where it begins.
+    pub first: Sector,
+    /// How long it is.
+    pub count: SectorCount,
+}
 
 /// Something that answers requests in virtual time.
 ///
@@ -32,6 +57,24 @@ pub trait Responder {
 
     /// The same, durable before the host is told so (FUA).
     fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
+
+    /// Begins one of the requests above. What begins step by step is gone on with when the step says
+    /// so ([`ssdlab_model::pending`]), in the order of time with all other calls; that is exact where
+    /// requests of several kinds are in flight. Who cannot do it answers at once.
+    fn begin(&mut self, at: Instant, request: Request) -> Step {
+        let Request { kind, first, count } = request;
+        Step::Answered(match kind {
+            Kind::Read => self.read(at, first, count),
+            Kind::Write => self.write(at, first, count),
+            Kind::WriteThrough => self.write_through(at, first, count),
+            Kind::Flush => self.flush(at),
+        })
+    }
+
+    /// Goes on with a request that has begun.
+    fn go_on(&mut self, _waiting: Waiting) -> Step {
+        unreachable!("nothing waits where all is answered at once")
+    }
 
     /// Forgets what `count` sectors from `first` hold; returns when the host is told so. Where
     /// [`Responder::passes_trim`] says no, nothing is forgotten.
@@ -108,6 +151,20 @@ impl<M: Mapping> Responder for Ssd<M, Null> {
 
     fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
         self.write_fua_sectors(at, first, count)
+    }
+
+    fn begin(&mut self, at: Instant, request: Request) -> Step {
+        let Request { kind, first, count } = request;
+        match kind {
+            Kind::Read => self.begin_read(at, first, count),
+            Kind::Write => self.begin_write(at, first, count, false),
+            Kind::WriteThrough => self.begin_write(at, first, count, true),
+            Kind::Flush => self.begin_flush(at),
+        }
+    }
+
+    fn go_on(&mut self, waiting: Waiting) -> Step {
+        Ssd::go_on(self, waiting)
     }
 
     fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {

@@ -30,7 +30,7 @@ use placement::{Placement, Row};
 use read_ahead::ReadAhead;
 use reads::{Pieces, Segment, Sense};
 use shape::Shape;
-use writes::{CopyProgram, HostWrite, WaitingChunk, WaitingErase};
+use writes::{CopyProgram, HostWrite, WaitingErase, WaitingWrite};
 
 /// What the host asks for, in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub struct Reference {
     /// The places of those.
     buffered: HashSet<Row>,
     buffer_used: u32,
-    waiting_chunks: VecDeque<WaitingChunk>,
+    waiting_writes: VecDeque<WaitingWrite>,
     /// Who waits for what to be durable.
     waiting: Vec<Waiting>,
     journal: Journal,
@@ -142,7 +142,7 @@ impl Reference {
             host_writes: BTreeMap::new(),
             buffered: HashSet::new(),
             buffer_used: 0,
-            waiting_chunks: VecDeque::new(),
+            waiting_writes: VecDeque::new(),
             waiting: Vec::new(),
             journal: Journal::default(),
             copy_reads: HashMap::new(),
@@ -379,5 +379,16 @@ impl Reference {
             Job::Stop => {}
         }
         self.wake(die);
+    }
+}
+
+impl Measured {
+    /// Notes the latency of one operation.
+    pub fn note(&mut self, operation: &Operation, latency: u64) {
+        match operation {
+            Operation::Read { .. } => self.reads.push(latency),
+            Operation::Write { .. } => self.writes.push(latency),
+            Operation::WriteFua { .. } | Operation::Flush => self.durable.push(latency),
+        }
     }
 }

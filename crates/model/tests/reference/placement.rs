@@ -183,6 +183,11 @@ impl Placement {
         self.map[unit as usize]
     }
 
+    /// Units that the program unit which the host fills has room for.
+    pub fn room_in_program(&self) -> u32 {
+        (self.shape.units_per_program - self.host.filled) as u32
+    }
+
     /// Places `units` units from `first`.
     pub fn write(&mut self, first: u32, units: u32) -> Vec<Chunk> {
         let mut chunks: Vec<Chunk> = Vec::new();

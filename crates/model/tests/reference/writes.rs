@@ -14,12 +14,14 @@ pub struct HostWrite {
     on_die: bool,
 }
 
-/// Data that waits for room in the buffer.
+/// A write that waits for room in the buffer. What is in it has its place, the rest has none yet.
 #[derive(Clone, Debug)]
-pub struct WaitingChunk {
+pub struct WaitingWrite {
     request: usize,
-    program: u64,
+    next: u32,
     units: u32,
+    /// The program unit that its first data is in.
+    program: Option<u64>,
 }
 
 /// A program unit of collection's.
@@ -43,23 +45,9 @@ pub struct WaitingErase {
 impl Reference {
     pub(super) fn write(&mut self, request: usize, first: u32, units: u32) {
         self.read_ahead.forget();
-        let chunks = self.placement.write(first, units);
-        self.requests[request].parts_left = chunks.len();
-        let programs = chunks.iter().map(|chunk| chunk.program);
-        let (oldest, latest) = (programs.clone().min(), programs.max());
-        for Chunk { program, row, units, fills } in chunks {
-            // Until it is programmed, what was just placed is read from the buffer.
-            self.buffered.insert(row);
-            if let Some(filled) = &fills {
-                self.map_changed(filled.data_units as usize, Some(program));
-            }
-            self.host_writes.entry(program).or_default().filled = fills;
-            self.waiting_chunks.push_back(WaitingChunk { request, program, units });
-        }
+        self.requests[request].parts_left = units as usize;
+        self.waiting_writes.push_back(WaitingWrite { request, next: first, units, program: None });
         self.admit();
-        if self.is_durable_when_answered(request) {
-            self.wait_for_own(request, oldest.expect("some"), latest.expect("some"));
-        }
     }
 
     fn is_durable_when_answered(&self, request: usize) -> bool {
@@ -67,23 +55,51 @@ impl Reference {
         self.shape.write_through || fua && self.shape.flush_waits
     }
 
-    /// Lets data into the buffer, in the order in which it was given its place.
+    /// Lets data into the buffer in the order in which it came, as much at a time as goes into one
+    /// program unit.
     fn admit(&mut self) {
-        while let Some(chunk) = self.waiting_chunks.front() {
-            if self.buffer_used + chunk.units > self.shape.buffer_units {
+        while let Some(write) = self.waiting_writes.front().cloned() {
+            let count = write.units.min(self.placement.room_in_program());
+            if self.buffer_used + count > self.shape.buffer_units {
                 return;
             }
-            let WaitingChunk { request, program, units } =
-                self.waiting_chunks.pop_front().expect("there is a front");
-            self.buffer_used += units;
-            self.over_link(false, units, Transfer::Data { request, program, units });
+            let program = self.let_in(write.request, write.next, count);
+            let first = write.program.unwrap_or(program);
+            let front = self.waiting_writes.front_mut().expect("there is a front");
+            (front.next, front.units) = (write.next + count, write.units - count);
+            front.program = Some(first);
+            if front.units == 0 {
+                self.waiting_writes.pop_front();
+                if self.is_durable_when_answered(write.request) {
+                    self.wait_for_own(write.request, first, program);
+                }
+            }
         }
+    }
+
+    /// Gives `units` units from `first` their places in the program unit that is being filled, and
+    /// asks for the link; returns the number of the program unit.
+    fn let_in(&mut self, request: usize, first: u32, units: u32) -> u64 {
+        let chunks = self.placement.write(first, units);
+        let [Chunk { program, row, units, fills }] = &chunks[..] else {
+            panic!("it goes into one program unit");
+        };
+        // Until it is programmed, what was just placed is read from the buffer.
+        self.buffered.insert(*row);
+        if let Some(filled) = fills {
+            self.map_changed(filled.data_units as usize, Some(*program));
+        }
+        self.host_writes.entry(*program).or_default().filled = fills.clone();
+        self.buffer_used += units;
+        let data = Transfer::Data { request, program: *program, units: *units };
+        self.over_link(false, *units, data);
+        *program
     }
 
     pub(super) fn data_received(&mut self, request: usize, program: u64, units: u32) {
         self.host_writes.get_mut(&program).expect("it has its place").received += units;
         self.send_if_complete(program);
-        self.requests[request].parts_left -= 1;
+        self.requests[request].parts_left -= units as usize;
         self.answer_if_done(request);
     }
 

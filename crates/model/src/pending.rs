@@ -1,0 +1,324 @@
+//! Requests that are gone on with when what they wait for has come.
+//!
+//! [`Ssd::read`], [`Ssd::write`] and [`Ssd::flush`] answer at once, as if nothing came after them.
+//! Where all requests are of one kind that is so, or nearly. But reads go before programs that
+//! others wait for, and interrupt them; and what shares a channel or the link takes it in the order
+//! in which it asks. So whoever mixes kinds goes on with each request step by step: a step says
+//! when to go on, which may turn out to be too early, never too late. Resources are then asked for
+//! in the order of time. Who does not mix does not pay for it.
+
+use crate::buffer::InFlight;
+use crate::journal::PageNumbers;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::read::NOTHING_LEFT_OUT;
+use crate::resources::{Class, Resource};
+use crate::ssd::Ssd;
+use crate::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, Sector, SectorCount};
+
+/// How far a request is.
+#[derive(Clone, Copy, Debug)]
+pub enum Step {
+    /// It is answered then.
+    Answered(Instant),
+    /// It is to be gone on with.
+    Waits(Waiting),
+}
+
+/// A request that waits.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    sent: Instant,
+    until: Instant,
+    what: For,
+}
+
+impl Waiting {
+    /// When to go on with it: [`Ssd::go_on`].
+    pub fn until(&self) -> Instant {
+        self.until
+    }
+}
+
+/// What a request waits for.
+#[derive(Clone, Copy, Debug)]
+enum For {
+    /// The command to read so many units is being dealt with.
+    Read(LogicalUnit, u32),
+    /// A page is being sensed.
+    Sense(PhysicalUnit),
+    /// The data of a read is moved to the controller.
+    Channel,
+    /// The command to write is being dealt with.
+    Act(Write),
+    /// There is no room in the buffer.
+    Room(Write),
+    /// The command to flush is being dealt with.
+    Flush,
+    Programs(Programs),
+    Journal(Programs),
+}
+
+/// A write of which not all data is in the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Write {
+    /// When what is in the buffer was there, or when the command was acted on.
+    ready: Instant,
+    next: u32,
+    end: u32,
+    /// When its map entries are in RAM, if they were looked up.
+    known: Option<Instant>,
+    /// What it writes, and when it was acted on.
+    first: LogicalUnit,
+    acted: Instant,
+    /// Its place in the queue for the buffer.
+    queued: u64,
+    /// The program unit its first data went into.
+    program: Option<u32>,
+    force: bool,
+}
+
+/// What has to be programmed before a request is answered.
+#[derive(Clone, Copy, Debug)]
+struct Programs {
+    /// The first of the host's program units; all where there is none.
+    from: Option<u32>,
+    to: u32,
+    /// When the request had nothing else to wait for.
+    ready: Instant,
+    /// The journal pages that it has to program after that.
+    pages: PageNumbers,
+    /// Whether it is a flush.
+    flush: bool,
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Begins to read `count` sectors from `first` at `at`. Once they are acted on, requests for more
+    /// than a unit, or through a map on flash, are answered; those for less are at once.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    pub fn begin_read(&mut self, at: Instant, first: Sector, count: SectorCount) -> Step {
+        let Some((first, units)) = self.whole_units(first, count) else {
+            return Step::Answered(self.read_sectors(at, first, count));
+        };
+        self.check_range(first, units);
+        self.counters.host_read_units += u64::from(units);
+        let until = self.take_up(at);
+        Step::Waits(Waiting { sent: at, until, what: For::Read(first, units) })
+    }
+
+    /// Acts on the command to read `units` units.
+    fn act_on_read(&mut self, sent: Instant, now: Instant, first: LogicalUnit, units: u32) -> Step {
+        self.release_buffer(now);
+        self.advance_debt_at_times(now);
+        if units > 1 || self.map.cache().is_some() {
+            let end = self.read_acted_on(now, first, units);
+            return Step::Answered(self.note_read(sent, end));
+        }
+        let (unit, start) = (first, self.find_extents_for_read(now, first, 1));
+        if let Some(stream) = self.follow(unit.0, unit.0 + 1) {
+            let end = self.read_many(Some(stream), start, unit, 1, NOTHING_LEFT_OUT);
+            return Step::Answered(self.note_read(sent, end));
+        }
+        match self.map.get(unit) {
+            None => self.counters.unmapped_read_units += 1,
+            Some(physical) if self.is_buffered(physical, start) => {
+                self.counters.buffer_hit_units += 1;
+            }
+            Some(physical) => {
+                self.counters.flash_page_reads_host += 1;
+                self.delays.reads.parts.flash_read += self.page_read_of(physical);
+                self.delays.reads.parts.link += self.unit_over_channel;
+                let die = self.geometry.die_of(physical);
+                let until = self.sense(die, start, self.page_read_of(physical));
+                return Step::Waits(Waiting { sent, until, what: For::Sense(physical) });
+            }
+        }
+        Step::Waits(Waiting { sent, until: start, what: For::Channel })
+    }
+
+    /// Begins to write `count` sectors from `first` at `at`; with `force`, they are durable when it
+    /// is answered (FUA). Requests for parts of units are answered at once.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    pub fn begin_write(
+        &mut self,
+        at: Instant,
+        first: Sector,
+        count: SectorCount,
+        force: bool,
+    ) -> Step {
+        let Some((first, units)) = self.whole_units(first, count) else {
+            return Step::Answered(match force {
+                true => self.write_fua_sectors(at, first, count),
+                false => self.write_sectors(at, first, count),
+            });
+        };
+        if !self.can_write(first, units) {
+            return Step::Answered(self.refuse_write(at, first, units));
+        }
+        self.read_ahead.forget();
+        self.counters.host_write_units += u64::from(units);
+        self.counters.fua_writes += u64::from(force);
+        let ready = self.take_up(at);
+        let write = Write {
+            ready,
+            next: first.0,
+            end: first.0 + units,
+            known: None,
+            first,
+            acted: ready,
+            queued: 0,
+            program: None,
+            force: (force || self.durability.write_through) && self.durability.waits,
+        };
+        Step::Waits(Waiting { sent: at, until: ready, what: For::Act(write) })
+    }
+
+    /// Acts on the command to write.
+    fn act_on_write(&mut self, sent: Instant, now: Instant, mut write: Write) -> Step {
+        let (first, units) = (LogicalUnit(write.next), write.end - write.next);
+        self.advance_debt_at_times(now);
+        self.note_acted(now);
+        write.acted = self.find_extents_for_write(now, first, units);
+        write.ready = write.acted;
+        write.queued = self.buffer.queue(units);
+        self.let_in(sent, now, write)
+    }
+
+    /// Begins to make all writes that were answered durable.
+    pub fn begin_flush(&mut self, at: Instant) -> Step {
+        if !self.durability.waits {
+            return Step::Answered(self.flush(at));
+        }
+        self.counters.flushes += 1;
+        let until = self.take_up_for(at, self.durability.overhead);
+        Step::Waits(Waiting { sent: at, until, what: For::Flush })
+    }
+
+    /// Goes on with a request whose instant has come.
+    pub fn go_on(&mut self, waiting: Waiting) -> Step {
+        let Waiting { sent, until: now, what } = waiting;
+        match what {
+            For::Read(first, units) => self.act_on_read(sent, now, first, units),
+            For::Sense(unit) => {
+                let channel = self.geometry.channel_of(self.geometry.die_of(unit));
+                let channel = Resource::Channel(channel);
+                let transfer = self.unit_over_channel;
+                let until = self.resources.reserve(channel, Class::Read, now, transfer).end;
+                Step::Waits(Waiting { sent, until, what: For::Channel })
+            }
+            For::Channel => {
+                let transfer = self.unit_to_host;
+                self.delays.reads.parts.link += transfer;
+                let link = Resource::LinkToHost;
+                let end = self.resources.reserve(link, Class::Read, now, transfer).end;
+                Step::Answered(self.note_read(sent, end))
+            }
+            For::Act(write) => self.act_on_write(sent, now, write),
+            For::Room(write) => self.let_in(sent, now, write),
+            For::Flush => {
+                self.pad_host_program(now);
+                let ready = self.make_trims_durable(now).max(now);
+                self.wait_for_programs(sent, None, ready, true)
+            }
+            For::Programs(programs) => self.go_on_with_programs(sent, now, programs),
+            For::Journal(programs) => self.go_on_with_journal(sent, now, programs),
+        }
+    }
+
+    /// Lets the data of a write into the buffer, as far as there is room.
+    fn let_in(&mut self, sent: Instant, now: Instant, mut write: Write) -> Step {
+        self.release_buffer(now);
+        self.advance_debt_at_times(now);
+        if self.streams.is_some() {
+            self.choose_stream(LogicalUnit(write.next));
+        }
+        while write.next < write.end {
+            if self.host.room() == 0 {
+                self.begin_host_program();
+            }
+            let count = self.host.room().min(write.end - write.next);
+            if let Err(until) = self.buffer.let_in(write.queued, count, now, &self.resources.dies) {
+                // A program unit that is yet to be sent off may make room sooner.
+                let until = until.min(now + self.shortest_program());
+                if write.known.is_none() {
+                    write.known = Some(self.look_up_for(&write));
+                }
+                return Step::Waits(Waiting { sent, until, what: For::Room(write) });
+            }
+            write.program.get_or_insert(self.buffer.next_number());
+            write.queued += u64::from(count);
+            write.ready = self.receive_let_in(write.ready, now, count);
+            for unit in write.next..write.next + count {
+                self.place(LogicalUnit(unit));
+            }
+            write.next += count;
+            if self.host.room() == 0 {
+                self.program_host(write.ready, 0);
+            }
+        }
+        let known = write.known.unwrap_or_else(|| self.look_up_for(&write));
+        if known > write.ready {
+            self.delays.writes.parts.map_miss += known.since(write.ready);
+            write.ready = known;
+        }
+        if !write.force {
+            return Step::Answered(self.note_write(sent, write.ready));
+        }
+        self.pad_host_program(write.ready);
+        self.wait_for_programs(sent, write.program, write.ready, false)
+    }
+
+    /// Looks up where the units of a write lay; returns when that is known.
+    fn look_up_for(&mut self, write: &Write) -> Instant {
+        self.look_up(write.acted, write.first, write.end - write.first.0, true)
+    }
+
+    fn shortest_program(&self) -> Nanoseconds {
+        let slc = self.slc.as_ref().map(|slc| slc.program());
+        slc.unwrap_or(self.timing.program).min(self.timing.program)
+    }
+
+    fn wait_for_programs(
+        &mut self,
+        sent: Instant,
+        from: Option<u32>,
+        ready: Instant,
+        flush: bool,
+    ) -> Step {
+        let to = self.buffer.next_number();
+        let pages = self.number_journal_pages();
+        let what = For::Programs(Programs { from, to, ready, pages, flush });
+        Step::Waits(Waiting { sent, until: ready, what })
+    }
+
+    fn go_on_with_programs(&mut self, sent: Instant, now: Instant, programs: Programs) -> Step {
+        self.release_buffer(now);
+        let dies = &self.resources.dies;
+        let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
+        let until = self.buffer.programmed_between(programs.from, programs.to, end_of);
+        let until = until.unwrap_or(now).max(self.condenser.until);
+        if until > now {
+            self.await_journal_pages(programs.pages, until);
+            return Step::Waits(Waiting { sent, until, what: For::Programs(programs) });
+        }
+        self.program_journal_pages(programs.pages, now);
+        self.go_on_with_journal(sent, now, programs)
+    }
+
+    fn go_on_with_journal(&mut self, sent: Instant, now: Instant, programs: Programs) -> Step {
+        let until = self.journal_programmed_before(programs.pages.end, now);
+        if until > now {
+            return Step::Waits(Waiting { sent, until, what: For::Journal(programs) });
+        }
+        self.media.promise(now);
+        if programs.flush {
+            return Step::Answered(self.note_flush(sent, now));
+        }
+        self.delays.writes.parts.flush += now.since(programs.ready);
+        Step::Answered(self.note_write(sent, now))
+    }
+}
