@@ -300,16 +300,19 @@ pub struct RunArguments {
     /// The serial or the path of the block device, once more, instead of typing it when asked
     #[arg(long, value_name = "SERIAL|PATH")]
     pub confirm: Option<String>,
-    /// How a block device is made new where the experiment begins with a new drive
-    #[arg(long, value_enum, default_value_t = MakeNewArgument::Discard, value_name = "HOW")]
-    pub make_new: MakeNewArgument,
+    /// How a drive is made new where the experiment begins with a new one [default: a block device
+    /// by discard; a simulated drive is replaced by another from the factory, in no time]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub make_new: Option<MakeNewArgument>,
 }
 
-/// How a block device is made new.
+/// How a drive is made new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MakeNewArgument {
     /// By a discard of all of it
     Discard,
+    /// By a format that begins its map anew and erases nothing (simulated drives only)
+    Format,
     /// By NVMe Format with user data erase (needs nvme-cli)
     NvmeFormat,
     /// By ATA Security Erase (needs hdparm); it sets a password, which the erase takes away

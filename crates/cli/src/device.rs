@@ -4,9 +4,10 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use ssdlab_drive::real::{Candidate, MakeNew, Permit, RealDrive, RealOptions, is_block_device};
+use ssdlab_drive::simulated;
 use ssdlab_drive::{Drive, DriveError, ErrorKind};
-use ssdlab_lab::LabError;
 use ssdlab_lab::experiment::{self, Experiment, Settings};
+use ssdlab_lab::{LabError, Target};
 
 use crate::cli::MakeNewArgument;
 use crate::failure::{Exit, Failure};
@@ -32,12 +33,30 @@ pub enum Gate {
 }
 
 /// How a block device is made new.
-pub fn make_new(argument: MakeNewArgument) -> MakeNew {
+pub fn make_new(argument: Option<MakeNewArgument>, target: &Target) -> Result<MakeNew, Failure> {
     match argument {
-        MakeNewArgument::Discard => MakeNew::Discard,
-        MakeNewArgument::NvmeFormat => MakeNew::NvmeFormat,
-        MakeNewArgument::AtaSecureErase => MakeNew::AtaSecureErase,
-        MakeNewArgument::None => MakeNew::Nothing,
+        Some(MakeNewArgument::Format) if !target.is_simulated() => Err(Failure::usage(
+            "--make-new format is for simulated drives; nvme-format formats a real one and erases \
+             it"
+            .to_owned(),
+        )),
+        None | Some(MakeNewArgument::Discard | MakeNewArgument::Format) => Ok(MakeNew::Discard),
+        Some(MakeNewArgument::NvmeFormat) => Ok(MakeNew::NvmeFormat),
+        Some(MakeNewArgument::AtaSecureErase) => Ok(MakeNew::AtaSecureErase),
+        Some(MakeNewArgument::None) => Ok(MakeNew::Nothing),
+    }
+}
+
+/// How a simulated drive is made new.
+pub fn make_new_simulated(argument: Option<MakeNewArgument>) -> simulated::MakeNew {
+    match argument {
+        None => simulated::MakeNew::Factory,
+        Some(MakeNewArgument::Discard) => simulated::MakeNew::Discard,
+        Some(MakeNewArgument::Format) => simulated::MakeNew::Format,
+        Some(MakeNewArgument::NvmeFormat | MakeNewArgument::AtaSecureErase) => {
+            simulated::MakeNew::SecureErase
+        }
+        Some(MakeNewArgument::None) => simulated::MakeNew::Nothing,
     }
 }
 

@@ -237,6 +237,12 @@ pub trait Drive {
     /// Makes the drive as new: everything trimmed and erased.
     fn make_new(&mut self) -> Result<(), DriveError>;
 
+    /// Says how a simulated drive is made new; a real one was told when it was opened.
+    fn choose_make_new(&mut self, how: simulated::MakeNew) -> Result<(), DriveError> {
+        let message = format!("this drive cannot be {}", how.words());
+        Err(DriveError::new(ErrorKind::Unsupported, message))
+    }
+
     /// The drive's own time.
     fn now(&self) -> Instant;
 

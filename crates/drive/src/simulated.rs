@@ -22,6 +22,7 @@ use ssdlab_model::age::{AgeError, Workload};
 use ssdlab_model::bad_blocks::EndOfLife;
 use ssdlab_model::geometry::GeometryError;
 use ssdlab_model::health::Service;
+use ssdlab_model::make_new::FormatError;
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 use ssdlab_model::{Configuration, Ssd};
 
@@ -51,6 +52,35 @@ pub enum Request {
     Trim(Region),
 }
 
+/// How a simulated drive is made new.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MakeNew {
+    /// By another one from the factory, without wear, in no time.
+    #[default]
+    Factory,
+    /// By a trim of all of it.
+    Discard,
+    /// By a format that begins its map anew and erases nothing.
+    Format,
+    /// By a format or an ATA command that erases every block.
+    SecureErase,
+    /// Not at all: it is taken as it is.
+    Nothing,
+}
+
+impl MakeNew {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            MakeNew::Factory => "replaced by a new one",
+            MakeNew::Discard => "discarded as a whole",
+            MakeNew::Format => "formatted without erase",
+            MakeNew::SecureErase => "erased (secure erase)",
+            MakeNew::Nothing => "taken as it is",
+        }
+    }
+}
+
 /// A simulated drive.
 #[derive(Clone)]
 pub struct SimulatedDrive {
@@ -64,6 +94,9 @@ pub struct SimulatedDrive {
     since: Instant,
     /// How long at least one request has been with it since.
     busy: Nanoseconds,
+    make_new: MakeNew,
+    /// How long making it new took the last time, where that took its own time.
+    made_new_in: Option<Nanoseconds>,
 }
 
 impl SimulatedDrive {
@@ -98,6 +131,8 @@ impl SimulatedDrive {
             now: from,
             since: from,
             busy: Nanoseconds::ZERO,
+            make_new: MakeNew::default(),
+            made_new_in: None,
         })
     }
 
@@ -122,6 +157,8 @@ impl SimulatedDrive {
             now: Instant::START,
             since: Instant::START,
             busy: Nanoseconds::ZERO,
+            make_new: MakeNew::default(),
+            made_new_in: None,
         })
     }
 
@@ -199,10 +236,20 @@ impl Template for SimulatedDrive {
     }
 
     fn copy_new(&self) -> Result<Box<dyn Drive + Send>, DriveError> {
-        Ok(Box::new(self.new_of(self.name.clone(), self.composition.clone())?))
+        if self.make_new == MakeNew::Factory {
+            return Ok(Box::new(self.new_of(self.name.clone(), self.composition.clone())?));
+        }
+        let mut copy = self.clone();
+        copy.make_new()?;
+        Ok(Box::new(copy))
     }
 
     fn mirrored(&self, full: bool) -> Result<Box<dyn Drive + Send>, DriveError> {
+        if self.make_new != MakeNew::Factory {
+            let how = self.make_new.words();
+            let message = format!("a mirror is made of new drives, not of ones that are {how}");
+            return Err(DriveError::new(ErrorKind::Unsupported, message));
+        }
         let members = vec![self.composition.clone(), self.composition.clone()];
         let synchronisation = if full { Synchronisation::Full } else { Synchronisation::None };
         let array = Array { synchronisation, ..Level::Raid1.array(members) };
@@ -227,11 +274,23 @@ impl SimulatedDrive {
             now: from,
             since: from,
             busy,
+            make_new: self.make_new,
+            made_new_in: None,
         })
     }
 }
 
 impl SimulatedDrive {
+    /// How it was made new, and how long that took.
+    fn made_new_fact(&self) -> Option<(String, String)> {
+        let words = match (self.make_new, self.made_new_in) {
+            (MakeNew::Factory, _) => return None,
+            (how, None) => format!("{} where the protocol has a new drive", how.words()),
+            (how, Some(took)) => format!("{}, which took {took}", how.words()),
+        };
+        Some(("made new".to_owned(), words))
+    }
+
     /// Stores the drive for `duration` without power, after what it holds in RAM is on flash: its
     /// data ages.
     ///
@@ -248,6 +307,25 @@ impl SimulatedDrive {
             self.name
         );
         Err(DriveError::new(ErrorKind::Usage, message))
+    }
+
+    /// Formats the drive, or erases all of it; when that is done.
+    fn erased(&mut self, all: bool) -> Result<Instant, DriveError> {
+        let outcome = match all {
+            true => self.model.secure_erase(self.now),
+            false => self.model.format(self.now),
+        };
+        outcome.map_err(|error| match error {
+            FormatError::ReadOnly => {
+                DriveError::with_source(ErrorKind::EndOfLife, "the drive cannot be made new", error)
+            }
+            // What was asked for by name is done or is an error; nothing else is done instead.
+            error => DriveError::with_source(
+                ErrorKind::Usage,
+                "the drive cannot be made new as --make-new says",
+                error,
+            ),
+        })
     }
 
     /// Says that the drive is worn out, if it has refused a write beyond the first `refused`.
@@ -293,7 +371,7 @@ impl Drive for SimulatedDrive {
             engine: "virtual time".to_owned(),
             measures_flash: true,
             caveats: self.caveats.clone(),
-            facts: self.facts.clone(),
+            facts: self.facts.iter().cloned().chain(self.made_new_fact()).collect(),
         }
     }
 
@@ -411,9 +489,31 @@ impl Drive for SimulatedDrive {
     }
 
     fn make_new(&mut self) -> Result<(), DriveError> {
-        let built = built(&self.composition, self.now)?;
-        (self.model, self.now) = (built.model, built.from);
-        (self.since, self.busy) = (self.now, Nanoseconds::ZERO);
+        let before = self.now;
+        self.now = match self.make_new {
+            MakeNew::Factory => {
+                let built = built(&self.composition, self.now)?;
+                (self.model, self.now) = (built.model, built.from);
+                (self.since, self.busy) = (self.now, Nanoseconds::ZERO);
+                return Ok(());
+            }
+            MakeNew::Nothing => {
+                let message = "the drive is taken as it is (--make-new none)";
+                return Err(DriveError::new(ErrorKind::Unsupported, message));
+            }
+            MakeNew::Discard => {
+                self.trim(Region::first(self.model.capacity()))?;
+                self.model.flush(self.now)
+            }
+            MakeNew::Format => self.erased(false)?,
+            MakeNew::SecureErase => self.erased(true)?,
+        };
+        self.made_new_in = Some(self.now.since(before));
+        Ok(())
+    }
+
+    fn choose_make_new(&mut self, how: MakeNew) -> Result<(), DriveError> {
+        self.make_new = how;
         Ok(())
     }
 

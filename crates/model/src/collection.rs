@@ -128,6 +128,13 @@ impl Collector {
         self.stream.resume(group, block, programs);
     }
 
+    /// Forgets what it owes and where it writes to, once nothing is under way.
+    pub(crate) fn begin_anew(&mut self, geometry: &Geometry) {
+        assert!(!self.copies.is_any() && self.victim.is_none(), "collection has nothing under way");
+        self.stream = WriteStream::new(geometry);
+        (self.credit, self.latest_rate) = (0, 0);
+    }
+
     /// Numbers its copies anew, once none is under way.
     pub(crate) fn forget_copies(&mut self) {
         assert!(!self.copies.is_any(), "copies are carried out before they are forgotten");

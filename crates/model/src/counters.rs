@@ -54,6 +54,8 @@ counters! {
         host_read_commands,
         /// Writes, refused ones included.
         host_write_commands,
+        /// Times that it was formatted, with or without an erase.
+        formats,
         /// Writes that were refused because the drive has become read-only.
         refused_writes,
         /// Units the host has read.

@@ -138,6 +138,17 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// The same for any block on which nothing is valid.
     pub(crate) fn erase_block(&mut self, block: BlockIndex, from: Instant, now: Instant) {
+        let group = self.forget_erased(block);
+        for lane in 0..self.geometry.stripe() {
+            let die = DieIndex(group * self.geometry.stripe() + lane);
+            self.owe(die, Operation::Erase { block }, from, now);
+            self.settle(die, now);
+        }
+    }
+
+    /// Notes that `block` is being erased: it is free from then on, unless it has gone bad. Returns
+    /// its group of dies.
+    pub(crate) fn forget_erased(&mut self, block: BlockIndex) -> u32 {
         let first = self.geometry.first_unit(block);
         self.flash.erase(block, first, self.geometry.units_per_block());
         self.counters.erases += 1;
@@ -146,11 +157,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
         let group = self.geometry.group_of(block);
         self.free_or_retire(group, block);
-        for lane in 0..self.geometry.stripe() {
-            let die = DieIndex(group * self.geometry.stripe() + lane);
-            self.owe(die, Operation::Erase { block }, from, now);
-            self.settle(die, now);
-        }
+        group
     }
 
     /// Adds an operation that can begin at `from` to a die's debt; carries out the oldest where

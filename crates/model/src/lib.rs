@@ -24,6 +24,7 @@ pub mod health;
 mod idle;
 pub mod journal;
 pub mod log_block;
+pub mod make_new;
 pub mod mapping;
 pub mod mechanisms;
 pub mod media;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ssdlab_drive::real::{RealDrive, RealOptions};
+use ssdlab_drive::simulated::MakeNew;
 use ssdlab_drive::{Drive, ErrorKind, When};
 use ssdlab_lab::experiment::{self, Experiment, Kind, Settings};
 use ssdlab_lab::output::{html, json, text};
@@ -29,6 +30,8 @@ struct Request {
     /// Where to keep the run.
     store: Option<PathBuf>,
     options: RealOptions,
+    /// How a simulated drive is made new.
+    make_new: MakeNew,
     /// The file that the experiment is about.
     file: Option<String>,
     consent: Consent,
@@ -49,14 +52,26 @@ impl Request {
         };
         let options = RealOptions {
             require_direct: !arguments.allow_buffered,
-            make_new: device::make_new(arguments.make_new),
+            make_new: device::make_new(arguments.make_new, &target)?,
             ..RealOptions::default()
         };
         let consent =
             Consent { destroy_data: arguments.destroy_data, confirm: arguments.confirm.clone() };
         let (seed, as_json) = (arguments.seed, arguments.json);
         let file = file.map(|(_, path)| path);
-        Ok(Request { experiment, settings, target, seed, as_json, store, options, file, consent })
+        let make_new = device::make_new_simulated(arguments.make_new);
+        Ok(Request {
+            experiment,
+            settings,
+            target,
+            seed,
+            as_json,
+            store,
+            options,
+            make_new,
+            file,
+            consent,
+        })
     }
 }
 
@@ -142,6 +157,7 @@ fn open(
         |drive: &dyn Drive| request.experiment.plan(&request.settings, &drive.description());
     let Target::Path(path) = &request.target else {
         let mut drive = request.target.open(&request.options)?;
+        drive.choose_make_new(request.make_new).map_err(LabError::from)?;
         let plan = plan_for(&*drive)?;
         plan.check_blocks(&drive.description())?;
         drive.prepare(plan.space).map_err(LabError::from)?;

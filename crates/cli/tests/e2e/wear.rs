@@ -75,3 +75,41 @@ fn data_that_was_stored_for_long_is_read_slowly() {
     let wrong = ["age", "--stored-for", "long", "-o", "a.ssd"];
     place.run(&wrong).fails(2, &["--stored-for", "such as 90d"]);
 }
+
+#[test]
+fn a_simulated_drive_is_made_new_as_it_is_told() {
+    let place = Place::new();
+    let set = "sim:toshiba-xg5,scale=1/256,collection.unit=superblock";
+    place.run(&["age", set, "-o", "used.ssd"]).with_code(0);
+    let run = |target: &str, how: &[&str]| {
+        let set = ["--set", "area=256M", "--set", "limit=4s"];
+        let arguments = [&["run", "steady", target, "--quick", "--json"], &set[..], how].concat();
+        place.run(&arguments)
+    };
+    let used = |how: &[&str]| {
+        let report = run("sim:./used.ssd", how).with_code(0).json();
+        let facts = report["target"]["facts"].as_array().unwrap();
+        let fact = facts.iter().find(|fact| fact["name"] == "made new");
+        let fact = fact.map_or("", |fact| fact["value"].as_str().unwrap()).to_owned();
+        (fact, report)
+    };
+    let erases = |report: &serde_json::Value| report["counters"]["erases_mean"].as_f64().unwrap();
+    assert_eq!(used(&[]).0, "", "another one in no time");
+    let (fact, erased) = used(&["--make-new", "nvme-format"]);
+    assert!(fact.starts_with("erased (secure erase), which took"), "{fact}");
+    let (fact, formatted) = used(&["--make-new", "format"]);
+    assert!(fact.starts_with("formatted without erase, which took"), "{fact}");
+    assert!(erases(&erased) > erases(&formatted) + 0.5, "the wear of the erase stays");
+    let (fact, _) = used(&["--make-new", "discard"]);
+    assert!(fact.starts_with("discarded as a whole, which took"), "{fact}");
+    let none = used(&["--make-new", "none"]).1;
+    let codes: Vec<_> = none["findings"].as_array().unwrap().iter().map(|it| &it["code"]).collect();
+    assert!(codes.iter().any(|code| *code == "not-made-new"), "{codes:?}");
+    let cached =
+        format!("{set},mapping.scheme=cached,mapping.cache=1M,collection.metadata_units=8");
+    let cached = run(&cached, &["--make-new", "format"]).with_code(2);
+    assert!(cached.stderr.contains("a drive with a map on flash cannot be"), "{}", cached.stderr);
+    let file = place.path("file.dat").to_str().unwrap().to_owned();
+    let real = run(&file, &["--make-new", "format"]);
+    real.fails(2, &["--make-new format is for simulated drives"]);
+}

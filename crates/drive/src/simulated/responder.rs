@@ -7,6 +7,7 @@ use ssdlab_model::Ssd;
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::bad_blocks::SpareBlocks;
 use ssdlab_model::counters::{Counters, Wear};
+use ssdlab_model::make_new::FormatError;
 use ssdlab_model::mapping::Mapping;
 use ssdlab_model::media::Null;
 use ssdlab_model::pending::{Step, Waiting};
@@ -107,6 +108,16 @@ pub trait Responder {
         None
     }
 
+    /// Begins its map anew, without erasing anything; returns when that is done.
+    fn format(&mut self, _at: Instant) -> Result<Instant, FormatError> {
+        Err(FormatError::Unsupported { what: "something before it, or with log blocks," })
+    }
+
+    /// The same, and erases all that was written to.
+    fn secure_erase(&mut self, at: Instant) -> Result<Instant, FormatError> {
+        self.format(at)
+    }
+
     /// Is stored for `duration` from `now` on, without power; whether its data ages at all.
     fn store(&mut self, _now: Instant, _duration: Nanoseconds) -> bool {
         false
@@ -203,6 +214,14 @@ impl<M: Mapping> Responder for Ssd<M, Null> {
 
     fn spare_blocks(&self) -> Option<SpareBlocks> {
         Ssd::spare_blocks(self)
+    }
+
+    fn format(&mut self, at: Instant) -> Result<Instant, FormatError> {
+        Ssd::format(self, at)
+    }
+
+    fn secure_erase(&mut self, at: Instant) -> Result<Instant, FormatError> {
+        Ssd::secure_erase(self, at)
     }
 
     fn store(&mut self, now: Instant, duration: Nanoseconds) -> bool {

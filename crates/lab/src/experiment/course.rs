@@ -146,7 +146,14 @@ impl<'a> Course<'a> {
             Err(error) => Err(error),
         };
         if unless_unsupported(self.drive.make_new())? {
-            self.tally.gone.extend(before);
+            // A drive that was erased goes on with its counters; another one begins with its own.
+            let begun =
+                |now: &Inside, before: &Inside| now.counters.requests < before.counters.requests;
+            let is_another = match (self.drive.inside(), &before) {
+                (Some(now), Some(before)) => begun(&now, before),
+                _ => true,
+            };
+            self.tally.gone.extend(before.filter(|_| is_another));
             return Ok(Emptied::New);
         }
         // What keeps a block device from being made new keeps it from being trimmed as well.
