@@ -73,6 +73,8 @@ pub struct LatencyCounts {
     /// Those of less than a nanosecond, and longer than counted.
     zero: u64,
     longer: u64,
+    /// Their sum in nanoseconds, of the latest of them, and of all others.
+    latest_sum: u64,
     sum: u128,
 }
 
@@ -86,13 +88,17 @@ impl LatencyCounts {
     /// None so far.
     pub fn new() -> Self {
         let most = Self::step_of(LATENCY_MAX.nanos());
-        LatencyCounts { counts: vec![0; most as usize + 1], zero: 0, longer: 0, sum: 0 }
+        let counts = vec![0; most as usize + 1];
+        LatencyCounts { counts, zero: 0, longer: 0, latest_sum: 0, sum: 0 }
     }
 
     /// Counts one request that took `latency`.
     #[inline(always)]
     pub fn record(&mut self, latency: Nanoseconds) {
-        self.sum += u128::from(latency.nanos());
+        match self.latest_sum.checked_add(latency.nanos()) {
+            Some(sum) => self.latest_sum = sum,
+            None => self.begin_sum(latency),
+        }
         match self.counts.get_mut(Self::step_of(latency.nanos()) as usize) {
             Some(count) => *count += 1,
             None => self.record_extreme(latency),
@@ -104,6 +110,11 @@ impl LatencyCounts {
     fn step_of(nanos: u64) -> u64 {
         // More than 2^63 ns are 292 years.
         ((nanos as i64 as f64).to_bits() >> STEP_SHIFT).wrapping_sub(FIRST_STEP)
+    }
+
+    #[cold]
+    fn begin_sum(&mut self, latency: Nanoseconds) {
+        self.sum += u128::from(std::mem::replace(&mut self.latest_sum, latency.nanos()));
     }
 
     #[cold]
@@ -131,7 +142,7 @@ impl LatencyCounts {
                 latencies.histogram.saturating_record_n(nanos, count);
             }
         }
-        latencies.sum += self.sum;
+        latencies.sum += self.sum + u128::from(self.latest_sum);
     }
 }
 

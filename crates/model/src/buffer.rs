@@ -23,6 +23,9 @@ pub(crate) struct InFlight {
     pub(crate) closes: Option<BlockIndex>,
 }
 
+/// Later than anything.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
 /// Slots of one mapping unit each.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteBuffer {
@@ -37,6 +40,8 @@ pub(crate) struct WriteBuffer {
     released: u64,
     /// By the end of their program.
     in_flight: VecDeque<InFlight>,
+    /// The end of the first of them; never, where none is.
+    first_end: Instant,
     /// The end of the last of them, as far as is known.
     in_flight_until: Instant,
     /// Until when data had to wait for slots. What comes later is not let in before: the slots
@@ -59,6 +64,7 @@ impl WriteBuffer {
             given: 0,
             released: 0,
             in_flight: VecDeque::new(),
+            first_end: NEVER,
             in_flight_until: Instant::START,
             waited_until: Instant::START,
             received_until: Instant::START,
@@ -82,7 +88,7 @@ impl WriteBuffer {
         dies: &mut [Die],
         closed: impl FnMut(BlockIndex),
     ) -> Instant {
-        if self.in_flight.front().is_some_and(|front| front.end <= at) {
+        if self.first_end <= at {
             self.release(at, dies, closed);
         }
         let mut admitted = at.max(self.waited_until);
@@ -159,11 +165,7 @@ impl WriteBuffer {
     /// Forgets the programs that are over at `at`.
     #[inline(never)]
     fn release(&mut self, at: Instant, dies: &[Die], mut closed: impl FnMut(BlockIndex)) {
-        while let Some(&front) = self.in_flight.front() {
-            if front.end > at {
-                return;
-            }
-            self.in_flight.pop_front();
+        while let Some(front) = self.in_flight.pop_front_if(|front| front.end <= at) {
             let end = dies[front.die.0 as usize].end_of(front.booking, front.end);
             if end > front.end {
                 self.send_again(InFlight { end, ..front });
@@ -178,6 +180,13 @@ impl WriteBuffer {
                 closed(block);
             }
         }
+        self.note_first();
+    }
+
+    /// Notes when the first program in flight is over.
+    #[inline(always)]
+    fn note_first(&mut self) {
+        self.first_end = self.in_flight.front().map_or(NEVER, |first| first.end);
     }
 
     /// Gives the slots of the program that ends first to data that waits for them from `at` on;
@@ -239,6 +248,7 @@ impl WriteBuffer {
         } else {
             self.in_flight.insert(place, program);
         }
+        self.note_first();
     }
 
     /// When program unit `number` and all before it are programmed, as far as is known; nothing

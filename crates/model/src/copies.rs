@@ -10,13 +10,13 @@
 use std::collections::VecDeque;
 
 use crate::media::SequenceNumber;
-use crate::units::{BlockIndex, DieIndex, Instant};
+use crate::units::{BlockIndex, DieIndex, Instant, PhysicalUnit};
 
 /// A program unit of copies.
 #[derive(Clone, Copy, Debug)]
 struct Copy {
-    /// Number of the program unit, counted through the drive, and its die, once it is full.
-    program: u32,
+    /// The first unit of the program unit, and its die, once it is full.
+    first: PhysicalUnit,
     die: DieIndex,
     is_full: bool,
     /// Reads that have not delivered what goes into it.
@@ -34,7 +34,7 @@ const NOT_KNOWN: Instant = Instant::from_nanos(u64::MAX);
 
 /// A program that has just been begun with units of one read.
 const BEGUN: Copy = Copy {
-    program: 0,
+    first: PhysicalUnit(0),
     die: DieIndex(0),
     is_full: false,
     reads_left: 1,
@@ -49,7 +49,7 @@ const ROOM: usize = 256;
 /// A program unit of copies that is full and read, so that it can be programmed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadCopy {
-    pub(crate) program: u32,
+    pub(crate) first: PhysicalUnit,
     pub(crate) die: DieIndex,
     pub(crate) sequence: u32,
     pub(crate) data_at: Instant,
@@ -86,6 +86,8 @@ pub(crate) struct CopiesUnderWay {
     emptied: VecDeque<Emptied>,
     /// How many of the first of `emptied` know when their copies are durable.
     known: usize,
+    /// The collection program that the first of the others waits for, if there is one.
+    awaited: u32,
 }
 
 impl CopiesUnderWay {
@@ -98,6 +100,7 @@ impl CopiesUnderWay {
             over_at: Instant::START,
             emptied: VecDeque::new(),
             known: 0,
+            awaited: 0,
         }
     }
 
@@ -141,11 +144,12 @@ impl CopiesUnderWay {
         self.get(sequence).reads_left += 1;
     }
 
-    /// The program being filled is full, and goes to `program` on `die` as `number`.
+    /// The program being filled is full, and goes to the program unit at `first` on `die` as
+    /// `number`.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, program: u32, die: DieIndex, number: SequenceNumber) {
+    pub(crate) fn fill(&mut self, first: PhysicalUnit, die: DieIndex, number: SequenceNumber) {
         let copy = self.get(self.latest());
-        (copy.program, copy.die, copy.number, copy.is_full) = (program, die, number, true);
+        (copy.first, copy.die, copy.number, copy.is_full) = (first, die, number, true);
     }
 
     #[inline(always)]
@@ -169,12 +173,12 @@ impl CopiesUnderWay {
         if sequence == self.next {
             return None;
         }
-        let &mut Copy { program, die, is_full, reads_left, data_at, .. } = self.get(sequence);
+        let &mut Copy { first, die, is_full, reads_left, data_at, .. } = self.get(sequence);
         if !is_full || reads_left > 0 || data_at > now {
             return None;
         }
         self.owed_until = sequence.wrapping_add(1);
-        Some(ReadCopy { program, die, sequence, data_at })
+        Some(ReadCopy { first, die, sequence, data_at })
     }
 
     /// Whether program `sequence` is still to be put on its die's list.
@@ -195,7 +199,7 @@ impl CopiesUnderWay {
     }
 
     /// Forgets the first programs, as far as their ends are known.
-    #[inline(never)]
+    #[inline(always)]
     fn forget_programmed(&mut self) {
         while self.first != self.owed_until {
             let end = self.get(self.first).end;
@@ -204,15 +208,17 @@ impl CopiesUnderWay {
             }
             self.over_at = self.over_at.later(end);
             self.first = self.first.wrapping_add(1);
-            if self.known < self.emptied.len() {
+            if self.known < self.emptied.len() && self.first.wrapping_sub(self.awaited) as i32 > 0 {
                 self.note_durable();
             }
         }
     }
 
     /// Notes for blocks whose copies are all carried out when those are durable.
+    #[inline(never)]
     fn note_durable(&mut self) {
         while let Some(emptied) = self.emptied.get_mut(self.known) {
+            self.awaited = emptied.sequence;
             if emptied.sequence.wrapping_sub(self.first) as i32 >= 0 {
                 return;
             }
@@ -276,17 +282,17 @@ mod tests {
         let mut copies = CopiesUnderWay::new();
         copies.begin();
         copies.await_another_read(1);
-        copies.fill(10, DieIndex(0), SequenceNumber(1));
+        copies.fill(PhysicalUnit(80), DieIndex(0), SequenceNumber(1));
         copies.add_emptied(BlockIndex(5), None, Instant::START);
         copies.begin();
-        copies.fill(11, DieIndex(1), SequenceNumber(2));
+        copies.fill(PhysicalUnit(88), DieIndex(1), SequenceNumber(2));
         copies.note_read(2, at(20));
         copies.note_read(1, at(30));
         assert!(copies.take_read(at(100)).is_none(), "programs keep their order");
         copies.note_read(1, at(40));
         assert!(copies.take_read(at(39)).is_none());
-        assert_eq!(copies.take_read(at(40)).map(|copy| copy.program), Some(10));
-        assert_eq!(copies.take_read(at(40)).map(|copy| copy.program), Some(11));
+        assert_eq!(copies.take_read(at(40)).map(|copy| copy.first.0), Some(80));
+        assert_eq!(copies.take_read(at(40)).map(|copy| copy.first.0), Some(88));
         copies.note_programmed(2, at(900));
         assert_eq!(copies.oldest_emptied().and_then(|it| it.copied_at), None);
         copies.note_programmed(1, at(700));

@@ -5,6 +5,7 @@
 //! depends on (see [`crate::copies`]) may be on another die, so from time to time every die is
 //! looked at, and what has become possible is put on its die's list.
 
+use crate::copies::ReadCopy;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::resources::background::{Operation, Owed};
@@ -41,12 +42,18 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Puts programs whose data was read by `now` on their dies' lists.
+    #[inline(always)]
     pub(crate) fn owe_copies_read(&mut self, now: Instant) {
         while let Some(copy) = self.collector.copies.take_read(now) {
-            let program = Operation::Program { program: copy.program, sequence: copy.sequence };
-            self.owe(copy.die, program, copy.data_at, now);
-            self.settle(copy.die, now);
+            self.owe_copy(copy, now);
         }
+    }
+
+    #[inline(never)]
+    fn owe_copy(&mut self, copy: ReadCopy, now: Instant) {
+        let program = Operation::Program { first: copy.first, sequence: copy.sequence };
+        self.owe(copy.die, program, copy.data_at, now);
+        self.settle(copy.die, now);
     }
 
     /// Puts the erases of emptied blocks on the dies' lists if what replaces the blocks' data is
@@ -123,9 +130,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             let copy = self.collector.copies.take_read(Instant::from_nanos(u64::MAX));
             let copy = copy.expect("its data was read");
             // It does not go through its die's list, where its block's erase may still wait.
-            let block = self.geometry.block_of(PhysicalUnit(copy.program * units));
+            let block = self.geometry.block_of(copy.first);
             self.finish_erase(copy.die, block);
-            self.carry_out_program(copy.die, copy.program, copy.sequence, copy.data_at);
+            let from = self.resources.dies[copy.die.0 as usize].booked_until().max(copy.data_at);
+            let arrived = self.move_copies(copy.die, units, from);
+            self.program_copies(copy.die, copy.first, copy.sequence, from, arrived);
         }
     }
 
@@ -226,49 +235,70 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let queue = &mut self.resources.background[die.0 as usize];
         let Owed { operation, from } = queue.front().expect("there is debt to pay");
         queue.pop();
-        let earliest = earliest.max(from);
-        match operation {
-            Operation::Read { units, programs, sequence } => {
-                let on_die = Resource::Die(die);
-                let sense = self.timing.page_read;
+        let earliest = earliest.later(from);
+        // Reads and programs differ in what comes first, the die or the channel; of the channel's
+        // part there is one copy for both.
+        let (units, from) = match operation {
+            Operation::Read { units, .. } => {
+                let (on_die, sense) = (Resource::Die(die), self.timing.page_read);
                 let span = self.resources.reserve(on_die, Class::Background, earliest, sense);
-                let channel = Resource::Channel(self.geometry.channel_of(die));
-                let transfer = self.unit_over_channel * u64::from(units);
-                let span = self.resources.reserve(channel, Class::Background, span.end, transfer);
+                (u32::from(units), span.end)
+            }
+            Operation::Program { .. } => {
+                let free = self.resources.dies[die.0 as usize].booked_until();
+                (self.geometry.units_per_program(), free.later(earliest))
+            }
+            Operation::Erase { block } => return self.carry_out_erase(die, block, earliest),
+        };
+        let there = self.move_copies(die, units, from);
+        match operation {
+            Operation::Read { programs, sequence, .. } => {
                 for program in 0..u32::from(programs) {
-                    self.collector.copies.note_read(sequence.wrapping_add(program), span.end);
+                    self.collector.copies.note_read(sequence.wrapping_add(program), there);
                 }
             }
-            Operation::Program { program, sequence } => {
-                self.carry_out_program(die, program, sequence, earliest);
+            Operation::Program { first, sequence } => {
+                self.program_copies(die, first, sequence, from, there);
             }
-            Operation::Erase { block } => {
-                let on_die = Resource::Die(die);
-                let erase = self.timing.erase;
-                let span = self.resources.reserve(on_die, Class::Background, earliest, erase);
-                self.resources.dies[die.0 as usize].note_erase();
-                // Blocks behind those for data hold the map, which the media knows nothing of.
-                if block.0 < self.geometry.blocks() {
-                    self.media.erase(block, self.latest_work(die, span));
-                }
-            }
+            Operation::Erase { .. } => unreachable!("it needs no channel"),
         }
     }
 
-    /// Moves a program unit of copies to its die, once that is free, and programs it.
+    /// Moves `units` units of copies over the channel of `die`, from `from` on; returns when they
+    /// are there.
     #[inline(always)]
-    fn carry_out_program(&mut self, die: DieIndex, program: u32, sequence: u32, earliest: Instant) {
-        let units = self.geometry.units_per_program();
-        let first = PhysicalUnit(program * units);
+    fn move_copies(&mut self, die: DieIndex, units: u32, from: Instant) -> Instant {
         let channel = Resource::Channel(self.geometry.channel_of(die));
         let transfer = self.unit_over_channel * u64::from(units);
-        let free = self.resources.dies[die.0 as usize].booked_until();
-        let from = free.max(earliest);
-        let arrived = self.resources.reserve(channel, Class::Background, from, transfer).end;
+        self.resources.reserve(channel, Class::Background, from, transfer).end
+    }
+
+    /// Programs the program unit of copies at `first`, whose data was moved to the die from `from`
+    /// to `arrived`: once the die was free.
+    #[inline(always)]
+    fn program_copies(
+        &mut self,
+        die: DieIndex,
+        first: PhysicalUnit,
+        sequence: u32,
+        from: Instant,
+        arrived: Instant,
+    ) {
         let duration = self.timing.program;
         let span = self.resources.reserve(Resource::Die(die), Class::Background, arrived, duration);
         self.resources.dies[die.0 as usize].note_lead(arrived.since(from));
         let number = self.collector.copies.note_programmed(sequence, span.end);
         self.note_programmed(first, number, die, span);
+    }
+
+    #[inline(never)]
+    fn carry_out_erase(&mut self, die: DieIndex, block: BlockIndex, earliest: Instant) {
+        let erase = self.timing.erase;
+        let span = self.resources.reserve(Resource::Die(die), Class::Background, earliest, erase);
+        self.resources.dies[die.0 as usize].note_erase();
+        // Blocks behind those for data hold the map, which the media knows nothing of.
+        if block.0 < self.geometry.blocks() {
+            self.media.erase(block, self.latest_work(die, span));
+        }
     }
 }

@@ -10,6 +10,9 @@ use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 use crate::victim::VictimQueue;
 
+/// Blocks of which all is known in 128 KiB: 8 bytes each here, and 8 in the lists of victims.
+const AT_HAND: usize = 8192;
+
 /// What a block is being used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockState {
@@ -372,6 +375,13 @@ impl Flash {
             erases_mean: total as f64 / self.erases.len() as f64,
             erases_max: self.erases.iter().copied().max().unwrap_or(0),
         }
+    }
+
+    /// Whether what is known of all blocks is so little that a cache next to the processor holds
+    /// it, and asking for it ahead of use would only cost.
+    #[inline(always)]
+    pub(crate) fn is_at_hand(&self) -> bool {
+        self.blocks.len() <= AT_HAND
     }
 
     /// Asks for what losing a unit of `block` will touch.

@@ -149,6 +149,7 @@ pub enum GeometryError {
 pub struct Geometry {
     parameters: GeometryParameters,
     sectors_per_unit_shift: u32,
+    sectors_within_unit: u64,
     units_per_page_shift: u32,
     units_per_sense_shift: u32,
     units_per_program: u32,
@@ -231,6 +232,7 @@ impl Geometry {
         let blocks_per_group = p.collection_units / groups;
         Ok(Geometry {
             sectors_per_unit_shift: p.unit_size.whole(Sector::SIZE).trailing_zeros(),
+            sectors_within_unit: p.unit_size.whole(Sector::SIZE) - 1,
             units_per_page_shift: units_per_page.trailing_zeros(),
             units_per_sense_shift: (units_per_page * pages_per_sense).trailing_zeros(),
             units_per_program,
@@ -270,6 +272,12 @@ impl Geometry {
     #[inline(always)]
     pub fn sectors_per_unit_shift(&self) -> u32 {
         self.sectors_per_unit_shift
+    }
+
+    /// The bits of a sector's number that tell it from the others of its mapping unit.
+    #[inline(always)]
+    pub(crate) fn sectors_within_unit(&self) -> u64 {
+        self.sectors_within_unit
     }
 
     /// Collection units for user data and spare area, without those for metadata.

@@ -65,6 +65,8 @@ enum Asked {
 pub(crate) struct ReadScratch {
     pieces: Vec<Piece>,
     pages: Vec<PageRead>,
+    /// The pages by when they are sensed.
+    order: Vec<(Instant, u32)>,
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
@@ -151,6 +153,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         unit: LogicalUnit,
         transfer: Nanoseconds,
     ) -> Instant {
+        let mut over_channel = Nanoseconds::ZERO;
         let ready = match self.map.get(unit) {
             None => {
                 self.counters.unmapped_read_units += 1;
@@ -162,20 +165,32 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             Some(physical) => {
                 self.counters.flash_page_reads_host += 1;
-                self.delays.reads.parts.flash_read += self.page_read_of(physical);
-                self.delays.reads.parts.link += self.unit_over_channel;
-                self.read_unit_of_flash(physical, start)
+                let sense = self.page_read_of(physical);
+                self.delays.reads.parts.flash_read += sense;
+                over_channel = self.unit_over_channel;
+                self.read_sensing_for(sense, physical, start)
             }
         };
-        self.delays.reads.parts.link += transfer;
+        self.delays.reads.parts.link += over_channel + transfer;
         self.resources.reserve(Resource::LinkToHost, Class::Read, ready, transfer).end
     }
 
     /// Senses the page of one unit and moves the unit to the controller; the instant it is there.
     #[inline(always)]
     pub(crate) fn read_unit_of_flash(&mut self, unit: PhysicalUnit, start: Instant) -> Instant {
+        self.read_sensing_for(self.page_read_of(unit), unit, start)
+    }
+
+    /// The same where it is known how long the sense takes.
+    #[inline(always)]
+    fn read_sensing_for(
+        &mut self,
+        sense: Nanoseconds,
+        unit: PhysicalUnit,
+        start: Instant,
+    ) -> Instant {
         let die = self.geometry.die_of(unit);
-        let sensed = self.sense(die, start, self.page_read_of(unit));
+        let sensed = self.sense(die, start, sense);
         let channel = Resource::Channel(self.geometry.channel_of(die));
         self.resources.reserve(channel, Class::Read, sensed, self.unit_over_channel).end
     }
@@ -294,9 +309,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             (pages[index].sensed, pages[index].blocked) = (sensed, blocked);
         }
         // Channels serve what is sensed first; that is also the order to reserve them in.
-        pages.sort_by_key(|page| page.sensed);
+        let mut order = std::mem::take(&mut self.scratch.order);
+        order.clear();
+        order.extend(pages.iter().map(|page| page.sensed).zip(0..));
+        order.sort_by_key(|&(sensed, _)| sensed);
         let (mut last, mut decides) = (start, None);
-        for page in &pages {
+        for &(_, index) in &order {
+            let page = &pages[index as usize];
             let channel = Resource::Channel(self.geometry.channel_of(page.die));
             let transfer = self.unit_over_channel * u64::from(page.units);
             let ready = self.resources.reserve(channel, Class::Read, page.sensed, transfer).end;
@@ -326,6 +345,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             (Asked::ReadAhead, _) | (_, None) => blocked,
         };
         self.scratch.pages = pages;
+        self.scratch.order = order;
         last
     }
 

@@ -89,21 +89,23 @@ impl ReadAhead {
     /// read ahead of.
     #[inline(always)]
     pub(crate) fn follow(&mut self, first: u32, end: u32) -> Option<usize> {
-        if let Some(index) = self.next.iter().position(|&next| next == first) {
+        if self.next.contains(&first) {
+            let index = self.next.iter().position(|&next| next == first).expect("one of them");
             self.next[index] = end;
             let stream = &mut self.streams[index];
             stream.length += 1;
             return (stream.length >= self.parameters.trigger).then_some(index);
         }
-        self.next[self.oldest] = end;
-        let stream = &mut self.streams[self.oldest];
+        let oldest = self.oldest % STREAMS;
+        self.next[oldest] = end;
+        let stream = &mut self.streams[oldest];
         stream.length = 0;
         // How far the stream before it got says nothing of this one, fetched or passed over.
         stream.fetched_until = 0;
         if self.fetched {
             stream.segments.clear();
         }
-        self.oldest = (self.oldest + 1) % STREAMS;
+        self.oldest = (oldest + 1) % STREAMS;
         None
     }
 

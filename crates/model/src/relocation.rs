@@ -19,6 +19,24 @@ const PREFETCH_UNITS: u32 = 24;
 /// Units that are gone through together: all that is asked for each is known when compiling.
 const TOGETHER: usize = 4;
 
+/// The flash pages that something is moved from, gone through in their order.
+struct Pages {
+    latest: u32,
+    count: u32,
+}
+
+impl Pages {
+    /// None so far; no page has the largest number.
+    const NONE: Pages = Pages { latest: u32::MAX, count: 0 };
+
+    /// Notes whether something of `page` is moved.
+    #[inline(always)]
+    fn note(&mut self, page: u32, is_moved: bool) {
+        self.count += u32::from(is_moved & (page != self.latest));
+        self.latest = if is_moved { page } else { self.latest };
+    }
+}
+
 /// Units that were moved by one read.
 struct Moved {
     units: u32,
@@ -69,25 +87,20 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
         let joins_open = self.collector.stream.room() > 0;
         let sequence = self.collector.copies.latest().wrapping_add(u32::from(!joins_open));
+        let end = first + units;
         let mut places = self.collector.stream.places_ahead(&self.geometry);
-        let (mut next, mut moved, mut taken) = (first, 0, 0);
-        while next < first + units {
-            let (page_end, before) = (next + self.geometry.units_per_page(), moved);
-            loop {
-                let count;
-                (next, count) = self.relocate(next..page_end, places.clone());
-                moved += count;
-                places.start += count;
-                if next == page_end {
-                    break;
-                }
-                self.take_places(moved - taken);
-                taken = moved;
-                places = self.places_for(&mut next, page_end);
+        let (mut next, mut moved, mut pages) = (first, 0, Pages::NONE);
+        loop {
+            let count;
+            (next, count) = self.relocate(next..end, places, &mut pages);
+            self.take_places(count);
+            moved += count;
+            if next == end {
+                break;
             }
-            self.counters.flash_page_reads_collection += u64::from(moved > before);
+            places = self.places_for(&mut next, end);
         }
-        self.take_places(moved - taken);
+        self.counters.flash_page_reads_collection += u64::from(pages.count);
         if joins_open && moved > 0 {
             self.collector.copies.await_another_read(sequence);
         }
@@ -95,14 +108,22 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Moves what is valid of the units in `from` to the places `to`, as far as those go; returns
-    /// the first unit that was not looked at, and how many were moved.
+    /// the first unit that was not looked at, and how many were moved. Counts the pages of those.
     #[inline(always)]
-    fn relocate(&mut self, from: Range<u32>, to: Range<u32>) -> (u32, u32) {
+    fn relocate(&mut self, from: Range<u32>, to: Range<u32>, pages: &mut Pages) -> (u32, u32) {
         let (map, media, held) = (&mut self.map, &mut self.media, self.flash.held_mut());
         let (mut next, mut place) = (from.start, to.start);
-        while from.end - next >= TOGETHER as u32 && to.end - place >= TOGETHER as u32 {
-            place += relocate_together(map, media, held, next, place);
-            next += TOGETHER as u32;
+        if self.geometry.units_per_page() >= TOGETHER as u32 {
+            // Those that are gone through together lie on one page.
+            while next.is_multiple_of(TOGETHER as u32)
+                && from.end - next >= TOGETHER as u32
+                && to.end - place >= TOGETHER as u32
+            {
+                let count = relocate_together(map, media, held, next, place);
+                pages.note(self.geometry.page_of(PhysicalUnit(next)), count > 0);
+                place += count;
+                next += TOGETHER as u32;
+            }
         }
         while next < from.end && place < to.end {
             let unit = held[next as usize];
@@ -112,6 +133,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 media.copy(PhysicalUnit(next), PhysicalUnit(place));
                 place += 1;
             }
+            pages.note(self.geometry.page_of(PhysicalUnit(next)), is_moved);
             next += 1;
         }
         (next, place - to.start)
@@ -168,17 +190,24 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
+    #[inline(always)]
     fn begin_collection_program(&mut self) {
         let stream = &mut self.collector.stream;
         if let Some(block) = stream.begin_program(&self.geometry, &mut self.free) {
-            let units = self.geometry.units_per_block();
-            self.flash.open(block, BlockState::OpenForCollection, units);
-            self.note_block_begun(block, false);
+            self.open_for_collection(block);
         }
         self.collector.copies.begin();
     }
 
+    #[inline(never)]
+    fn open_for_collection(&mut self, block: BlockIndex) {
+        let units = self.geometry.units_per_block();
+        self.flash.open(block, BlockState::OpenForCollection, units);
+        self.note_block_begun(block, false);
+    }
+
     /// Collection's program unit is full: it goes to its die when its data was read.
+    #[inline(always)]
     fn finish_collection_program(&mut self, padding: u32) {
         let filled = self.collector.stream.finish_program(&self.geometry);
         let units = self.geometry.units_per_program();
@@ -187,7 +216,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.program_units_padding += u64::from(padding);
         self.note_map_changes(units - padding, self.resources.now());
         let number = self.next_number();
-        self.collector.copies.fill(self.geometry.program_of(filled.first), die, number);
+        self.collector.copies.fill(filled.first, die, number);
         if filled.closes {
             self.flash.close(filled.block, BlockState::Closed);
         }

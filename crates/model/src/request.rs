@@ -67,8 +67,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         count: SectorCount,
     ) -> Option<(LogicalUnit, u32)> {
         let shift = self.geometry.sectors_per_unit_shift();
-        let mask = (1 << shift) - 1;
-        if (first.0 | count.0) & mask != 0 {
+        if (first.0 | count.0) & self.geometry.sectors_within_unit() != 0 {
             return None;
         }
         let (unit, units) = (first.0 >> shift, count.0 >> shift);

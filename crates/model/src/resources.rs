@@ -131,7 +131,13 @@ impl Resources {
                     }
                 }
             }
-            Resource::Channel(channel) => self.channels[channel].reserve(now, earliest, duration),
+            // Reads of one unit are the most common, what is programmed has several.
+            Resource::Channel(channel) => match class {
+                Class::Read => self.channels[channel].reserve(now, earliest, duration),
+                Class::Write | Class::Background => {
+                    self.channels[channel].reserve_several(now, earliest, duration)
+                }
+            },
             Resource::LinkToHost if self.full_duplex => {
                 self.to_host.reserve(now, earliest, duration)
             }

@@ -300,7 +300,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Asks for what the map entry of a unit that will be written soon points to.
     #[inline(always)]
     pub fn prefetch_target(&self, unit: LogicalUnit) {
-        if let Some(old) = self.map.get(unit) {
+        if !self.flash.is_at_hand()
+            && let Some(old) = self.map.get(unit)
+        {
             self.flash.prefetch_block(self.geometry.block_of(old));
         }
     }

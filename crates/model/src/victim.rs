@@ -23,8 +23,10 @@ use lists::Lists;
 /// Sets the generator of victims apart from others that are made of the drive's seed.
 const STREAM: u64 = 0x7669_6374_696d;
 
-/// The closed blocks as a policy needs them.
+/// The closed blocks as a policy needs them. With a tag of its own: which it is, is asked for every
+/// unit that the host overwrites.
 #[derive(Clone, Debug)]
+#[repr(u8)]
 enum Candidates {
     Greedy(Greedy),
     CostBenefit(CostBenefit),

@@ -25,17 +25,10 @@ pub(crate) struct Outcome {
     pub(crate) cancelled: bool,
 }
 
-/// Where a request begins, and whether it reads.
-#[derive(Clone, Copy, Debug)]
-struct Drawn {
-    first: Sector,
-    read: bool,
-}
-
 /// Requests drawn ahead, in two halves: while one is sent, the other has been drawn.
 pub(super) struct LookAhead {
     addresses: Addresses,
-    drawn: [Drawn; 2 * AHEAD],
+    drawn: [BlockRequest; 2 * AHEAD],
     next: usize,
     first: Sector,
     sectors_per_block: u64,
@@ -43,15 +36,21 @@ pub(super) struct LookAhead {
 
 impl LookAhead {
     pub(super) fn new(phase: &Phase) -> Self {
+        let none = BlockRequest { block: 0, read: true };
         let mut this = LookAhead {
             addresses: Addresses::new(phase),
-            drawn: [Drawn { first: Sector(0), read: true }; 2 * AHEAD],
+            drawn: [none; 2 * AHEAD],
             next: 0,
             first: Sector::at(phase.region.offset),
             sectors_per_block: SectorCount::of(phase.block_size).0,
         };
         this.draw_from(0);
         this
+    }
+
+    #[inline(always)]
+    fn sector(&self, request: BlockRequest) -> Sector {
+        Sector(self.first.0 + request.block * self.sectors_per_block)
     }
 
     /// The next request and where it begins; asks for the memory of those ahead.
@@ -62,24 +61,19 @@ impl LookAhead {
         if next.is_multiple_of(AHEAD) {
             self.draw_from((next + AHEAD) % (2 * AHEAD));
         }
-        drive.prefetch(self.drawn[(next + AHEAD) % (2 * AHEAD)].first);
+        drive.prefetch(self.sector(self.drawn[(next + AHEAD) % (2 * AHEAD)]));
         let halfway = self.drawn[(next + AHEAD / 2) % (2 * AHEAD)];
         if !halfway.read {
-            drive.prefetch_for_write(halfway.first);
+            drive.prefetch_for_write(self.sector(halfway));
         }
-        let Drawn { first, read } = self.drawn[next];
-        (first, read)
+        let request = self.drawn[next];
+        (self.sector(request), request.read)
     }
 
     /// Draws the half that begins at `from`.
     #[inline(never)]
     fn draw_from(&mut self, from: usize) {
-        let mut requests = [BlockRequest { block: 0, read: true }; AHEAD];
-        self.addresses.draw(&mut requests);
-        for (drawn, BlockRequest { block, read }) in self.drawn[from..].iter_mut().zip(requests) {
-            let first = Sector(self.first.0 + block * self.sectors_per_block);
-            *drawn = Drawn { first, read };
-        }
+        self.addresses.draw(&mut self.drawn[from..from + AHEAD]);
     }
 }
 

@@ -5,7 +5,7 @@
 //! `debt_max` of them wait: then they are booked like host work, and the host pays. So a read
 //! never waits behind work that is booked for the future, and debt cannot grow without end.
 
-use crate::units::{BlockIndex, Instant};
+use crate::units::{BlockIndex, Instant, PhysicalUnit};
 
 /// Most operations that a queue can hold, whatever the policy asks for.
 pub(crate) const DEBT_LIMIT: usize = 32;
@@ -22,10 +22,10 @@ pub(crate) enum Operation {
         /// The first of those programs, by its place in their order.
         sequence: u32,
     },
-    /// Program the program unit with this number.
+    /// Program a program unit.
     Program {
-        /// Number of the program unit, counted through the drive.
-        program: u32,
+        /// Its first unit.
+        first: PhysicalUnit,
         /// Its place in the order of collection's programs.
         sequence: u32,
     },

@@ -25,8 +25,8 @@ const PIECE: u64 = 56;
 /// Longer transfers are taken in pieces of this, so that they flow around what is taken.
 const SMALL_PIECE: u64 = 16;
 
-/// Most slots of a single unit.
-const UNIT_MOST: u64 = 4;
+/// Two, three and four slots in a row.
+const RUNS: [u64; 3] = [0b11, 0b111, 0b1111];
 
 /// One lane.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub(crate) struct Lane {
     taken: Box<[u8; BYTES]>,
     /// Binary logarithm of a slot's nanoseconds.
     slot_shift: u32,
+    /// Nanoseconds of a slot, less one.
+    slot_mask: u64,
     /// Nanoseconds of earlier transfers that fit no whole slot.
     carry: u64,
     /// The first slot of time that the ring holds, at the start of a word.
@@ -52,6 +54,7 @@ impl Lane {
         Lane {
             taken: Box::new([0; BYTES]),
             slot_shift: slot.ilog2(),
+            slot_mask: (1 << slot.ilog2()) - 1,
             carry: 0,
             first: 0,
             far_behind: 0,
@@ -74,16 +77,35 @@ impl Lane {
         duration: Nanoseconds,
     ) -> Span {
         let slot = earliest.nanos() >> self.slot_shift;
-        let owed = self.carry + duration.nanos();
-        let slots = owed >> self.slot_shift;
-        self.carry = owed & ((1 << self.slot_shift) - 1);
-        if slots > UNIT_MOST {
-            return self.reserve_several(now, earliest, duration, slots);
-        }
+        let slots = self.slots_for(duration);
         match self.take_unit(slot, slots) {
             Some(first) => self.span_from(first, earliest, duration),
             None => self.reserve_otherwise(now, earliest, duration, slots),
         }
+    }
+
+    /// The same where `duration` is that of several units, rather than of one.
+    #[inline(always)]
+    pub(crate) fn reserve_several(
+        &mut self,
+        now: Instant,
+        earliest: Instant,
+        duration: Nanoseconds,
+    ) -> Span {
+        let slot = earliest.nanos() >> self.slot_shift;
+        let slots = self.slots_for(duration);
+        match self.take_several(slot, slots) {
+            Some(first) => self.span_from(first, earliest, duration),
+            None => self.reserve_otherwise(now, earliest, duration, slots),
+        }
+    }
+
+    /// The whole slots that a transfer of `duration` takes, with what earlier ones left over.
+    #[inline(always)]
+    fn slots_for(&mut self, duration: Nanoseconds) -> u64 {
+        let owed = self.carry + duration.nanos();
+        self.carry = owed & self.slot_mask;
+        owed >> self.slot_shift
     }
 
     /// The transfer that was given the slots from `first` on.
@@ -95,22 +117,6 @@ impl Lane {
         Span { start, end }
     }
 
-    /// The same for the slots of several units.
-    #[inline(never)]
-    fn reserve_several(
-        &mut self,
-        now: Instant,
-        earliest: Instant,
-        duration: Nanoseconds,
-        slots: u64,
-    ) -> Span {
-        let slot = earliest.nanos() >> self.slot_shift;
-        match self.take_several(slot, slots) {
-            Some(first) => self.span_from(first, earliest, duration),
-            None => self.reserve_otherwise(now, earliest, duration, slots),
-        }
-    }
-
     /// Takes the two to four slots of a single unit, where the first word looked at has them
     /// free. That is by far the most common; the number of slots changes with the carry, and no
     /// branch depends on it.
@@ -120,7 +126,7 @@ impl Lane {
         let is_held = slot.wrapping_sub(self.first) <= SLOTS - 64;
         let place = self.taken[byte..].first_chunk_mut()?;
         let further = slots.wrapping_sub(2);
-        if !is_held || further > UNIT_MOST - 2 {
+        if !is_held || further > 2 {
             return None;
         }
         let word = u64::from_le_bytes(*place);
@@ -132,9 +138,7 @@ impl Lane {
             return None;
         }
         let first = u64::from(starts.trailing_zeros());
-        // Two slots, or the three that follow two, or the four: 0b11, 0b111, 0b1111.
-        let run = (4u64 << further) - 1;
-        *place = (word | run << (bit + first)).to_le_bytes();
+        *place = (word | RUNS[further as usize] << (bit + first)).to_le_bytes();
         Some(slot + first)
     }
 
