@@ -128,6 +128,16 @@ Examples:
   ssdlab compare 3 5 8 --html comparison.html
   ssdlab compare before.json after.json";
 
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  ssdlab export fragmentation /mnt/ssd/new.dat > fragmentation.sh
+          on the other machine: sh fragmentation.sh
+          and here again: ssdlab import ssdlab-fragmentation/*.json
+  ssdlab export blocksize /dev/sdx --capacity 480GB --format fio
+  ssdlab export latency 'D:\\new.dat' --set area=8G --format powershell -o latency.ps1
+
+A script refuses a device that is in use, and any other until its name was typed.";
+
 const IMPORT_EXAMPLES: &str = "\
 Examples:
   fio mix.fio --output-format=json+ --output=fio.json
@@ -245,6 +255,9 @@ pub enum Command {
     /// Put several runs of one experiment side by side
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(CompareArguments),
+    /// Write an experiment as a fio job file or a script, for machines where only fio may be
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(ExportArguments),
     /// Read what fio measured (its JSON) as a report, to show, keep and compare
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArguments),
@@ -621,6 +634,44 @@ pub struct CompareArguments {
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,
+}
+
+/// Arguments of `export`.
+#[derive(Args, Debug)]
+pub struct ExportArguments {
+    /// The experiment; see 'ssdlab list experiments'
+    pub experiment: String,
+    /// A device or a new file on the other machine, by the name it has there
+    pub target: String,
+    /// The form of the script
+    #[arg(long, value_enum, default_value_t = ExportForm::Sh)]
+    pub format: ExportForm,
+    /// How large the target is; a device must be said, of a file it is what the protocol needs
+    #[arg(long, value_name = "SIZE")]
+    pub capacity: Option<String>,
+    /// The shortened protocol
+    #[arg(long)]
+    pub quick: bool,
+    /// Change a parameter of the protocol; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    pub set: Vec<(String, String)>,
+    /// Seed of every random choice
+    #[arg(long, value_name = "N", default_value_t = SEED_DEFAULT, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// File to write; stdout unless given
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+}
+
+/// The form of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportForm {
+    /// A job file of fio
+    Fio,
+    /// POSIX shell, for Linux and FreeBSD
+    Sh,
+    /// PowerShell, for Windows; not tried there
+    Powershell,
 }
 
 /// Arguments of `import`.

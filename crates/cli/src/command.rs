@@ -6,6 +6,7 @@ mod check;
 mod compare;
 mod create;
 mod detach;
+mod export;
 mod generate;
 mod import;
 mod list;
@@ -34,6 +35,7 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::List { what } => list::list(what, terminal)?,
         Command::Show(arguments) => show::show(arguments, terminal)?,
         Command::Compare(arguments) => compare::compare(arguments, terminal)?,
+        Command::Export(arguments) => export::export(arguments, terminal)?,
         Command::Import(arguments) => import::import(arguments, terminal)?,
         Command::PowerCut { what: Some(PowerCut::Explore(arguments)), .. } => {
             return power_cut::power_cut(arguments, terminal);

@@ -31,6 +31,12 @@ impl Latencies {
         self.sum += u128::from(latency.nanos());
     }
 
+    /// Counts `count` requests that took `latency` each.
+    pub fn record_many(&mut self, latency: Nanoseconds, count: u64) {
+        self.histogram.saturating_record_n(latency.nanos(), count);
+        self.sum += u128::from(latency.nanos()) * u128::from(count);
+    }
+
     /// Adds the requests of `other`.
     pub fn merge(&mut self, other: &Latencies) {
         self.histogram.add(&other.histogram).expect("both have the same bounds");

@@ -6,6 +6,7 @@
 
 pub mod error;
 pub mod fio;
+pub mod script;
 pub mod trace;
 
 pub use error::{InputError, Remark};

@@ -11,6 +11,7 @@ pub mod import;
 mod machine;
 pub mod output;
 pub mod power_cut;
+pub mod rehearsal;
 pub mod report;
 pub mod run;
 mod sqlite;

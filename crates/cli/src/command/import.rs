@@ -4,8 +4,8 @@ use std::path::Path;
 
 use ssdlab_interchange::fio::json::{self as fio, FioRun};
 use ssdlab_lab::LabError;
-use ssdlab_lab::import;
 use ssdlab_lab::output::{html, json, text};
+use ssdlab_lab::{import, rehearsal};
 
 use crate::cli::ImportArguments;
 use crate::failure::{Exit, Failure};
@@ -22,7 +22,10 @@ pub fn import(arguments: &ImportArguments, terminal: &Terminal) -> Result<(), Fa
         [first, .., last] => format!("{first} .. {last}"),
         _ => names.concat(),
     };
-    let report = import::report(&runs, &origin);
+    let mut report = import::report(&runs, &origin);
+    if let Some(tag) = rehearsal::tag_of(&runs) {
+        report = rehearsal::played_back(&tag, &runs, report)?;
+    }
     let kept = match arguments.no_store {
         true => None,
         false => keep::keep(&keep::path(arguments.store.store.as_deref())?, &report, terminal),

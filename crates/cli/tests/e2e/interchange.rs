@@ -1,6 +1,8 @@
 //! What other programs write: fio's job files and JSON, and traces.
 
-use crate::support::Place;
+use std::process::Command;
+
+use crate::support::{Place, skipped};
 
 const JOBS: &str = "\
 ; two that run together, and one behind them
@@ -171,4 +173,65 @@ fn what_fio_measured_is_a_report_that_can_be_shown_and_compared() {
     assert!(!codes.contains(&"parameters-differ"), "{}", compared["findings"]);
     let file = place.file("none.json", "fio: file not found\n");
     place.run(&["import", &file]).fails(2, &["none.json", "no JSON of fio"]);
+}
+
+#[test]
+fn a_script_brings_back_the_report_that_the_experiment_would_have_made() {
+    let place = Place::new();
+    let target = place.path("new.dat");
+    let arguments = [
+        "export",
+        "fragmentation",
+        target.to_str().unwrap(),
+        "--set",
+        "file_size=64M",
+        "--set",
+        "rest=0s",
+        "--set",
+        "reads=1",
+        "-o",
+        "script.sh",
+    ];
+    place.run(&arguments).with_code(0);
+    if Command::new("fio").arg("--version").output().is_err() {
+        return skipped("a_script_brings_back_the_report", "fio is not installed");
+    }
+    let mut shell = Command::new("sh");
+    let ran = shell.arg("script.sh").current_dir(place.path("")).output().unwrap();
+    let words = String::from_utf8_lossy(&ran.stderr);
+    if words.contains("Operation not supported") || words.contains("direct") {
+        return skipped("a_script_brings_back_the_report", "no direct I/O here");
+    }
+    assert!(ran.status.success(), "{words}");
+    assert!(!target.exists(), "the script removes its file");
+    let results = crate::support::names_in(place.path("ssdlab-fragmentation"));
+    let mut import = vec!["import", "--json"];
+    let paths: Vec<String> =
+        results.iter().map(|name| format!("ssdlab-fragmentation/{name}")).collect();
+    import.extend(paths.iter().map(String::as_str));
+    let report = place.run(&import).with_code(0).json();
+    assert_eq!(report["experiment"], "fragmentation");
+    assert_eq!(report["tables"][0]["name"], "reads");
+    assert_eq!(report["tables"][0]["rows"].as_array().unwrap().len(), 6);
+    // Without one of its steps it is no run of the experiment.
+    place.run(&import[..4]).fails(4, &["no result of step"]);
+    // What is there already is not written over.
+    let ran = shell.output().unwrap();
+    assert!(!ran.status.success());
+}
+
+#[test]
+fn what_a_script_cannot_be_made_of_is_said() {
+    let place = Place::new();
+    place
+        .run(&["export", "barrier", "/dev/sdx", "--capacity", "32G"])
+        .fails(4, &["fio alone cannot"]);
+    place.run(&["export", "blocksize", "/dev/sdx"]).fails(2, &["--capacity"]);
+    place.run(&["export", "blocksize", "sim:"]).fails(2, &["nowhere but here"]);
+    let latency = ["export", "latency", "/dev/sdx", "--capacity", "32G", "--format"];
+    place.run(&[&latency[..], &["fio"]].concat()).fails(2, &["--format sh"]);
+    let script = place.run(&[&latency[..], &["powershell"]].concat()).with_code(0).stdout;
+    assert!(script.contains("NOT TRIED ON WINDOWS") && script.contains("Read-Host"));
+    let script = place.run(&[&latency[..], &["sh"]].concat()).with_code(0).stdout;
+    assert!(script.contains("Type its name to go on"), "{script}");
 }

@@ -73,7 +73,9 @@ fn given(line: u64, content: &str) -> Result<Given, InputError> {
         let why = format!("'{}' is no option: it is written name=value", shown(content));
         return Err(InputError::at(line, why));
     }
-    if value.as_deref().is_some_and(|value| value.contains('$')) {
+    const VARIABLES: [&str; 6] = ["${", "$pagesize", "$mb_memory", "$ncpus", "$jobnum", "$jobname"];
+    let is_variable = |value: &str| VARIABLES.iter().any(|variable| value.contains(variable));
+    if value.as_deref().is_some_and(is_variable) {
         let why = format!("{key}: variables ($...) are not replaced here; write the value itself");
         return Err(InputError::at(line, why));
     }

@@ -1,0 +1,77 @@
+//! `export`: an experiment as a job file or a script, for machines where only fio may be.
+
+use ssdlab_interchange::script::{Form, Tag};
+use ssdlab_lab::experiment::{self, Settings};
+use ssdlab_lab::rehearsal::{self, Elsewhere};
+use ssdlab_model::text::parse_length;
+use ssdlab_model::units::ByteLength;
+
+use crate::cli::{ExportArguments, ExportForm};
+use crate::failure::Failure;
+use crate::page::Page;
+use crate::terminal::Terminal;
+
+/// The most that a file may be made to hold; its script looks for the space itself.
+const LARGEST_FILE: ByteLength = ByteLength::new(1 << 50);
+
+/// Writes an experiment as a script.
+pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Failure> {
+    let experiment = experiment::named(&arguments.experiment)?;
+    let settings = Settings::new(experiment, arguments.quick, &arguments.set)?;
+    let tag = Tag {
+        experiment: experiment.name().to_owned(),
+        seed: arguments.seed,
+        quick: arguments.quick,
+        is_whole: true,
+        set: arguments.set.clone(),
+    };
+    let elsewhere = elsewhere(arguments)?;
+    let script = rehearsal::script(experiment, &settings, arguments.seed, &elsewhere, tag)?;
+    let form = match arguments.format {
+        ExportForm::Fio => Form::Fio,
+        ExportForm::Sh => Form::Sh,
+        ExportForm::Powershell => Form::PowerShell,
+    };
+    let name = experiment.name();
+    let text = script.render(form).map_err(|why| Failure::usage(format!("{name}: {why}")))?;
+    if script.tag.text().is_none() {
+        let words = "the settings are too long or too odd for a description of fio's: results can \
+                     be imported as jobs, but not as a run of the experiment";
+        terminal.warn(&[words.to_owned()], "set fewer of them");
+    }
+    match &arguments.output {
+        None => terminal.print(&text),
+        Some(path) => {
+            Page::reserve(path)?.write(&text)?;
+            terminal.note(&format!("Wrote {}", path.display()));
+            Ok(())
+        }
+    }
+}
+
+/// The target, which is on another machine and not looked for here.
+fn elsewhere(arguments: &ExportArguments) -> Result<Elsewhere, Failure> {
+    let name = &arguments.target;
+    if name.starts_with("sim:") || name.contains("(sim:") {
+        return Err(Failure::usage(format!(
+            "{name}: a simulated drive is nowhere but here; name a device or a file of the other \
+             machine"
+        )));
+    }
+    if name.chars().any(char::is_control) || name.is_empty() {
+        return Err(Failure::usage("the target is no name of a device or file".to_owned()));
+    }
+    let is_device = name.starts_with("/dev/") || name.starts_with(r"\\.\");
+    let capacity = match (&arguments.capacity, is_device) {
+        (Some(text), _) => {
+            parse_length(text).map_err(|error| Failure::usage(format!("--capacity: {error}")))?
+        }
+        (None, false) => LARGEST_FILE,
+        (None, true) => {
+            return Err(Failure::usage(format!(
+                "{name}: how large is it? --capacity BYTES (blockdev --getsize64, or diskinfo)"
+            )));
+        }
+    };
+    Ok(Elsewhere { name: name.clone(), is_device, capacity })
+}

@@ -1,0 +1,84 @@
+//! A protocol as one job file of fio. What fio cannot say, a job file cannot either.
+
+use std::fmt::Write;
+
+use super::arguments::{options, step_name};
+use super::{Script, Step};
+
+pub(super) fn render(script: &Script) -> Result<String, String> {
+    let mut text = String::new();
+    for line in script.header() {
+        let _ = writeln!(text, "; {line}");
+    }
+    let _ = writeln!(
+        text,
+        "; Run: fio --output-format=json+ --output=fio.json THIS_FILE\n\
+         ; then, where ssdlab is: ssdlab import fio.json\n\
+         ; ioengine: libaio for Linux, posixaio for FreeBSD, windowsaio for Windows.\n\n\
+         [global]\nfilename={}\ndirect=1\nioengine=libaio\ndescription={}",
+        script.target,
+        script.description()
+    );
+    if script.is_device {
+        text.push_str(
+            "; Remove this line to lose what the device holds:\nreadonly_until_you_remove_this=1\n",
+        );
+    }
+    let mut rest = None;
+    let mut pending_flush = false;
+    for (number, step) in script.steps.iter().enumerate() {
+        match step {
+            Step::Work { of_peak: Some(_), .. } => {
+                return Err(
+                    "a rate that is a share of what an earlier step has reached cannot be \
+                            said in a job file; use --format sh or powershell"
+                        .to_owned(),
+                );
+            }
+            Step::Work { phase, of_peak: None } => {
+                let _ = writeln!(text, "\n[{}]\nstonewall", step_name(number, phase));
+                if let Some(time) = rest.take() {
+                    let _ = writeln!(text, "exec_prerun=sleep {time}");
+                }
+                for (name, value) in options(phase) {
+                    let _ = writeln!(text, "{name}={value}");
+                }
+                pending_flush = false;
+            }
+            Step::Flush => pending_flush = true,
+            Step::Rest(time) => {
+                let seconds = time.nanos().div_ceil(1_000_000_000);
+                rest = Some(rest.unwrap_or(0) + seconds);
+            }
+            Step::Trim(_) if !script.is_device => {
+                return Err("a part of a file cannot be trimmed by fio; use --format sh".to_owned());
+            }
+            Step::Trim(region) => {
+                let (offset, size) = (region.offset.bytes(), region.length.bytes());
+                trim(&mut text, number, &format!("offset={offset}\nsize={size}\n"));
+            }
+            Step::MakeNew if script.is_device => {
+                trim(&mut text, number, &format!("size={}\n", script.space.bytes()));
+            }
+            // The first thing of all: the file is new.
+            Step::MakeNew if number == 0 => {}
+            Step::MakeNew => {
+                return Err(
+                    "a file cannot be made anew between two jobs of fio; use --format sh or \
+                            powershell, or a device"
+                        .to_owned(),
+                );
+            }
+        }
+    }
+    let _ = pending_flush;
+    Ok(text)
+}
+
+fn trim(text: &mut String, number: usize, place: &str) {
+    let _ = write!(
+        text,
+        "\n[{:03}-trim]\nstonewall\nrw=trim\nbs=1048576\niodepth=1\n{place}",
+        number + 1
+    );
+}

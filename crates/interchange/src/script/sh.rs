@@ -1,0 +1,202 @@
+//! A protocol as a POSIX shell script, for Linux and FreeBSD.
+
+use std::fmt::Write;
+
+use super::arguments::{options, status_interval, step_name};
+use super::{Script, Step};
+
+/// A word for the shell, whatever is in it.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+pub(super) fn render(script: &Script) -> String {
+    let mut text = "#!/bin/sh\n".to_owned();
+    for line in script.header() {
+        let _ = writeln!(text, "# {line}");
+    }
+    let results = script.results();
+    let _ = writeln!(
+        text,
+        "# Run: sh THIS_SCRIPT [TARGET]{}; results are written to {results}/ here.\n\
+         # Then, where ssdlab is: ssdlab import {results}/*.json\n\nset -eu\n",
+        if script.is_device { " --destroy-data" } else { "" }
+    );
+    let _ = writeln!(text, "target={}", quoted(&script.target));
+    let _ = writeln!(text, "space={}", script.space.bytes());
+    let _ = writeln!(text, "results={}", quoted(&results));
+    let _ = writeln!(text, "description={}\n", quoted(&script.description()));
+    text.push_str(COMMON);
+    text.push_str(if script.is_device { DEVICE } else { FILE });
+    text.push_str(RUN);
+    text.push('\n');
+    for (number, step) in script.steps.iter().enumerate() {
+        step_lines(&mut text, number, step);
+    }
+    text.push_str("\nsay \"Done. Where ssdlab is: ssdlab import $results/*.json\"\n");
+    text
+}
+
+fn step_lines(text: &mut String, number: usize, step: &Step) {
+    match step {
+        Step::Work { phase, of_peak } => {
+            let name = step_name(number, phase);
+            let deep = if phase.depth > 1 { "$deep" } else { "psync" };
+            let _ = write!(text, "work {name} \"{deep}\"");
+            for (option, value) in options(phase) {
+                let _ = write!(text, " \\\n    --{option}={value}");
+            }
+            if let Some(seconds) = status_interval(phase) {
+                let _ = write!(text, " \\\n    --status-interval={seconds}");
+            }
+            if let Some((peak, share)) = of_peak {
+                let reads = f64::from(phase.mix.read_percent) / 100.0;
+                let (read, write) = (share * reads, share * (1.0 - reads));
+                let _ = write!(
+                    text,
+                    " \\\n    \"--rate_iops=$(share_of {:03} {read:.4}),$(share_of {:03} {write:.4})\"",
+                    peak + 1,
+                    peak + 1
+                );
+            }
+            text.push('\n');
+        }
+        Step::Flush => text.push_str("sync\n"),
+        Step::Rest(time) => {
+            let _ = writeln!(text, "rest {}", time.nanos().div_ceil(1_000_000_000));
+        }
+        Step::Trim(region) => {
+            let _ = writeln!(text, "trim {} {}", region.offset.bytes(), region.length.bytes());
+        }
+        Step::MakeNew => text.push_str("make_new\n"),
+    }
+}
+
+const COMMON: &str = r#"say() { printf '%s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+refuse() { say "refused: $*"; exit 3; }
+
+# What a device needs to be told, and a file does not: not every form uses all of these.
+# shellcheck disable=SC2034
+destroy=no deep=posixaio
+for argument in "$@"; do
+    case $argument in
+        # shellcheck disable=SC2034
+        --destroy-data) destroy=yes ;;
+        -*) die "unknown option: $argument" ;;
+        *) target=$argument ;;
+    esac
+done
+case $target in
+    *:*) die "fio takes a colon in a name for a separator; use another name than $target" ;;
+esac
+command -v fio >/dev/null 2>&1 || die "fio is not installed"
+system=$(uname -s)
+
+# The engine for more than one request at a time.
+[ "$system" != Linux ] || deep=libaio
+
+[ ! -e "$results" ] || die "$results is there already; move it away first"
+"#;
+
+const FILE: &str = r#"
+# A file of our own, which must not be there yet, and is removed however this ends.
+if [ -e "$target" ] || [ -L "$target" ]; then
+    refuse "$target exists; name a file that does not"
+fi
+# POSIX has no other name for free space than the fourth column of df, in KiB.
+free=$(df -Pk "$(dirname "$target")" | awk 'NR == 2 { print $4 }')
+[ "$((free / 1024 - 1024))" -ge "$((space / 1048576))" ] ||
+    die "not enough space: the file and a reserve of 1 GiB do not fit"
+cleanup() { rm -f "$target"; }
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+make_new() { rm -f "$target"; }
+
+trim() {
+    if [ "$system" = Linux ]; then
+        fallocate --punch-hole --offset "$1" --length "$2" "$target"
+    else
+        die "a part of a file cannot be trimmed on $system"
+    fi
+}
+"#;
+
+const DEVICE: &str = r#"
+# A device loses all it holds: nothing may use it, and the user has to say so twice.
+[ "$(id -u)" -eq 0 ] || die "a device is written to by root only"
+case $system in
+    Linux)
+        [ -b "$target" ] || die "$target is no block device"
+        target=$(readlink -f "$target")
+        command -v lsblk >/dev/null 2>&1 || die "lsblk is missing, and use of a device cannot be seen"
+        # The device itself and its partitions, none of them mounted, in use as swap or held.
+        if lsblk -nro MOUNTPOINT "$target" | grep -q .; then
+            refuse "$target or a partition of it is mounted or is swap"
+        fi
+        if awk '{ print $1 }' /proc/mounts /proc/swaps | grep -q -x -F "$target"; then
+            refuse "$target is mounted or is swap"
+        fi
+        if lsblk -nro TYPE "$target" | grep -v -x -e disk -e part -e loop | grep -q .; then
+            refuse "something is built on $target (RAID, LVM, encryption)"
+        fi
+        size=$(blockdev --getsize64 "$target")
+        ;;
+    FreeBSD)
+        [ -c "$target" ] || die "$target is no device"
+        if { mount -p; swapinfo; } | awk '{ print $1 }' | grep -q -F "$target"; then
+            refuse "$target is mounted or is swap"
+        fi
+        if command -v zpool >/dev/null 2>&1 &&
+            zpool status -P 2>/dev/null | grep -q -F "$target"; then
+            refuse "$target is part of a pool"
+        fi
+        size=$(diskinfo "$target" | awk '{ print $3 }')
+        ;;
+    *) die "devices are written to on Linux and FreeBSD only; use a file" ;;
+esac
+[ "$size" -ge "$space" ] || die "$target holds $size bytes, and $space are needed"
+[ "$destroy" = yes ] || refuse "ALL DATA on $target would be lost; say --destroy-data if that is meant"
+printf 'ALL DATA on %s (%s bytes) will be lost. Type its name to go on: ' "$target" "$size" >&2
+read -r answer || answer=
+[ "$answer" = "$target" ] || refuse "not confirmed; nothing was written"
+
+make_new() { trim 0 "$size"; }
+
+trim() {
+    case $system in
+        Linux) blkdiscard --offset "$1" --length "$2" "$target" ;;
+        *) command trim -f -o "$1" -l "$2" "$target" ;;
+    esac
+}
+"#;
+
+const RUN: &str = r#"
+mkdir "$results"
+
+rest() {
+    say "rest of $1 s"
+    sleep "$1"
+}
+
+# work NAME ENGINE OPTION...
+work() {
+    name=$1
+    engine=$2
+    shift 2
+    say "$name"
+    fio --name="$name" --description="$description" --filename="$target" --ioengine="$engine" \
+        --direct=1 --output-format=json+ --output="$results/$name.json" "$@"
+}
+
+# share_of STEP SHARE: requests per second, as a share of what that step has reached.
+share_of() {
+    awk -v share="$2" '
+        /^{/ { sum = 0 }
+        /"iops" :/ { gsub(/[^0-9.]/, "", $3); sum += $3 }
+        END { printf "%d", (sum * share < 1) ? 1 : sum * share }
+    ' "$results/$1"-*.json
+}
+"#;
