@@ -298,6 +298,9 @@ pub struct RunArguments {
     /// Also write the report as a page, with curves and latencies
     #[arg(long, value_name = "PATH")]
     pub html: Option<PathBuf>,
+    /// Files for other programs.
+    #[command(flatten)]
+    pub files: Files,
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,
@@ -617,6 +620,9 @@ pub struct ShowArguments {
     /// How to show it.
     #[command(flatten)]
     pub form: Form,
+    /// Files for other programs.
+    #[command(flatten)]
+    pub files: Files,
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,
@@ -634,6 +640,17 @@ pub struct CompareArguments {
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,
+}
+
+/// Files for other programs.
+#[derive(Args, Debug)]
+pub struct Files {
+    /// Also write tables, curves and histograms as CSV files to this directory
+    #[arg(long, value_name = "DIR")]
+    pub csv: Option<PathBuf>,
+    /// Also write the latencies as an HdrHistogram log (.hlog)
+    #[arg(long, value_name = "PATH")]
+    pub hdr: Option<PathBuf>,
 }
 
 /// Arguments of `export`.
@@ -683,6 +700,9 @@ pub struct ImportArguments {
     /// How to show it.
     #[command(flatten)]
     pub form: Form,
+    /// More files for other programs.
+    #[command(flatten)]
+    pub written: Files,
     /// Where runs are kept.
     #[command(flatten)]
     pub store: StoreArguments,

@@ -13,6 +13,7 @@ mod keep;
 mod page;
 mod progress;
 mod table;
+mod tabular;
 mod terminal;
 
 use std::process::ExitCode;

@@ -59,7 +59,7 @@ pub fn report(runs: &[FioRun], origin: &str) -> Report {
 }
 
 /// A report of nothing, for the parts that fio says nothing of.
-fn empty() -> Report {
+pub(crate) fn empty() -> Report {
     let text = r#"{"schema":"","experiment":"","target":{"kind":"file","name":"","capacity_bytes":0,
         "engine":"","caveats":[],"facts":[]},"seed":0,"parameters":[],"shortened":false,
         "interrupted":false,"host":{"system":"","architecture":"","processors":0,"ssdlab":""},

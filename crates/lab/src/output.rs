@@ -1,12 +1,14 @@
 //! What a report looks like: to a person at a terminal ([`text`]), on a page ([`html`]), and to
-//! a program ([`json`]).
+//! a program ([`json`], [`csv`], [`hdr`]).
 //!
-//! All three read the same [`Report`](crate::report::Report) and know no experiment by name:
+//! All of them read the same [`Report`](crate::report::Report) and know no experiment by name:
 //! what they show follows from names, units and shapes, so that a new experiment needs no code
 //! here.
 
 pub(crate) mod chart;
+pub mod csv;
 pub(crate) mod format;
+pub mod hdr;
 pub mod html;
 pub mod json;
 pub mod text;

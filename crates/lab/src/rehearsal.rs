@@ -49,6 +49,8 @@ struct Notes {
     peak: Option<usize>,
     /// Whether steps were put together.
     is_joined: bool,
+    /// What was asked for that cannot be: an experiment may go on without it, a script may not.
+    cannot: Option<&'static str>,
     answers: Option<Vec<(usize, PhaseResult)>>,
 }
 
@@ -62,6 +64,7 @@ impl Notes {
             rounds: 0,
             peak: None,
             is_joined: false,
+            cannot: None,
             answers: None,
         }
     }
@@ -137,7 +140,8 @@ impl Notes {
         matches!(phase.amount, Amount::Time(_)) && self.is_joined
     }
 
-    fn unsupported<T>(&self, what: &str) -> Result<T, DriveError> {
+    fn unsupported<T>(&mut self, what: &'static str) -> Result<T, DriveError> {
+        self.cannot.get_or_insert(what);
         let message = format!("{what}, which fio alone cannot do");
         Err(DriveError::new(ErrorKind::Unsupported, message))
     }
@@ -275,6 +279,9 @@ pub fn script(
         LabError::Drive(error) => cannot(error),
         other => other,
     })?;
+    if let Some(what) = notes.cannot {
+        return notes.unsupported(what).map_err(cannot);
+    }
     let mut remarks = Vec::new();
     if notes.is_joined {
         remarks.push(
@@ -329,9 +336,10 @@ pub fn played_back(tag: &Tag, runs: &[FioRun], plain: Report) -> Result<Report, 
     let mut notes = Notes::new(Elsewhere { name: plain.target.name.clone(), is_device, capacity });
     notes.answers = Some(answers);
     let outcome = crate::run(experiment, &settings, tag.seed, &mut notes, &mut Unwatched);
+    if let Some(LabError::Drive(error)) = outcome.error {
+        return Err(LabError::Unsupported(format!("{}: {error}", experiment.name())));
+    }
     let mut report = outcome.report;
-    let parameters = report.parameters;
-    report.parameters = parameters;
     report.target = plain.target;
     report
         .target

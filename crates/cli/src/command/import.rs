@@ -11,6 +11,7 @@ use crate::cli::ImportArguments;
 use crate::failure::{Exit, Failure};
 use crate::keep;
 use crate::page::Page;
+use crate::tabular;
 use crate::terminal::Terminal;
 
 /// Reads results of fio.
@@ -38,6 +39,7 @@ pub fn import(arguments: &ImportArguments, terminal: &Terminal) -> Result<(), Fa
     } else {
         terminal.print(&text::render_with(&report, &terminal.text_options()))?;
     }
+    tabular::write(&arguments.written, &report, terminal)?;
     if let Some(id) = kept {
         terminal.note(&format!("Kept as run {id}."));
     }

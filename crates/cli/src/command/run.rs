@@ -11,14 +11,14 @@ use ssdlab_lab::output::{html, json, text};
 use ssdlab_lab::store::RunId;
 use ssdlab_lab::{LabError, Outcome, Target};
 
-use crate::cli::RunArguments;
+use crate::cli::{Files, RunArguments};
 use crate::device::{self, Consent, Gate};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::page::Page;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
-use crate::{estimate, keep};
+use crate::{estimate, keep, tabular};
 
 /// What was asked for, understood and checked; no drive was touched yet.
 struct Request {
@@ -143,7 +143,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         &mut progress,
     );
     progress.finish();
-    deliver(&request, outcome, page, terminal)
+    deliver(&request, outcome, page, &arguments.files, terminal)
 }
 
 /// Opens the drive and makes room on it. What fails here has not begun, and leaves no report;
@@ -187,6 +187,7 @@ fn deliver(
     request: &Request,
     outcome: Outcome,
     page: Option<Page>,
+    files: &Files,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let Outcome { report, error } = outcome;
@@ -202,6 +203,7 @@ fn deliver(
         terminal.print(&words)
     };
     let written = page.map_or(Ok(()), |page| page.write(&html::render(&report)));
+    let files = tabular::write(files, &report, terminal);
     let ended = error.map_or(Ok(()), |error| {
         Err(match error.kind() {
             ErrorKind::Cancelled => interrupted(),
@@ -210,7 +212,7 @@ fn deliver(
     });
     // The last is the one that the exit code is about.
     let mut failures: Vec<Failure> =
-        [printed, written, ended].into_iter().filter_map(Result::err).collect();
+        [printed, written, files, ended].into_iter().filter_map(Result::err).collect();
     let last = failures.pop();
     for failure in &failures {
         terminal.error(failure);

@@ -7,12 +7,14 @@ use crate::cli::ShowArguments;
 use crate::failure::Failure;
 use crate::keep;
 use crate::page::Page;
+use crate::tabular;
 use crate::terminal::Terminal;
 
 /// Shows a run that was kept.
 pub fn show(arguments: &ShowArguments, terminal: &Terminal) -> Result<(), Failure> {
     let store = Store::open_read_only(keep::path(arguments.store.store.as_deref())?)?;
     let id = store.resolve(&arguments.run)?;
+    tabular::write(&arguments.files, &store.get(id)?, terminal)?;
     if arguments.form.json {
         // Byte for byte what was kept: a later version may know more fields than this one.
         return terminal.print(&store.get_json(id)?);

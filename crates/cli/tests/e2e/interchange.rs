@@ -235,3 +235,17 @@ fn what_a_script_cannot_be_made_of_is_said() {
     let script = place.run(&[&latency[..], &["sh"]].concat()).with_code(0).stdout;
     assert!(script.contains("Type its name to go on"), "{script}");
 }
+
+#[test]
+fn figures_are_written_for_other_programs() {
+    let place = Place::new();
+    let arguments = ["run", "fragmentation", "--quick", "--csv", "figures", "--hdr", "run.hlog"];
+    place.run(&arguments).with_code(0);
+    let table = std::fs::read_to_string(place.path("figures/table-reads.csv")).unwrap();
+    assert!(table.starts_with("step,written_bytes,best_seconds,"), "{table}");
+    assert_eq!(table.lines().count(), 7);
+    let log = std::fs::read_to_string(place.path("run.hlog")).unwrap();
+    assert!(log.contains("Tag=read_as_filled,") || log.contains("Tag="), "{log}");
+    place.run(&["show", "last", "--csv", "again"]).with_code(0);
+    assert_eq!(std::fs::read_to_string(place.path("again/table-reads.csv")).unwrap(), table);
+}

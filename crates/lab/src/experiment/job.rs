@@ -87,7 +87,8 @@ impl Protocol {
             .map(|group| Ok((group.rest, group.jobs.iter().map(work).collect::<Result<_, _>>()?)))
             .collect();
         let groups = groups.map_err(|source| LabError::Input { path: path.to_owned(), source })?;
-        let fills = settings.text("fill") == "auto";
+        // What a device holds is read as it is.
+        let fills = settings.text("fill") == "auto" && drive.kind != DriveKind::Device;
         Ok(Protocol { groups, remarks: file.remarks, fills, is_file })
     }
 

@@ -197,7 +197,8 @@ impl Protocol {
             unit,
             pace: is_timed.then_some(1.0 / speed),
             depth: settings.count("depth"),
-            fills: settings.text("fill") == "auto",
+            // What a device holds is read as it is.
+            fills: settings.text("fill") == "auto" && drive.kind != DriveKind::Device,
             is_file,
         })
     }
