@@ -239,6 +239,7 @@ fn add_below(a: u64, b: u64, bound: u64) -> u64 {
 pub(crate) struct SplitMix64(pub(crate) u64);
 
 impl SplitMix64 {
+    #[inline]
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

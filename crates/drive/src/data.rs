@@ -77,9 +77,39 @@ impl BlockData {
             buffer.len(),
             offset.bytes()
         );
-        let mut place = offset.bytes();
+        self.fill_fast(buffer, offset.bytes(), sequence);
+    }
+
+    /// Fills whole sectors with the widest words that this processor has.
+    #[cfg(target_arch = "x86_64")]
+    fn fill_fast(&self, buffer: &mut [u8], place: u64, sequence: u64) {
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has what the function is compiled for.
+            unsafe { self.fill_avx2(buffer, place, sequence) }
+        } else {
+            self.fill_sectors(buffer, place, sequence);
+        }
+    }
+
+    /// Fills whole sectors.
+    #[cfg(not(target_arch = "x86_64"))]
+    fn fill_fast(&self, buffer: &mut [u8], place: u64, sequence: u64) {
+        self.fill_sectors(buffer, place, sequence);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn fill_avx2(&self, buffer: &mut [u8], place: u64, sequence: u64) {
+        self.fill_sectors(buffer, place, sequence);
+    }
+
+    #[inline(always)]
+    fn fill_sectors(&self, buffer: &mut [u8], mut place: u64, sequence: u64) {
+        // The same for all sectors of the write.
+        let write = mixed(sequence ^ self.seed);
         for sector in buffer.chunks_exact_mut(SECTOR_BYTES) {
-            let (label, key) = self.label_and_key(place, sequence);
+            let label = mixed(place ^ self.seed);
+            let key = mixed(label ^ write);
             let (words, _) = sector.as_chunks_mut::<8>();
             for (word, random) in words.iter_mut().zip(self.piece(key)) {
                 *word = (random ^ key).to_le_bytes();
@@ -139,13 +169,15 @@ impl BlockData {
     }
 
     /// The piece of the pool that a key picks.
-    fn piece(&self, key: u64) -> &[u64] {
+    #[inline(always)]
+    fn piece(&self, key: u64) -> &[u64; SECTOR_WORDS] {
         let start = key as usize % POOL_WORDS;
-        &self.pool[start..start + SECTOR_WORDS]
+        self.pool[start..].first_chunk().expect("the pool ends a sector after its last start")
     }
 }
 
 /// The next word of SplitMix64 from `word`: a bijection, so that two places never share a label.
+#[inline(always)]
 fn mixed(word: u64) -> u64 {
     SplitMix64(word).next()
 }

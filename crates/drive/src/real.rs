@@ -6,6 +6,8 @@
 //! more than one through io_uring. Whatever of that a system lacks is replaced by the next best
 //! thing, and the drive's description says so.
 
+#[cfg(target_os = "linux")]
+mod aio;
 mod believable;
 mod buffers;
 mod course;
@@ -100,6 +102,8 @@ pub struct RealDrive {
     surroundings: Surroundings,
     /// Why there is no io_uring, where there is none.
     no_uring: Option<String>,
+    /// Whether Linux AIO takes the place of io_uring.
+    without_workers: bool,
     /// What came up while the drive was used.
     caveats: Vec<String>,
     /// Number of the next write, over all phases, so that no two write the same.
@@ -156,6 +160,7 @@ impl RealDrive {
         options: RealOptions,
     ) -> RealDrive {
         RealDrive {
+            without_workers: is_without_workers(&medium, access),
             medium,
             no_uring: why_no_uring(&options),
             options,
@@ -280,14 +285,22 @@ impl RealDrive {
         } else {
             #[cfg(target_os = "linux")]
             {
-                let mut ring = uring::Ring::new(file, phase.depth, phase.block_size)?;
-                if !ring.is_registered() {
-                    caveat = Some(UNREGISTERED.to_owned());
+                if self.without_workers {
+                    let mut queue = aio::Queue::new(file, phase.depth, phase.block_size)?;
+                    started = self.now();
+                    let clock = Clock::start();
+                    queue.run(course, &mut watch, &clock, &data)?;
+                    elapsed = end(&clock)?;
+                } else {
+                    let mut ring = uring::Ring::new(file, phase.depth, phase.block_size)?;
+                    if !ring.is_registered() {
+                        caveat = Some(UNREGISTERED.to_owned());
+                    }
+                    started = self.now();
+                    let clock = Clock::start();
+                    ring.run(course, &mut watch, &clock, &data)?;
+                    elapsed = end(&clock)?;
                 }
-                started = self.now();
-                let clock = Clock::start();
-                ring.run(course, &mut watch, &clock, &data)?;
-                elapsed = end(&clock)?;
             }
             #[cfg(not(target_os = "linux"))]
             unreachable!("there is always a reason for the lack of io_uring here");
@@ -350,9 +363,10 @@ impl Drive for RealDrive {
             Access::Direct { .. } => "O_DIRECT",
             Access::Buffered => "page cache",
         };
-        let above = match self.no_uring {
-            None => "io_uring",
-            Some(_) => "threads",
+        let above = match (&self.no_uring, self.without_workers) {
+            (None, false) => "io_uring",
+            (None, true) => "Linux AIO (requests to it may wait, so io_uring would need threads)",
+            (Some(_), _) => "threads",
         };
         let capacity = if self.length > ByteLength::ZERO {
             self.length
@@ -378,7 +392,7 @@ impl Drive for RealDrive {
             name: self.medium.named().display().to_string(),
             capacity,
             block_size: self.alignment(),
-            engine: format!("{direct}, positioned I/O at depth 1, {above} above"),
+            engine: format!("{direct}, positioned I/O at depth 1, above it {above}"),
             measures_flash: self.surroundings.measures_flash && self.access != Access::Buffered,
             caveats,
             facts: self.facts(),
@@ -639,6 +653,21 @@ fn choose_access(
         ));
     }
     Ok(access)
+}
+
+/// Whether a device that is reached past the page cache makes io_uring hand each request to a
+/// thread.
+#[cfg(target_os = "linux")]
+fn is_without_workers(medium: &Medium, access: Access) -> bool {
+    match (access, medium.handle()) {
+        (Access::Direct { alignment }, Ok(handle)) => aio::is_better_for(handle, alignment),
+        _ => false,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_without_workers(_: &Medium, _: Access) -> bool {
+    false
 }
 
 fn why_no_uring(options: &RealOptions) -> Option<String> {

@@ -128,6 +128,22 @@ fn a_directory_needs_the_size_of_its_file() {
 }
 
 #[test]
+fn a_workload_can_be_measured_once_for_a_given_time() {
+    let place = Place::new();
+    let run = ["run", "steady", SMALL, "--json", "--set", "fill=0", "--set", "area=64M"];
+    let mixed = [&run[..], &["--set", "time=500ms", "--set", "read_percent=50"]].concat();
+    let report = place.run(&mixed).with_code(0).json();
+    assert_eq!(codes(&report)[0], "not-judged", "{}", report["findings"]);
+    let measured = table(&report, "measured");
+    assert_eq!(column(measured, "operation"), ["read", "write"]);
+    let requests: f64 = numbers(measured, "iops").iter().sum::<f64>() * 0.5;
+    let counted = report["cost"]["requests"].as_f64().unwrap();
+    assert!((requests / counted - 1.0).abs() < 0.01, "{requests} and {counted}");
+    let seconds = report["cost"]["simulated_seconds"].as_f64().unwrap();
+    assert!((0.5..0.6).contains(&seconds), "{seconds}");
+}
+
+#[test]
 fn steady_state_is_reached_or_it_is_said_how_much_is_missing() {
     let place = Place::new();
     let run = |limit: &str, round: &str| {

@@ -8,7 +8,7 @@ use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
 use crate::addresses::Addresses;
 use crate::arrivals::Arrivals;
 use crate::error::DriveError;
-use crate::measure::{PhaseResult, ThroughputMeter};
+use crate::measure::{LatencyCounts, PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase, Rate};
 use crate::{Control, Observer, Progress};
 
@@ -122,6 +122,8 @@ pub(super) struct Course {
     sent: u64,
     sequence: u64,
     result: PhaseResult,
+    reads: LatencyCounts,
+    writes: LatencyCounts,
     meter: ThroughputMeter,
     bytes_total: Option<ByteLength>,
     time_total: Option<Nanoseconds>,
@@ -154,6 +156,8 @@ impl Course {
             sent: 0,
             sequence,
             result: PhaseResult::begun(Instant::START),
+            reads: LatencyCounts::new(),
+            writes: LatencyCounts::new(),
             meter: ThroughputMeter::new(phase.interval),
             bytes_total: phase.bytes_total(),
             time_total,
@@ -222,10 +226,10 @@ impl Course {
     pub(super) fn answered(&mut self, request: &Request, sent: Nanoseconds, now: Nanoseconds) {
         let latency = now.saturating_sub(request.intended.unwrap_or(sent));
         if request.read {
-            self.result.read_latencies.record(latency);
+            self.reads.record(latency);
             self.result.bytes_read += self.block_size;
         } else {
-            self.result.write_latencies.record(latency);
+            self.writes.record(latency);
             self.result.bytes_written += self.block_size;
         }
         self.result.requests += 1;
@@ -248,6 +252,8 @@ impl Course {
 
     /// The result of a phase that began at `started` and took `elapsed`.
     pub(super) fn finish(mut self, started: Instant, elapsed: Nanoseconds) -> PhaseResult {
+        self.reads.add_to(&mut self.result.read_latencies);
+        self.writes.add_to(&mut self.result.write_latencies);
         self.result.started = started;
         self.result.elapsed = elapsed;
         self.result.throughput = self.meter.finish(elapsed);
@@ -331,7 +337,8 @@ mod tests {
             assert_eq!(request.intended, Some(Nanoseconds::from_millis(due)));
             course.answered(&request, late, late + Nanoseconds::from_micros(7));
         }
-        let mean = course.result.write_latencies.mean();
+        let result = course.finish(Instant::START, late);
+        let mean = result.write_latencies.mean();
         assert_eq!(mean, Some(Nanoseconds::from_micros(3507)));
     }
 

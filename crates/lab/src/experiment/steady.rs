@@ -2,8 +2,10 @@
 //!
 //! The drive is made new, filled sequentially, and put through one workload, round by round, until
 //! it is steady by our rule ([`crate::steady`]); what the rule of the SNIA Performance Test
-//! Specification says is shown beside it. Purge, preconditioning by sequential writes of twice the
+//! Specification says is shown beside it. With a `time` the workload is measured once for that long. Purge, preconditioning by sequential writes of twice the
 //! capacity in requests of 128 KiB, and rounds of one minute are that specification's (PTS 2.0.2).
+
+mod single;
 
 use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
@@ -19,7 +21,7 @@ use crate::steady::{Moving, Steady, snia};
 /// The experiment.
 pub struct SteadyState;
 
-const PARAMETERS: [ParameterSpec; 8] = [
+const PARAMETERS: [ParameterSpec; 9] = [
     ParameterSpec {
         name: "pattern",
         kind: Kind::Choice(&["random", "sequential"]),
@@ -63,6 +65,13 @@ const PARAMETERS: [ParameterSpec; 8] = [
         help: "how many times the area is written sequentially before; 0 takes the drive as it is",
     },
     ParameterSpec {
+        name: "time",
+        kind: Kind::Duration,
+        full: "0s",
+        quick: "0s",
+        help: "measure for this long in one go, steady or not; 0s for rounds until it is steady",
+    },
+    ParameterSpec {
         name: "round",
         kind: Kind::Duration,
         full: "1m",
@@ -88,6 +97,8 @@ struct Protocol {
     phase: Phase,
     fill: ByteLength,
     until: Until,
+    /// Measured once, for so long; none at all for rounds.
+    time: Nanoseconds,
 }
 
 impl Protocol {
@@ -122,6 +133,7 @@ impl Protocol {
                 interval: Nanoseconds::ZERO,
             },
             fill: FILL_REQUEST * (fill / FILL_REQUEST.bytes()),
+            time: settings.duration("time"),
             until: Until {
                 round: settings.duration("round"),
                 at_least: Nanoseconds::ZERO,
@@ -136,8 +148,18 @@ impl Protocol {
         self.phase.mix.read_percent < 100
     }
 
+    /// How long the workload runs at most.
+    fn limit(&self) -> Nanoseconds {
+        if self.is_single() { self.time } else { self.until.at_most }
+    }
+
+    /// Whether it is measured once.
+    fn is_single(&self) -> bool {
+        self.time > Nanoseconds::ZERO
+    }
+
     fn plan(&self) -> Plan {
-        let limit = self.until.at_most;
+        let limit = self.limit();
         let none = Nanoseconds::ZERO;
         Plan {
             sequential_writes: self.fill,
@@ -188,9 +210,17 @@ impl Experiment for SteadyState {
         true
     }
 
+    /// One workload for a time is just that.
+    fn examines(&self, settings: &Settings) -> bool {
+        settings.duration("time") == Nanoseconds::ZERO
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "round")?;
         super::check_time(settings, "limit")?;
+        if settings.duration("time") > Nanoseconds::ZERO {
+            return super::check_time(settings, "time");
+        }
         let (round, limit) = (settings.duration("round"), settings.duration("limit"));
         if limit.seconds() / round.seconds() > ROUNDS_MAX {
             return Err(LabError::Range {
@@ -222,9 +252,10 @@ impl Experiment for SteadyState {
                 rounds::flash_of(area, description.capacity, drive.physical_capacity());
         }
         let fill_weight = protocol.fill.bytes() as f64 / FILL_BYTES_PER_SECOND;
-        let limit = protocol.until.at_most.seconds();
+        let limit = protocol.limit().seconds();
         let mut course = Course::new(drive, watcher, fill_weight + limit);
         let mut rounds = Rounds::default();
+        let mut once = None;
         let mut emptied = Emptied::New;
         let outcome = (|| {
             let region = protocol.phase.region;
@@ -233,10 +264,17 @@ impl Experiment for SteadyState {
                 emptied = course.empty(region)?;
                 course.run(&fill(region, protocol.fill, seed), fill_weight)?;
             }
+            if protocol.is_single() {
+                once = Some(single::run(&mut course, &protocol.phase, protocol.time, limit)?);
+                return Ok(());
+            }
             rounds.run(&mut course, &protocol.phase, &protocol.until, limit)
         })();
         course.end(record);
         conclude(&protocol, &rounds, record);
+        if let Some(result) = &once {
+            single::conclude(result, record);
+        }
         emptied.tell(record);
         record.say_if_shortened(settings);
         outcome

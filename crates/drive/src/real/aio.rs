@@ -1,0 +1,383 @@
+//! The engine for many requests at a time where io_uring would hand each to a thread of its own:
+//! Linux asynchronous I/O (aio_abi.h of the kernel, io_submit(2)).
+//!
+//! Block devices that cannot say in advance whether a request would wait (zram, loop devices, some
+//! stacks) make io_uring give every request to a worker, which costs two switches of threads. Here
+//! the thread that submits carries the request to the driver itself.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::buffers::Buffers;
+use super::course::{Clock, Course, Request, Step, Watch};
+use super::handle::{Handle, io_error};
+use crate::data::BlockData;
+use crate::error::DriveError;
+
+/// `struct iocb`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Block {
+    data: u64,
+    /// `aio_key` and `aio_rw_flags`, in an order that depends on the machine's; both are zero.
+    key_and_flags: [u32; 2],
+    opcode: u16,
+    priority: i16,
+    file: u32,
+    buffer: u64,
+    length: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    event_file: u32,
+}
+
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+
+/// `struct io_event`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Answer {
+    data: u64,
+    block: u64,
+    result: i64,
+    result2: i64,
+}
+
+/// Whether io_uring would need a worker for each request to `handle`: the kernel refuses to read
+/// from it without waiting.
+pub(super) fn is_better_for(handle: &Handle, block: ByteLength) -> bool {
+    use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+    let Ok(mut buffers) = Buffers::new(1, block) else { return false };
+    let mut pieces = [io::IoSliceMut::new(buffers.get(0))];
+    let tried = preadv2(&handle.file, &mut pieces, 0, ReadWriteFlags::NOWAIT);
+    tried == Err(Errno::OPNOTSUPP) && Context::new(1).is_ok()
+}
+
+/// A context of the kernel.
+struct Context(u64);
+
+impl Context {
+    fn new(depth: u32) -> io::Result<Context> {
+        let mut context: u64 = 0;
+        // SAFETY: the call writes one word, which is zero as it has to be.
+        let done = unsafe { libc::syscall(libc::SYS_io_setup, depth, &raw mut context) };
+        if done == 0 { Ok(Context(context)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Hands blocks over; returns how many were taken.
+    ///
+    /// # Safety
+    /// The blocks are whole, and their buffers stay, untouched, until they are answered.
+    unsafe fn submit(&self, blocks: &[*const Block]) -> io::Result<usize> {
+        let count = blocks.len() as libc::c_long;
+        // SAFETY: as the caller promises.
+        let done = unsafe { libc::syscall(libc::SYS_io_submit, self.0, count, blocks.as_ptr()) };
+        usize::try_from(done).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Waits for an answer for no longer than `timeout`; returns how many there are.
+    fn wait(&self, answers: &mut [Answer], timeout: Nanoseconds) -> io::Result<usize> {
+        let time = libc::timespec {
+            tv_sec: (timeout.nanos() / 1_000_000_000) as libc::time_t,
+            tv_nsec: (timeout.nanos() % 1_000_000_000) as libc::c_long,
+        };
+        let most = answers.len() as libc::c_long;
+        // SAFETY: there is room for as many answers, and the time outlives the call.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_io_getevents,
+                self.0,
+                1 as libc::c_long,
+                most,
+                answers.as_mut_ptr(),
+                &raw const time,
+            )
+        };
+        usize::try_from(done).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+impl Drop for Context {
+    /// Waits for what is in flight.
+    fn drop(&mut self) {
+        // SAFETY: the context is this value's own.
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
+    }
+}
+
+/// Requests in flight, each in a slot of its own.
+pub(super) struct Queue<'a> {
+    // Dropped first: the kernel is done with the buffers then.
+    context: Context,
+    handle: &'a Handle,
+    buffers: Buffers,
+    blocks: Vec<Block>,
+    answers: Vec<Answer>,
+    /// What is in flight, by slot, and when it was handed over.
+    slots: Vec<Option<(Request, Nanoseconds)>>,
+    free: Vec<u32>,
+    /// Slots that are filled and not handed over yet.
+    fresh: Vec<u32>,
+    pointers: Vec<*const Block>,
+    in_flight: usize,
+}
+
+impl<'a> Queue<'a> {
+    /// A queue for `depth` requests of `block_size`.
+    pub(super) fn new(
+        handle: &'a Handle,
+        depth: u32,
+        block_size: ByteLength,
+    ) -> Result<Self, DriveError> {
+        let mut buffers = Buffers::new(depth, block_size)?;
+        let context = Context::new(depth).map_err(|error| {
+            io_error(format!("cannot set up asynchronous I/O at depth {depth}"), error)
+        })?;
+        let blocks = (0..depth).map(|slot| Block {
+            data: u64::from(slot),
+            file: handle.file.as_raw_fd() as u32,
+            buffer: buffers.get(slot).as_mut_ptr() as u64,
+            length: block_size.bytes(),
+            ..Block::default()
+        });
+        Ok(Queue {
+            context,
+            handle,
+            blocks: blocks.collect(),
+            buffers,
+            answers: vec![Answer::default(); depth as usize],
+            slots: vec![None; depth as usize],
+            free: (0..depth).rev().collect(),
+            fresh: Vec::with_capacity(depth as usize),
+            pointers: Vec::with_capacity(depth as usize),
+            in_flight: 0,
+        })
+    }
+
+    /// Runs a course to its end; `clock` started with the phase.
+    pub(super) fn run(
+        &mut self,
+        course: &mut Course,
+        watch: &mut Watch<'_>,
+        clock: &Clock,
+        data: &BlockData,
+    ) -> Result<(), DriveError> {
+        let mut outcome = Ok(());
+        let mut now = clock.now();
+        loop {
+            let next_due = self.fill_due(course, data, now);
+            if !self.fresh.is_empty() {
+                now = if self.has_writes() { clock.now() } else { now };
+                self.submit(now)?;
+            }
+            if self.in_flight > 0 {
+                now = self.wait(course, clock, next_due, &mut outcome)?;
+            } else if let Some(until) = next_due {
+                clock.wait(until);
+                now = clock.now();
+            } else if self.fresh.is_empty() {
+                return outcome;
+            }
+            let told = watch.tell(now, || course.progress(now));
+            if let Err(error) = told
+                && outcome.is_ok()
+            {
+                outcome = Err(error);
+            }
+            if outcome.is_err() {
+                // The first failure counts, and waits until what is in flight has come home.
+                course.stop();
+            }
+        }
+    }
+
+    /// Whether making the data of what is to be handed over took some time.
+    fn has_writes(&self) -> bool {
+        self.fresh.iter().any(|&slot| self.blocks[slot as usize].opcode == WRITE)
+    }
+
+    /// Fills slots with the requests that are due. Returns when the next one is due, where time
+    /// is what it waits for.
+    fn fill_due(
+        &mut self,
+        course: &mut Course,
+        data: &BlockData,
+        now: Nanoseconds,
+    ) -> Option<Nanoseconds> {
+        while let Some(&slot) = self.free.last() {
+            match course.next(now) {
+                Step::Send(request) => {
+                    self.free.pop();
+                    if !request.read {
+                        data.fill(self.buffers.get(slot), request.offset, request.sequence);
+                    }
+                    let block = &mut self.blocks[slot as usize];
+                    block.opcode = if request.read { READ } else { WRITE };
+                    block.offset = request.offset.bytes() as i64;
+                    self.slots[slot as usize] = Some((request, Nanoseconds::ZERO));
+                    self.fresh.push(slot);
+                }
+                Step::Wait(until) => return Some(until),
+                Step::Done => return None,
+            }
+        }
+        None
+    }
+
+    fn submit(&mut self, now: Nanoseconds) -> Result<(), DriveError> {
+        self.pointers.clear();
+        for &slot in &self.fresh {
+            self.pointers.push(&raw const self.blocks[slot as usize]);
+            if let Some((_, sent)) = &mut self.slots[slot as usize] {
+                *sent = now;
+            }
+        }
+        // SAFETY: each slot has its own block and buffer, which nothing touches until it is
+        // answered; the context is dropped before them and waits for what is in flight.
+        let taken = match unsafe { self.context.submit(&self.pointers) } {
+            Ok(taken) => taken,
+            Err(error) if is_passing(&error) => 0,
+            Err(error) => {
+                let what = format!("asynchronous I/O on {}", self.handle.shown.display());
+                return Err(io_error(what, error));
+            }
+        };
+        self.fresh.drain(..taken);
+        self.in_flight += taken;
+        Ok(())
+    }
+
+    /// Takes in the answers that come until the next request is due; returns the time then.
+    fn wait(
+        &mut self,
+        course: &mut Course,
+        clock: &Clock,
+        next_due: Option<Nanoseconds>,
+        outcome: &mut Result<(), DriveError>,
+    ) -> Result<Nanoseconds, DriveError> {
+        let timeout = match next_due {
+            Some(until) => Clock::sleepable(clock.now(), until),
+            None => Watch::PAUSE,
+        };
+        let count = match self.context.wait(&mut self.answers, timeout) {
+            Ok(count) => count,
+            Err(error) if is_passing(&error) => 0,
+            Err(error) => {
+                let what = format!("asynchronous I/O on {}", self.handle.shown.display());
+                return Err(io_error(what, error));
+            }
+        };
+        let now = clock.now();
+        self.in_flight -= count;
+        for answer in &self.answers[..count] {
+            let slot = answer.data as u32;
+            let (request, sent) =
+                self.slots[slot as usize].take().expect("an answer belongs to what is in flight");
+            self.free.push(slot);
+            let length = self.blocks[slot as usize].length;
+            let done = match answer.result {
+                code @ ..0 => Err(io::Error::from_raw_os_error(-code as i32)),
+                done => Ok(done as usize),
+            };
+            match done {
+                Ok(done) if done as u64 == length => course.answered(&request, sent, now),
+                failed if outcome.is_ok() => {
+                    *outcome = Err(self.handle.transfer_error(&request, length as usize, failed));
+                }
+                _ => {}
+            }
+        }
+        Ok(now)
+    }
+}
+
+/// Whether a call ended for a reason that passes: a signal came, or the queue is full.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_model::units::{KIB, MIB};
+
+    use super::*;
+    use crate::phase::{Amount, Mix, Pattern, Phase, Rate, Region};
+    use crate::real::{RealDrive, RealOptions};
+    use crate::{Control, Drive, ErrorKind, Observer, Progress, Unobserved};
+
+    const AREA: ByteLength = ByteLength::new(MIB.bytes() * 4);
+
+    /// A file that is reached by this engine above depth 1.
+    fn drive(directory: &tempfile::TempDir) -> RealDrive {
+        let options = RealOptions {
+            require_direct: false,
+            reserve: Some(ByteLength::ZERO),
+            ..RealOptions::default()
+        };
+        let mut drive = RealDrive::open(directory.path(), options).unwrap();
+        drive.without_workers = true;
+        drive.prepare(AREA).unwrap();
+        drive
+    }
+
+    fn phase(mix: Mix, depth: u32) -> Phase {
+        Phase {
+            name: "test".into(),
+            pattern: Pattern::RandomOnce,
+            block_size: KIB * 4,
+            depth,
+            mix,
+            region: Region::first(AREA),
+            amount: Amount::Bytes(AREA),
+            rate: None,
+            seed: 3,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    #[test]
+    fn what_is_written_at_any_depth_is_there() {
+        let directory = tempfile::tempdir_in(".").unwrap();
+        for depth in [2, 32, 128] {
+            let mut drive = drive(&directory);
+            let result = drive.run_phase(&phase(Mix::WRITE, depth), &mut Unobserved).unwrap();
+            assert_eq!(result.write_latencies.count(), 1024);
+            drive.verify(Region::first(AREA), 3).unwrap();
+            let read = drive.run_phase(&phase(Mix::READ, depth), &mut Unobserved).unwrap();
+            assert_eq!((read.bytes_read, read.read_latencies.count()), (AREA, 1024));
+        }
+    }
+
+    #[test]
+    fn latencies_of_an_open_loop_count_from_the_arrivals() {
+        let directory = tempfile::tempdir_in(".").unwrap();
+        let mut drive = drive(&directory);
+        let mut phase = phase(Mix::WRITE, 4);
+        phase.rate = Some(Rate::Open(2000.0));
+        phase.amount = Amount::Time(Nanoseconds::from_millis(200));
+        let result = drive.run_phase(&phase, &mut Unobserved).unwrap();
+        assert!((250..600).contains(&result.requests), "{}", result.requests);
+        assert!(result.elapsed >= Nanoseconds::from_millis(150), "{}", result.elapsed);
+    }
+
+    #[test]
+    fn whoever_watches_may_end_it() {
+        struct Impatient;
+        impl Observer for Impatient {
+            fn progress(&mut self, _: &Progress) -> Control {
+                Control::Cancel
+            }
+        }
+        let directory = tempfile::tempdir_in(".").unwrap();
+        let mut endless = phase(Mix::WRITE, 8);
+        endless.amount = Amount::Time(Nanoseconds::from_secs(3600));
+        let error = drive(&directory).run_phase(&endless, &mut Impatient).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+    }
+}

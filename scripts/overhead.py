@@ -1,0 +1,309 @@
+#!/usr/bin/env python3
+"""What a request costs ssdlab and fio, side by side, on the same device.
+
+Runs 4 KiB random reads and writes at depth 1, 4 and 32, by turns, with ssdlab and with each engine
+of fio, and prints the processor time of a request (user and system, of the whole process tree) and
+the requests a second, with 95 % intervals of the ratio from the alternating repeats.
+
+    sudo scripts/overhead.py                   # zram, or a loop device over tmpfs
+    sudo scripts/overhead.py --disk /dev/vda --directory /var/tmp
+                                               # that disk as well: only READ as it is; written
+                                               # is a file of our own in the directory
+
+Needs root, fio, and a release build (cargo build --release). Everything that it sets up goes again.
+"""
+
+import argparse
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# Name, the depths it can have, options. psync has one request in flight, whatever iodepth says.
+FIO = [
+    ("psync", {1}, ["--ioengine=psync"]),
+    ("libaio", None, ["--ioengine=libaio"]),
+    ("io_uring", None, ["--ioengine=io_uring"]),
+    ("io_uring fixed", None, ["--ioengine=io_uring", "--fixedbufs=1", "--registerfiles=1"]),
+    ("io_uring fixed nonvectored", None,
+     ["--ioengine=io_uring", "--fixedbufs=1", "--registerfiles=1", "--nonvectored=1"]),
+    ("io_uring sqpoll", None,
+     ["--ioengine=io_uring", "--fixedbufs=1", "--registerfiles=1", "--sqthread_poll=1"]),
+]
+OURS = "ssdlab"
+
+# Two-sided 95 % points of Student's t.
+T95 = [0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23]
+
+
+class Measured:
+    """One run: requests, processor seconds, requests a second."""
+
+    def __init__(self, requests, cpu, iops):
+        self.cpu_us = cpu / max(requests, 1) * 1e6
+        self.iops = iops
+
+
+NICE = 0
+
+
+def run(command):
+    """Runs a command; gives its output and the processor time of its whole tree."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        child = subprocess.Popen(command, stdout=out, stderr=err, preexec_fn=lambda: os.nice(NICE))
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        text = out.read().decode()
+        if child.returncode != 0:
+            sys.exit(f"{' '.join(command)}\nended with {child.returncode}:\n{err.read().decode()}")
+    return text, usage.ru_utime + usage.ru_stime
+
+
+def run_fio(options, case, seconds):
+    command = [
+        "fio", "--name=overhead", f"--filename={case.path}", "--direct=1", "--bs=4k",
+        f"--rw=rand{case.operation}", f"--iodepth={case.depth}", "--time_based", "--thread",
+        f"--runtime={seconds}", f"--size={case.size}", "--norandommap", "--randrepeat=0",
+        "--allow_file_create=0", "--invalidate=0", "--output-format=json",
+        # Data that is random from end to end, as ours is: what fio scrambles by default takes the
+        # compressor of zram twice as long, and would flatter us.
+        "--scramble_buffers=0", *options,
+    ]
+    text, cpu = run(command)
+    job = json.loads(text[text.index("{"):])["jobs"][0][case.operation]
+    return Measured(job["total_ios"], cpu, job["iops"])
+
+
+def run_ours(program, case, seconds):
+    requests, cpu, iops = once_ours(program, case, f"{seconds}s")
+    if case.fill:
+        # A file of its own has to be filled first; what that costs alone is taken off.
+        of_fill, cpu_of_fill, _ = once_ours(program, case, "1ms")
+        requests, cpu = requests - of_fill, cpu - cpu_of_fill
+    return Measured(requests, cpu, iops)
+
+
+def once_ours(program, case, time_words):
+    command = [
+        program, "run", "steady", case.target, "--quiet", "--json", "--no-store",
+        "--set", f"time={time_words}", "--set", f"fill={case.fill}",
+        "--set", f"area={case.size}", "--set", f"depth={case.depth}",
+        "--set", f"read_percent={100 if case.operation == 'read' else 0}", *case.consent,
+    ]
+    text, cpu = run(command)
+    report = json.loads(text)
+    table = report["tables"][0]
+    names = [column["name"] for column in table["columns"]]
+    return report["cost"]["requests"], cpu, table["rows"][0][names.index("iops")]
+
+
+class Case:
+    """One workload on one target. fio gets `path`; ssdlab `target`, which is the same device."""
+
+    def __init__(self, name, path, target, operation, depth, size, consent, fill=0):
+        self.name = name
+        self.path = path
+        self.target = target
+        self.operation = operation
+        self.depth = depth
+        self.size = size
+        self.consent = consent
+        self.fill = fill
+
+
+def engines_for(depth):
+    return [(name, options) for name, depths, options in FIO if depths is None or depth in depths]
+
+
+def interval(ours, theirs):
+    """Mean ratio and the 95 % interval of the mean, from paired runs, by logarithms."""
+    logs = [math.log(a / b) for a, b in zip(ours, theirs)]
+    mean = sum(logs) / len(logs)
+    if len(logs) < 2:
+        return math.exp(mean), 0.0, math.inf
+    variance = sum((value - mean) ** 2 for value in logs) / (len(logs) - 1)
+    half = T95[min(len(logs) - 1, len(T95) - 1)] * math.sqrt(variance / len(logs))
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def median(values):
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2]
+
+
+def measure(case, program, arguments):
+    """Alternating repeats; prints one row, and returns whether the line holds."""
+    engines = engines_for(case.depth)
+    # A short look at all of them, then the best by either measure for the repeats.
+    look = {name: run_fio(options, case, 1) for name, options in engines}
+    by_cpu = sorted(look, key=lambda name: look[name].cpu_us)[:2]
+    by_iops = sorted(look, key=lambda name: -look[name].iops)[:2]
+    kept = [(name, options) for name, options in engines if name in by_cpu + by_iops]
+    runs = {name: [] for name, _ in kept}
+    runs[OURS] = []
+    for repeat in range(arguments.repeats):
+        order = [(OURS, None)] + kept
+        shift = repeat % len(order)
+        for name, options in order[shift:] + order[:shift]:
+            one = (run_ours(program, case, arguments.seconds) if options is None
+                   else run_fio(options, case, arguments.seconds))
+            runs[name].append(one)
+    cpu = {name: [one.cpu_us for one in found] for name, found in runs.items()}
+    iops = {name: [one.iops for one in found] for name, found in runs.items()}
+    best_cpu = min((name for name, _ in kept), key=lambda name: median(cpu[name]))
+    best_iops = max((name for name, _ in kept), key=lambda name: median(iops[name]))
+    cpu_ratio = interval(cpu[OURS], cpu[best_cpu])
+    iops_ratio = interval(iops[OURS], iops[best_iops])
+    print(f"{case.name:10} {case.operation:5} {case.depth:3} | "
+          f"{median(cpu[OURS]):6.2f} {median(cpu[best_cpu]):6.2f}  "
+          f"{cpu_ratio[0]:5.2f} ({cpu_ratio[1]:4.2f}..{cpu_ratio[2]:4.2f})  {best_cpu:26} | "
+          f"{median(iops[OURS]):8.0f} {median(iops[best_iops]):8.0f}  "
+          f"{iops_ratio[0]:5.2f} ({iops_ratio[1]:4.2f}..{iops_ratio[2]:4.2f})  {best_iops}",
+          flush=True)
+    return cpu_ratio[1] <= 1.0 and iops_ratio[2] >= 1.0
+
+
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def read(path):
+    with open(path) as file:
+        return file.read().strip()
+
+
+class Memory:
+    """A block device in memory: zram, or a loop device over tmpfs."""
+
+    def __init__(self, size):
+        self.added = self.used = self.loop = self.backing = None
+        try:
+            self.device = self.zram(size) or self.loop_device(size)
+            fill(self.device, size)
+        except BaseException:
+            self.close()
+            raise
+
+    def zram(self, size):
+        if os.path.exists("/sys/class/zram-control/hot_add"):
+            self.added = read("/sys/class/zram-control/hot_add")
+            number = self.added
+        elif os.path.exists("/sys/block/zram0") and read("/sys/block/zram0/disksize") == "0":
+            number = "0"
+        else:
+            return None
+        self.used = f"/sys/block/zram{number}"
+        write(f"{self.used}/disksize", str(size))
+        return f"/dev/zram{number}"
+
+    def loop_device(self, size):
+        self.backing = tempfile.NamedTemporaryFile(dir="/dev/shm")
+        self.backing.truncate(size)
+        found = subprocess.run(["losetup", "--find", "--show", self.backing.name], check=True,
+                               capture_output=True, text=True)
+        self.loop = found.stdout.strip()
+        print(f"no zram here: {self.loop} over tmpfs instead, whose requests a kernel thread "
+              "carries out that is counted for neither program")
+        return self.loop
+
+    def close(self):
+        if self.loop:
+            subprocess.run(["losetup", "--detach", self.loop], check=True)
+        if self.backing:
+            self.backing.close()
+        if self.used:
+            for _ in range(50):
+                try:
+                    write(f"{self.used}/reset", "1")
+                    break
+                except OSError:
+                    time.sleep(0.1)
+            else:
+                print(f"{self.used} cannot be reset", file=sys.stderr)
+        if self.added:
+            write("/sys/class/zram-control/hot_remove", self.added)
+
+
+def fill(path, size):
+    """Random data: zeros would be answered without touching anything."""
+    with open(path, "r+b", buffering=0) as file:
+        for _ in range(size >> 20):
+            file.write(os.urandom(1 << 20))
+        os.fsync(file.fileno())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--ssdlab", default=f"{ROOT}/target/release/ssdlab")
+    parser.add_argument("--seconds", type=int, default=3, help="length of each run")
+    parser.add_argument("--repeats", type=int, default=5, help="alternating repeats, 2 to 10")
+    parser.add_argument("--size", type=int, default=512, help="MiB of each target")
+    parser.add_argument("--depths", default="1,4,32")
+    parser.add_argument("--operations", default="read,write")
+    parser.add_argument("--no-memory", action="store_true", help="leave the device in memory out")
+    parser.add_argument("--disk", help="a disk that is read as it is")
+    parser.add_argument("--directory", help="where a file is created and written to")
+    parser.add_argument("--nice", type=int, default=0,
+                        help="niceness of all runs; -15 on a machine that others use as well")
+    arguments = parser.parse_args()
+    global NICE
+    NICE = arguments.nice
+    if os.geteuid() != 0:
+        sys.exit("block devices are root's")
+    if shutil.which("fio") is None:
+        sys.exit("fio is not installed")
+    if not os.path.exists(arguments.ssdlab):
+        sys.exit(f"there is no {arguments.ssdlab}: cargo build --release")
+    size = arguments.size << 20
+    depths = [int(depth) for depth in arguments.depths.split(",")]
+    operations = arguments.operations.split(",")
+    version = subprocess.run(["fio", "--version"], capture_output=True, text=True).stdout.strip()
+    print(f"{version}, {os.uname().release}, {os.cpu_count()} processors, runs of "
+          f"{arguments.seconds} s, {arguments.repeats} repeats by turns, load {os.getloadavg()[0]}")
+    print("target     what  depth | us of processor a request: ssdlab, fio, ratio, engine"
+          "         | IOPS: ssdlab, fio, ratio, engine")
+    holds = True
+    if not arguments.no_memory:
+        memory = Memory(size)
+        try:
+            consent = ["--destroy-data", "--confirm", memory.device, "--make-new", "none"]
+            name = os.path.basename(memory.device)
+            for operation in operations:
+                for depth in depths:
+                    case = Case(name, memory.device, memory.device, operation, depth, size, consent)
+                    holds &= measure(case, arguments.ssdlab, arguments)
+        finally:
+            memory.close()
+    if arguments.disk and "read" in operations:
+        for depth in depths:
+            case = Case(os.path.basename(arguments.disk), arguments.disk, arguments.disk, "read",
+                        depth, size, [])
+            holds &= measure(case, arguments.ssdlab, arguments)
+    if arguments.directory and "write" in operations:
+        # ssdlab makes a file of its own, so both write to files in the same directory.
+        with tempfile.NamedTemporaryFile(dir=arguments.directory, prefix="overhead-") as own:
+            own.truncate(size)
+            fill(own.name, size)
+            for depth in depths:
+                case = Case("file", own.name, arguments.directory, "write", depth, size, [], 1)
+                holds &= measure(case, arguments.ssdlab, arguments)
+    print("No row is worse than fio beyond its interval." if holds
+          else "In some row fio is better, beyond the interval.")
+    return 0 if holds else 1
+
+
+if __name__ == "__main__":
+    # A signal ends it in good order: what was set up is taken down.
+    import signal
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    sys.exit(main())
