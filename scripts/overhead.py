@@ -6,9 +6,9 @@ of fio, and prints the processor time of a request (user and system, of the whol
 the requests a second, with 95 % intervals of the ratio from the alternating repeats.
 
     sudo scripts/overhead.py                   # zram, or a loop device over tmpfs
-    sudo scripts/overhead.py --disk /dev/vda --directory /var/tmp
-                                               # that disk as well: only READ as it is; written
-                                               # is a file of our own in the directory
+    sudo scripts/overhead.py --disk /dev/sda --directory /var/tmp
+                                               # a disk as well, which is only READ as it is; and
+                                               # a file of our own in the directory
 
 Needs root, fio, and a release build (cargo build --release). Everything that it sets up goes again.
 """
@@ -288,14 +288,16 @@ def main():
             case = Case(os.path.basename(arguments.disk), arguments.disk, arguments.disk, "read",
                         depth, size, [])
             holds &= measure(case, arguments.ssdlab, arguments)
-    if arguments.directory and "write" in operations:
-        # ssdlab makes a file of its own, so both write to files in the same directory.
+    if arguments.directory:
+        # ssdlab makes a file of its own, so both use files in the same directory.
         with tempfile.NamedTemporaryFile(dir=arguments.directory, prefix="overhead-") as own:
             own.truncate(size)
             fill(own.name, size)
-            for depth in depths:
-                case = Case("file", own.name, arguments.directory, "write", depth, size, [], 1)
-                holds &= measure(case, arguments.ssdlab, arguments)
+            for operation in operations:
+                for depth in depths:
+                    case = Case("file", own.name, arguments.directory, operation, depth, size,
+                                [], 1)
+                    holds &= measure(case, arguments.ssdlab, arguments)
     print("No row is worse than fio beyond its interval." if holds
           else "In some row fio is better, beyond the interval.")
     return 0 if holds else 1
