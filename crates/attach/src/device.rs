@@ -46,6 +46,7 @@ impl LoopDevice {
         }
         let file = file.to_string_lossy().into_owned();
         let path = run("losetup", &["--find", "--show", "--direct-io=on", &file])?;
+        allow_discard(&path);
         Ok(LoopDevice { path, mounted: None })
     }
 
@@ -105,7 +106,8 @@ impl LoopDevice {
             }
         }
         self.mounted = None;
-        run("blockdev", &["--flushbufs", &self.path])?;
+        // A drive without power fails it, and is detached all the same.
+        let _ = run("blockdev", &["--flushbufs", &self.path]);
         run("losetup", &["--detach", &self.path])?;
         // The kernel lets go of it when the last who has it open closes it.
         while backing_file(&self.path).is_some() {
@@ -115,6 +117,16 @@ impl LoopDevice {
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
+    }
+}
+
+/// Takes away the limit on discards that somebody else may have left: it stays with the number of a
+/// loop device.
+fn allow_discard(device: &str) {
+    let queue = format!("/sys/block/{}/queue", device.trim_start_matches("/dev/"));
+    if let Ok(most) = std::fs::read_to_string(format!("{queue}/discard_max_hw_bytes")) {
+        // Where it stays, the device has no discard, and the system says so.
+        let _ = std::fs::write(format!("{queue}/discard_max_bytes"), most);
     }
 }
 

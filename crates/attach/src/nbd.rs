@@ -161,7 +161,10 @@ impl Listener {
                 Ok(bound) => format!("nbd://{bound}"),
                 Err(_) => "nbd://".to_owned(),
             },
-            (_, Address::Unix(path)) => format!("nbd+unix:///?socket={}", path.display()),
+            (_, Address::Unix(path)) => {
+                let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+                format!("nbd+unix:///?socket={}", path.display())
+            }
             (_, Address::Tcp(text)) => format!("nbd://{text}"),
         }
     }

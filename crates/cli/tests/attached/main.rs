@@ -1,0 +1,14 @@
+//! Drives that are attached, as their users meet them: file systems, databases, clients of other
+//! makers, kills, power cuts and full disks.
+//!
+//! What needs root, a mount or a tool that is missing says so on stderr.
+#![cfg(target_os = "linux")]
+
+mod client;
+mod databases;
+mod file_systems;
+mod full_disk;
+mod kills;
+mod nbd_clients;
+mod nonsense;
+mod support;

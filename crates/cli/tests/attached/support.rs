@@ -1,0 +1,176 @@
+//! A place with an image in it, and the program that has it attached; both go with the test.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Says that a test did not run.
+pub fn skipped(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "\nSKIPPED: {test}: {why}");
+}
+
+/// Whether block devices can be made here; says why not otherwise.
+pub fn has_devices(test: &str) -> bool {
+    if !rustix::process::geteuid().is_root() {
+        skipped(test, "needs root");
+        return false;
+    }
+    for path in ["/dev/fuse", "/dev/loop-control"] {
+        if !std::path::Path::new(path).exists() {
+            skipped(test, &format!("this system has no {path}"));
+            return false;
+        }
+    }
+    has_tools(test, &["losetup", "mount", "blkid"])
+}
+
+/// Whether all of these programs are there; says which is not otherwise.
+pub fn has_tools(test: &str, tools: &[&str]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    for tool in tools {
+        if !std::env::split_paths(&path).any(|directory| directory.join(tool).exists()) {
+            skipped(test, &format!("{tool} is missing"));
+            return false;
+        }
+    }
+    true
+}
+
+/// A number from the environment, for tests that can take longer.
+pub fn count(variable: &str, otherwise: u32) -> u32 {
+    std::env::var(variable).ok().and_then(|it| it.parse().ok()).unwrap_or(otherwise)
+}
+
+/// A directory, in RAM where that is possible, with an image `disk.ssd` in it.
+pub struct Place {
+    directory: TempDir,
+}
+
+impl Place {
+    /// With the image of a drive of this profile.
+    pub fn new(profile: &str) -> Place {
+        let directory = tempfile::tempdir_in("/dev/shm")
+            .or_else(|_| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")))
+            .unwrap();
+        std::fs::create_dir(directory.path().join("run")).unwrap();
+        let place = Place { directory };
+        place.done(&["create", profile, "disk.ssd"]);
+        place
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("ssdlab"));
+        command
+            .args(arguments)
+            .current_dir(self.directory.path())
+            .env("SSDLAB_RUN", self.path("run"))
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Runs it, and it succeeds; returns what it printed.
+    #[track_caller]
+    pub fn done(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Attaches the image; returns when it is.
+    #[track_caller]
+    pub fn attach(&self, options: &[&str]) -> Attached<'_> {
+        let arguments = [&["attach", "disk.ssd"], options].concat();
+        let mut command = self.command(&arguments);
+        let stderr = std::fs::File::create(self.path("stderr")).unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
+        let mut line = String::new();
+        let out = child.stdout.take().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        let attached = Attached { place: self, child, at: line.trim_end().to_owned() };
+        assert!(!attached.at.is_empty(), "{options:?}: {}", attached.said());
+        attached
+    }
+
+    /// What `status` says.
+    #[track_caller]
+    pub fn status(&self) -> serde_json::Value {
+        serde_json::from_str(&self.done(&["status", "disk.ssd", "--json"])).unwrap()
+    }
+}
+
+/// The program that has the image attached.
+pub struct Attached<'a> {
+    place: &'a Place,
+    child: Child,
+    /// The device, file or address.
+    pub at: String,
+}
+
+impl Attached<'_> {
+    /// What it said on stderr.
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(self.place.path("stderr")).unwrap_or_default()
+    }
+
+    /// Detaches it in order.
+    #[track_caller]
+    pub fn detach(mut self) {
+        self.place.done(&["detach", "disk.ssd"]);
+        assert!(self.wait(), "{}", self.said());
+    }
+
+    /// Kills it, as nothing can prevent.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    fn wait(&mut self) -> bool {
+        let until = Instant::now() + Duration::from_secs(60);
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.success();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        false
+    }
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+            return;
+        }
+        // A test has failed: in order if that is still possible, so that nothing stays mounted.
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        if !self.wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        let _ = self.place.run(&["detach", "disk.ssd"]);
+    }
+}
+
+/// Runs a tool of the system's, and it succeeds; returns what it printed.
+#[track_caller]
+pub fn tool(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{program} {arguments:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
