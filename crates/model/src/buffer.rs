@@ -239,10 +239,8 @@ impl WriteBuffer {
     #[inline(always)]
     fn send_again(&mut self, program: InFlight) {
         self.in_flight_until = self.in_flight_until.max(program.end);
-        let mut place = self.in_flight.len();
-        while place > 0 && self.in_flight[place - 1].end > program.end {
-            place -= 1;
-        }
+        let later = self.in_flight.iter().rev().take_while(|other| other.end > program.end);
+        let place = self.in_flight.len() - later.count();
         if place == self.in_flight.len() {
             self.in_flight.push_back(program);
         } else {

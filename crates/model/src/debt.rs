@@ -27,10 +27,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// dies' lists what depended on it.
     #[inline(never)]
     pub(crate) fn advance_debt(&mut self, now: Instant) {
-        for die in 0..self.resources.debt_due.len() {
-            if self.resources.debt_due[die] < now {
-                self.settle(DieIndex(die as u32), now);
-            }
+        let mut from = 0;
+        let next_due = |dues: &[Instant]| dues.iter().position(|&due| due < now);
+        while let Some(next) = next_due(&self.resources.debt_due[from..]) {
+            self.settle(DieIndex((from + next) as u32), now);
+            from += next + 1;
         }
         self.owe_copies_read(now);
         self.erase_emptied(now);

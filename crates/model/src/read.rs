@@ -77,6 +77,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline]
     pub fn read(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
         self.check_range(first, units);
+        self.read_within(at, first, units)
+    }
+
+    /// Reads `units` units from `first`, which lie within the drive.
+    #[inline(always)]
+    pub(crate) fn read_within(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
         self.counters.host_read_units += u64::from(units);
         let start = self.take_up(at);
         self.advance_debt_at_times(start);

@@ -15,7 +15,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     pub fn read_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
         match self.whole_units(first, count) {
-            Some((unit, units)) => self.read(at, unit, units),
+            Some((unit, units)) => self.read_within(at, unit, units),
             None => self.read_in_part(at, first, count),
         }
     }
@@ -60,6 +60,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// The units that the sectors are, if they are whole ones.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
     #[inline(always)]
     pub(crate) fn whole_units(
         &self,
@@ -71,7 +74,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             return None;
         }
         let (unit, units) = (first.0 >> shift, count.0 >> shift);
-        assert!(unit + units <= u64::from(u32::MAX), "a request lies within the drive");
+        let within = units > 0 && unit + units <= u64::from(self.geometry.logical_units());
+        assert!(within, "a request lies within the drive");
         Some((LogicalUnit(unit as u32), units as u32))
     }
 }

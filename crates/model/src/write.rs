@@ -332,7 +332,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     ) {
         self.counters.programs += 1;
         let mut spare = self.flash.spare_area(first, self.geometry.units_per_program());
-        if self.is_slc(self.geometry.block_of(first)) {
+        if self.slc.is_some() && self.is_slc(self.geometry.block_of(first)) {
             spare = SpareArea::in_slc_mode(spare.raw());
         }
         let work = self.latest_work(die, span);
