@@ -82,6 +82,8 @@ pub struct RecoveryTimes {
     pub most_ns: u64,
     /// Most program units whose spare area was read.
     pub program_units_read_most: u64,
+    /// Most pages of a saved map and of its journal that were read.
+    pub map_pages_read_most: u64,
 }
 
 /// A cut after which a rule was broken.
@@ -202,6 +204,7 @@ pub fn explore(
         mean_ns: explored.recovery_all.nanos() / explored.cuts,
         most_ns: explored.recovery_most.nanos(),
         program_units_read_most: explored.program_units_read_most,
+        map_pages_read_most: explored.map_pages_read_most,
     });
     Ok(exploration)
 }

@@ -89,6 +89,8 @@ counters! {
         programs,
         /// Pages programmed for the map journal.
         journal_pages,
+        /// Pages programmed to save the map now and then.
+        checkpoint_pages,
         /// Pages programmed with records of trims.
         trim_pages,
         /// Metadata collection units erased for the journal.

@@ -12,6 +12,7 @@
 use serde::Deserialize;
 
 use crate::buffer::InFlight;
+use crate::checkpoint::Checkpoints;
 use crate::journal::{Journal, JournalParameters};
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -63,6 +64,7 @@ pub(crate) struct Durability {
     pub(crate) write_through: bool,
     pub(crate) overhead: Nanoseconds,
     pub(crate) journal: Option<Journal>,
+    pub(crate) checkpoints: Option<Box<Checkpoints>>,
 }
 
 impl Durability {
@@ -78,6 +80,10 @@ impl Durability {
                 .journal
                 .filter(|_| waits)
                 .map(|journal| Journal::new(&configuration.geometry, journal)),
+            checkpoints: configuration.mechanisms.checkpoint.map(|parameters| {
+                let Configuration { geometry, mechanisms, .. } = configuration;
+                Box::new(Checkpoints::new(geometry, mechanisms, parameters))
+            }),
         }
     }
 }

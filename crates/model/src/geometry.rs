@@ -136,6 +136,19 @@ pub enum GeometryError {
         /// Random log blocks.
         log_blocks: u32,
     },
+    /// Too few metadata blocks for the map that is saved in them.
+    #[error(
+        "mapping.checkpoint needs collection.metadata_units of {needed}, for a map of {pages} flash \
+         pages twice, and for what is erased and journalled; there are {given}"
+    )]
+    NoRoomForCheckpoint {
+        /// Metadata collection units there are.
+        given: u32,
+        /// How many it takes.
+        needed: u64,
+        /// Flash pages of the map.
+        pages: u64,
+    },
     /// More units than 32 bits count.
     #[error("{units} physical units are more than 32 bits count; choose a larger unit_size")]
     TooLarge {

@@ -8,14 +8,14 @@
 //! A page waits for the data that its changes are about, so it is known of before it can be
 //! programmed. It does not hold its die until then: it is booked when something next looks at the
 //! die and the page has become ready. Its end is promised when it is made: from what the die has to
-//! do then, and from how much longer an earlier page had to wait because of what came meanwhile. (That the map itself is saved before that is not modelled: a drive
-//! that keeps its map in RAM does it now and then, in pieces.)
+//! do then, and from how much longer an earlier page had to wait because of what came meanwhile.
+//! (The map itself is saved by [`crate::checkpoint`], where a profile asks for it.)
 
 use std::collections::VecDeque;
 
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
-use crate::media::Media;
+use crate::media::{FlashWork, MapPage, Media, SequenceNumber};
 use crate::resources::{Class, Resource};
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Ssd;
@@ -34,6 +34,8 @@ struct Waiting {
     ready: Instant,
     /// When it would begin if nothing came meanwhile.
     from: Instant,
+    /// The latest program unit whose changes it holds.
+    through: SequenceNumber,
 }
 
 /// Journal pages of one request, by their numbers.
@@ -47,6 +49,8 @@ pub(crate) struct PageNumbers {
 #[derive(Clone, Copy, Debug)]
 struct OpenPage {
     number: u64,
+    /// The latest program unit whose changes it holds.
+    through: SequenceNumber,
     /// When it is programmed; not before, if it is not booked.
     end: Instant,
     booked: Option<(DieIndex, u32)>,
@@ -128,6 +132,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// journal pages that are full with them.
     #[inline(always)]
     pub(crate) fn note_map_changes(&mut self, changes: u32, at: Instant) {
+        if self.durability.checkpoints.is_some() {
+            self.save_pieces_of_map(changes, at);
+        }
         if let Some(journal) = &mut self.durability.journal {
             journal.pending += u64::from(changes);
             if journal.pending >= journal.entries_per_page {
@@ -168,7 +175,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             from = from.max(page.ready) + program;
         }
         from = from.max(arrived);
-        waiting.insert(place, Waiting { ready: arrived, from });
+        waiting.insert(place, Waiting { ready: arrived, from, through: self.sequence });
         let end = from + journal.waits[page as usize % WAITS] + program;
         journal.programmed_until = journal.programmed_until.max(end);
     }
@@ -205,7 +212,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let first = journal.pages;
         while journal.pending > 0 {
             journal.pending = journal.pending.saturating_sub(journal.entries_per_page);
-            let page = OpenPage { number: journal.pages, end: Instant::START, booked: None };
+            let (number, end) = (journal.pages, Instant::START);
+            let page = OpenPage { number, through: self.sequence, end, booked: None };
             journal.open.push(page);
             journal.pages += 1;
         }
@@ -235,6 +243,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             let page = journal.open.iter_mut().find(|page| page.number == number);
             let page = page.expect("a page is open until it is programmed");
             (page.end, page.booked) = (span.end, Some((die, booking)));
+            let through = page.through;
+            self.media.save_map(MapPage::Journal, through, FlashWork { die, span, booking });
         }
     }
 
@@ -274,15 +284,22 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
+    fn next_journal_page(&mut self, die: DieIndex, now: Instant) -> Option<Waiting> {
+        let journal = self.durability.journal.as_mut().expect("there is a journal");
+        journal.waiting[die.0 as usize].pop_front_if(|it| it.ready <= now)
+    }
+
     /// Books the journal pages on `die` that have arrived there by `now`.
     #[inline(never)]
     pub(crate) fn book_journal_pages(&mut self, die: DieIndex, now: Instant) {
         let journal = self.durability.journal.as_mut().expect("there is a journal");
         let program = journal.program;
-        let waiting = &mut journal.waiting[die.0 as usize];
-        while let Some(page) = waiting.pop_front_if(|it| it.ready <= now) {
+        while let Some(page) = self.next_journal_page(die, now) {
             let span =
                 self.resources.reserve(Resource::Die(die), Class::Write, page.ready, program);
+            let work = self.latest_work(die, span);
+            self.media.save_map(MapPage::Journal, page.through, work);
+            let journal = self.durability.journal.as_mut().expect("there is a journal");
             let wait = span.start.max(page.from).since(page.from);
             journal.waits[journal.waits_noted % WAITS] = wait;
             journal.waits_noted += 1;

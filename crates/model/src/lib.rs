@@ -10,6 +10,7 @@ pub mod age;
 pub mod attribution;
 pub mod bad_blocks;
 mod buffer;
+pub mod checkpoint;
 pub mod collection;
 mod condense;
 mod copies;

@@ -1,5 +1,6 @@
 //! What a drive may have beyond what every drive has: each is off unless a profile asks for it.
 
+use crate::checkpoint::CheckpointParameters;
 use crate::flush::FlushParameters;
 use crate::health::WearParameters;
 use crate::mapping::MappingScheme;
@@ -17,6 +18,8 @@ use crate::trim::TrimParameters;
 pub struct Mechanisms {
     /// How it maps.
     pub mapping: MappingScheme,
+    /// How it saves its map now and then; nothing where it does not.
+    pub checkpoint: Option<CheckpointParameters>,
     /// How it makes writes durable.
     pub flush: FlushParameters,
     /// Map pages that RAM holds, for [`MappingScheme::Cached`].

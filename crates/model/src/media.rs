@@ -96,6 +96,15 @@ pub struct TrimRecord {
     pub number: SequenceNumber,
 }
 
+/// What a page of the metadata blocks holds of the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapPage {
+    /// A piece of the whole map ([`crate::checkpoint`]).
+    Piece,
+    /// Changes of the map ([`crate::journal`]).
+    Journal,
+}
+
 /// A program or an erase as it was booked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlashWork {
@@ -146,6 +155,13 @@ pub trait Media {
     #[inline(always)]
     fn record_trims(&mut self, records: &[TrimRecord], work: FlashWork) {
         let _ = (records, work);
+    }
+
+    /// A page of the metadata blocks is programmed with what the map says of program units up to
+    /// number `through`.
+    #[inline(always)]
+    fn save_map(&mut self, page: MapPage, through: SequenceNumber, work: FlashWork) {
+        let _ = (page, through, work);
     }
 
     /// The host is told that what was to be programmed by `at` is durable.

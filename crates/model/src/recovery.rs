@@ -21,8 +21,8 @@
 //! Blocks of a pseudo-SLC cache say so in their spare areas. They are closed as they are, and
 //! folded like any other. Log blocks have rules of their own (`recovery/log_block.rs`).
 //!
-//! (Real drives read less: checkpoints of the map bound the scan. Here it is the whole drive, so
-//! the time is an upper bound.)
+//! Where the map is saved now and then ([`crate::checkpoint`]), and its changes since in a journal,
+//! less is read.
 
 mod log_block;
 mod rebuild;
@@ -59,6 +59,17 @@ pub trait FlashContents: Media {
     /// The records of trims that were programmed.
     fn trims(&self) -> &[TrimRecord];
 
+    /// The pieces of the map that were saved, in the order they were: through which program unit
+    /// each knows the map. None on flash that does not keep them: then all spare areas are read.
+    fn map_pieces(&self) -> &[SequenceNumber] {
+        &[]
+    }
+
+    /// The pages of the map journal, in order: through which program unit each holds the changes.
+    fn journal_pages(&self) -> &[SequenceNumber] {
+        &[]
+    }
+
     /// The units that were in the write buffer when power was cut, where capacitors saved it.
     fn saved(&self) -> &[LogicalUnit];
 
@@ -78,6 +89,8 @@ pub struct Recovery {
     pub took: Nanoseconds,
     /// Program units whose spare area was read.
     pub program_units_read: u64,
+    /// Pages of the metadata blocks that were read: those of the saved map, and of its journal.
+    pub map_pages_read: u64,
     /// Program units that could not be read.
     pub program_units_unreadable: u64,
     /// Logical units that were found.
@@ -218,7 +231,7 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
             configuration.mechanisms.mapping != MappingScheme::LogBlock,
             "a drive with log blocks is opened by its own rules"
         );
-        let scan = Scan::of(&configuration.geometry, &media, fault)?;
+        let scan = Scan::of(configuration, &media, fault)?;
         let mut ssd = Ssd::with(configuration, map, media)?;
         if let Some(fault) = fault {
             ssd.plant(fault);

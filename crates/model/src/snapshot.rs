@@ -277,6 +277,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         free.save(to)?;
         host.save(to)?;
         collector.save(to)?;
+        if let Some(checkpoints) = &durability.checkpoints {
+            checkpoints.save(to)?;
+        }
         if let Some(journal) = &durability.journal {
             journal.save(to)?;
         }
@@ -312,6 +315,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         ssd.free.restore(from, |block| ssd.flash.erases(block))?;
         ssd.host.restore(from, &configuration.geometry)?;
         ssd.collector.restore(from, &configuration.geometry)?;
+        if let Some(checkpoints) = &mut ssd.durability.checkpoints {
+            checkpoints.restore(from)?;
+        }
         if let Some(journal) = &mut ssd.durability.journal {
             journal.restore(from)?;
         }

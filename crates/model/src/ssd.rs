@@ -8,6 +8,7 @@
 use crate::attribution::Delays;
 use crate::bad_blocks::BadBlocks;
 use crate::buffer::WriteBuffer;
+use crate::checkpoint;
 use crate::collection::{CollectionParameters, Collector};
 use crate::condense::Condenser;
 use crate::counters::{Counters, Wear};
@@ -84,6 +85,7 @@ impl Configuration {
 
     /// Checks that there is room for what the mapping scheme keeps on flash.
     pub fn check_mapping(&self) -> Result<(), GeometryError> {
+        self.check_checkpoint()?;
         match self.mechanisms.mapping {
             MappingScheme::Page => Ok(()),
             MappingScheme::Cached => CachedMap::check_room(&self.geometry),
@@ -96,6 +98,21 @@ impl Configuration {
 }
 
 impl Configuration {
+    fn check_checkpoint(&self) -> Result<(), GeometryError> {
+        if self.mechanisms.checkpoint.is_none() {
+            return Ok(());
+        }
+        let pages = checkpoint::map_pages(&self.geometry, &self.mechanisms);
+        let per_unit = checkpoint::pages_per_metadata_unit(&self.geometry);
+        // One more is being erased, and two are the journal's.
+        let needed = (2 * pages).div_ceil(per_unit) + 1 + 2;
+        let given = self.geometry.parameters().metadata_collection_units;
+        if u64::from(given) >= needed {
+            return Ok(());
+        }
+        Err(GeometryError::NoRoomForCheckpoint { given, needed, pages })
+    }
+
     fn check_extents(&self) -> Result<(), GeometryError> {
         let geometry = &self.geometry;
         if geometry.groups() > 1 {

@@ -7,6 +7,7 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_model::Configuration;
+use ssdlab_model::checkpoint::CheckpointParameters;
 use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::flush::{FlushHandling, FlushParameters, WriteCache};
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
@@ -165,6 +166,10 @@ fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);
     let geometry = Geometry::new(parameters).expect("a sound geometry");
     let regions = geometry.logical_units().div_ceil(geometry.units_per_block());
+    let may_save = !matches!(kind, Kind::MapOnFlash | Kind::LogBlocks);
+    if may_save && pick(&[0, 1]) == 1 {
+        mechanisms.checkpoint = Some(CheckpointParameters { every_units: pick(&[20, 200]).into() });
+    }
     mechanisms.extents = ExtentParameters {
         extents_max: 4 * regions + pick(&[0, 8, 40]),
         search: Nanoseconds::from_micros(5),
@@ -210,6 +215,7 @@ struct Met {
     saved: u64,
     padded: u64,
     to_erase: u64,
+    with_saved_map: u64,
     /// What the drives had done by the cut.
     condensed: u64,
     filled_empty: u64,
@@ -264,6 +270,7 @@ fn cut_at_random(configuration: &Configuration, generator: &mut Pcg64Mcg, met: &
                 met.saved += u64::from(recovery.units_saved);
                 met.padded += u64::from(recovery.program_units_padded);
                 met.to_erase += u64::from(recovery.blocks_to_erase);
+                met.with_saved_map += u64::from(recovery.map_pages_read > 0);
             }
             Err(finding) => report(configuration, &before, replay, steps, &finding),
         }
@@ -289,6 +296,7 @@ fn report(
 fn random_cuts_break_no_rule() {
     let met = random_histories(1, 4_000);
     assert!(met.unreadable > 0 && met.saved > 0 && met.padded > 0 && met.to_erase > 0, "{met:?}");
+    assert!(met.with_saved_map > 400, "{met:?}");
     assert!(met.condensed > 0 && met.filled_empty > 0, "{met:?}");
     assert!(met.merges > 0 && met.folded > 0 && met.with_streams > 0, "{met:?}");
     assert!(met.of_kind.iter().all(|&histories| histories > 400), "{met:?}");
@@ -358,7 +366,8 @@ fn a_drive_that_ignores_flushes_is_caught() {
     };
     for kind in KINDS {
         let (steps, finding) = is_caught(kind, lie, None).expect("a lie is found");
-        assert!(steps <= 2, "a write and a flush show it: {kind:?}, {steps} steps, {finding}");
+        // A write and a flush, and perhaps one request more that no other can stand for.
+        assert!(steps <= 3, "few requests show it: {kind:?}, {steps} steps, {finding}");
     }
 }
 

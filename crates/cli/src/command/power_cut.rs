@@ -124,6 +124,13 @@ fn words(exploration: &Exploration, arguments: &ExploreArguments) -> String {
             times.program_units_read_most
         );
     }
+    if let Some(times) = exploration.recovery.filter(|times| times.map_pages_read_most > 0) {
+        let _ = writeln!(
+            text,
+            "          {} pages of the saved map and its journal at most",
+            times.map_pages_read_most
+        );
+    }
     text.push('\n');
     match &exploration.broken {
         Some(broken) => text.push_str(&failure(exploration, broken, arguments)),

@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
+use super::{FlashWork, MapPage, Media, SequenceNumber, SpareArea, TrimRecord};
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::recovery::{FlashContents, ProgramUnit};
@@ -47,6 +47,7 @@ enum Action {
     },
     Erase(BlockIndex),
     Trims(Box<[TrimRecord]>),
+    Map(MapPage, SequenceNumber),
 }
 
 #[derive(Clone, Debug)]
@@ -100,6 +101,8 @@ pub struct Recording {
     /// What was there when the drive was opened, by program unit.
     held: Vec<Held>,
     trims: Vec<TrimRecord>,
+    map_pieces: Vec<SequenceNumber>,
+    journal_pages: Vec<SequenceNumber>,
     saved: Vec<Saved>,
     saved_units: Vec<LogicalUnit>,
     erases: Vec<u32>,
@@ -119,6 +122,8 @@ impl Recording {
         Recording {
             held: vec![Held::Erased; (units / geometry.units_per_program()) as usize],
             trims: Vec::new(),
+            map_pieces: Vec::new(),
+            journal_pages: Vec::new(),
             saved: Vec::new(),
             saved_units: Vec::new(),
             erases: vec![0; geometry.blocks() as usize],
@@ -275,6 +280,14 @@ impl Recording {
                     self.trims.extend_from_slice(&records);
                 }
             }
+            Action::Map(page, through) => {
+                if progress == Progress::Over {
+                    match page {
+                        MapPage::Piece => self.map_pieces.push(through),
+                        MapPage::Journal => self.journal_pages.push(through),
+                    }
+                }
+            }
         }
     }
 
@@ -346,6 +359,10 @@ impl Media for Recording {
         self.events.push(Event::Work(Action::Trims(records.into()), work));
     }
 
+    fn save_map(&mut self, page: MapPage, through: SequenceNumber, work: FlashWork) {
+        self.events.push(Event::Work(Action::Map(page, through), work));
+    }
+
     fn promise(&mut self, at: Instant) {
         self.events.push(Event::Promise(at));
     }
@@ -366,6 +383,14 @@ impl FlashContents for Recording {
 
     fn trims(&self) -> &[TrimRecord] {
         &self.trims
+    }
+
+    fn map_pieces(&self) -> &[SequenceNumber] {
+        &self.map_pieces
+    }
+
+    fn journal_pages(&self) -> &[SequenceNumber] {
+        &self.journal_pages
     }
 
     fn saved(&self) -> &[LogicalUnit] {

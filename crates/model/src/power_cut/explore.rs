@@ -78,6 +78,8 @@ pub struct Explored {
     pub recovery_all: Nanoseconds,
     /// Most program units whose spare area a recovery has read.
     pub program_units_read_most: u64,
+    /// Most pages of a saved map and of its journal.
+    pub map_pages_read_most: u64,
 }
 
 impl Explored {
@@ -89,6 +91,7 @@ impl Explored {
             recovery_most: self.recovery_most.max(recovery.took),
             recovery_all: self.recovery_all + recovery.took,
             program_units_read_most: self.program_units_read_most.max(recovery.program_units_read),
+            map_pages_read_most: self.map_pages_read_most.max(recovery.map_pages_read),
         };
     }
 
@@ -105,6 +108,7 @@ impl Explored {
             program_units_read_most: self
                 .program_units_read_most
                 .max(other.program_units_read_most),
+            map_pages_read_most: self.map_pages_read_most.max(other.map_pages_read_most),
         }
     }
 }

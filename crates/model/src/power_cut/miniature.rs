@@ -78,6 +78,12 @@ impl Configuration {
         mechanisms.extents.extents_max =
             mechanisms.extents.extents_max.min(4 * regions + MORE_EXTENTS);
         buffer.units = buffer.units.min((streams + 3) * geometry.units_per_program());
+        if let Some(checkpoint) = &mut mechanisms.checkpoint {
+            // As often as the drive is filled, in the same share.
+            let share = checkpoint.every_units as f64 / f64::from(was.logical_units());
+            let every = share * f64::from(geometry.logical_units());
+            checkpoint.every_units = (every.round() as u64).max(1);
+        }
         small.geometry = geometry;
         small.check_spare()?;
         small.check_mapping()?;

@@ -144,6 +144,7 @@ impl Profile {
             mapping,
             map_cache_pages,
             extents: self.extents()?,
+            checkpoint: self.checkpoint()?,
             log_blocks,
             flush: self.flush()?,
             victims: self.victims()?,

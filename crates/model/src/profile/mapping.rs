@@ -1,6 +1,7 @@
 //! From a profile to how its drive maps, and what does not go together there.
 
 use super::{Profile, ProfileError};
+use crate::checkpoint::CheckpointParameters;
 use crate::mapping::extent::{EXTENT_SIZE, ExtentParameters};
 use crate::mapping::{MappingScheme, cached};
 use crate::mechanisms::Mechanisms;
@@ -63,6 +64,7 @@ impl Profile {
             retention,
             map_cache_pages: _, // refused by `mapping`
             extents: _,         // refused by `extents`
+            checkpoint: _,      // refused by `checkpoint`
             flush,
             victims,
             pacing,
@@ -93,6 +95,32 @@ impl Profile {
              and whose flush is the plain one with the write cache on; leave {key} out, or choose \
              another mapping.scheme"
         )))
+    }
+
+    /// How often the whole map is saved.
+    pub(super) fn checkpoint(&self) -> Result<Option<CheckpointParameters>, ProfileError> {
+        let mapping = &self.document.mapping;
+        let every = mapping.checkpoint.value.get_ref().0;
+        if every == ByteLength::ZERO {
+            return Ok(None);
+        }
+        let scheme = *mapping.scheme.value.get_ref();
+        if matches!(scheme, MappingScheme::Cached | MappingScheme::LogBlock) {
+            return Err(self.inconsistent(
+                "mapping.checkpoint saves a map that is in RAM, page by page or as extents; \
+                 mapping.scheme cached has its map on flash anyway, and log-block none that is worth \
+                 saving"
+                    .to_owned(),
+            ));
+        }
+        let unit = self.document.controller.unit_size.value.get_ref().0;
+        let every_units = every.whole(unit);
+        if every_units == 0 {
+            return Err(self.inconsistent(format!(
+                "mapping.checkpoint ({every}) is less than a unit of {unit}"
+            )));
+        }
+        Ok(Some(CheckpointParameters { every_units }))
     }
 
     /// The table of extents.

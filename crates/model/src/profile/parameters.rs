@@ -258,6 +258,7 @@ keys! {
     "mapping.search" => mapping.search,
     "mapping.per_extent" => mapping.per_extent,
     "mapping.log_blocks" => mapping.log_blocks,
+    "mapping.checkpoint" => mapping.checkpoint,
     "flush.overhead" => flush.overhead,
     "flush.journal" => flush.journal,
     "flush.journal_program" => flush.journal_program,
@@ -401,6 +402,7 @@ impl Profile {
         self.within("mapping.log_blocks", &d.mapping.log_blocks, 0, 1 << 20)?;
         self.within("mapping.cache", &d.mapping.cache, length(0), length(64 << 30))?;
         self.within("mapping.table", &d.mapping.table, length(0), length(16 << 30))?;
+        self.within("mapping.checkpoint", &d.mapping.checkpoint, length(0), length(64 * tib))?;
         self.within("mapping.search", &d.mapping.search, us(0), us(100_000))?;
         self.within("mapping.per_extent", &d.mapping.per_extent, us(0), us(100_000))?;
         self.within("wear.pe_cycles", &d.wear.pe_cycles, 0, 10_000_000)?;

@@ -37,6 +37,7 @@ optional_section! {
         search: Span = Span(Nanoseconds::ZERO),
         per_extent: Span = Span(Nanoseconds::ZERO),
         log_blocks: u32 = 0,
+        checkpoint: Length = Length(ByteLength::ZERO),
     }
 }
 

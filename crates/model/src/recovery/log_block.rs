@@ -47,7 +47,7 @@ impl<M: Mapping, D: FlashContents> LogBlockSsd<M, D> {
         at: Instant,
         fault: Option<Fault>,
     ) -> Result<(Self, Recovery), RecoveryError> {
-        let scan = Scan::of(&configuration.geometry, &media, fault)?;
+        let scan = Scan::of(configuration, &media, fault)?;
         let mut drive = LogBlockSsd::with(configuration, map, media)?;
         if let Some(fault) = fault {
             drive.plant(fault);

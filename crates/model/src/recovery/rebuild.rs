@@ -39,7 +39,10 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
     pub(super) fn take_over_contents(&mut self, scan: &Scan, at: Instant) -> Recovery {
         self.sequence = scan.latest;
         self.counters.unsafe_shutdowns += 1;
-        let ready_at = self.read_spare_areas(&scan.reads, at);
+        let ready_at = self.read_spare_areas(scan, at);
+        if let Some(checkpoints) = &mut self.durability.checkpoints {
+            checkpoints.go_on_from(scan.known.pieces);
+        }
         for (unit, found) in scan.current.iter().enumerate() {
             if let &Some((_, physical)) = found {
                 self.map.set(LogicalUnit(unit as u32), physical);
@@ -50,6 +53,7 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
             ready_at,
             took: ready_at.since(at),
             program_units_read: scan.reads.iter().sum(),
+            map_pages_read: scan.known.pages,
             program_units_unreadable: scan.unreadable,
             units_found: scan.current.iter().flatten().count() as u32,
             units_saved: 0,
@@ -70,15 +74,22 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         Ok(())
     }
 
-    /// Every die reads its spare areas one by one; returns when the slowest is done. Until then
-    /// the controller takes up no command.
-    fn read_spare_areas(&mut self, reads: &[u64], at: Instant) -> Instant {
+    /// Every die reads its pages of the saved map, which cross the channels whole, and its spare
+    /// areas, all one by one; returns when the slowest is done. Until then the controller takes up
+    /// no command.
+    fn read_spare_areas(&mut self, scan: &Scan, at: Instant) -> Instant {
         let mut ready_at = at;
-        for (die, &reads) in reads.iter().enumerate() {
+        let (dies, pages) = (u64::from(self.geometry.dies()), scan.known.pages);
+        let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());
+        for (die, &reads) in scan.reads.iter().enumerate() {
+            let map_pages = pages / dies + u64::from((die as u64) < pages % dies);
+            let channel = Resource::Channel(self.geometry.channel_of(DieIndex(die as u32)));
+            let duration = transfer * map_pages;
+            let moved = self.resources.reserve(channel, Class::Background, at, duration).end;
             let on_die = Resource::Die(DieIndex(die as u32));
-            let duration = self.timing.page_read * reads;
+            let duration = self.timing.page_read * (reads + map_pages);
             let span = self.resources.reserve(on_die, Class::Background, at, duration);
-            ready_at = ready_at.max(span.end);
+            ready_at = ready_at.max(span.end).max(moved);
         }
         let busy = ready_at.since(at);
         self.resources.reserve(Resource::Controller, Class::Background, at, busy);

@@ -1,8 +1,10 @@
 //! Reading the spare area of every program unit.
 
 use super::{Fault, FlashContents, NUMBER_MAX, ProgramUnit, RecoveryError};
+use crate::checkpoint::map_pages;
 use crate::geometry::Geometry;
 use crate::media::{SequenceNumber, SpareArea};
+use crate::ssd::Configuration;
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
 
 /// What is known of a block.
@@ -18,6 +20,36 @@ pub(super) struct FoundBlock {
     pub(super) is_slc: bool,
 }
 
+/// What the metadata blocks say of the map.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct KnownMap {
+    /// Of program units up to this number they say all.
+    pub(super) through: SequenceNumber,
+    /// Their pages that have to be read for that.
+    pub(super) pages: u64,
+    /// Pieces of the map that were saved at any time.
+    pub(super) pieces: u64,
+}
+
+impl KnownMap {
+    fn of(configuration: &Configuration, contents: &impl FlashContents) -> KnownMap {
+        let pieces = contents.map_pieces();
+        let all = map_pages(&configuration.geometry, &configuration.mechanisms);
+        let count = pieces.len() as u64;
+        if configuration.mechanisms.checkpoint.is_none() || count < all {
+            // A journal that has no map to begin with says nothing.
+            return KnownMap { pieces: count, ..KnownMap::default() };
+        }
+        let oldest = pieces[(count - all) as usize];
+        let journal = contents.journal_pages().iter().filter(|&&through| through > oldest);
+        KnownMap {
+            through: journal.clone().max().copied().unwrap_or(oldest),
+            pages: all + journal.count() as u64,
+            pieces: count,
+        }
+    }
+}
+
 /// What the flash holds.
 #[derive(Clone, Debug)]
 pub(super) struct Scan {
@@ -26,6 +58,8 @@ pub(super) struct Scan {
     pub(super) blocks: Vec<FoundBlock>,
     /// Spare areas read on each die.
     pub(super) reads: Vec<u64>,
+    /// What was saved of the map, so that it need not be read from spare areas.
+    pub(super) known: KnownMap,
     pub(super) unreadable: u64,
     pub(super) latest: SequenceNumber,
 }
@@ -33,14 +67,17 @@ pub(super) struct Scan {
 impl Scan {
     /// Reads everything that `contents` holds.
     pub(super) fn of(
-        geometry: &Geometry,
+        configuration: &Configuration,
         contents: &impl FlashContents,
         fault: Option<Fault>,
     ) -> Result<Scan, RecoveryError> {
+        let geometry = &configuration.geometry;
+        let known = KnownMap::of(configuration, contents);
         let mut scan = Scan {
             current: vec![None; geometry.logical_units() as usize],
             blocks: vec![FoundBlock::default(); geometry.blocks() as usize],
             reads: vec![0; geometry.dies() as usize],
+            known,
             unreadable: 0,
             latest: SequenceNumber::default(),
         };
@@ -70,12 +107,16 @@ impl Scan {
         for index in 0..geometry.units_per_block() / per_program {
             let DieIndex(die) = geometry.die_of_program(block, index);
             let lane = (index % geometry.stripe()) as usize;
-            if erased_from[lane] == u32::MAX {
+            let at = PhysicalUnit(first + index * per_program);
+            let contains = contents.program_unit(at);
+            let is_known = index > 0
+                && matches!(contains, ProgramUnit::Programmed { number, .. }
+                    if number <= self.known.through);
+            if erased_from[lane] == u32::MAX && !is_known {
                 self.reads[die as usize] += 1;
             }
-            let at = PhysicalUnit(first + index * per_program);
             let found = &mut self.blocks[block.0 as usize];
-            match contents.program_unit(at) {
+            match contains {
                 ProgramUnit::Erased => erased_from[lane] = erased_from[lane].min(index),
                 ProgramUnit::Unreadable if fault == Some(Fault::ForgetUnreadable) => {}
                 ProgramUnit::Unreadable => {

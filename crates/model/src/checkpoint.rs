@@ -1,0 +1,229 @@
+//! Checkpoints: the map in RAM, saved on the flash piece by piece.
+//!
+//! While `mapping.checkpoint` bytes are programmed, the whole map is programmed once to the metadata
+//! blocks, a flash page at a time and in turn. So after a power cut no piece of it is older than
+//! that, and recovery reads the saved map, the first page of each block (which tells whether the
+//! block was written since), and the spare areas of what was programmed since the oldest piece; where
+//! there is a map journal ([`crate::journal`]), its pages instead of those, and the spare areas of
+//! what came after its last one.
+//!
+//! What recovery finds is the same with and without: a copy that a piece of the map knows of and that
+//! was erased since has a newer one, or was trimmed, and both are newer than the piece. So the
+//! model reads all spare areas whatever it takes, and works out how many of them the drive would
+//! have had to read.
+//!
+//! No maker has published how often its drives do this, or in pieces of what size: that a drive with
+//! its map in RAM saves it while it works is assumed, and how often is each profile's.
+
+use crate::geometry::Geometry;
+use crate::mapping::Mapping;
+use crate::mapping::MappingScheme;
+use crate::mapping::extent::EXTENT_SIZE;
+use crate::mechanisms::Mechanisms;
+use crate::media::{MapPage, Media, SequenceNumber};
+use crate::resources::{Class, Resource};
+use crate::snapshot::{Decoder, Encoder, SnapshotError};
+use crate::ssd::Ssd;
+use crate::units::{ByteLength, DieIndex, Instant};
+
+/// Bytes of a map's entry for a unit.
+const ENTRY: ByteLength = ByteLength::new(4);
+
+/// How a drive saves its map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CheckpointParameters {
+    /// Units programmed while the whole map is saved once; at least one.
+    pub every_units: u64,
+}
+
+/// Flash pages that the whole map takes.
+pub fn map_pages(geometry: &Geometry, mechanisms: &Mechanisms) -> u64 {
+    let bytes = match mechanisms.mapping {
+        MappingScheme::Extent => EXTENT_SIZE * u64::from(mechanisms.extents.extents_max),
+        _ => ENTRY * u64::from(geometry.logical_units()),
+    };
+    bytes.covering(geometry.parameters().page_size).max(1)
+}
+
+/// Flash pages of a metadata collection unit.
+pub fn pages_per_metadata_unit(geometry: &Geometry) -> u64 {
+    let shape = geometry.parameters();
+    u64::from(shape.planes_per_die)
+        * u64::from(shape.pages_per_block)
+        * u64::from(shape.dies_per_collection_unit)
+}
+
+/// How far saving has come.
+#[derive(Clone, Debug)]
+pub(crate) struct Checkpoints {
+    every_units: u64,
+    map_pages: u64,
+    pages_per_block: u64,
+    blocks: u64,
+    /// Pages owed, times `every_units`.
+    owed: u64,
+    /// Pages saved so far.
+    saved: u64,
+}
+
+impl Checkpoints {
+    pub(crate) fn new(
+        geometry: &Geometry,
+        mechanisms: &Mechanisms,
+        parameters: CheckpointParameters,
+    ) -> Checkpoints {
+        assert!(parameters.every_units > 0, "something is programmed between two checkpoints");
+        Checkpoints {
+            every_units: parameters.every_units,
+            map_pages: map_pages(geometry, mechanisms),
+            pages_per_block: pages_per_metadata_unit(geometry),
+            blocks: geometry.parameters().metadata_collection_units.into(),
+            owed: 0,
+            saved: 0,
+        }
+    }
+
+    /// After a power cut: so many pages were saved before.
+    pub(crate) fn go_on_from(&mut self, saved: u64) {
+        self.saved = saved;
+    }
+
+    pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        to.long(self.owed)?;
+        to.long(self.saved)
+    }
+
+    pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.owed = from.long()? % self.every_units;
+        self.saved = from.long()?;
+        Ok(())
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Saves what has to be saved of the map after `units` units were programmed, from `at` on.
+    #[inline(never)]
+    pub(crate) fn save_pieces_of_map(&mut self, units: u32, at: Instant) {
+        let checkpoints = self.durability.checkpoints.as_mut().expect("the drive saves its map");
+        checkpoints.owed += u64::from(units) * checkpoints.map_pages;
+        let pages = checkpoints.owed / checkpoints.every_units;
+        checkpoints.owed %= checkpoints.every_units;
+        for _ in 0..pages {
+            self.save_piece_of_map(at);
+        }
+    }
+
+    fn save_piece_of_map(&mut self, at: Instant) {
+        let dies = self.geometry.dies();
+        let checkpoints = self.durability.checkpoints.as_mut().expect("the drive saves its map");
+        let page = checkpoints.saved;
+        checkpoints.saved += 1;
+        let begins_block = page.is_multiple_of(checkpoints.pages_per_block);
+        if begins_block && page >= checkpoints.pages_per_block * checkpoints.blocks {
+            for die in 0..self.geometry.stripe() {
+                let on_die = Resource::Die(DieIndex(die));
+                self.resources.reserve(on_die, Class::Background, at, self.timing.erase);
+                self.resources.dies[die as usize].note_erase();
+            }
+        }
+        self.counters.checkpoint_pages += 1;
+        let die = DieIndex((page % u64::from(dies)) as u32);
+        self.settle(die, at);
+        let channel = Resource::Channel(self.geometry.channel_of(die));
+        let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());
+        let arrived = self.resources.reserve(channel, Class::Background, at, transfer).end;
+        let program = self.journal_program();
+        let span = self.resources.reserve(Resource::Die(die), Class::Background, arrived, program);
+        let work = self.latest_work(die, span);
+        // It knows what is programmed. Of each die some programs can be owed, and the buffer holds
+        // some: that many of the latest numbers are taken to be still on their way.
+        let owed = (self.collection_parameters().debt_max + 1) * dies;
+        let buffered = self.buffer_parameters.units / self.geometry.units_per_program();
+        let through = self.sequence.0.saturating_sub(u64::from(owed + buffered));
+        let through = SequenceNumber(through);
+        self.media.save_map(MapPage::Piece, through, work);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+    use crate::units::{LogicalUnit, Nanoseconds};
+
+    /// A drive of 64 MiB with these changes.
+    fn configuration(changes: &[(&str, &str)]) -> Result<crate::Configuration, String> {
+        let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
+        let small = [
+            ("capacity.logical", "64M"),
+            ("capacity.physical", "160M"),
+            ("flash.channels", "2"),
+            ("flash.dies", "4"),
+            ("flash.pages_per_block", "6"),
+            ("collection.metadata_units", "8"),
+            ("read_ahead.window", "0"),
+        ];
+        for (key, value) in small.iter().chain(changes) {
+            profile.set(key, value).map_err(|error| error.to_string())?;
+        }
+        profile.configuration().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_map_is_saved_once_while_so_much_is_programmed() {
+        let saving = configuration(&[("mapping.checkpoint", "32M")]).unwrap();
+        let mut ssd = Ssd::new(&saving).unwrap();
+        // 16,384 entries of four bytes in pages of 16 KiB.
+        assert_eq!(map_pages(&saving.geometry, &saving.mechanisms), 4);
+        let mut at = Instant::START;
+        for first in (0..16_384).step_by(64) {
+            at = ssd.write(at, LogicalUnit(first), 64);
+        }
+        ssd.rest(at, Nanoseconds::from_secs(1));
+        assert_eq!(ssd.counters().checkpoint_pages, 8, "64 MiB were written");
+        ssd.check_invariants();
+        let mut without = Ssd::new(&configuration(&[]).unwrap()).unwrap();
+        without.write(Instant::START, LogicalUnit(0), 16_384);
+        assert_eq!(without.counters().checkpoint_pages, 0);
+    }
+
+    #[test]
+    fn a_recovery_with_a_saved_map_reads_what_was_written_since_and_with_a_journal_less() {
+        use crate::power_cut::drive::CutDrive;
+        use crate::power_cut::history::Operation;
+        let recovery = |changes: &[(&str, &str)]| {
+            let configuration = configuration(changes).unwrap();
+            let mut drive = CutDrive::new(&configuration, None).unwrap();
+            let mut at = Instant::START;
+            for first in (0..16_384).step_by(64).chain((0..16_384).step_by(64)) {
+                let first = LogicalUnit(first);
+                at = drive.carry_out(at, Operation::Write { first, units: 64 });
+                at = drive.carry_out(at, Operation::Flush);
+            }
+            let at = at + Nanoseconds::from_secs(10);
+            CutDrive::open(&configuration, drive.power_cut(at), at, None).unwrap().1
+        };
+        let scan = recovery(&[]);
+        let saved = recovery(&[("mapping.checkpoint", "16M")]);
+        let journal = [("mapping.checkpoint", "16M"), ("flush.journal", "on")];
+        let journal = recovery(&journal);
+        assert_eq!(scan.units_found, saved.units_found);
+        assert_eq!(scan.map_pages_read, 0);
+        assert_eq!(saved.map_pages_read, 4, "the whole map");
+        assert!(saved.program_units_read * 2 < scan.program_units_read, "{saved:?} {scan:?}");
+        assert!(journal.program_units_read < saved.program_units_read, "{journal:?} {saved:?}");
+        assert!(journal.map_pages_read > saved.map_pages_read, "its pages are read instead");
+        assert!(saved.took < scan.took);
+    }
+
+    #[test]
+    fn a_map_that_cannot_be_saved_is_refused() {
+        let refused = |changes: &[(&str, &str)]| configuration(changes).unwrap_err();
+        let every = ("mapping.checkpoint", "16M");
+        let few = refused(&[every, ("collection.metadata_units", "2")]);
+        assert!(few.contains("collection.metadata_units of"), "{few}");
+        let cached = [every, ("mapping.scheme", "cached"), ("mapping.cache", "1M")];
+        assert!(refused(&cached).contains("map on flash anyway"));
+        assert!(refused(&[("mapping.checkpoint", "1K")]).contains("less than a unit"));
+    }
+}
