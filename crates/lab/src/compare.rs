@@ -11,6 +11,7 @@ use crate::output::chart::Bars;
 use crate::output::format;
 use crate::report::{Cell, Column, Finding, Level, Report, Table, TargetKind};
 
+mod differences;
 mod fragmentation;
 mod join;
 mod remarks;
@@ -140,6 +141,10 @@ impl Comparison {
             join::tables(&runs).into_iter().filter(|table| !is_shown(table)).collect();
         tables.extend(joined);
         tables.extend(join::latencies(&runs));
+        if let Some((table, finding)) = differences::differences(&runs) {
+            findings.push(finding);
+            tables.extend((!table.rows.is_empty()).then_some(table));
+        }
         Ok(Comparison {
             schema: SCHEMA.to_owned(),
             experiment: first.report.experiment.clone(),

@@ -41,3 +41,25 @@ fn there_is_a_manual_page_for_every_subcommand() {
     let file = place.file("file", "");
     place.run(&["man", &file]).fails(1, &["cannot write manual pages"]);
 }
+
+#[test]
+fn every_command_has_its_manual_page_and_is_completed() {
+    let place = Place::new();
+    let help = place.run(&["--help"]).with_code(0).stdout;
+    let commands = help.split("Commands:").nth(1).unwrap().split("\n\n").next().unwrap();
+    let names: Vec<&str> = commands
+        .lines()
+        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(names.contains(&"export") && names.contains(&"import"), "{names:?}");
+    place.run(&["man", "pages", "--quiet"]).with_code(0);
+    let pages = names_in(place.path("pages"));
+    let script = place.run(&["completions", "bash"]).with_code(0).stdout;
+    for name in names {
+        let page = format!("ssdlab-{name}.1");
+        assert!(pages.contains(&page), "no {page} among {pages:?}");
+        assert!(script.contains(&format!("ssdlab__{}", name.replace('-', "__"))), "{name}");
+    }
+}

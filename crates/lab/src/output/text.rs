@@ -61,6 +61,13 @@ pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String
         .paint(Ink::Heading, &format!("{name}: {} runs side by side", comparison.runs.len()));
     page.line(&title);
     page.findings(&comparison.findings);
+    // The same curve of all runs, in one picture.
+    if let Some(plot) = plot::Plot::of_compared(&comparison.series) {
+        page.blank();
+        for line in plot::lines(&plot, options) {
+            page.line(&line);
+        }
+    }
     for (index, table) in comparison.tables.iter().enumerate() {
         if table.name == LATENCIES {
             page.table(&only_p99(table));

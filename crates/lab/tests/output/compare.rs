@@ -49,7 +49,10 @@ fn other_experiments_are_joined_on_what_their_rows_are_about() {
     shorter.tables[0].rows.remove(0);
     let comparison = compare(vec![("new", unknown_experiment(1.0)), ("used", shorter)]).unwrap();
     let names: Vec<&str> = comparison.tables.iter().map(|table| &*table.name).collect();
-    assert_eq!(names, ["throughput: sequential", "throughput: random", "throughput: aligned"]);
+    assert_eq!(
+        names,
+        ["throughput: sequential", "throughput: random", "throughput: aligned", "differences"]
+    );
     let table = &comparison.tables[0];
     let columns: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
     assert_eq!(columns, ["request_bytes", "new", "used"]);
@@ -85,7 +88,8 @@ fn what_stands_against_a_comparison_is_said_first() {
             "shortened-against-full",
             "parameters-differ",
             "simulated-against-real",
-            "slowdown-range"
+            "slowdown-range",
+            "differences-without-interval"
         ]
     );
     assert!(comparison.findings[2].text.contains("file (4GiB for xg5, xg5 (2), 1GiB for srv)"));
@@ -147,4 +151,31 @@ fn a_comparison_is_json_too() {
     assert_eq!(json["schema"], "ssdlab.comparison/1");
     assert_eq!(json["tables"][0]["rows"][0][1], 1.9);
     assert_eq!(json["runs"][1]["target"], "sim:pm983");
+}
+
+#[test]
+fn repeats_give_differences_an_interval_and_single_runs_none() {
+    let run = |target: &str, seed: u64, scale: f64| {
+        let mut report = unknown_experiment(scale);
+        (report.target.name, report.seed) = (target.to_owned(), seed);
+        (target.to_owned(), report)
+    };
+    let of = |runs: Vec<(String, Report)>| Comparison::new(runs).unwrap();
+    let single = of(vec![run("a", 1, 1.0), run("b", 1, 1.1)]);
+    let code = |comparison: &Comparison| comparison.findings.last().unwrap().code.clone();
+    assert_eq!(code(&single), "differences-without-interval");
+    let table = single.tables.last().unwrap();
+    assert_eq!(table.name, "differences");
+    let last = table.columns.len() - 1;
+    assert!(table.rows.iter().all(|row| row[last] == Cell::Null));
+    let repeated =
+        of(vec![run("a", 1, 1.0), run("a", 2, 1.01), run("b", 1, 1.2), run("b", 2, 1.21)]);
+    assert_eq!(code(&repeated), "differences");
+    let table = repeated.tables.last().unwrap();
+    let number = |column: usize| table.rows[0][column].number().unwrap();
+    let (difference, low, high) = (number(last - 2), number(last - 1), number(last));
+    assert!(low < difference && difference < high && low > 0.0, "{low} {difference} {high}");
+    // The same seed again is the same run again.
+    let again = of(vec![run("a", 1, 1.0), run("a", 1, 1.0), run("b", 1, 1.2), run("b", 1, 1.2)]);
+    assert_eq!(code(&again), "differences-without-interval");
 }

@@ -2,6 +2,8 @@
 
 use ssdlab_lab::output::text::{Options, render, render_with};
 
+use ssdlab_lab::report::{Cell, Column, Report, Table};
+
 use crate::fixture::{PM983, XG5, fragmentation, unknown_experiment};
 
 #[test]
@@ -44,7 +46,7 @@ fn a_report_of_an_experiment_that_the_output_does_not_know() {
 #[test]
 fn no_line_is_wider_than_the_terminal() {
     for width in [60, 80, 100, 132] {
-        for report in [fragmentation("sim:xg5", &XG5), unknown_experiment(1.0)] {
+        for report in [fragmentation("sim:xg5", &XG5), unknown_experiment(1.0), many_columns()] {
             let text = render(&report, width, false);
             for line in text.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
@@ -78,4 +80,56 @@ fn a_name_cannot_steer_the_terminal() {
     let text = render(&report, 80, false);
     let is_obeyed = |letter: char| letter != '\n' && (letter.is_control() || letter == '\u{202e}');
     assert!(!text.contains(is_obeyed), "{text:?}");
+}
+
+/// As `overprovision` has it: columns that do not fit beside each other on 80 columns.
+fn many_columns() -> Report {
+    let mut report = unknown_experiment(1.0);
+    let columns = [
+        ("state", ""),
+        ("operation", ""),
+        ("spare_percent", "%"),
+        ("iops", "1/s"),
+        ("mb_per_s", "MB/s"),
+        ("latency_mean_us", "us"),
+        ("latency_stddev_us", "us"),
+        ("write_amplification", ""),
+        ("steady", ""),
+        ("state_before", ""),
+    ];
+    let row = |state: &str, operation: &str, iops: f64| {
+        let words = "filled with sequential writes, then written at random over its whole capacity";
+        vec![
+            state.into(),
+            operation.into(),
+            27.24.into(),
+            iops.into(),
+            (iops * 0.004_096).into(),
+            (32e6 / iops).into(),
+            (9e6 / iops).into(),
+            Cell::from(if operation == "rand_write" { Some(2.03) } else { None }),
+            true.into(),
+            words.into(),
+        ]
+    };
+    report.tables[0] = Table {
+        name: "states".to_owned(),
+        columns: columns.map(|(name, unit)| Column::new(name, unit)).to_vec(),
+        rows: vec![
+            row("full", "seq_read", 520_000.0),
+            row("full", "rand_write", 15_060.0),
+            row("raid1_spare", "rand_write", 59_080.0),
+        ],
+    };
+    report
+}
+
+#[test]
+fn a_wide_table_breaks_no_word_on_80_columns() {
+    insta::assert_snapshot!(render(&many_columns(), 80, false));
+}
+
+#[test]
+fn a_wide_table_breaks_no_word_on_120_columns() {
+    insta::assert_snapshot!(render(&many_columns(), 120, false));
 }

@@ -62,6 +62,27 @@ impl Plot {
             marks: marks.to_vec(),
         })
     }
+
+    /// The first curve that all runs compared have, and that a plot can show.
+    pub(super) fn of_compared(series: &[crate::compare::ComparedSeries]) -> Option<Plot> {
+        let one = series.iter().find(|one| {
+            (1..=CURVES_MAX).contains(&one.curves.len())
+                && one.curves.iter().all(|curve| curve.x.len() >= POINTS_MIN)
+        })?;
+        let ends = one.curves.iter().filter_map(|curve| curve.x.last().copied());
+        let end = ends.fold(0.0_f64, f64::max);
+        let curves = one.curves.iter().map(|curve| {
+            let points = curve.x.iter().zip(&curve.y).map(|(x, y)| (x / end, *y)).collect();
+            (curve.label.clone(), points)
+        });
+        let marks = [0.0, 0.25, 0.5, 0.75, 1.0]
+            .map(|place| (place, format!("{} {}", format::significant(end * place), one.unit_x)));
+        (end > 0.0).then(|| Plot {
+            title: format!("{}, in {}", format::heading(&one.name, ""), one.unit_y),
+            curves: curves.collect(),
+            marks: marks.to_vec(),
+        })
+    }
 }
 
 /// The plot as lines: a title, what the marks stand for, the curves, the axis.

@@ -1,4 +1,5 @@
-//! Tables for a terminal: a rule under the head and nothing else.
+//! Tables for a terminal: a rule under the head and nothing else. Words are never broken: a table
+//! that is too wide for that is shown in parts, each with the columns that name its rows.
 
 use comfy_table::{
     Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Drawn,
@@ -9,13 +10,73 @@ use super::paint::{Options, plain};
 use crate::output::format::{ColumnFormat, without_empty_columns};
 use crate::report::Table;
 
-/// Characters that the first column gets before others, where its names are that long.
-const FIRST_COLUMN_MOST: usize = 26;
+/// Characters that a column of words gets before others, where its cells are that long.
+const WORDS_MOST: usize = 26;
+
+/// The margins of a cell, on both sides together.
+const MARGINS: usize = 2;
+/// What stands between two columns.
+const GAP: usize = 1;
 
 /// The table as lines, without its name.
 pub(super) fn lines(table: &Table, options: &Options) -> Vec<String> {
     let table = &without_empty_columns(table);
     let formats = ColumnFormat::of(table);
+    let names = table.key_columns().min(table.columns.len());
+    let widths: Vec<usize> =
+        (0..formats.len()).map(|column| least_width(table, &formats, column)).collect();
+    let mut lines = Vec::new();
+    for part in parts(&widths, names, options.width.saturating_sub(1)) {
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(drawn(table, &formats, &widths, &part, options));
+    }
+    lines
+}
+
+/// The columns of each part: those that name the rows, and as many others as fit beside them.
+fn parts(widths: &[usize], names: usize, width: usize) -> Vec<Vec<usize>> {
+    let taken: usize = widths[..names].iter().map(|own| own + GAP).sum();
+    let mut parts: Vec<Vec<usize>> = Vec::new();
+    let mut used = usize::MAX;
+    for (column, own) in widths.iter().enumerate().skip(names) {
+        if used.saturating_add(own + GAP) > width + GAP {
+            parts.push((0..names).collect());
+            used = taken;
+        }
+        used += own + GAP;
+        parts.last_mut().expect("there is one by now").push(column);
+    }
+    if parts.is_empty() {
+        parts.push((0..names).collect());
+    }
+    parts
+}
+
+/// The least width of a column that breaks no word and no number.
+fn least_width(table: &Table, formats: &[ColumnFormat], column: usize) -> usize {
+    let format = &formats[column];
+    let length = |text: &str| text.chars().count();
+    let longest_word = |text: &str| text.split_whitespace().map(length).max().unwrap_or(0);
+    let head = longest_word(&plain(&format.label)).max(length(&plain(&format.unit)));
+    let cells = table.rows.iter().filter_map(|row| row.get(column)).map(|cell| {
+        let text = plain(&format.cell(cell));
+        match format.is_numeric() {
+            true => length(&text),
+            false => longest_word(&text).max(length(&text).min(WORDS_MOST)).min(WORDS_MOST),
+        }
+    });
+    cells.max().unwrap_or(0).max(head) + MARGINS
+}
+
+fn drawn(
+    table: &Table,
+    formats: &[ColumnFormat],
+    widths: &[usize],
+    part: &[usize],
+    options: &Options,
+) -> Vec<String> {
     let mut drawn = Drawn::new();
     let rule = if options.ascii { '-' } else { '\u{2500}' };
     drawn
@@ -23,6 +84,7 @@ pub(super) fn lines(table: &Table, options: &Options) -> Vec<String> {
         .load_style(TableStyle::new().header_separator(LineStyle::none().fill(rule).junction(rule)))
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(u16::try_from(options.width.saturating_sub(1)).unwrap_or(u16::MAX));
+    let formats: Vec<&ColumnFormat> = part.iter().map(|&column| &formats[column]).collect();
     drawn.set_header(formats.iter().map(|format| {
         let mut head = plain(&format.label);
         if !format.unit.is_empty() {
@@ -31,21 +93,37 @@ pub(super) fn lines(table: &Table, options: &Options) -> Vec<String> {
         Cell::new(head).set_alignment(alignment(format))
     }));
     for row in &table.rows {
-        drawn.add_row(row.iter().zip(&formats).map(|(cell, format)| {
-            Cell::new(plain(&format.cell(cell))).set_alignment(alignment(format))
-        }));
+        let cells = part.iter().zip(&formats).map(|(&column, format)| {
+            Cell::new(plain(&format.cell(&row[column]))).set_alignment(alignment(format))
+        });
+        drawn.add_row(cells);
     }
-    // Names are what a reader looks for: the first column wraps last.
-    let names = table.rows.iter().filter_map(|row| row.first());
-    let widest = names.map(|cell| plain(&formats[0].cell(cell)).chars().count()).max();
-    if let (Some(widest), Some(first)) = (widest, drawn.column_mut(0)) {
-        let width = widest.min(FIRST_COLUMN_MOST).min(options.width / 3) as u16;
-        // Two more for the cell's own margins.
-        first.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(width + 2)));
+    let whole: usize = part.iter().map(|&column| widths[column] + GAP).sum();
+    let fits = whole <= options.width;
+    for (index, &column) in part.iter().enumerate().filter(|_| fits) {
+        if let Some(own) = drawn.column_mut(index) {
+            let least = u16::try_from(widths[column]).unwrap_or(u16::MAX);
+            own.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(least)));
+        }
     }
     drawn.to_string().lines().map(|line| format!(" {}", line.trim_end())).collect()
 }
 
 fn alignment(format: &ColumnFormat) -> CellAlignment {
     if format.is_numeric() { CellAlignment::Right } else { CellAlignment::Left }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_repeat_the_names_and_hold_what_fits() {
+        assert_eq!(parts(&[10, 5, 5, 5], 1, 80), [vec![0, 1, 2, 3]]);
+        assert_eq!(parts(&[10, 5, 5, 5], 1, 22), [vec![0, 1, 2], vec![0, 3]]);
+        assert_eq!(parts(&[10, 5, 5, 5], 1, 21).len(), 3);
+        // What fits nowhere stands alone.
+        assert_eq!(parts(&[10, 50, 5], 1, 20), [vec![0, 1], vec![0, 2]]);
+        assert_eq!(parts(&[10], 1, 20), [vec![0]]);
+    }
 }
