@@ -60,6 +60,6 @@ fn every_command_has_its_manual_page_and_is_completed() {
     for name in names {
         let page = format!("ssdlab-{name}.1");
         assert!(pages.contains(&page), "no {page} among {pages:?}");
-        assert!(script.contains(&format!("ssdlab__{}", name.replace('-', "__"))), "{name}");
+        assert!(script.contains(&format!("ssdlab,{name})")), "{name}");
     }
 }
