@@ -9,6 +9,8 @@
 #[cfg(target_os = "linux")]
 mod aio;
 mod believable;
+#[cfg(target_os = "linux")]
+pub mod block_map;
 mod buffers;
 mod course;
 mod device;

@@ -15,8 +15,10 @@ mod open_loop;
 mod responder;
 pub mod saved;
 mod steps;
+mod trim_path;
 
 pub use responder::Responder;
+pub use trim_path::{TrimEnd, TrimPath};
 
 use ssdlab_model::age::{AgeError, Workload};
 use ssdlab_model::bad_blocks::EndOfLife;
@@ -42,6 +44,8 @@ const REST_STEP: Nanoseconds = Nanoseconds::from_secs(60);
 /// One request of a host that keeps its own time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
+    /// Read.
+    Read(Region),
     /// Write, answered when the drive has the data.
     Write(Region),
     /// Write, answered when it is durable (force unit access).
@@ -181,6 +185,10 @@ impl SimulatedDrive {
         assert!(at >= self.now, "requests are sent in the order of their time");
         self.now = at;
         Ok(match request {
+            Request::Read(region) => {
+                let (first, count) = self.sectors_of(region)?;
+                self.model.read(at, first, count)
+            }
             Request::Write(region) => {
                 let (first, count) = self.sectors_of(region)?;
                 self.model.write(at, first, count)
@@ -195,6 +203,11 @@ impl SimulatedDrive {
             }
             Request::Flush => self.model.flush(at),
         })
+    }
+
+    /// The layers that a trim passes on its way, and what the drive at its end makes of it.
+    pub fn trim_path(&self) -> TrimPath {
+        TrimPath::through(&self.composition)
     }
 
     /// Whether trim gets as far as a drive (which may ignore it).

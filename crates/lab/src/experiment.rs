@@ -17,6 +17,7 @@ mod rounds;
 mod settings;
 pub mod steady;
 mod trials;
+pub mod trim_check;
 mod words;
 
 use ssdlab_drive::{Control, Description, Drive, Observer, Progress};
@@ -79,6 +80,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &steady::SteadyState,
         &latency::ResponseTime,
         &barrier::Barrier,
+        &trim_check::TrimCheck,
         &discard::Discard,
         &overprovision::OverProvision,
         &job::FioJob,

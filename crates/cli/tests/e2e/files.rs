@@ -186,3 +186,142 @@ fn a_run_that_ends_early_puts_the_options_back_and_the_next_one_does_it_for_one_
     let done = place.run(&quick).with_code(0);
     assert!(!done.stderr.contains("killed"), "{}", done.stderr);
 }
+
+#[test]
+fn barrier_in_a_directory_counts_flushes_and_leaves_nothing() {
+    let test = "barrier on a loop device";
+    let place = Place::new();
+    let Some(mount) = Ext4::new(test, &place, 2048, "nodiscard") else { return };
+    let before = mount.options();
+    let run = ["run", "barrier", &mount.point, "--json", "--quick"];
+    let set = ["sizes=4K", "operations=64", "inserts=50", "area=16M"];
+    let set = set.map(|set| ["--set", set]).concat();
+    let report = place.run(&[&run[..], &set].concat()).with_code(0).json();
+    let sqlite = table(&report, "sqlite");
+    assert_eq!(column(sqlite, "barrier"), [true; 6]);
+    let flushes: Vec<f64> =
+        column(sqlite, "flushes_per_insert").iter().map(|it| it.as_f64().unwrap()).collect();
+    // Full, normal, off: 4, 3 and none with fdatasync; the SQLite that is built in uses fsync, and
+    // a new time stamp then costs another commit.
+    assert!((4.0..=8.2).contains(&flushes[0]), "{flushes:?}");
+    assert!((3.0..=6.2).contains(&flushes[1]) && flushes[1] < flushes[0], "{flushes:?}");
+    assert!((1.9..=2.3).contains(&flushes[3]), "{flushes:?}");
+    assert!(codes(&report).contains(&"one-mount"));
+    mount.is_as_it_was(&before);
+    // A run that is interrupted removes its database, too.
+    let child = place
+        .start(&[&run[..], &set[..6], &["--set", "inserts=1000000", "--set", "time=1h"]].concat());
+    wait_until(|| names_in(&mount.point).len() > 1);
+    signal(&child, Signal::INT);
+    Done::of(child.wait_with_output().unwrap()).with_code(130);
+    mount.is_as_it_was(&before);
+}
+
+#[test]
+fn trim_check_on_simulated_drives_says_where_trim_stops() {
+    let place = Place::new();
+    let small = "sim:generic-tlc,scale=1/64";
+    let check = |target: &str, trim: &str, reads_as: &str, stopped_at: Value| {
+        let run = ["run", "trim-check", target, "--json", "--quick"];
+        let report = place.run(&run).with_code(0).json();
+        let verdict = table(&report, "verdict");
+        assert_eq!(column(verdict, "trim")[0], trim, "{target}: {verdict}");
+        assert_eq!(column(verdict, "reads_as")[0], reads_as, "{target}");
+        assert_eq!(column(verdict, "stopped_at")[0], stopped_at, "{target}");
+        let sectors = table(&report, "sectors");
+        assert_eq!(column(sectors, "old_data")[..2], [2048, 2048], "{target}");
+        let text = report["findings"][0]["text"].as_str().unwrap().to_owned();
+        (codes(&report)[0].to_owned(), text)
+    };
+    check(small, "works", "zeros", Value::Null);
+    check(&format!("{small},trim.reads_after=ones"), "works", "ones", Value::Null);
+    let (code, text) = check(&format!("{small},trim=off"), "does not", "old data", "drive".into());
+    assert!(code == "trim-does-not-work" && text.contains("takes trims and does nothing"));
+    let usb = "usb bridge".into();
+    let (_, text) = check(&format!("usb({small})"), "does not", "old data", usb);
+    assert!(text.contains("it stops at usb bridge"), "{text}");
+    check(&format!("crypt({small})"), "does not", "old data", "crypt".into());
+    check(&format!("crypt({small}),trim=on"), "works", "zeros", Value::Null);
+    let members = [small; 3].join(";");
+    check(&format!("raid5({members}),sync=none"), "does not", "old data", "raid5".into());
+    let inner = format!("raid1(usb({small});usb({small})),sync=none");
+    check(&inner, "does not", "old data", "usb bridge".into());
+}
+
+/// The kernel name of the loop device below a mount.
+fn loop_of(mount: &Ext4) -> String {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let own = mounts.lines().find(|line| line.split(' ').nth(1) == Some(&mount.point)).unwrap();
+    own.split(' ').next().unwrap().trim_start_matches("/dev/").to_owned()
+}
+
+/// A limit of a device, set until this value goes.
+struct Limit {
+    path: String,
+    before: String,
+}
+
+impl Limit {
+    fn set(path: String, value: &str) -> Option<Limit> {
+        let before = fs::read_to_string(&path).ok()?;
+        fs::write(&path, value).ok()?;
+        Some(Limit { path, before })
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        // The kernel shows what it does not take: the limit has to be a multiple of the granule.
+        let bytes: u64 = self.before.trim().parse().unwrap_or(0);
+        let outcome = fs::write(&self.path, (bytes / 4096 * 4096).to_string());
+        assert!(outcome.is_ok() || std::thread::panicking(), "{} stays at 0", self.path);
+    }
+}
+
+const CHECK: [&str; 5] = ["--json", "--set", "size=8M", "--set", "wait=1s"];
+
+#[test]
+fn trim_check_works_through_a_loop_device_and_does_not_through_one_that_drops_it() {
+    let test = "trim-check on a loop device";
+    for options in ["nodiscard", "discard"] {
+        let place = Place::new();
+        let Some(mount) = Ext4::new(test, &place, 2048, options) else { return };
+        let before = mount.options();
+        let run = [&["run", "trim-check", &mount.point][..], &CHECK].concat();
+        let report = place.run(&run).with_code(0).json();
+        let verdict = table(&report, "verdict");
+        assert_eq!(column(verdict, "trim")[0], "works", "{report}");
+        assert_eq!(column(verdict, "reads_as")[0], "zeros");
+        let sectors = table(&report, "sectors");
+        assert_eq!(column(sectors, "old_data"), [2048, 0]);
+        mount.is_as_it_was(&before);
+        let name = loop_of(&mount);
+        let limit = format!("/sys/block/{name}/queue/discard_max_bytes");
+        let Some(limit) = Limit::set(limit, "0") else {
+            return skipped(test, "the discard limit of a loop device cannot be changed here");
+        };
+        let report = place.run(&run).with_code(0).json();
+        drop(limit);
+        let verdict = table(&report, "verdict");
+        assert_eq!(column(verdict, "trim")[0], "does not", "{report}");
+        let stopped_at = column(verdict, "stopped_at")[0].as_str().unwrap().to_owned();
+        assert!(stopped_at.starts_with(&format!("{name} (loop device")), "{stopped_at}");
+        assert_eq!(column(table(&report, "sectors"), "old_data"), [2048, 2048]);
+        assert_eq!(codes(&report)[0], "trim-does-not-work");
+        mount.is_as_it_was(&before);
+    }
+}
+
+#[test]
+fn trim_check_needs_a_file_system_that_says_where_files_lie() {
+    let place = Place::new();
+    let run = |target: &str| {
+        place.run(&["run", "trim-check", target, "--no-store", "--allow-buffered", "--quick"])
+    };
+    run("./new.dat").fails(4, &["needs a file system", "name a directory"]);
+    let shared = "/dev/shm";
+    if fs::metadata(shared).is_ok() {
+        let done = run(shared).with_code(4);
+        assert!(done.stderr.contains("no block device below it"), "{}", done.stderr);
+    }
+}

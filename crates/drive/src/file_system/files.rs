@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use ssdlab_model::units::{ByteLength, Instant};
 
 use super::layout::{BLOCK, Extent, GROUP_BLOCKS, Layout};
+use super::queue::Queue;
 use super::{FileSystem, TICK, full};
 use crate::error::{DriveError, ErrorKind};
+use crate::phase::Region;
 
 /// A file or directory: its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -432,6 +434,25 @@ impl FileSystem<'_> {
     /// When it was removed.
     pub fn size(&self, file: FileNumber) -> ByteLength {
         ByteLength::new(self.node(file).size)
+    }
+
+    /// Where a file lies on the drive, in the order of the file.
+    ///
+    /// # Panics
+    /// When it was removed.
+    pub fn places(&self, file: FileNumber) -> Vec<Region> {
+        self.node(file).extents.iter().map(|mapped| Queue::region(mapped.extent)).collect()
+    }
+
+    /// Reads a region of the drive past the files; returns whether flash was read for that: data
+    /// that was trimmed takes none.
+    ///
+    /// # Errors
+    /// When it does not lie on blocks of the drive.
+    pub fn read_past(&mut self, region: Region) -> Result<bool, DriveError> {
+        let (end, from_flash) = self.queue.read(self.now, region)?;
+        self.pass_until(end)?;
+        Ok(from_flash)
     }
 
     /// Reads what was written; returns how many bytes there were.

@@ -74,7 +74,7 @@ impl<'d> Queue<'d> {
         Ok(end)
     }
 
-    fn region(extent: Extent) -> Region {
+    pub(super) fn region(extent: Extent) -> Region {
         Region { offset: BLOCK * extent.first, length: BLOCK * extent.count }
     }
 
@@ -90,6 +90,21 @@ impl<'d> Queue<'d> {
         self.sent.written += region.length;
         let request = if through { Request::WriteThrough(region) } else { Request::Write(region) };
         self.send(at, request)
+    }
+
+    /// Reads blocks in a row from the drive; returns when it has answered, and whether flash was
+    /// read for that.
+    pub(super) fn read(
+        &mut self,
+        at: Instant,
+        region: Region,
+    ) -> Result<(Instant, bool), DriveError> {
+        let pages = |drive: &SimulatedDrive| {
+            drive.inside().map_or(0, |inside| inside.counters.flash_page_reads_host)
+        };
+        let before = pages(self.drive);
+        let end = self.send(at, Request::Read(region))?;
+        Ok((end, pages(self.drive) > before))
     }
 
     pub(super) fn flush(&mut self, at: Instant) -> Result<Instant, DriveError> {

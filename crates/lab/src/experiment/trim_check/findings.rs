@@ -1,0 +1,98 @@
+//! What the sectors allow to say.
+
+use super::{Seen, Verdict};
+use crate::experiment::Record;
+use crate::output::format::count;
+use crate::report::Level;
+
+pub(super) fn conclude(seen: &Seen, record: &mut Record) {
+    let Some(verdict) = &seen.verdict else { return };
+    let last = seen.moments.last().map(|(_, contents)| *contents).unwrap_or_default();
+    let blocks = count(last.counted());
+    let (level, code, text) = match verdict {
+        Verdict::Works { reads_as } => (
+            Level::Info,
+            "trim-works",
+            format!(
+                "TRIM works: what the deleted file held is gone; its {blocks} blocks read as \
+                 {reads_as}."
+            ),
+        ),
+        Verdict::Stopped { at, why } => (
+            Level::Problem,
+            "trim-does-not-work",
+            format!(
+                "TRIM does not reach the flash: it stops at {at}, {why}. All {blocks} blocks of \
+                 the deleted file still hold its data. {}",
+                next_step(at)
+            ),
+        ),
+        Verdict::StillThere => (
+            Level::Warning,
+            "trim-not-told",
+            format!(
+                "Every layer took the trim, and the {blocks} blocks of the deleted file still read \
+                 as its data. Either the drive, or a bridge before it, ignores trims; or the drive \
+                 gives no deterministic reads after TRIM and has not erased them yet. hdparm -I \
+                 names it (Deterministic read data after TRIM), nvme id-ns by dlfeat. Wait longer \
+                 (--set wait=1h) and look again."
+            ),
+        ),
+        Verdict::NotDeterministic => (
+            Level::Warning,
+            "no-deterministic-reads",
+            format!(
+                "TRIM reaches the drive, and its reads after TRIM are not deterministic: of \
+                 {blocks} blocks {} read as the old data, {} as zeros, {} as ones, {} as something \
+                 else, and {} otherwise when read twice. Nothing that relies on zeros (RAID 5) may \
+                 trim it.",
+                count(last.old),
+                count(last.zeros),
+                count(last.ones),
+                count(last.other),
+                count(last.changed)
+            ),
+        ),
+        Verdict::TooFew => (
+            Level::Notice,
+            "trim-not-told",
+            format!(
+                "{} blocks of the deleted file belong to other files already, and {blocks} are too \
+                 few to judge by. Run it again when less is written there.",
+                count(last.taken)
+            ),
+        ),
+    };
+    record.find(level, code, text);
+    if last.taken > 0 && *verdict != Verdict::TooFew {
+        let text = format!(
+            "{} blocks were taken by other files meanwhile and do not count.",
+            count(last.taken)
+        );
+        record.find(Level::Info, "blocks-taken", text);
+    }
+    if let Some(trimmed) = seen.trimmed {
+        let text =
+            format!("fstrim told the drive of {trimmed} of free space, the file's among it.");
+        record.find(Level::Info, "trimmed", text);
+    }
+}
+
+/// What to do about a layer that stops trims.
+fn next_step(at: &str) -> &'static str {
+    if at.contains("crypt") {
+        "Allow it: cryptsetup refresh --allow-discards --persistent, or discard in /etc/crypttab."
+    } else if at.contains("RAID") || at.contains("raid") {
+        "md passes it on RAID 5 and 6 only when told that the members read as zeros \
+         (raid456.devices_handle_discard_safely)."
+    } else if at.contains("usb") || at.contains("USB") {
+        "Most USB bridges drop it; connect the drive directly, or use a bridge that takes UNMAP."
+    } else if at.contains("loop") {
+        "The file system that the loop device's file lies on has to punch holes (ext4, xfs, btrfs \
+         do), and queue/discard_max_bytes must not be 0."
+    } else if at == "drive" {
+        "The drive itself ignores it; look for newer firmware."
+    } else {
+        "Mend it there, or keep some of the drive unused instead."
+    }
+}

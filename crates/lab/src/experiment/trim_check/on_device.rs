@@ -1,0 +1,318 @@
+//! The check on a real drive: the file's sectors are read from the block device below.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use ssdlab_drive::real::block_map::{Placed, free_space, places_of, trim_free_space};
+use ssdlab_drive::real::place::Place;
+use ssdlab_drive::{DriveError, ErrorKind, Region};
+use ssdlab_model::units::ByteLength;
+
+use super::super::course::Course;
+use super::super::real_files::{OwnDirectory, failed};
+use super::blocks::{BLOCK, Content, fill};
+use super::{Contents, LayerSeen, Protocol, Seen, Verdict};
+use crate::error::LabError;
+
+/// File systems whose extents are addresses of their block device.
+const FIT: [&str; 5] = ["ext4", "ext3", "ext2", "xfs", "f2fs"];
+
+/// Reads of the block device.
+const READ: usize = 1 << 20;
+
+/// From this share of the blocks on, all of them count as alike: a few at the edges may lie in a
+/// granule of the drive that is not free as a whole.
+const ALIKE: f64 = 0.95;
+
+impl Protocol {
+    pub(super) fn carry_out(
+        &self,
+        directory: &Path,
+        course: &mut Course,
+        seen: &mut Seen,
+    ) -> Result<(), LabError> {
+        let place = Place::of(directory)?;
+        if !FIT.contains(&place.file_system()) {
+            return Err(LabError::Unsupported(format!(
+                "{}: {} does not say where on the block device a file lies; this check works on {}",
+                directory.display(),
+                place.file_system(),
+                FIT.join(", ")
+            )));
+        }
+        for layer in place.layers() {
+            seen.layers.push(LayerSeen {
+                name: layer.words(),
+                discard_max: layer.discard_max,
+                takes_trim: layer.discard_max.map(|most| most > 0),
+            });
+        }
+        let device = open_device(&place.device())?;
+        course.begin("writing, and reading where it lies", 0.1);
+        let own = OwnDirectory::create(directory)?;
+        let path = own.path().join("data");
+        self.write(&path)?;
+        own.sync()?;
+        let file = File::open(&path).map_err(|error| failed("cannot read it".into(), error))?;
+        let mapped = places_of(&file).map_err(|error| {
+            failed("the file system does not say where the file lies".to_owned(), error)
+        })?;
+        drop(file);
+        let placed = whole_blocks(&mapped);
+        let mut buffer = Aligned::new();
+        let before = self.look(&device, &placed, &mut buffer, None)?;
+        seen.moments.push(("written", before.contents));
+        course.tally.bytes += self.size * 2;
+        if before.contents.counted() == 0 || before.contents.old < before.contents.counted() {
+            return Err(LabError::Unsupported(format!(
+                "{}: {} of {} blocks of the file are not found where the file system says they \
+                 are, on {}: it may encrypt or compress them",
+                directory.display(),
+                self.size.whole(ByteLength::new(BLOCK as u64)) - before.contents.old,
+                self.size.whole(ByteLength::new(BLOCK as u64)),
+                place.device().display()
+            )));
+        }
+        fs::remove_file(&path).map_err(|error| failed("cannot delete the file".into(), error))?;
+        own.sync()?;
+        let top = File::open(own.path())
+            .map_err(|error| failed("cannot open the directory".to_owned(), error))?;
+        let span = span_of(&placed);
+        let refused = match (place.has_option("discard"), trim_free_space(&top, span)) {
+            (_, Ok(trimmed)) => {
+                seen.trimmed = Some(trimmed);
+                None
+            }
+            // A mount that trims by itself needs no help.
+            (true, Err(_)) => None,
+            (false, Err(error)) => Some(error),
+        };
+        if let Some(error) = &refused
+            && error.kind() == io::ErrorKind::PermissionDenied
+        {
+            let message = format!("{}: fstrim takes root", directory.display());
+            return Err(LabError::Unsupported(message));
+        }
+        course.rest(self.wait, 0.8)?;
+        course.begin("reading again", 0.1);
+        own.sync()?;
+        let free = free_space(&top, span).ok();
+        let first = self.look(&device, &placed, &mut buffer, free.as_deref())?;
+        // Whoever took blocks while they were read is seen now.
+        let free = free_space(&top, span).ok();
+        let mut second = self.look(&device, &placed, &mut buffer, free.as_deref())?;
+        second.contents.changed =
+            first.each.iter().zip(&second.each).filter(|(one, two)| differ(**one, **two)).count()
+                as u64;
+        course.tally.bytes += self.size * 2;
+        seen.moments.push(("trimmed", second.contents));
+        seen.verdict = Some(judge(&second.contents, &place, refused));
+        drop(top);
+        own.remove()
+    }
+
+    fn write(&self, path: &Path) -> Result<(), LabError> {
+        let what = || format!("cannot write {}", path.display());
+        let written = (|| {
+            let mut file = File::create_new(path)?;
+            let mut buffer = vec![0; READ];
+            let (blocks, per_read) = (self.size.bytes() / BLOCK as u64, (READ / BLOCK) as u64);
+            for first in (0..blocks).step_by(per_read as usize) {
+                let count = per_read.min(blocks - first);
+                for (index, block) in (first..first + count).zip(buffer.chunks_exact_mut(BLOCK)) {
+                    fill(block, self.seed, index);
+                }
+                io::Write::write_all(&mut file, &buffer[..count as usize * BLOCK])?;
+            }
+            file.sync_all()
+        })();
+        written.map_err(|error| failed(what(), error))
+    }
+
+    /// Reads the blocks where they lay. With `free`, those that are not within it do not count.
+    fn look(
+        &self,
+        device: &File,
+        placed: &[Placed],
+        buffer: &mut Aligned,
+        free: Option<&[Region]>,
+    ) -> Result<Look, LabError> {
+        let mut look = Look::default();
+        let mut old = [0; BLOCK];
+        for run in placed {
+            let length = run.on_device.length.bytes();
+            for from in (0..length).step_by(READ) {
+                let count = (length - from).min(READ as u64) as usize;
+                let bytes = &mut buffer.bytes()[..count];
+                read_at(device, bytes, run.on_device.offset.bytes() + from)?;
+                for (number, block) in (0..).zip(bytes.chunks_exact(BLOCK)) {
+                    let at = from + number * BLOCK as u64;
+                    let on_device = run.on_device.offset.bytes() + at;
+                    if free.is_some_and(|free| !is_within(free, on_device)) {
+                        look.contents.taken += 1;
+                        look.each.push(None);
+                        continue;
+                    }
+                    fill(&mut old, self.seed, (run.in_file.bytes() + at) / BLOCK as u64);
+                    let content = Content::of(block, &old);
+                    look.contents.count(content, 1);
+                    // A sum is enough to tell whether it changes.
+                    let sum = block.iter().fold(0u64, |sum, &byte| {
+                        sum.rotate_left(5).wrapping_mul(31) ^ u64::from(byte)
+                    });
+                    look.each.push(Some((content, sum)));
+                }
+            }
+        }
+        Ok(look)
+    }
+}
+
+/// What one reading of all blocks has shown.
+#[derive(Default)]
+struct Look {
+    contents: Contents,
+    /// Of each block, in order, its content and a sum of it; nothing where it does not count.
+    each: Vec<Option<(Content, u64)>>,
+}
+
+/// Whether a block that counted both times has changed.
+fn differ(one: Option<(Content, u64)>, two: Option<(Content, u64)>) -> bool {
+    one.zip(two).is_some_and(|(one, two)| one != two)
+}
+
+fn is_within(free: &[Region], block: u64) -> bool {
+    free.iter().any(|region| {
+        region.offset.bytes() <= block && block + BLOCK as u64 <= region.end().bytes()
+    })
+}
+
+/// Only whole blocks of the file can be compared.
+fn whole_blocks(placed: &[Placed]) -> Vec<Placed> {
+    let block = ByteLength::new(BLOCK as u64);
+    let fits = |run: &&Placed| {
+        run.in_file.is_multiple_of(block) && run.on_device.offset.is_multiple_of(block)
+    };
+    let whole = |run: &Placed| {
+        let length = block * run.on_device.length.whole(block);
+        Placed { on_device: Region { length, ..run.on_device }, ..*run }
+    };
+    placed.iter().filter(fits).map(whole).collect()
+}
+
+/// From the first block to the last one.
+fn span_of(placed: &[Placed]) -> Region {
+    let first = placed.iter().map(|run| run.on_device.offset).min().unwrap_or(ByteLength::ZERO);
+    let end = placed.iter().map(|run| run.on_device.end()).max().unwrap_or(first);
+    Region { offset: first, length: end - first }
+}
+
+fn judge(contents: &Contents, place: &Place, refused: Option<io::Error>) -> Verdict {
+    let counted = contents.counted();
+    if counted < 16 || contents.taken > counted {
+        return Verdict::TooFew;
+    }
+    let share = |count: u64| count as f64 / counted as f64;
+    if contents.changed > 0 {
+        return Verdict::NotDeterministic;
+    }
+    if share(contents.zeros) >= ALIKE {
+        return Verdict::Works { reads_as: "zeros" };
+    }
+    if share(contents.ones) >= ALIKE {
+        return Verdict::Works { reads_as: "ones" };
+    }
+    let stopped = place.layers().iter().find(|layer| layer.discard_max == Some(0));
+    if share(contents.old) >= ALIKE {
+        return match (stopped, refused) {
+            (Some(layer), _) => Verdict::Stopped {
+                at: layer.words(),
+                why: "it takes no discards (discard_max_bytes is 0)".to_owned(),
+            },
+            (None, Some(error)) => Verdict::Stopped {
+                at: place.layers()[0].words(),
+                why: format!("fstrim was refused there: {error}"),
+            },
+            (None, None) => Verdict::StillThere,
+        };
+    }
+    // Zeros below an encryption are noise above it.
+    let is_encrypted = place.layers().iter().any(|layer| layer.detail.as_deref() == Some("crypt"));
+    if is_encrypted && share(contents.other) >= ALIKE {
+        return Verdict::Works { reads_as: "noise, which is what the encryption makes of zeros" };
+    }
+    Verdict::NotDeterministic
+}
+
+fn open_device(path: &Path) -> Result<File, LabError> {
+    let mut options = fs::OpenOptions::new();
+    options.read(true).custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32);
+    options.open(path).map_err(|error| {
+        let shown = path.display();
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => {
+                let message =
+                    format!("{shown}: reading a block device takes root; run it with sudo");
+                DriveError::new(ErrorKind::Unsupported, message).into()
+            }
+            _ => failed(format!("cannot open {shown}"), error),
+        }
+    })
+}
+
+fn read_at(device: &File, bytes: &mut [u8], at: u64) -> Result<(), LabError> {
+    use std::os::unix::fs::FileExt;
+    device.read_exact_at(bytes, at).map_err(|error| {
+        failed(format!("cannot read {} bytes of the device at {at}", bytes.len()), error)
+    })
+}
+
+/// Room for reads past the page cache.
+struct Aligned(Vec<u8>);
+
+impl Aligned {
+    fn new() -> Aligned {
+        Aligned(vec![0; READ + BLOCK])
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        let start = self.0.as_ptr().align_offset(BLOCK);
+        &mut self.0[start..start + READ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(offset: u64, length: u64) -> Region {
+        Region { offset: ByteLength::new(offset), length: ByteLength::new(length) }
+    }
+
+    #[test]
+    fn blocks_that_others_took_are_told_by_the_free_space() {
+        let free = [region(0, 8192), region(16384, 4096)];
+        assert!(is_within(&free, 4096) && is_within(&free, 16384));
+        assert!(!is_within(&free, 8192) && !is_within(&free, 20480) && !is_within(&free, 6000));
+    }
+
+    #[test]
+    fn a_block_has_changed_only_where_it_counted_twice() {
+        let (a, b) = (Some((Content::Zeros, 0)), Some((Content::Old, 7)));
+        assert!(differ(a, b) && !differ(a, a) && !differ(a, None) && !differ(None, b));
+    }
+
+    #[test]
+    fn parts_of_blocks_are_left_out() {
+        let run = |in_file, offset, length| Placed {
+            in_file: ByteLength::new(in_file),
+            on_device: region(offset, length),
+        };
+        let placed = [run(0, 4096, 10_000), run(512, 40_960, 4096), run(8192, 81_920, 4096)];
+        let whole = whole_blocks(&placed);
+        assert_eq!(whole, [run(0, 4096, 8192), run(8192, 81_920, 4096)]);
+        assert_eq!(span_of(&whole), region(4096, 81_920));
+    }
+}
