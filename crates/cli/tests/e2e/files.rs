@@ -24,9 +24,54 @@ fn codes(report: &Value) -> Vec<&str> {
     findings.iter().map(|finding| finding["code"].as_str().unwrap()).collect()
 }
 
+/// A loop device that was made for a test, so that what is set there goes with it: a limit of
+/// discards that was set to 0 cannot be raised again.
+struct OwnLoop {
+    number: u32,
+}
+
+impl OwnLoop {
+    /// `LOOP_CTL_ADD` (linux/loop.h).
+    fn add(number: u32) -> Option<OwnLoop> {
+        use rustix::ioctl::{IntegerSetter, ioctl};
+        let control = fs::File::options().read(true).write(true).open("/dev/loop-control").ok()?;
+        // SAFETY: the request takes a number.
+        let added = unsafe { ioctl(&control, IntegerSetter::<0x4c80>::new_usize(number as usize)) };
+        added.ok().map(|()| OwnLoop { number })
+    }
+
+    fn path(&self) -> String {
+        format!("/dev/loop{}", self.number)
+    }
+}
+
+impl Drop for OwnLoop {
+    /// `LOOP_CTL_REMOVE`, as soon as nobody has it open.
+    fn drop(&mut self) {
+        use rustix::ioctl::{IntegerSetter, ioctl};
+        runs("losetup", &["-d", &self.path()]);
+        let Ok(control) = fs::File::options().read(true).write(true).open("/dev/loop-control")
+        else {
+            return;
+        };
+        for _ in 0..1000 {
+            let number = self.number as usize;
+            // SAFETY: the request takes a number.
+            let removed = unsafe { ioctl(&control, IntegerSetter::<0x4c81>::new_usize(number)) };
+            if removed.is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(std::thread::panicking(), "{} stays", self.path());
+    }
+}
+
 /// ext4 in a file, mounted through a loop device that goes with the mount.
 pub struct Ext4 {
     point: String,
+    /// The loop device, where it is the test's own; removed after the mount.
+    own: Option<OwnLoop>,
 }
 
 impl Ext4 {
@@ -46,7 +91,25 @@ impl Ext4 {
             skipped(test, "ext4 cannot be mounted through a loop device here");
             return None;
         }
-        Some(Ext4 { point })
+        Some(Ext4 { point, own: None })
+    }
+
+    /// The same on a loop device of the test's own.
+    fn on_own_loop(test: &str, place: &Place, mebibytes: u64, options: &str) -> Option<Ext4> {
+        let mut mounted = Ext4::new(test, place, mebibytes, options)?;
+        assert!(runs("umount", &[&mounted.point]));
+        let image = place.path("image");
+        // Two of them at most are there at a time, one of each process.
+        let Some(own) = OwnLoop::add(4096 + std::process::id() % 1024) else {
+            skipped(test, "no loop device can be added here");
+            std::mem::forget(mounted);
+            return None;
+        };
+        let device = own.path();
+        assert!(runs("losetup", &[&device, image.to_str().unwrap()]));
+        assert!(runs("mount", &["-o", options, &device, &mounted.point]));
+        mounted.own = Some(own);
+        Some(mounted)
     }
 
     /// The options of the mount and of the file system, as the kernel shows them.
@@ -194,7 +257,7 @@ fn barrier_in_a_directory_counts_flushes_and_leaves_nothing() {
     let Some(mount) = Ext4::new(test, &place, 2048, "nodiscard") else { return };
     let before = mount.options();
     let run = ["run", "barrier", &mount.point, "--json", "--quick"];
-    let set = ["sizes=4K", "operations=64", "inserts=50", "area=16M"];
+    let set = ["sizes=4K", "operations=64", "area=16M", "inserts=50"];
     let set = set.map(|set| ["--set", set]).concat();
     let report = place.run(&[&run[..], &set].concat()).with_code(0).json();
     let sqlite = table(&report, "sqlite");
@@ -248,36 +311,6 @@ fn trim_check_on_simulated_drives_says_where_trim_stops() {
     check(&inner, "does not", "old data", "usb bridge".into());
 }
 
-/// The kernel name of the loop device below a mount.
-fn loop_of(mount: &Ext4) -> String {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
-    let own = mounts.lines().find(|line| line.split(' ').nth(1) == Some(&mount.point)).unwrap();
-    own.split(' ').next().unwrap().trim_start_matches("/dev/").to_owned()
-}
-
-/// A limit of a device, set until this value goes.
-struct Limit {
-    path: String,
-    before: String,
-}
-
-impl Limit {
-    fn set(path: String, value: &str) -> Option<Limit> {
-        let before = fs::read_to_string(&path).ok()?;
-        fs::write(&path, value).ok()?;
-        Some(Limit { path, before })
-    }
-}
-
-impl Drop for Limit {
-    fn drop(&mut self) {
-        // The kernel shows what it does not take: the limit has to be a multiple of the granule.
-        let bytes: u64 = self.before.trim().parse().unwrap_or(0);
-        let outcome = fs::write(&self.path, (bytes / 4096 * 4096).to_string());
-        assert!(outcome.is_ok() || std::thread::panicking(), "{} stays at 0", self.path);
-    }
-}
-
 const CHECK: [&str; 5] = ["--json", "--set", "size=8M", "--set", "wait=1s"];
 
 #[test]
@@ -285,7 +318,7 @@ fn trim_check_works_through_a_loop_device_and_does_not_through_one_that_drops_it
     let test = "trim-check on a loop device";
     for options in ["nodiscard", "discard"] {
         let place = Place::new();
-        let Some(mount) = Ext4::new(test, &place, 2048, options) else { return };
+        let Some(mount) = Ext4::on_own_loop(test, &place, 2048, options) else { return };
         let before = mount.options();
         let run = [&["run", "trim-check", &mount.point][..], &CHECK].concat();
         let report = place.run(&run).with_code(0).json();
@@ -295,13 +328,12 @@ fn trim_check_works_through_a_loop_device_and_does_not_through_one_that_drops_it
         let sectors = table(&report, "sectors");
         assert_eq!(column(sectors, "old_data"), [2048, 0]);
         mount.is_as_it_was(&before);
-        let name = loop_of(&mount);
-        let limit = format!("/sys/block/{name}/queue/discard_max_bytes");
-        let Some(limit) = Limit::set(limit, "0") else {
+        let device = mount.own.as_ref().unwrap().path();
+        let name = device.trim_start_matches("/dev/");
+        if fs::write(format!("/sys/block/{name}/queue/discard_max_bytes"), "0").is_err() {
             return skipped(test, "the discard limit of a loop device cannot be changed here");
-        };
+        }
         let report = place.run(&run).with_code(0).json();
-        drop(limit);
         let verdict = table(&report, "verdict");
         assert_eq!(column(verdict, "trim")[0], "does not", "{report}");
         let stopped_at = column(verdict, "stopped_at")[0].as_str().unwrap().to_owned();
