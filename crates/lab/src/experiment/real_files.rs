@@ -1,9 +1,13 @@
 //! Files that an experiment needs by name: a directory of its own, made and removed.
+//!
+//! A process that is killed removes nothing. A shell therefore waits for the end of this process, and
+//! removes the directory if it is still there.
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use ssdlab_drive::{DriveError, ErrorKind};
 
@@ -16,6 +20,21 @@ const PREFIX: &str = "ssdlab-files-";
 /// does.
 pub(super) struct OwnDirectory {
     path: PathBuf,
+    /// Waits for the end of its input, which comes however this process ends.
+    guard: Option<Child>,
+}
+
+/// What the guard does. Ctrl-C reaches it, too, and must not end it; whoever still writes there
+/// gets a second to notice.
+const GUARD: &str = "trap '' INT TERM HUP; cat > /dev/null; \
+                     rm -rf -- \"$1\" || { sleep 1; rm -rf -- \"$1\"; }";
+
+fn guard(path: &Path) -> Option<Child> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", GUARD, "sh"]).arg(path);
+    shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    // Without one, only a run that is killed leaves something.
+    shell.current_dir("/").spawn().ok()
 }
 
 impl OwnDirectory {
@@ -25,7 +44,10 @@ impl OwnDirectory {
             let random = RandomState::new().build_hasher().finish();
             let path = parent.join(format!("{PREFIX}{random:016x}"));
             match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(OwnDirectory { path }),
+                Ok(()) => {
+                    let guard = guard(&path);
+                    return Ok(OwnDirectory { path, guard });
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     let what = format!("cannot make a directory in {}", parent.display());
@@ -38,6 +60,14 @@ impl OwnDirectory {
     /// Where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Lets the guard end.
+    fn dismiss(&mut self) {
+        if let Some(mut guard) = self.guard.take() {
+            drop(guard.stdin.take());
+            let _ = guard.wait();
+        }
     }
 
     /// Removes a directory that a run which was killed has left, if it is one; whether it was
@@ -58,10 +88,10 @@ impl OwnDirectory {
     }
 
     /// Removes it; an error here is worth telling.
-    pub(super) fn remove(self) -> Result<(), LabError> {
+    pub(super) fn remove(mut self) -> Result<(), LabError> {
         let path = self.path.clone();
         let outcome = fs::remove_dir_all(&path);
-        std::mem::forget(self);
+        self.dismiss();
         outcome.map_err(|error| failed(format!("cannot remove {}", path.display()), error))
     }
 }
@@ -70,6 +100,7 @@ impl Drop for OwnDirectory {
     fn drop(&mut self) {
         // Whoever wants to know of a failure calls `remove` before.
         let _ = fs::remove_dir_all(&self.path);
+        self.dismiss();
     }
 }
 
