@@ -256,6 +256,12 @@ impl Flash {
         &self.reverse[first..end]
     }
 
+    /// Asks for what is noted of `unit`, before it is looked at or noted anew.
+    #[inline(always)]
+    pub(crate) fn prefetch_held(&self, unit: PhysicalUnit) {
+        prefetch(&self.reverse, unit.0 as usize);
+    }
+
     /// The same of the whole drive, to note what is written.
     #[inline(always)]
     pub(crate) fn held_mut(&mut self) -> &mut [u32] {

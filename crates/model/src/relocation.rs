@@ -85,10 +85,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         for &held in rest {
             self.map.prefetch(LogicalUnit(held.wrapping_sub(1)));
         }
+        self.flash.prefetch_held(PhysicalUnit(first + 3 * PREFETCH_UNITS));
         let joins_open = self.collector.stream.room() > 0;
         let sequence = self.collector.copies.latest().wrapping_add(u32::from(!joins_open));
         let end = first + units;
         let mut places = self.collector.stream.places_ahead(&self.geometry);
+        self.flash.prefetch_held(PhysicalUnit(places.start + 2 * PREFETCH_UNITS));
         let (mut next, mut moved, mut pages) = (first, 0, Pages::NONE);
         loop {
             let count;
