@@ -93,20 +93,18 @@ fn a_simulated_drive_is_made_new_as_it_is_told() {
         let fact = fact.map_or("", |fact| fact["value"].as_str().unwrap()).to_owned();
         (fact, report)
     };
-    let erases = |report: &serde_json::Value| report["counters"]["erases_mean"].as_f64().unwrap();
     assert_eq!(used(&[]).0, "", "another one in no time");
-    let (fact, erased) = used(&["--make-new", "nvme-format"]);
+    let (fact, _) = used(&["--make-new", "nvme-format"]);
     assert!(fact.starts_with("erased (secure erase), which took"), "{fact}");
-    let (fact, formatted) = used(&["--make-new", "format"]);
+    let (fact, _) = used(&["--make-new", "format"]);
     assert!(fact.starts_with("formatted without erase, which took"), "{fact}");
-    assert!(erases(&erased) > erases(&formatted) + 0.5, "the wear of the erase stays");
     let (fact, _) = used(&["--make-new", "discard"]);
     assert!(fact.starts_with("discarded as a whole, which took"), "{fact}");
     let none = used(&["--make-new", "none"]).1;
     let codes: Vec<_> = none["findings"].as_array().unwrap().iter().map(|it| &it["code"]).collect();
     assert!(codes.iter().any(|code| *code == "not-made-new"), "{codes:?}");
     let cached =
-        format!("{set},mapping.scheme=cached,mapping.cache=1M,collection.metadata_units=8");
+        format!("{set},mapping.scheme=cached,mapping.cache=64M,collection.metadata_units=16");
     let cached = run(&cached, &["--make-new", "format"]).with_code(2);
     assert!(cached.stderr.contains("a drive with a map on flash cannot be"), "{}", cached.stderr);
     let file = place.path("file.dat").to_str().unwrap().to_owned();
