@@ -5,7 +5,9 @@ use std::io::{self, Write};
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::geometry::GeometryError;
-use ssdlab_model::mapping::{Mapping, PageMap};
+use ssdlab_model::mapping::cached::CachedMap;
+use ssdlab_model::mapping::extent::ExtentMap;
+use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_model::recovery::{Recovery, RecoveryError};
 use ssdlab_model::snapshot::{Decoder, Encoder, SnapshotError};
@@ -130,8 +132,33 @@ impl<M: Mapping + Send> Model for Ssd<M, Store> {
     }
 }
 
-fn new_map(configuration: &Configuration) -> PageMap {
+fn page_map(configuration: &Configuration) -> PageMap {
     PageMap::new(configuration.geometry.logical_units())
+}
+
+fn extent_map(configuration: &Configuration) -> ExtentMap {
+    ExtentMap::new(&configuration.geometry, configuration.mechanisms.extents)
+}
+
+/// A drive whose map `with` is given, and which opens it in its own way.
+macro_rules! with_map {
+    ($configuration:expr, |$map:ident| $with:expr) => {
+        match $configuration.mechanisms.mapping {
+            MappingScheme::Cached => {
+                let $map = CachedMap::new($configuration)?;
+                $with
+            }
+            MappingScheme::Extent => {
+                let $map = extent_map($configuration);
+                $with
+            }
+            // Drives with log blocks are refused when their image is made.
+            MappingScheme::Page | MappingScheme::LogBlock => {
+                let $map = page_map($configuration);
+                $with
+            }
+        }
+    };
 }
 
 /// A new drive, whose flash is erased.
@@ -139,7 +166,7 @@ fn new_map(configuration: &Configuration) -> PageMap {
 /// # Errors
 /// When there is no such drive.
 pub fn new(configuration: &Configuration, store: Store) -> Result<Box<dyn Model>, GeometryError> {
-    Ok(Box::new(Ssd::with(configuration, new_map(configuration), store)?))
+    with_map!(configuration, |map| Ok(Box::new(Ssd::with(configuration, map, store)?)))
 }
 
 /// Opens a drive from what its flash holds, which was surveyed before, at `at`.
@@ -151,8 +178,10 @@ pub fn recover(
     store: Store,
     at: Instant,
 ) -> Result<(Box<dyn Model>, Recovery), RecoveryError> {
-    let (ssd, recovery) = Ssd::open(configuration, new_map(configuration), store, at)?;
-    Ok((Box::new(ssd), recovery))
+    with_map!(configuration, |map| {
+        let (ssd, recovery) = Ssd::open(configuration, map, store, at)?;
+        Ok((Box::new(ssd), recovery))
+    })
 }
 
 /// Opens a drive with the tables that were saved when it was closed in order.
@@ -164,6 +193,8 @@ pub fn restore(
     store: Store,
     tables: &mut dyn io::Read,
 ) -> Result<Box<dyn Model>, SnapshotError> {
-    let map = new_map(configuration);
-    Ok(Box::new(Ssd::restored_with(configuration, map, store, &mut Decoder::new(tables))?))
+    let mut from = Decoder::new(tables);
+    with_map!(configuration, |map| {
+        Ok(Box::new(Ssd::restored_with(configuration, map, store, &mut from)?))
+    })
 }

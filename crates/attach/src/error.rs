@@ -39,8 +39,8 @@ pub enum AttachError {
         /// What is wrong with it.
         what: String,
     },
-    /// A drive that cannot be opened from its flash, so that there is no image of it.
-    #[error("a drive with {what} cannot be attached: it cannot be recovered from its flash yet")]
+    /// A drive of which there is no image: it cannot be opened from its flash, or not by this crate.
+    #[error("a drive with {what} cannot be attached yet")]
     Unsupported {
         /// The mechanism.
         what: &'static str,

@@ -168,12 +168,12 @@ impl Image {
 fn check_supported(configuration: &Configuration) -> Result<(), AttachError> {
     let mechanisms = &configuration.mechanisms;
     let what = match mechanisms.mapping {
-        MappingScheme::Page => None,
-        MappingScheme::Cached => Some("a map on flash (mapping.scheme = cached)"),
-        MappingScheme::Extent => Some("a map of extents (mapping.scheme = extent)"),
+        MappingScheme::Page | MappingScheme::Cached | MappingScheme::Extent => None,
         MappingScheme::LogBlock => Some("log blocks (mapping.scheme = log-block)"),
     };
-    let what = what.or(mechanisms.slc.is_some().then_some("a pseudo-SLC cache (slc.size)"));
+    let goes_bad = mechanisms.wear.bad_blocks.is_some();
+    let what = what.or(goes_bad.then_some("blocks that go bad (wear.bad_blocks)"));
+    let what = what.or(mechanisms.retention.is_some().then_some("data that ages (retention)"));
     match what {
         Some(what) => Err(AttachError::Unsupported { what }),
         None => Ok(()),

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::error::AttachError;
@@ -24,6 +25,9 @@ use crate::timer::Timer;
 
 /// Connections at a time; more are refused, so that nobody can use up the threads.
 const CONNECTIONS_MAX: usize = 64;
+
+/// How long a client may not read what it is sent.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +74,14 @@ impl Stream {
             Stream::Unix(stream) => Stream::Unix(stream.try_clone()?),
             Stream::Tcp(stream) => Stream::Tcp(stream.try_clone()?),
         })
+    }
+
+    /// Gives up on a client that does not read for so long.
+    fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        match self {
+            Stream::Unix(stream) => stream.set_write_timeout(Some(patience)),
+            Stream::Tcp(stream) => stream.set_write_timeout(Some(patience)),
+        }
     }
 
     fn shut_down(&self) {
@@ -144,6 +156,7 @@ impl Listener {
                 Stream::Tcp(stream)
             }
         };
+        stream.set_patience(PATIENCE)?;
         Ok(stream)
     }
 

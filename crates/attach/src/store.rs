@@ -388,6 +388,16 @@ impl Media for Store {
         self.staged_mut(program).units[index] = Source::CopyOf { from, life };
     }
 
+    fn fill(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
+        let program = self.layout.program_of(unit);
+        let index = (unit.0 - program * self.layout.units_per_program) as usize;
+        let size = self.layout.unit as usize;
+        let staged = self.staged_mut(program);
+        let data = &mut staged.data[index * size..(index + 1) * size];
+        data.fill(0);
+        staged.units[index] = Source::Here { logical, sum: crc32fast::hash(data) };
+    }
+
     fn program(
         &mut self,
         first: PhysicalUnit,
@@ -403,7 +413,8 @@ impl Media for Store {
         let staged = self.staged_mut(program);
         staged.is_booked = true;
         let life = staged.life;
-        let action = carry_out::Action::Program { first, number, spare: spare.raw().into(), life };
+        let (is_slc, spare) = (spare.is_slc(), spare.raw().into());
+        let action = carry_out::Action::Program { first, number, spare, is_slc, life };
         self.book(action, work);
     }
 

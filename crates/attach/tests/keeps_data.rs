@@ -50,6 +50,49 @@ fn so_it_does_with_capacitors_and_single_blocks() {
 }
 
 #[test]
+fn so_it_does_with_a_map_on_flash() {
+    let cached = [
+        ("mapping.scheme", "cached"),
+        ("mapping.cache", "64K"),
+        ("collection.metadata_units", "6"),
+        ("capacity.physical", "20M"),
+    ];
+    live(&cached, 15, 11, |_, _| {});
+}
+
+#[test]
+fn so_it_does_with_a_map_of_extents() {
+    let extents =
+        [("mapping.scheme", "extent"), ("mapping.table", "64K"), ("capacity.physical", "32M")];
+    live(&extents, 15, 12, |_, _| {});
+}
+
+#[test]
+fn so_it_does_with_an_slc_cache() {
+    let slc = [
+        ("slc.size", "1M"),
+        ("slc.space", "fixed"),
+        ("slc.when_full", "fold"),
+        ("slc.bits", "3"),
+        ("slc.program", "285us"),
+        ("slc.page_read", "30us"),
+        ("capacity.physical", "40M"),
+    ];
+    live(&slc, 15, 13, |_, _| {});
+}
+
+#[test]
+fn so_it_does_with_several_streams() {
+    let streams = [
+        ("streams.count", "2"),
+        ("streams.hot_within", "0.2"),
+        ("controller.power_loss_protection", "on"),
+        ("capacity.physical", "32M"),
+    ];
+    live(&streams, 15, 14, |_, _| {});
+}
+
+#[test]
 fn a_power_cut_leaves_what_was_flushed() {
     live(&[], 30, 6, |engine, _| engine.power_cut());
     live(&[("controller.power_loss_protection", "on")], 20, 7, |engine, _| engine.power_cut());

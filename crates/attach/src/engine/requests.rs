@@ -350,6 +350,9 @@ impl Engine {
             let (first, count) = sectors(offset, length);
             let at = inner.model.trim(arrived, first, count);
             answer = Some(inner.end(Kind::Trim, length, arrived, at));
+            if inner.model.store().trims_need_room() {
+                inner.condense_trims().map_err(|error| errno(&error))?;
+            }
         }
         if exact {
             let parts = if whole.is_empty() {
@@ -443,14 +446,16 @@ impl Inner {
     pub(super) fn condense_trims(&mut self) -> std::io::Result<()> {
         let number = self.model.latest_number();
         let recorded = self.model.store().recorded_trims()?;
-        let in_buffer: std::collections::HashSet<u32> =
+        let mut in_buffer: Vec<u32> =
             self.model.store().staged_units().into_iter().map(|unit| unit.0).collect();
+        in_buffer.sort_unstable();
+        in_buffer.dedup();
         let mut records: Vec<TrimRecord> = Vec::new();
         for trim in recorded {
-            for unit in trim.first.0..trim.first.0 + trim.units {
-                if in_buffer.contains(&unit) {
-                    records.push(TrimRecord { first: LogicalUnit(unit), units: 1, ..trim });
-                }
+            let end = trim.first.0 + trim.units;
+            let from = in_buffer.partition_point(|&unit| unit < trim.first.0);
+            for &unit in in_buffer[from..].iter().take_while(|&&unit| unit < end) {
+                records.push(TrimRecord { first: LogicalUnit(unit), units: 1, ..trim });
             }
         }
         let units = self.units;

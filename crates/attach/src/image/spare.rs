@@ -2,8 +2,8 @@
 //!
 //! | bytes | what |
 //! | --- | --- |
-//! | 4 | `PRGM`; `TORN` where the program unit is known to be unreadable; 0 where it is erased |
-//! | 4 | checksum of the rest of the record |
+//! | 4 | `PRGM`, or `PSLC` with one bit a cell; `TORN` where the program unit is known to be unreadable; 0 where it is erased |
+//! | 4 | checksum of all of the record but this |
 //! | 8 | sequence number |
 //! | 8 | stamp: how many program units were written to the image before |
 //! | 8 | the stamp up to which everything was durable when this was written |
@@ -12,6 +12,9 @@
 
 /// Marks a record that holds.
 const WRITTEN: u32 = u32::from_le_bytes(*b"PRGM");
+
+/// The same of a program unit with one bit a cell.
+const WRITTEN_SLC: u32 = u32::from_le_bytes(*b"PSLC");
 
 /// Marks a program unit that cannot be read, whatever else its record says.
 const TORN: u32 = u32::from_le_bytes(*b"TORN");
@@ -27,6 +30,8 @@ pub fn record_size(units: u32) -> u64 {
 /// A record that holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
+    /// Whether it was programmed with one bit a cell.
+    pub is_slc: bool,
     /// The sequence number, as the model took it.
     pub number: u64,
     /// How many program units were written to the image before.
@@ -50,11 +55,20 @@ pub enum Found {
     Written(Record),
 }
 
+/// The checksum of all of a record but itself.
+fn sum(bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&bytes[..4]);
+    hasher.update(&bytes[8..]);
+    hasher.finalize()
+}
+
 impl Record {
     /// Writes it to `bytes`, which are as many as a record takes.
     pub fn encode(&self, bytes: &mut [u8]) {
         bytes.fill(0);
-        bytes[0..4].copy_from_slice(&WRITTEN.to_le_bytes());
+        let mark = if self.is_slc { WRITTEN_SLC } else { WRITTEN };
+        bytes[0..4].copy_from_slice(&mark.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.stamp.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.durable.to_le_bytes());
@@ -62,7 +76,7 @@ impl Record {
         for (word, place) in words.zip(bytes[HEAD..].chunks_mut(4)) {
             place.copy_from_slice(&word.to_le_bytes());
         }
-        let sum = crc32fast::hash(&bytes[8..]);
+        let sum = sum(bytes);
         bytes[4..8].copy_from_slice(&sum.to_le_bytes());
     }
 
@@ -71,15 +85,16 @@ impl Record {
         let (words, _) = bytes.as_chunks::<4>();
         let word = |index: usize| u32::from_le_bytes(words[index]);
         let long = |index: usize| u64::from(word(index)) | u64::from(word(index + 1)) << 32;
-        if word(0) != WRITTEN {
+        if word(0) != WRITTEN && word(0) != WRITTEN_SLC {
             let is_erased = bytes.iter().all(|&byte| byte == 0);
             return if is_erased { Found::Erased } else { Found::Unreadable };
         }
-        if crc32fast::hash(&bytes[8..]) != word(1) {
+        if sum(bytes) != word(1) {
             return Found::Unreadable;
         }
         let (first, units) = (HEAD / 4, units as usize);
         Found::Written(Record {
+            is_slc: word(0) == WRITTEN_SLC,
             number: long(2),
             stamp: long(4),
             durable: long(6),
@@ -106,6 +121,7 @@ mod tests {
     #[test]
     fn a_record_comes_back_and_one_changed_byte_makes_it_unreadable() {
         let record = Record {
+            is_slc: true,
             number: 1 << 40,
             stamp: 12,
             durable: 7,

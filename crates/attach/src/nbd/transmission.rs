@@ -223,7 +223,10 @@ fn send(writer: &Mutex<Stream>, output: &mut Vec<u8>) -> io::Result<()> {
 fn send_at(shared: &Shared, writer: &Arc<Mutex<Stream>>, bytes: Vec<u8>, deadline: Instant) {
     let writer = writer.clone();
     shared.timer.at(Some(deadline), move || {
-        // A client that has gone needs no answer; its thread finds out by itself.
-        let _ = writer.lock().unwrap_or_else(PoisonError::into_inner).write_all(&bytes);
+        let mut stream = writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if stream.write_all(&bytes).is_err() {
+            // It has gone, or does not read: others must not wait for it.
+            stream.shut_down();
+        }
     });
 }

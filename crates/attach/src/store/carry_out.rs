@@ -17,8 +17,16 @@ use crate::image::trims::TrimLog;
 /// Something done to the flash.
 #[derive(Debug)]
 pub(super) enum Action {
-    Program { first: PhysicalUnit, number: SequenceNumber, spare: Box<[u32]>, life: u64 },
-    Erase { part: u32 },
+    Program {
+        first: PhysicalUnit,
+        number: SequenceNumber,
+        spare: Box<[u32]>,
+        is_slc: bool,
+        life: u64,
+    },
+    Erase {
+        part: u32,
+    },
     Trims(Box<[TrimRecord]>),
 }
 
@@ -105,8 +113,9 @@ impl Store {
 
     fn carry_out_one(&mut self, action: &Action) -> io::Result<()> {
         match action {
-            Action::Program { first, number, spare, life } => {
-                self.write_program(*first, *number, spare, *life)
+            Action::Program { first, number, spare, is_slc, life } => {
+                let record = Record { is_slc: *is_slc, number: number.0, ..Record::default() };
+                self.write_program(*first, record, spare, *life)
             }
             Action::Erase { part } => self.note_erased(*part),
             Action::Trims(records) => {
@@ -120,7 +129,7 @@ impl Store {
     fn write_program(
         &mut self,
         first: PhysicalUnit,
-        number: SequenceNumber,
+        record: Record,
         spare: &[u32],
         life: u64,
     ) -> io::Result<()> {
@@ -133,7 +142,7 @@ impl Store {
         let staged =
             if is_latest { self.staged.remove(&program) } else { self.older.remove(&life) };
         let mut staged = staged.expect("what is booked is staged");
-        let outcome = self.write_staged(program, &mut staged, number, spare);
+        let outcome = self.write_staged(program, &mut staged, record, spare);
         match outcome {
             Ok(()) => self.give_back(staged),
             Err(_) if is_latest => drop(self.staged.insert(program, staged)),
@@ -146,7 +155,7 @@ impl Store {
         &mut self,
         program: u32,
         staged: &mut Staged,
-        number: SequenceNumber,
+        record: Record,
         spare: &[u32],
     ) -> io::Result<()> {
         let size = self.layout.unit as usize;
@@ -182,7 +191,7 @@ impl Store {
             let at = self.layout.data_at(program);
             self.image.file().write_all_at(&staged.data[..used * size], at)?;
         }
-        let record = Record { number: number.0, stamp, durable, logical: spare.to_vec(), sums };
+        let record = Record { stamp, durable, logical: spare.to_vec(), sums, ..record };
         let mut bytes = vec![0; self.layout.record as usize];
         record.encode(&mut bytes);
         self.image.file().write_all_at(&bytes, self.layout.record_at(program))?;

@@ -16,13 +16,17 @@ use crate::image::trims::TrimLog;
 /// Stands for a program unit that cannot be read.
 const UNREADABLE: u64 = u64::MAX;
 
+/// Larger than any number that is believed.
+const SLC: u64 = 1 << 63;
+
 /// Bytes of spare areas that are read at a time, at least.
 const PIECE: u64 = 1 << 20;
 
 /// What was found in an image.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// The sequence number of each program unit; 0 where it is erased.
+    /// The sequence number of each program unit; 0 where it is erased, [`SLC`] added where it was
+    /// programmed with one bit a cell.
     numbers: Vec<u64>,
     /// Logical units plus one, of each physical unit.
     spare: Vec<u32>,
@@ -79,7 +83,9 @@ impl Store {
                 if record.stamp > store.durable {
                     doubtful.push((record.stamp, program));
                 }
-                found.numbers[program as usize] = record.number;
+                // A number that no drive reaches is told apart from none by the model.
+                let number = record.number.min(SLC - 1);
+                found.numbers[program as usize] = number | if record.is_slc { SLC } else { 0 };
                 let first = (program * store.layout.units_per_program) as usize;
                 found.spare[first..first + record.logical.len()].copy_from_slice(&record.logical);
                 store.sums[first..first + record.sums.len()].copy_from_slice(&record.sums);
@@ -216,7 +222,9 @@ impl Store {
             });
             let per_program = self.layout.units_per_program as usize;
             let copied = |(&number, units): (&u64, &[u32])| {
-                number > saved.number && number != UNREADABLE && units.contains(&(logical.0 + 1))
+                number != UNREADABLE
+                    && number & !SLC > saved.number
+                    && units.contains(&(logical.0 + 1))
             };
             trimmed || found.numbers.iter().zip(found.spare.chunks(per_program)).any(copied)
         };
@@ -241,8 +249,10 @@ impl FlashContents for Store {
             UNREADABLE => ProgramUnit::Unreadable,
             number => {
                 let (first, count) = (first.0 as usize, self.layout.units_per_program as usize);
-                let spare = SpareArea::new(&found.spare[first..first + count]);
-                ProgramUnit::Programmed { number: SequenceNumber(number), spare }
+                let raw = &found.spare[first..first + count];
+                let is_slc = number & SLC != 0;
+                let spare = if is_slc { SpareArea::in_slc_mode(raw) } else { SpareArea::new(raw) };
+                ProgramUnit::Programmed { number: SequenceNumber(number & !SLC), spare }
             }
         }
     }

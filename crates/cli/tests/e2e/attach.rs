@@ -53,10 +53,11 @@ fn an_image_is_made_attached_and_detached_in_order() {
 }
 
 #[test]
-fn what_has_no_recovery_is_refused_by_its_name() {
+fn what_cannot_be_attached_is_refused_by_its_name() {
     let place = Place::new();
-    let (exit, said) = exit_and_stderr(&place, &["create", "sim:kingston-v-64", "disk.ssd"]);
+    let drive = "sim:,scale=1/1024,mapping.scheme=log-block,mapping.log_blocks=8";
+    let (exit, said) = exit_and_stderr(&place, &["create", drive, "disk.ssd"]);
     assert_eq!(exit, Some(4));
-    assert!(said.contains("map of extents"), "{said}");
+    assert!(said.contains("log blocks"), "{said}");
     assert!(!place.path("disk.ssd").exists());
 }
