@@ -29,8 +29,10 @@ pub(super) fn conclude(
         log_instead_of_rollback(inserted, record);
     }
     cost(cases, record);
-    groups(cases, record);
-    through(cases, record);
+    if !none_arrived(cases) {
+        groups(cases, record);
+        through(cases, record);
+    }
 }
 
 /// The case of a pattern with the smallest size.
