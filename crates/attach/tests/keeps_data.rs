@@ -19,12 +19,23 @@ fn options() -> Options {
 
 /// Opens, works, ends as `end` says, for some lives; after each the drive holds what it must.
 fn live(changes: &[(&str, &str)], lives: u32, seed: u64, end: impl Fn(&Engine, u32)) {
+    live_with(options(), changes, lives, seed, end);
+}
+
+/// The same with the drive attached in some other way.
+fn live_with(
+    options: Options,
+    changes: &[(&str, &str)],
+    lives: u32,
+    seed: u64,
+    end: impl Fn(&Engine, u32),
+) {
     let directory = support::directory();
     let path = small_image(directory.path(), changes);
     let mut generator = Pcg64Mcg::seed_from_u64(seed);
     let mut shadow: Option<Shadow> = None;
     for life in 0..lives {
-        let (engine, _) = open(&path, options());
+        let (engine, _) = open(&path, options);
         let shadow = shadow.get_or_insert_with(|| Shadow::new(&engine));
         shadow.check(&engine);
         for _ in 0..generator.random_range(1..600) {
@@ -32,7 +43,7 @@ fn live(changes: &[(&str, &str)], lives: u32, seed: u64, end: impl Fn(&Engine, u
         }
         end(&engine, life);
     }
-    let (engine, _) = open(&path, options());
+    let (engine, _) = open(&path, options);
     shadow.expect("some life was lived").check(&engine);
 }
 
@@ -47,6 +58,13 @@ fn so_it_does_with_capacitors_and_single_blocks() {
     live(&[("collection.unit", "block")], 30, 3, |_, _| {});
     live(&[("flush.journal", "on")], 20, 4, |_, _| {});
     live(&[("controller.write_cache", "write-through")], 10, 5, |_, _| {});
+}
+
+#[test]
+fn so_it_does_while_much_is_under_way_on_the_drive() {
+    // The host's clock goes on slowly while the test asks as fast as it can.
+    let seed = std::env::var("SSDLAB_SEED").map_or(21, |it| it.parse().expect("a number"));
+    live_with(Options::default(), &[], 40, seed, |_, _| {});
 }
 
 #[test]

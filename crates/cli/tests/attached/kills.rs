@@ -19,7 +19,11 @@ const UNITS: u64 = 24_000;
 /// Requests under way at a time.
 const DEPTH: usize = 16;
 
-/// What a unit may hold: writes by their number, in the order sent; 0 is zeros.
+/// Added to the number of a change that is a trim. Each has its own: a trim that was flushed must not
+/// be taken for a later one that was not.
+const TRIMMED: u64 = 1 << 63;
+
+/// What a unit may hold: changes by their number, in the order sent; 0 for what was never written.
 struct Ledger {
     units: Vec<Vec<u64>>,
     writes: u64,
@@ -35,7 +39,7 @@ enum Sent {
 }
 
 fn content(unit: u64, number: u64) -> Vec<u8> {
-    if number == 0 {
+    if number == 0 || number & TRIMMED != 0 {
         return vec![0; UNIT];
     }
     let piece = [unit.to_le_bytes(), number.to_le_bytes()].concat();
@@ -61,7 +65,7 @@ fn work(client: &mut Client, ledger: &mut Ledger, generator: &mut Pcg64Mcg, unti
                 }
                 let is_trim = generator.random_range(0..8) == 0;
                 ledger.writes += 1;
-                let number = if is_trim { 0 } else { ledger.writes };
+                let number = ledger.writes | if is_trim { TRIMMED } else { 0 };
                 ledger.units[unit as usize].push(number);
                 sent.insert(cookie, Sent::Change { unit, number });
                 let offset = unit * UNIT as u64;
