@@ -119,9 +119,9 @@ impl Retention {
         self.stored = Nanoseconds::new(from.long()?);
         let looked_at = Nanoseconds::new(from.long()?);
         let latest = Nanoseconds::new(looked_at.nanos().saturating_add(LOOK_EVERY.nanos()));
-        // A thousand years, far from where the clock would overflow with what is still to come.
-        if looked_at > YEAR * 1000
-            || self.begun.iter().chain([&self.stored]).any(|&it| it >= latest)
+        // Two hundred years: twice what a drive can be stored, and far from where the clock would
+        // overflow with what is still to come.
+        if looked_at > YEAR * 200 || self.begun.iter().chain([&self.stored]).any(|&it| it >= latest)
         {
             return damaged("data is younger than it can be");
         }
