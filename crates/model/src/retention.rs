@@ -172,7 +172,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub fn store(&mut self, now: Nanoseconds, duration: Nanoseconds) -> bool {
         let Some(retention) = &mut self.retention else { return false };
         retention.stored += duration;
-        assert!(retention.stored + now < YEAR * 1000, "no drive is stored for a thousand years");
+        assert!(retention.stored + now < YEAR * 500, "no drive is stored for five hundred years");
         self.look_at_ages(now, Nanoseconds::ZERO);
         true
     }
