@@ -14,6 +14,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 fn run(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
     let output = Command::new(program)
         .args(arguments)
+        // Its words are read, not only shown.
+        .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .output()
         .map_err(|error| AttachError::io("run", Path::new(program), error))?;
@@ -65,7 +67,7 @@ impl LoopDevice {
         }
         let found = run("blkid", &["-p", "-o", "value", "-s", "TYPE", &self.path]);
         if found.unwrap_or_default().is_empty() {
-            run(&format!("mkfs.{file_system}"), &[&self.path])?;
+            make_file_system(file_system, &self.path)?;
         }
         let place = directory.to_string_lossy().into_owned();
         run("mount", &[&self.path, &place])?;
@@ -118,6 +120,58 @@ impl LoopDevice {
         }
         Ok(())
     }
+}
+
+/// Makes a file system. Some tools look at everything that is mounted and fail where a device below is
+/// dead, as it is for a moment while another drive is detached, and for good when a program was killed.
+fn make_file_system(file_system: &str, device: &str) -> Result<(), AttachError> {
+    let began = Instant::now();
+    loop {
+        match run(&format!("mkfs.{file_system}"), &[device]) {
+            Ok(_) => return Ok(()),
+            Err(AttachError::System(words)) if words.contains(DEAD) => {
+                let patience = if dead_devices().is_empty() { PATIENCE } else { PATIENCE / 5 };
+                if began.elapsed() > patience {
+                    return Err(AttachError::System(format!("{words}\n{}", way_out())));
+                }
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What the system says of a file whose FUSE daemon has gone.
+const DEAD: &str = "Transport endpoint is not connected";
+
+/// How to get rid of loop devices whose file is dead.
+fn way_out() -> String {
+    let dead = dead_devices();
+    if dead.is_empty() {
+        return "another mount or loop device of this system is dead; `ssdlab detach IMAGE` removes \
+                what a drive has left whose program was killed"
+            .to_owned();
+    }
+    let names: Vec<String> =
+        dead.iter().map(|(device, file)| format!("{device} (on {file})")).collect();
+    format!(
+        "dead is {}: `ssdlab detach {}` removes what a drive has left whose program was killed",
+        names.join(", "),
+        dead[0].0
+    )
+}
+
+/// Loop devices whose file cannot be reached any more, with that.
+fn dead_devices() -> Vec<(String, String)> {
+    let names = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let of_loops = names.filter_map(|entry| {
+        let device = format!("/dev/{}", entry.file_name().to_string_lossy());
+        let file = backing_file(&device)?.trim_end().to_owned();
+        let is_dead = std::fs::metadata(&file)
+            .is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
+        is_dead.then_some((device, file))
+    });
+    of_loops.collect()
 }
 
 /// Takes away the limit on discards that somebody else may have left: it stays with the number of a

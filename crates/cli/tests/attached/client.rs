@@ -3,6 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// A connection in the transmission phase.
 pub struct Client {
@@ -22,8 +23,28 @@ fn read<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENGTH]> {
 }
 
 impl Client {
-    /// Connects and negotiates.
+    /// Connects and negotiates. A server that has as many clients as it takes hangs up; it is asked
+    /// again until some of them are gone.
     pub fn connect(socket: &Path) -> io::Result<Client> {
+        let until = Instant::now() + Duration::from_secs(30);
+        loop {
+            match Client::connect_once(socket) {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::UnexpectedEof
+                            | io::ErrorKind::ConnectionReset
+                            | io::ErrorKind::BrokenPipe
+                    ) && Instant::now() < until =>
+                {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn connect_once(socket: &Path) -> io::Result<Client> {
         let mut stream = UnixStream::connect(socket)?;
         assert_eq!(read(&mut stream)?, *b"NBDMAGICIHAVEOPT");
         let _flags: [u8; 2] = read(&mut stream)?;

@@ -31,12 +31,12 @@ fn trimmed_bytes(place: &Place) -> u64 {
     units * status["unit_bytes"].as_u64().unwrap()
 }
 
-fn holds_a_tree(file_system: &str) {
+fn holds_a_tree(file_system: &str, place: impl FnOnce(&str) -> Place) {
     let mkfs = format!("mkfs.{file_system}");
     if !has_devices(file_system) || !has_tools(file_system, &[&mkfs, "fstrim"]) {
         return;
     }
-    let place = Place::new("sim:,scale=1/512");
+    let place = place("sim:,scale=1/512");
     let point = place.path("mounted");
     std::fs::create_dir(&point).unwrap();
     let options = ["--time", "fast", "--mount", point.to_str().unwrap(), "--fs", file_system];
@@ -63,17 +63,18 @@ fn holds_a_tree(file_system: &str) {
 
 #[test]
 fn ext4_holds_a_tree() {
-    holds_a_tree("ext4");
+    holds_a_tree("ext4", Place::new);
 }
 
 #[test]
 fn xfs_holds_a_tree() {
-    holds_a_tree("xfs");
+    holds_a_tree("xfs", Place::new);
 }
 
 #[test]
 fn btrfs_holds_a_tree() {
-    holds_a_tree("btrfs");
+    // It asks all that is mounted whether it is on the same device.
+    holds_a_tree("btrfs", Place::alone);
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn a_killed_program_leaves_a_device_that_fails_and_is_cleaned_up() {
     if !has_devices("a killed program") {
         return;
     }
-    let place = Place::new("sim:,scale=1/2048");
+    let place = Place::alone("sim:,scale=1/2048");
     let attached = place.attach(&["--time", "fast"]);
     let device = attached.at.clone();
     let data = vec![9; 4096];
@@ -104,4 +105,28 @@ fn a_killed_program_leaves_a_device_that_fails_and_is_cleaned_up() {
     tool("dd", &[&input, &of, "bs=4k", "count=1", "iflag=direct"]);
     assert!(std::fs::read(&out).unwrap() == data);
     attached.detach();
+}
+
+#[test]
+fn who_cannot_make_a_file_system_beside_a_dead_device_is_told_the_way_out() {
+    let test = "a dead device";
+    if !has_devices(test) || !has_tools(test, &["mkfs.btrfs", "mkfs.ext4"]) {
+        return;
+    }
+    let place = Place::alone("sim:,scale=1/512");
+    let (dead, other) = (place.path("dead"), place.path("other"));
+    std::fs::create_dir(&dead).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    let attached =
+        place.attach(&["--time", "fast", "--mount", dead.to_str().unwrap(), "--fs", "ext4"]);
+    attached.kill();
+    place.done(&["create", "sim:,scale=1/512", "other.ssd"]);
+    let options = ["--time", "fast", "--mount", other.to_str().unwrap(), "--fs", "btrfs"];
+    let output = place.run(&[&["attach", "other.ssd"], &options[..]].concat());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("`ssdlab detach /dev/loop"), "{said}");
+    let device = said.split("`ssdlab detach ").nth(1).and_then(|it| it.split('`').next()).unwrap();
+    place.done(&["detach", device]);
+    assert!(!std::fs::read_to_string("/proc/self/mounts").unwrap().contains(dead.to_str().unwrap()));
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -44,19 +45,44 @@ pub fn count(variable: &str, otherwise: u32) -> u32 {
     std::env::var(variable).ok().and_then(|it| it.parse().ok()).unwrap_or(otherwise)
 }
 
+/// Who may run at the same time. Tools that look at every loop device and mount of the system, such as
+/// `mkfs.btrfs`, fail while any of them is dead; so whoever kills a program that has one, and whoever
+/// calls such a tool, is alone.
+static TURNS: RwLock<()> = RwLock::new(());
+
+/// Held by a place as long as it is there.
+enum Turn {
+    Shared { _guard: RwLockReadGuard<'static, ()> },
+    Alone { _guard: RwLockWriteGuard<'static, ()> },
+}
+
 /// A directory, in RAM where that is possible, with an image `disk.ssd` in it.
 pub struct Place {
     directory: TempDir,
+    // Given up last of all, when the directory is gone.
+    _turn: Turn,
 }
 
 impl Place {
     /// With the image of a drive of this profile.
     pub fn new(profile: &str) -> Place {
+        // A test that failed has cleaned up behind itself.
+        let guard = TURNS.read().unwrap_or_else(PoisonError::into_inner);
+        Place::with(profile, Turn::Shared { _guard: guard })
+    }
+
+    /// The same, while no other test has a place.
+    pub fn alone(profile: &str) -> Place {
+        let guard = TURNS.write().unwrap_or_else(PoisonError::into_inner);
+        Place::with(profile, Turn::Alone { _guard: guard })
+    }
+
+    fn with(profile: &str, turn: Turn) -> Place {
         let directory = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")))
             .unwrap();
         std::fs::create_dir(directory.path().join("run")).unwrap();
-        let place = Place { directory };
+        let place = Place { directory, _turn: turn };
         place.done(&["create", profile, "disk.ssd"]);
         place
     }
@@ -108,6 +134,16 @@ impl Place {
     #[track_caller]
     pub fn status(&self) -> serde_json::Value {
         serde_json::from_str(&self.done(&["status", "disk.ssd", "--json"])).unwrap()
+    }
+}
+
+impl Drop for Place {
+    /// Removes what a program has left that was killed, and a test that failed did not clean up.
+    fn drop(&mut self) {
+        let records = std::fs::read_dir(self.path("run")).into_iter().flatten().flatten();
+        if records.into_iter().any(|entry| entry.path().extension().is_some_and(|it| it == "json")) {
+            let _ = self.run(&["detach", "disk.ssd"]);
+        }
     }
 }
 
