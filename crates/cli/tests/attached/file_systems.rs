@@ -128,5 +128,7 @@ fn who_cannot_make_a_file_system_beside_a_dead_device_is_told_the_way_out() {
     assert!(said.contains("`ssdlab detach /dev/loop"), "{said}");
     let device = said.split("`ssdlab detach ").nth(1).and_then(|it| it.split('`').next()).unwrap();
     place.done(&["detach", device]);
-    assert!(!std::fs::read_to_string("/proc/self/mounts").unwrap().contains(dead.to_str().unwrap()));
+    assert!(
+        !std::fs::read_to_string("/proc/self/mounts").unwrap().contains(dead.to_str().unwrap())
+    );
 }

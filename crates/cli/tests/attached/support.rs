@@ -141,7 +141,8 @@ impl Drop for Place {
     /// Removes what a program has left that was killed, and a test that failed did not clean up.
     fn drop(&mut self) {
         let records = std::fs::read_dir(self.path("run")).into_iter().flatten().flatten();
-        if records.into_iter().any(|entry| entry.path().extension().is_some_and(|it| it == "json")) {
+        if records.into_iter().any(|entry| entry.path().extension().is_some_and(|it| it == "json"))
+        {
             let _ = self.run(&["detach", "disk.ssd"]);
         }
     }
