@@ -116,6 +116,29 @@ Examples:
   ssdlab power-cut explore --lie-about-flush --output short.txt
   ssdlab power-cut explore --lie-about-flush --history short.txt";
 
+const LAYERS_EXAMPLES: &str = "\
+Examples:
+  ssdlab layers
+          every file system, down to the drives
+  ssdlab layers /home
+  ssdlab layers /dev/md0 --json";
+
+const DOCTOR_EXAMPLES: &str = "\
+Nothing is changed, and nothing is written.
+
+Exit codes: 0 nothing to say, 10 a notice at worst, 11 a warning, 12 a problem; below 10
+and 130 as everywhere. What is unknown does not count.
+
+Examples:
+  ssdlab doctor
+          the whole machine; as root it knows more
+  ssdlab doctor /home
+          one file system, with the drives below it
+  ssdlab doctor --json
+  ssdlab doctor --capture machine.tar.gz
+          all that was looked at, to be looked at elsewhere
+  ssdlab doctor --from machine.tar.gz";
+
 const SHOW_EXAMPLES: &str = "\
 Examples:
   ssdlab show last
@@ -242,6 +265,12 @@ pub enum Command {
     /// Check the image of a drive
     #[command(after_help = CHECK_EXAMPLES)]
     Check(CheckArguments),
+    /// Show the layers between a file system and its drives: partitions, RAID, encryption, ...
+    #[command(after_help = LAYERS_EXAMPLES)]
+    Layers(LayersArguments),
+    /// Find out what makes this machine's SSDs slow, short-lived or unsafe, and what mends it
+    #[command(after_help = DOCTOR_EXAMPLES)]
+    Doctor(DoctorArguments),
     /// List the experiments, the simulated drives and stacks, or the runs that were kept
     #[command(after_help = LIST_EXAMPLES)]
     List {
@@ -556,6 +585,42 @@ pub enum AttachTime {
     Real,
     /// As long as this machine needs
     Fast,
+}
+
+/// Arguments of `layers`.
+#[derive(Args, Debug)]
+pub struct LayersArguments {
+    /// A directory, a file or a device; the whole machine unless given
+    pub target: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show only ASCII
+    #[arg(long)]
+    pub ascii: bool,
+    /// Look at a machine that was captured by 'ssdlab doctor --capture', instead of this one
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+}
+
+/// Arguments of `doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArguments {
+    /// A directory, a file or a device; the whole machine unless given
+    pub target: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Show what is fine in full, too
+    #[arg(long)]
+    pub all: bool,
+    /// Look at a machine that was captured instead of this one
+    #[arg(long, value_name = "FILE")]
+    pub from: Option<PathBuf>,
+    /// Write all that is looked at to a file (.tar.gz), or to stdout with '-', and say no more. It
+    /// holds names, serial numbers and mount points of this machine
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "json", "all"])]
+    pub capture: Option<PathBuf>,
 }
 
 /// Where runs are kept.

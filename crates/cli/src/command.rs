@@ -6,9 +6,11 @@ mod check;
 mod compare;
 mod create;
 mod detach;
+mod doctor;
 mod export;
 mod generate;
 mod import;
+mod layers;
 mod list;
 mod power_cut;
 mod run;
@@ -32,6 +34,8 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::PowerCut { what: None, drive } => detach::power_cut(drive, terminal)?,
         Command::Status(arguments) => status::status(arguments, terminal)?,
         Command::Check(arguments) => return check::check(arguments, terminal),
+        Command::Doctor(arguments) => return doctor::doctor(arguments, terminal),
+        Command::Layers(arguments) => layers::layers(arguments, terminal)?,
         Command::List { what } => list::list(what, terminal)?,
         Command::Show(arguments) => show::show(arguments, terminal)?,
         Command::Compare(arguments) => compare::compare(arguments, terminal)?,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use ssdlab_attach::AttachError;
 use ssdlab_drive::ErrorKind;
+use ssdlab_host::HostError;
 use ssdlab_lab::LabError;
 use ssdlab_lab::compare::CompareError;
 use ssdlab_lab::store::StoreError;
@@ -22,6 +23,12 @@ pub enum Exit {
     Refused = 3,
     /// This drive or system cannot do it.
     Unsupported = 4,
+    /// `doctor` found something worth knowing, and nothing worse.
+    Notice = 10,
+    /// `doctor` found something that costs speed or life, and nothing worse.
+    Warning = 11,
+    /// `doctor` found something that does harm.
+    Problem = 12,
     /// Interrupted: 128 and the number of SIGINT, as shells have it.
     Interrupted = 130,
 }
@@ -114,6 +121,18 @@ impl From<AttachError> for Failure {
                 Exit::Usage
             }
             AttachError::Unsupported { .. } | AttachError::System(_) => Exit::Unsupported,
+            _ => Exit::Failed,
+        };
+        Failure::new(exit, error)
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Failure {
+        let exit = match error {
+            HostError::Target(_) | HostError::NotACapture { .. } => Exit::Usage,
+            HostError::Refused(_) => Exit::Refused,
+            HostError::Unsupported(_) => Exit::Unsupported,
             _ => Exit::Failed,
         };
         Failure::new(exit, error)

@@ -24,17 +24,18 @@ mod medium;
 pub mod place;
 mod probe;
 mod signatures;
-mod smart;
+pub mod smart;
 mod space;
 mod surroundings;
 mod synchronous;
 mod target;
 mod threads;
-mod tool;
+pub mod tool;
 #[cfg(target_os = "linux")]
 mod uring;
 
 pub use self::believable::EXAMINED;
+pub use self::device::{DeviceNumber, Mount};
 pub use self::gate::{Candidate, Permit, is_block_device};
 pub use self::make_new::MakeNew;
 pub use self::probe::{PROBE_LENGTH, run_on_nothing};

@@ -9,15 +9,17 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Major and minor number of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DeviceNumber {
-    pub(super) major: u32,
-    pub(super) minor: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceNumber {
+    /// Which driver it belongs to; 0 for file systems without a device.
+    pub major: u32,
+    /// Which of that driver's devices it is.
+    pub minor: u32,
 }
 
 impl DeviceNumber {
     /// From what `stat` gives.
-    pub(super) fn from_raw(raw: u64) -> Self {
+    pub fn from_raw(raw: u64) -> Self {
         DeviceNumber {
             major: rustix::fs::major(raw as rustix::fs::Dev),
             minor: rustix::fs::minor(raw as rustix::fs::Dev),
@@ -25,7 +27,7 @@ impl DeviceNumber {
     }
 
     /// From the kernel's text, such as `8:17`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim().split_once(':')?;
         Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
@@ -81,18 +83,26 @@ impl System {
 
 /// One line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
-    pub(super) id: u64,
-    pub(super) device: DeviceNumber,
-    pub(super) point: PathBuf,
-    pub(super) file_system: String,
-    pub(super) source: PathBuf,
+pub struct Mount {
+    /// Its number, as `statx` tells it.
+    pub id: u64,
+    /// What `stat` of its files says that they lie on.
+    pub device: DeviceNumber,
+    /// The directory of the file system that is mounted: `/`, but for bind mounts and subvolumes.
+    pub root: PathBuf,
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// The kind of the file system: `ext4`, ...
+    pub file_system: String,
+    /// What is mounted: a device file, mostly.
+    pub source: PathBuf,
     /// Options of the mount and of the file system.
-    pub(super) options: Vec<String>,
+    pub options: Vec<String>,
 }
 
 impl Mount {
-    fn parse(line: &[u8]) -> Option<Mount> {
+    /// Reads a line; nothing where it is not one.
+    pub fn parse(line: &[u8]) -> Option<Mount> {
         let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
         // Optional fields lie between the sixth one and a lone dash.
         let dash = fields.iter().skip(6).position(|field| field == b"-")? + 6;
@@ -101,6 +111,7 @@ impl Mount {
         Some(Mount {
             id: text(0)?.parse().ok()?,
             device: DeviceNumber::parse(text(2)?)?,
+            root: unescaped(fields[3]),
             point: unescaped(fields[4]),
             file_system: text(dash + 1)?.to_owned(),
             source: unescaped(fields.get(dash + 2)?),

@@ -12,22 +12,26 @@ use super::tool;
 
 /// What the drive told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Smart {
+pub struct Smart {
     /// In degrees Celsius.
-    pub(super) temperature: Option<i64>,
+    pub temperature: Option<i64>,
     /// Share of its rated life that is used, in percent; may exceed 100.
-    pub(super) percentage_used: Option<u64>,
+    pub percentage_used: Option<u64>,
     /// Bytes that hosts have written to it.
-    pub(super) written: Option<ByteLength>,
-    pub(super) hours_on: Option<u64>,
+    pub written: Option<ByteLength>,
+    /// Hours it has been on.
+    pub hours_on: Option<u64>,
     /// Sectors or blocks of flash taken out of use, or errors of the media.
-    pub(super) media_errors: Option<u64>,
+    pub media_errors: Option<u64>,
     /// Its own verdict.
-    pub(super) passed: Option<bool>,
+    pub passed: Option<bool>,
 }
 
-/// Asks the drive; the error says in words why nothing is known.
-pub(super) fn of(device: &Path) -> Result<Smart, String> {
+/// Asks the drive.
+///
+/// # Errors
+/// In words why nothing is known.
+pub fn of(device: &Path) -> Result<Smart, String> {
     match by_smartctl(device) {
         Ok(smart) => Ok(smart),
         Err(why) if is_nvme(device) => by_nvme(device).map_err(|also| format!("{why}; {also}")),
@@ -79,7 +83,8 @@ fn data_units(value: &Value) -> Option<ByteLength> {
     Some(ByteLength::new(number(value)?.checked_mul(512_000)?))
 }
 
-fn from_smartctl(data: &Value) -> Smart {
+/// From what `smartctl --json` prints; what it does not say is left out.
+pub fn from_smartctl(data: &Value) -> Smart {
     let log = &data["nvme_smart_health_information_log"];
     let endurance = &data["endurance_used"]["current_percent"];
     Smart {
@@ -133,7 +138,8 @@ fn written_sectors(data: &Value) -> Option<ByteLength> {
     Some(ByteLength::new(sectors.checked_mul(size)?))
 }
 
-fn from_nvme(data: &Value) -> Smart {
+/// From what `nvme smart-log -o json` prints.
+pub fn from_nvme(data: &Value) -> Smart {
     // Kelvin in the log itself; some versions print degrees Celsius.
     let celsius = |kelvin: u64| kelvin as i64 - if kelvin > 200 { 273 } else { 0 };
     let used = number(&data["percent_used"]).or_else(|| number(&data["percentage_used"]));

@@ -15,37 +15,39 @@ use serde_json::Value;
 const ALSO_THERE: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 /// How long a program that only looks may take: a drive that hangs must not hang the run.
-pub(super) const LOOK: Duration = Duration::from_secs(10);
+pub const LOOK: Duration = Duration::from_secs(10);
 
 /// What a program came to.
 #[derive(Debug)]
-pub(super) struct Output {
-    pub(super) status: ExitStatus,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained of.
+    pub stderr: String,
 }
 
 impl Output {
     /// Its data, where it printed some. Text before the first brace is passed over.
-    pub(super) fn json(&self) -> Option<Value> {
+    pub fn json(&self) -> Option<Value> {
         let start = self.stdout.find('{')?;
         serde_json::from_str(&self.stdout[start..]).ok()
     }
 
     /// The last line it said, to be quoted.
-    pub(super) fn last_words(&self) -> String {
+    pub fn last_words(&self) -> String {
         let lines = self.stderr.lines().chain(self.stdout.lines());
         let last = lines.map(str::trim).rfind(|line| !line.is_empty());
         last.map_or_else(|| self.status.to_string(), str::to_owned)
     }
 }
 
-/// Runs a program to its end, or until `limit` is over. The error is a sentence without its end.
-pub(super) fn run(
-    program: &str,
-    arguments: &[&OsStr],
-    limit: Option<Duration>,
-) -> Result<Output, String> {
+/// Runs a program to its end, or until `limit` is over.
+///
+/// # Errors
+/// A sentence without its end: that the program is not there, cannot be run or took too long.
+pub fn run(program: &str, arguments: &[&OsStr], limit: Option<Duration>) -> Result<Output, String> {
     let found = find(program).ok_or_else(|| format!("{program} is not installed"))?;
     let failed = |error| format!("{program} cannot be run ({error})");
     let mut child = Command::new(found)

@@ -1,0 +1,65 @@
+//! `doctor`: what makes this machine's SSDs slow, short-lived or unsafe, and what mends it.
+
+use std::io::Write;
+use std::path::Path;
+
+use ssdlab_host::doctor::{self, Options, Verdict};
+use ssdlab_host::{Captured, Live};
+
+use super::layers::machine;
+use crate::cli::DoctorArguments;
+use crate::failure::{Exit, Failure};
+use crate::terminal::Terminal;
+
+/// Examines a machine, or captures it.
+pub fn doctor(arguments: &DoctorArguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let target = arguments.target.as_deref();
+    if let Some(path) = &arguments.capture {
+        return capture(path, target, terminal);
+    }
+    let facts = machine(arguments.from.as_deref())?;
+    let diagnosis = doctor::examine(&*facts, target)?;
+    if arguments.json {
+        terminal.print(&super::json(&diagnosis))?;
+    } else {
+        let options = Options { width: terminal.width, ascii: terminal.ascii, all: arguments.all };
+        terminal.print(&diagnosis.words(&options))?;
+    }
+    Ok(match diagnosis.worst {
+        Verdict::Fine | Verdict::Unknown => Exit::Done,
+        Verdict::Notice => Exit::Notice,
+        Verdict::Warning => Exit::Warning,
+        Verdict::Problem => Exit::Problem,
+    })
+}
+
+fn capture(path: &Path, target: Option<&str>, terminal: &Terminal) -> Result<Exit, Failure> {
+    let captured = ssdlab_host::capture(&Live, target)?;
+    let failed =
+        |source| Failure::system(Exit::Failed, format!("cannot write {}", path.display()), source);
+    if path == Path::new("-") {
+        let mut stdout = std::io::stdout().lock();
+        captured.write(&mut stdout).and_then(|()| stdout.flush()).map_err(failed)?;
+        return Ok(Exit::Done);
+    }
+    write_whole(&captured, path).map_err(failed)?;
+    terminal.note(&format!(
+        "Written to {}. It holds names, serial numbers and mount points of this machine: look \
+         through it before giving it away (tar -tzf).",
+        path.display()
+    ));
+    Ok(Exit::Done)
+}
+
+/// Under its name when it is whole, and not before.
+fn write_whole(captured: &Captured, path: &Path) -> std::io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let draft = path.with_file_name(format!(".{name}.{}.draft", std::process::id()));
+    let write = || {
+        captured.write(std::fs::File::create(&draft)?)?;
+        std::fs::rename(&draft, path)
+    };
+    write().inspect_err(|_| {
+        let _ = std::fs::remove_file(&draft);
+    })
+}

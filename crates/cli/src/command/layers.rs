@@ -1,0 +1,43 @@
+//! `layers`: what lies between a file system and its drives.
+
+use std::path::Path;
+
+use serde::Serialize;
+use ssdlab_host::{Captured, Facts, Live, Stack, layers};
+
+use crate::cli::LayersArguments;
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// The layers as JSON.
+#[derive(Serialize)]
+struct Layers {
+    schema: &'static str,
+    stacks: Vec<Stack>,
+}
+
+/// Shows layers.
+pub fn layers(arguments: &LayersArguments, terminal: &Terminal) -> Result<(), Failure> {
+    let facts = machine(arguments.from.as_deref())?;
+    let stacks = match &arguments.target {
+        Some(target) => vec![layers::of(&*facts, target)?],
+        None => layers::everything(&*facts),
+    };
+    if arguments.json {
+        return terminal.print(&super::json(&Layers { schema: "ssdlab.layers/1", stacks }));
+    }
+    if stacks.is_empty() {
+        terminal.note("No file system here lies on a block device that can be seen.");
+    }
+    let ascii = arguments.ascii || terminal.ascii;
+    let trees: Vec<String> = stacks.iter().map(|stack| stack.words(ascii)).collect();
+    terminal.print(&trees.join("\n"))
+}
+
+/// This machine, or one that was captured.
+pub fn machine(from: Option<&Path>) -> Result<Box<dyn Facts>, Failure> {
+    Ok(match from {
+        Some(path) => Box::new(Captured::open(path)?),
+        None => Box::new(Live),
+    })
+}

@@ -1,0 +1,50 @@
+//! Does the file system send the flushes that keep it whole?
+
+use crate::doctor::{Check, Context, Verdict};
+use crate::layers::Stack;
+use crate::mounts;
+use crate::words::quoted;
+
+/// What turns flushes off: ext3, ext4, btrfs and old xfs; f2fs.
+const OFF: [&str; 4] = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"];
+
+pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {
+    let layer = stack.file_system().filter(|layer| !layer.below.is_empty())?;
+    let mount = layer.mount.as_ref()?;
+    let option = mount.options.iter().find(|option| OFF.contains(&option.as_str()));
+    let Some(option) = option else {
+        return Some(Check::new("barriers", Verdict::Fine, "flushes are sent"));
+    };
+    let seen = format!("mounted with '{option}': no flushes are sent");
+    let has_cache = |it: &&crate::Layer| it.limits.write_cache.as_deref() != Some("write through");
+    let drives = stack.drives();
+    if !drives.is_empty() && !drives.iter().any(has_cache) {
+        return Some(
+            Check::new("barriers", Verdict::Notice, format!("{seen}, and the drive needs none"))
+                .because(
+                    "No drive below has a write cache that it could lose, so the option saves \
+                     nothing, and does harm when the drive is replaced by one that has.",
+                ),
+        );
+    }
+    let in_fstab = mounts::fstab(context.facts).into_iter().any(|line| {
+        line.point == mount.point && line.options.iter().any(|it| OFF.contains(&it.as_str()))
+    });
+    let check = Check::new("barriers", Verdict::Problem, seen)
+        .because(
+            "When power fails, what the drive had in its cache is lost in any order: committed \
+             transactions, and the file system's own structure. The speed is real, and so is the \
+             loss ('ssdlab run barrier' measures what it is worth).",
+        )
+        .remedy(
+            "Switch them on again",
+            Some(format!("mount -o remount,barrier {}", quoted(&mount.point))),
+        );
+    Some(match in_fstab {
+        true => check.remedy(
+            "And take the option out of /etc/fstab; 'ssdlab doctor --fix barriers' does, with a copy",
+            None,
+        ),
+        false => check,
+    })
+}

@@ -1,0 +1,92 @@
+//! Does the link to the drive carry what it could?
+
+use crate::doctor::drive::Drive;
+use crate::doctor::{Check, Context, Verdict};
+use crate::layers::LayerKind;
+
+const NAME: &str = "controller";
+
+pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
+    match drive.layer.kind {
+        LayerKind::Nvme => nvme(context, drive),
+        LayerKind::Sata => sata(context, drive),
+        _ => None,
+    }
+}
+
+/// PCI Express tells what a link does and could do.
+fn nvme(context: &Context, drive: &Drive) -> Option<Check> {
+    let text =
+        |name: &str| context.facts.text(&format!("{}/device/device/{name}", drive.layer.directory));
+    let (speed, width) = (text("current_link_speed")?, text("current_link_width")?);
+    let (most_speed, most_width) = (text("max_link_speed")?, text("max_link_width")?);
+    let seen = format!("PCI Express, {width} lanes at {speed}");
+    // A drive at rest may lower its speed; lanes it does not give up.
+    if number(&width) < number(&most_width) || number(&speed) < number(&most_speed) {
+        return Some(
+            Check::new(NAME, Verdict::Notice, format!("{seen}; it could {most_width} at {most_speed}"))
+                .because(
+                    "The slot has less lanes or is older than the drive, or the link was lowered at rest.",
+                )
+                .remedy("Another slot, if it is so under load, too", None),
+        );
+    }
+    Some(Check::new(NAME, Verdict::Fine, seen))
+}
+
+fn number(text: &str) -> f64 {
+    text.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0.0)
+}
+
+/// The driver of the controller: one for the old IDE registers queues nothing.
+fn sata(context: &Context, drive: &Drive) -> Option<Check> {
+    let directory = drive.layer.directory.as_str();
+    let port = directory.split('/').position(|part| {
+        part.strip_prefix("ata").is_some_and(|rest| rest.parse::<u32>().is_ok())
+    })?;
+    let controller: Vec<&str> = directory.split('/').take(port).collect();
+    let driver = context.facts.resolve(&format!("{}/driver", controller.join("/"))).ok()?;
+    let driver = driver.rsplit('/').next().unwrap_or_default().to_owned();
+    let is_legacy = driver == "ata_piix" || driver == "ata_generic" || driver.starts_with("pata_");
+    if is_legacy {
+        return Some(
+            Check::new(NAME, Verdict::Warning, format!("the controller runs as IDE ({driver})"))
+                .because("Without AHCI there is one request at a time, and none is queued.")
+                .remedy(
+                    "In the firmware's setup: SATA mode AHCI. Windows has to be told before",
+                    None,
+                ),
+        );
+    }
+    let speed = link_speed(context, directory);
+    let seen = match &speed {
+        Some((now, _)) => format!("{driver}, {now}"),
+        None => driver,
+    };
+    if let Some((now, supported)) = speed
+        && number(&now) > 0.0
+        && number(&now) < supported
+    {
+        return Some(
+            Check::new(NAME, Verdict::Notice, format!("{seen}; the drive could {supported} Gbps"))
+                .because("An older port, or a cable that made the link go down.")
+                .remedy("Another port or cable", None),
+        );
+    }
+    Some(Check::new(NAME, Verdict::Fine, seen))
+}
+
+/// What the SATA link does, and what the drive could do at most, in Gbps.
+fn link_speed(context: &Context, directory: &str) -> Option<(String, f64)> {
+    let parts: Vec<&str> = directory.split('/').collect();
+    let port = parts.iter().position(|part| {
+        part.strip_prefix("ata").is_some_and(|rest| rest.parse::<u32>().is_ok())
+    })?;
+    let place = parts[..=port].join("/");
+    let names = context.facts.list(&place).ok()?;
+    let link = names.iter().find(|name| name.starts_with("link") && !name.contains('.'))?;
+    let now = context.facts.text(&format!("{place}/{link}/ata_link/{link}/sata_spd"))?;
+    let limit = context.facts.text(&format!("{place}/{link}/ata_link/{link}/hw_sata_spd_limit"));
+    let limit = limit.map_or(0.0, |text| number(&text));
+    Some((now, limit))
+}

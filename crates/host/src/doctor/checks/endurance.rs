@@ -1,0 +1,36 @@
+//! How much was written, against what the maker rates?
+
+use crate::doctor::drive::Drive;
+use crate::doctor::{Check, Context, Verdict, known};
+use crate::words::capacity;
+
+pub(super) fn check(context: &Context, drive: &Drive) -> Check {
+    let Some(written) = drive.smart.written else {
+        return Check::new("endurance", Verdict::Unknown, "how much was written is not known")
+            .lacks(drive.missing(context, "how much was written"));
+    };
+    let mut seen = format!("{} written", capacity(written));
+    if let Some(hours) = drive.smart.hours_on.filter(|&hours| hours >= 100) {
+        let a_day = written.bytes() as f64 / (hours as f64 / 24.0);
+        let drives = a_day / drive.size().bytes().max(1) as f64;
+        seen += &format!(", {:.1} GB a day of being on ({drives:.3} of the drive)", a_day / 1e9);
+    }
+    let known = drive.model().and_then(|model| known::find(&model, drive.size()));
+    let Some(rated) = known.and_then(|known| known.rated_writes()) else {
+        return Check::new("endurance", Verdict::Fine, seen)
+            .lacks("what the maker rates: this model is not in the table; its data sheet has it");
+    };
+    let share = written.bytes() as f64 / rated.bytes() as f64 * 100.0;
+    let seen = format!(
+        "{seen}: {share:.1} % of the {:.0} TB it is rated for",
+        rated.bytes() as f64 / 1e12
+    );
+    match share {
+        share if share >= 100.0 => Check::new("endurance", Verdict::Warning, seen).because(
+            "More than the maker answers for. The drive's own count of wear says more (wear).",
+        ),
+        share if share >= 80.0 => Check::new("endurance", Verdict::Notice, seen)
+            .because("Most of what the maker answers for."),
+        _ => Check::new("endurance", Verdict::Fine, seen),
+    }
+}

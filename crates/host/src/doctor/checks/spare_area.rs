@@ -1,0 +1,57 @@
+//! How much flash does the drive have that nobody can address?
+
+use ssdlab_model::units::ByteLength;
+
+use crate::doctor::drive::Drive;
+use crate::doctor::{Check, Context, Verdict, known};
+use crate::words::capacity;
+
+const NAME: &str = "spare-area";
+
+const WHY: &str = "Spare area is what the drive collects garbage with: under random writes, 7 % \
+    means that it writes several times what it is sent, 28 % about twice ('ssdlab run \
+    overprovision' shows it).";
+
+pub(super) fn check(context: &Context, drive: &Drive) -> Check {
+    let size = drive.size();
+    if drive.is_flash() == Some(false) {
+        return Check::new(NAME, Verdict::Fine, "the drive says that it spins");
+    }
+    let mut notes = Vec::new();
+    // Of the NVM subsystem: what no namespace has is spare as well.
+    let field = |name: &str| drive.controller[name].as_u64().filter(|&bytes| bytes > 0);
+    if let Some(free) = field("unvmcap") {
+        notes.push(format!("{} in no namespace, so spare", capacity(ByteLength::new(free))));
+    }
+    let known = drive.model().and_then(|model| known::find(&model, size));
+    if let Some(raw) = known.and_then(|known| known.raw()) {
+        let hidden = raw.bytes().saturating_sub(size.bytes());
+        let share = hidden as f64 / raw.bytes() as f64 * 100.0;
+        let source = known.map_or("", |known| known.source);
+        let mut seen = format!(
+            "{} of flash, {} addressed: {share:.1} % of it spare ({source})",
+            capacity(raw),
+            capacity(size)
+        );
+        for note in notes {
+            seen += &format!("; {note}");
+        }
+        return Check::new(NAME, Verdict::Fine, seen).because(WHY);
+    }
+    let mut seen = format!("{} addressed", capacity(size));
+    if let Some(whole) = field("tnvmcap") {
+        seen +=
+            &format!(", of {} that the drive has for namespaces", capacity(ByteLength::new(whole)));
+    }
+    for note in notes {
+        seen += &format!("; {note}");
+    }
+    let check = Check::new(NAME, Verdict::Unknown, seen).because(WHY);
+    let missing = "how much flash is in it: this model is not in the table";
+    match (drive.layer.kind == crate::LayerKind::Nvme, drive.silent.is_some()) {
+        (true, true) if !context.machine.is_root => {
+            check.lacks(format!("{missing}; as root: what its namespaces leave"))
+        }
+        _ => check.lacks(missing),
+    }
+}

@@ -1,0 +1,66 @@
+//! Is the drive written to by swapping?
+
+use crate::doctor::{Check, Context, Verdict};
+use crate::words::capacity;
+use ssdlab_model::units::ByteLength;
+
+/// What is swapped out in a day beyond which it counts: a tenth of the 40 GB a day that drives of
+/// the smallest rated life (150 TB in ten years) are made for.
+const MUCH_A_DAY: u64 = 4_000_000_000;
+
+const WHY: &str = "A lower swappiness makes the kernel drop cached files instead of swapping, and \
+    those are then read again: it saves writes and costs reads. Advice to set it to 1 or 5 comes \
+    from the first SSDs. It should be changed where much is swapped out, not as a matter of course.";
+
+pub(super) fn check(context: &Context) -> Check {
+    let facts = context.facts;
+    let number = |name: &str| facts.number(&format!("/proc/sys/vm/{name}"));
+    let Some(swappiness) = number("swappiness") else {
+        return Check::new("swappiness", Verdict::Unknown, "vm.swappiness cannot be read");
+    };
+    let mut seen = format!("vm.swappiness is {swappiness}");
+    if let Some(pressure) = number("vfs_cache_pressure") {
+        seen += &format!(", vm.vfs_cache_pressure {pressure}");
+    }
+    let swaps: Vec<String> = facts
+        .text("/proc/swaps")
+        .map(|text| {
+            text.lines()
+                .skip(1)
+                .filter_map(|it| it.split_whitespace().next())
+                .map(str::to_owned)
+                .collect()
+        })
+        .unwrap_or_default();
+    let on_disk: Vec<&String> = swaps.iter().filter(|path| !path.contains("zram")).collect();
+    if on_disk.is_empty() {
+        let how =
+            if swaps.is_empty() { "nothing is swapped to" } else { "only memory is swapped to" };
+        return Check::new("swappiness", Verdict::Fine, format!("{seen}; {how}")).because(WHY);
+    }
+    let a_day = swapped_a_day(context);
+    seen += &match a_day {
+        Some(bytes) => format!("; {} a day are swapped out", capacity(ByteLength::new(bytes))),
+        None => "; how much is swapped out is not known".to_owned(),
+    };
+    if a_day.is_some_and(|bytes| bytes > MUCH_A_DAY) {
+        return Check::new("swappiness", Verdict::Notice, seen)
+            .because(format!("Memory is short, and the drive pays for it. {WHY}"))
+            .remedy(
+                "More memory, or swap in compressed memory before that on the drive (zram). Else, \
+                 'ssdlab doctor --fix swappiness' sets it to 10",
+                Some("sysctl vm.swappiness=10".to_owned()),
+            );
+    }
+    Check::new("swappiness", Verdict::Fine, seen).because(WHY)
+}
+
+/// Bytes swapped out a day, over the time since the start.
+fn swapped_a_day(context: &Context) -> Option<u64> {
+    let text = context.facts.text("/proc/vmstat")?;
+    let pages: u64 =
+        text.lines().find_map(|line| line.strip_prefix("pswpout "))?.trim().parse().ok()?;
+    let uptime: f64 = context.facts.text("/proc/uptime")?.split(' ').next()?.parse().ok()?;
+    // Less than an hour says nothing about a day. Pages are of 4 KiB on all but a few machines.
+    (uptime > 3_600.0).then(|| (pages as f64 * 4096.0 / (uptime / 86_400.0)) as u64)
+}

@@ -1,0 +1,16 @@
+//! Where do temporary files go?
+
+use crate::doctor::{Check, Context, Verdict};
+use crate::mounts;
+
+pub(super) fn check(context: &Context) -> Check {
+    let mounted = mounts::mounted(context.facts);
+    let seen = match mounts::mount_of("/tmp", &mounted) {
+        Some(mount) if mount.file_system == "tmpfs" => "/tmp lies in memory",
+        Some(_) => "/tmp lies on a drive",
+        None => return Check::new("temporary-files", Verdict::Unknown, "nothing is known of /tmp"),
+    };
+    Check::new("temporary-files", Verdict::Fine, seen).because(
+        "In memory it saves writes, and takes memory; either is fine. systemd has tmp.mount for it.",
+    )
+}

@@ -1,0 +1,81 @@
+//! What do trimmed sectors read as?
+
+use crate::doctor::drive::Drive;
+use crate::doctor::{Check, Context, Verdict};
+use crate::layers::LayerKind;
+
+const NAME: &str = "trim-reads";
+
+pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
+    let zeros = match drive.layer.kind {
+        LayerKind::Nvme => nvme(drive),
+        LayerKind::Sata | LayerKind::Usb { .. } => sata(drive),
+        _ => return None,
+    };
+    let Some((reads, seen)) = zeros else {
+        return Some(
+            Check::new(NAME, Verdict::Unknown, "what trimmed sectors read as is not known")
+                .lacks(drive.missing(context, "what trimmed sectors read as")),
+        );
+    };
+    let path = "/sys/module/raid456/parameters/devices_handle_discard_safely";
+    let is_trusted =
+        context.facts.text(path).is_some_and(|text| text == "Y") && is_in_parity(context, drive);
+    if is_trusted && !reads {
+        return Some(
+            Check::new(NAME, Verdict::Problem, seen)
+                .because(
+                    "md was told that every drive reads zeros after TRIM \
+                     (devices_handle_discard_safely=Y). This one does not say so: parity of trimmed \
+                     stripes may not fit, and a rebuild then writes wrong data.",
+                )
+                .remedy(
+                    "Take it back, assemble anew, and let md repair its parity",
+                    Some("rm /etc/modprobe.d/raid456*.conf; echo repair > /sys/block/md0/md/sync_action".to_owned()),
+                ),
+        );
+    }
+    Some(Check::new(NAME, Verdict::Fine, seen).because(
+        "It counts for RAID with parity, which may pass TRIM only where all drives read zeros.",
+    ))
+}
+
+/// Bits 2 to 0 of DLFEAT, NVMe base specification, identify namespace: 1 is zeros.
+fn nvme(drive: &Drive) -> Option<(bool, String)> {
+    let zeros = drive.namespace["dlfeat"].as_u64()? & 7 == 1;
+    let words = if zeros { "zeros" } else { "anything, as far as the drive says" };
+    Some((zeros, format!("trimmed sectors read as {words}")))
+}
+
+fn sata(drive: &Drive) -> Option<(bool, String)> {
+    let has = |words: &str| drive.identify.contains(words);
+    if !has("Data Set Management TRIM supported") {
+        return match drive.identify.is_empty() {
+            true => None,
+            false => Some((false, "the drive does not know TRIM".to_owned())),
+        };
+    }
+    let limit = drive.identify.lines().find_map(|line| line.split_once("(limit "));
+    let limit = limit
+        .and_then(|(_, rest)| rest.split_once(')'))
+        .map_or(String::new(), |(limit, _)| format!(", at most {limit} of ranges in a command"));
+    Some(match () {
+        () if has("Deterministic read ZEROs after TRIM") => {
+            (true, format!("trimmed sectors read as zeros{limit}"))
+        }
+        () if has("Deterministic read data after TRIM") => {
+            (false, format!("trimmed sectors read as always the same, zeros or not{limit}"))
+        }
+        () => (false, format!("trimmed sectors read as anything{limit}")),
+    })
+}
+
+/// Whether a RAID with parity lies on it.
+fn is_in_parity(context: &Context, drive: &Drive) -> bool {
+    let layers = context.stacks.iter().flat_map(|stack| stack.top.all());
+    layers.into_iter().any(|layer| {
+        let is_parity = matches!(&layer.kind, LayerKind::Md { level, .. }
+            if matches!(level.as_str(), "raid4" | "raid5" | "raid6"));
+        is_parity && layer.all().iter().any(|below| below.name == drive.layer.name)
+    })
+}

@@ -1,0 +1,111 @@
+//! A diagnosis for people.
+
+use super::{Check, Diagnosis, Verdict};
+
+/// How it is laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Columns of the terminal.
+    pub width: usize,
+    /// Whether only ASCII is shown.
+    pub ascii: bool,
+    /// Whether what is fine is shown in full, too.
+    pub all: bool,
+}
+
+pub(super) fn words(diagnosis: &Diagnosis, options: &Options) -> String {
+    let mut text = String::new();
+    let mut section = |head: &str, checks: &[Check]| {
+        text.push_str(head.trim_end());
+        text.push_str("\n\n");
+        for check in checks {
+            one(check, options, &mut text);
+        }
+        text.push('\n');
+    };
+    for target in &diagnosis.targets {
+        let tree =
+            super::layers::Stack { target: target.target.clone(), top: target.layers.clone() };
+        section(&tree.words(options.ascii), &target.checks);
+    }
+    for drive in &diagnosis.drives {
+        section(&format!("{}: {}", drive.drive, drive.what), &drive.checks);
+    }
+    if !diagnosis.checks.is_empty() {
+        section(&format!("This machine: {}", diagnosis.machine.system), &diagnosis.checks);
+    }
+    text.push_str(&closing(diagnosis));
+    text
+}
+
+fn closing(diagnosis: &Diagnosis) -> String {
+    let count = |verdict| diagnosis.all().filter(|(_, check)| check.verdict == verdict).count();
+    let words = |verdict: Verdict| {
+        let number = count(verdict);
+        let plural = if number == 1 { "" } else { "s" };
+        match verdict {
+            Verdict::Fine => format!("{number} fine"),
+            Verdict::Unknown => format!("{number} unknown"),
+            verdict => format!("{number} {}{plural}", verdict.word()),
+        }
+    };
+    let verdicts =
+        [Verdict::Problem, Verdict::Warning, Verdict::Notice, Verdict::Unknown, Verdict::Fine];
+    let mut text = format!("{}.\n", verdicts.map(words).join(", "));
+    if !diagnosis.machine.is_root && diagnosis.all().any(|(_, check)| check.missing.is_some()) {
+        text += "Not looked at by root, who would be told more.\n";
+    }
+    text
+}
+
+fn one(check: &Check, options: &Options, text: &mut String) {
+    let word = match check.verdict {
+        Verdict::Problem => "PROBLEM",
+        verdict => verdict.word(),
+    };
+    paragraph(&format!("{word:<8} {:<15} ", check.check), &check.seen, options, text);
+    let is_brief = check.verdict == Verdict::Fine && !options.all;
+    if !check.why.is_empty() && !is_brief {
+        paragraph("", &check.why, options, text);
+    }
+    if let Some(missing) = &check.missing {
+        paragraph("", &format!("Not known: {missing}"), options, text);
+    }
+    if is_brief {
+        return;
+    }
+    for remedy in &check.remedies {
+        paragraph("", &remedy.words, options, text);
+        if let Some(command) = &remedy.command {
+            // Never broken: it is to be copied.
+            for line in command.lines() {
+                text.push_str(&format!("{:INDENT$}  {line}\n", ""));
+            }
+        }
+    }
+}
+
+/// Where words begin, behind verdict and name.
+const INDENT: usize = 25;
+
+/// Words in lines, the first behind `lead`, which fills the indent.
+fn paragraph(lead: &str, words: &str, options: &Options, text: &mut String) {
+    let mut line = format!("{lead:<INDENT$}");
+    let mut is_empty = true;
+    for word in words.split_whitespace() {
+        let word: String = word.chars().map(|it| if it.is_control() { '?' } else { it }).collect();
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > options.width.max(60) {
+            text.push_str(line.trim_end());
+            text.push('\n');
+            line = " ".repeat(INDENT);
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(&word);
+        is_empty = false;
+    }
+    text.push_str(line.trim_end());
+    text.push('\n');
+}

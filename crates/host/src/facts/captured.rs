@@ -1,0 +1,152 @@
+//! A machine that was looked at before, or that a test made up: every answer it gave.
+
+use std::collections::BTreeMap;
+
+use ssdlab_drive::real::DeviceNumber;
+
+use super::{Absent, CommandOutput, Facts, Machine};
+
+/// A question about a program: its name and arguments.
+pub(super) type Asked = (String, Vec<String>);
+
+/// Every answer that a machine gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Captured {
+    pub(super) machine: Machine,
+    pub(super) files: BTreeMap<String, Result<Vec<u8>, Absent>>,
+    pub(super) lists: BTreeMap<String, Result<Vec<String>, Absent>>,
+    pub(super) resolved: BTreeMap<String, Result<String, Absent>>,
+    pub(super) numbers: BTreeMap<String, Result<DeviceNumber, Absent>>,
+    pub(super) modified: BTreeMap<String, Result<u64, Absent>>,
+    pub(super) commands: BTreeMap<Asked, Result<CommandOutput, Absent>>,
+    /// Whether what is not here is not there; otherwise it was just not asked for.
+    pub(super) is_whole: bool,
+}
+
+impl Captured {
+    /// A machine of which nothing is known yet, and nothing else is to be had.
+    pub fn new(machine: Machine) -> Captured {
+        Captured {
+            machine,
+            files: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            resolved: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            modified: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            is_whole: true,
+        }
+    }
+
+    /// Gives it a file; the directories above it then list it.
+    pub fn put(&mut self, path: &str, text: &str) {
+        self.files.insert(path.to_owned(), Ok(text.as_bytes().to_owned()));
+        self.put_into_directories(path);
+    }
+
+    /// Gives it a symbolic link to a path without links in it.
+    pub fn link(&mut self, path: &str, to: &str) {
+        self.resolved.insert(path.to_owned(), Ok(to.to_owned()));
+        self.put_into_directories(path);
+    }
+
+    /// Gives it a device file.
+    pub fn device(&mut self, path: &str, number: DeviceNumber) {
+        self.numbers.insert(path.to_owned(), Ok(number));
+        self.put_into_directories(path);
+    }
+
+    /// Says when a file was changed, in seconds since 1970.
+    pub fn changed_at(&mut self, path: &str, time: u64) {
+        self.modified.insert(path.to_owned(), Ok(time));
+    }
+
+    /// Says what a program prints, and ends with.
+    pub fn answer(&mut self, program: &str, arguments: &[&str], status: i32, stdout: &str) {
+        let output = CommandOutput {
+            status: Some(status),
+            stdout: stdout.to_owned(),
+            stderr: String::new(),
+        };
+        self.commands.insert(asked(program, arguments), Ok(output));
+    }
+
+    /// Says that only root may read a file.
+    pub fn deny(&mut self, path: &str) {
+        self.files.insert(path.to_owned(), Err(Absent::Denied));
+    }
+
+    /// Whoever looked at it: root or not.
+    pub fn set_root(&mut self, is_root: bool) {
+        self.machine.is_root = is_root;
+    }
+
+    fn put_into_directories(&mut self, path: &str) {
+        let mut rest = path;
+        while let Some((directory, name)) = rest.rsplit_once('/') {
+            let directory = if directory.is_empty() { "/" } else { directory };
+            let names = self.lists.entry(directory.to_owned()).or_insert_with(|| Ok(Vec::new()));
+            if let Ok(names) = names
+                && let Err(place) = names.binary_search_by(|known| known.as_str().cmp(name))
+            {
+                names.insert(place, name.to_owned());
+            }
+            if directory == "/" {
+                break;
+            }
+            rest = directory;
+        }
+    }
+
+    fn found<K, Q, V>(&self, map: &BTreeMap<K, Result<V, Absent>>, key: &Q) -> Result<V, Absent>
+    where
+        K: Ord + std::borrow::Borrow<Q>,
+        Q: Ord + ?Sized,
+        V: Clone,
+    {
+        let otherwise = if self.is_whole { Absent::Missing } else { Absent::NotCaptured };
+        map.get(key).cloned().unwrap_or(Err(otherwise))
+    }
+}
+
+pub(super) fn asked(program: &str, arguments: &[&str]) -> Asked {
+    (program.to_owned(), arguments.iter().map(|&argument| argument.to_owned()).collect())
+}
+
+impl Facts for Captured {
+    fn machine(&self) -> Machine {
+        self.machine.clone()
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>, Absent> {
+        self.found(&self.files, path)
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<String>, Absent> {
+        self.found(&self.lists, path)
+    }
+
+    fn resolve(&self, path: &str) -> Result<String, Absent> {
+        let found = self.found(&self.resolved, path);
+        let is_there = self.files.contains_key(path)
+            || self.lists.contains_key(path)
+            || self.numbers.contains_key(path);
+        // What a test made up has links where it says so, and none elsewhere.
+        match found {
+            Err(Absent::Missing) if self.is_whole && is_there => Ok(path.to_owned()),
+            found => found,
+        }
+    }
+
+    fn device_number(&self, path: &str) -> Result<DeviceNumber, Absent> {
+        self.found(&self.numbers, path)
+    }
+
+    fn modified(&self, path: &str) -> Result<u64, Absent> {
+        self.found(&self.modified, path)
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {
+        self.found(&self.commands, &asked(program, arguments))
+    }
+}

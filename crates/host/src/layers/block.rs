@@ -1,0 +1,264 @@
+//! A block device, as the kernel describes it, and what it lies on.
+
+use ssdlab_drive::real::Mount;
+
+use super::{Layer, LayerKind, Limits, file_system, scsi};
+use crate::facts::Facts;
+use crate::mapper::{self, Target};
+use crate::mounts;
+
+/// How deep layers may be: a file system that lies on itself has no end.
+const DEEPEST: usize = 24;
+/// How many layers there may be in all.
+const MOST: usize = 1024;
+
+/// The way from the top to where one is.
+#[derive(Debug, Default)]
+pub(super) struct Way {
+    steps: Vec<String>,
+    visited: usize,
+}
+
+impl Way {
+    /// Takes a step down, unless it leads in a circle or too far.
+    pub(super) fn go(&mut self, step: &str) -> bool {
+        let is_open = self.steps.len() < DEEPEST
+            && self.visited < MOST
+            && !self.steps.iter().any(|taken| taken == step);
+        if is_open {
+            self.steps.push(step.to_owned());
+            self.visited += 1;
+        }
+        is_open
+    }
+
+    pub(super) fn back(&mut self) {
+        self.steps.pop();
+    }
+}
+
+/// The directory of the device with this number, as `8:1`.
+pub(super) fn directory_of_number(facts: &dyn Facts, number: &str) -> Option<String> {
+    facts.resolve(&format!("/sys/dev/block/{number}")).ok()
+}
+
+/// The directory of the device with this name of the kernel's.
+pub(super) fn directory_of_name(facts: &dyn Facts, name: &str) -> Option<String> {
+    facts.resolve(&format!("/sys/class/block/{name}")).ok()
+}
+
+/// The directory of the device with this name under `/dev/mapper`.
+pub(super) fn directory_of_mapping(facts: &dyn Facts, name: &str) -> Option<String> {
+    let names = facts.list("/sys/class/block").ok()?;
+    names
+        .iter()
+        .filter(|it| it.starts_with("dm-"))
+        .filter_map(|it| directory_of_name(facts, it))
+        .find(|directory| facts.text(&format!("{directory}/dm/name")).as_deref() == Some(name))
+}
+
+/// A device, with all below it.
+pub(super) fn layer(facts: &dyn Facts, directory: &str, way: &mut Way) -> Layer {
+    let name = directory.rsplit('/').next().unwrap_or_default().to_owned();
+    let text = |part: &str| facts.text(&format!("{directory}/{part}"));
+    let mut layer = Layer {
+        kind: LayerKind::Disk,
+        path: device_file(&name, text("uevent").as_deref()),
+        title: None,
+        device: text("dev"),
+        size_bytes: text("size").and_then(|it| it.parse::<u64>().ok()?.checked_mul(512)),
+        offset_bytes: None,
+        is_metadata: false,
+        limits: Limits::default(),
+        mount: None,
+        notes: Vec::new(),
+        below: Vec::new(),
+        directory: directory.to_owned(),
+        name,
+    };
+    let is_partition = text("partition").is_some();
+    let disk = match is_partition {
+        true => directory.rsplit_once('/').map_or(directory, |(disk, _)| disk),
+        false => directory,
+    };
+    layer.limits = limits(facts, disk, directory);
+    if !way.go(&layer.name) {
+        layer.notes.push("layers end here: they lead in a circle, or too far".to_owned());
+        return layer;
+    }
+    if is_partition {
+        layer.kind = LayerKind::Partition;
+        layer.offset_bytes = text("start").and_then(|it| it.parse::<u64>().ok()?.checked_mul(512));
+        layer.below.push(self::layer(facts, disk, way));
+    } else if text("dm/name").is_some() {
+        mapping(facts, &mut layer, way);
+    } else if let Some(level) = text("md/level") {
+        raid(facts, &mut layer, level, way);
+    } else if let Some(file) = text("loop/backing_file") {
+        on_file(facts, &mut layer, file, way);
+    } else {
+        layer.below = slaves(facts, directory, way);
+        layer.kind = disk_kind(facts, &layer);
+        layer.title = model(facts, directory);
+    }
+    way.back();
+    layer
+}
+
+/// The device file: `uevent` has its name where the kernel's name has a slash.
+fn device_file(name: &str, uevent: Option<&str>) -> String {
+    let told = uevent
+        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("DEVNAME=")))
+        .map(str::to_owned);
+    format!("/dev/{}", told.unwrap_or_else(|| name.replace('!', "/")))
+}
+
+fn limits(facts: &dyn Facts, disk: &str, own: &str) -> Limits {
+    let text = |part: &str| facts.text(&format!("{disk}/queue/{part}"));
+    let number = |part: &str| text(part)?.parse().ok();
+    // The one in use stands in brackets.
+    let scheduler = text("scheduler").map(|text| {
+        let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        chosen.map_or(text.as_str(), |(chosen, _)| chosen).to_owned()
+    });
+    Limits {
+        discard_max_bytes: number("discard_max_bytes"),
+        discard_granularity: number("discard_granularity"),
+        logical_block: number("logical_block_size"),
+        physical_block: number("physical_block_size"),
+        minimum_io: number("minimum_io_size"),
+        optimal_io: number("optimal_io_size"),
+        alignment_offset: facts
+            .text(&format!("{own}/alignment_offset"))
+            .and_then(|text| text.parse().ok()),
+        is_rotational: text("rotational").map(|text| text == "1"),
+        scheduler,
+        write_cache: text("write_cache"),
+    }
+}
+
+fn slaves(facts: &dyn Facts, directory: &str, way: &mut Way) -> Vec<Layer> {
+    let names = facts.list(&format!("{directory}/slaves")).unwrap_or_default();
+    let directories: Vec<String> =
+        names.iter().filter_map(|name| directory_of_name(facts, name)).collect();
+    directories.iter().map(|it| layer(facts, it, way)).collect()
+}
+
+/// A device of the device mapper. Its table says what it does, and is root's to read; the
+/// identifier, which all may read, begins with who made it.
+fn mapping(facts: &dyn Facts, layer: &mut Layer, way: &mut Way) {
+    let text = |part: &str| facts.text(&format!("{}/dm/{part}", layer.directory));
+    let name = text("name").unwrap_or_default();
+    let id = text("uuid").unwrap_or_default();
+    let below = slaves(facts, &layer.directory, way);
+    let table = mapper::table(facts, &name).ok();
+    layer.kind = match &table {
+        Some(target) => kind_of_target(target),
+        None => kind_of_identifier(&id, &below, facts),
+    };
+    layer.offset_bytes = table.as_ref().filter(|it| it.lines == 1).and_then(Target::offset);
+    layer.below = below;
+    layer.is_metadata =
+        name.ends_with("_tmeta") || name.ends_with("_cmeta") || name.contains("_rmeta_");
+    if let Some(target) = table.filter(|target| target.kind == "thin-pool") {
+        for part in &mut layer.below {
+            part.is_metadata |= part.device.as_ref() == target.arguments.first();
+        }
+    }
+    if id.starts_with("CRYPT-LUKS") {
+        layer.notes.push(id.split('-').nth(1).unwrap_or("LUKS").to_owned());
+    } else if id.starts_with("LVM-") {
+        layer.notes.push("LVM".to_owned());
+    } else if id.starts_with("DMRAID-") {
+        layer.notes.push("a RAID of the firmware's (dmraid)".to_owned());
+    }
+    layer.title = Some(name);
+}
+
+fn kind_of_target(target: &Target) -> LayerKind {
+    match target.kind.as_str() {
+        "linear" => LayerKind::Linear,
+        "striped" => LayerKind::Striped,
+        "thin" => LayerKind::Thin,
+        "thin-pool" => LayerKind::ThinPool,
+        "crypt" => LayerKind::Crypt,
+        "raid" | "mirror" => LayerKind::MapperRaid,
+        _ => LayerKind::Mapper { target: Some(target.kind.clone()) },
+    }
+}
+
+fn kind_of_identifier(id: &str, below: &[Layer], facts: &dyn Facts) -> LayerKind {
+    let id_of = |layer: &Layer| facts.text(&format!("{}/dm/uuid", layer.directory));
+    let name_has =
+        |layer: &Layer, part: &str| layer.title.as_ref().is_some_and(|name| name.contains(part));
+    if id.starts_with("CRYPT-") {
+        LayerKind::Crypt
+    } else if !id.starts_with("LVM-") {
+        LayerKind::Mapper { target: None }
+    } else if id.ends_with("-tpool") {
+        LayerKind::ThinPool
+    } else if below.iter().any(|it| id_of(it).is_some_and(|id| id.ends_with("-tpool"))) {
+        LayerKind::Thin
+    } else if below.iter().any(|it| name_has(it, "_rimage_")) {
+        LayerKind::MapperRaid
+    } else {
+        LayerKind::Linear
+    }
+}
+
+fn raid(facts: &dyn Facts, layer: &mut Layer, level: String, way: &mut Way) {
+    let text = |part: &str| facts.text(&format!("{}/md/{part}", layer.directory));
+    let is_firmware = text("metadata_version").is_some_and(|form| form.starts_with("external:"));
+    if text("degraded").is_some_and(|missing| missing != "0") {
+        layer.notes.push("degraded: a member is missing".to_owned());
+    }
+    if let Some(action) = text("sync_action").filter(|action| action != "idle") {
+        layer.notes.push(format!("now: {action}"));
+    }
+    let below = slaves(facts, &layer.directory, way);
+    // Where the data of a member begins, in sectors; of all members alike, as a rule.
+    layer.offset_bytes = below
+        .first()
+        .and_then(|member| text(&format!("dev-{}/offset", member.name)))
+        .and_then(|sectors| sectors.parse::<u64>().ok()?.checked_mul(512));
+    layer.below = below;
+    layer.kind = LayerKind::Md { level, is_firmware };
+}
+
+fn on_file(facts: &dyn Facts, layer: &mut Layer, file: String, way: &mut Way) {
+    let mounted: Vec<Mount> = mounts::mounted(facts);
+    let path = facts.resolve(&file).unwrap_or_else(|_| file.clone());
+    layer.offset_bytes = facts.number(&format!("{}/loop/offset", layer.directory));
+    if file.ends_with(" (deleted)") {
+        layer.notes.push("its file was deleted, and goes when it is detached".to_owned());
+    }
+    if let Some(mount) = mounts::mount_of(&path, &mounted) {
+        layer.below.push(file_system::layer(facts, mount, &mounted, way));
+    }
+    layer.kind = LayerKind::Loop { file };
+}
+
+fn disk_kind(facts: &dyn Facts, layer: &Layer) -> LayerKind {
+    let is = |word: &str| {
+        layer.name.strip_prefix(word).is_some_and(|rest| {
+            rest.starts_with(|letter: char| letter.is_ascii_digit() || letter.is_ascii_lowercase())
+        })
+    };
+    match () {
+        () if is("zram") => LayerKind::Zram,
+        () if is("nvme") => LayerKind::Nvme,
+        () if is("bcache") => LayerKind::Bcache,
+        () if is("nbd") || is("drbd") || is("rbd") => LayerKind::Network,
+        () if is("mmcblk") => LayerKind::Mmc,
+        () if is("vd") || is("xvd") => LayerKind::Virtual,
+        () if is("sd") => scsi::kind(facts, &layer.directory),
+        () => LayerKind::Disk,
+    }
+}
+
+fn model(facts: &dyn Facts, directory: &str) -> Option<String> {
+    facts.text(&format!("{directory}/device/model")).or_else(|| {
+        // SD cards and eMMC.
+        facts.text(&format!("{directory}/device/name"))
+    })
+}

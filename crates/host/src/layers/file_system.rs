@@ -1,0 +1,129 @@
+//! A file system: how it is mounted, and the devices it lies on.
+
+use ssdlab_drive::real::{DeviceNumber, Mount};
+
+use super::block::{self, Way};
+use super::{Layer, LayerKind, Limits, Mounted};
+use crate::facts::Facts;
+use crate::mounts;
+
+/// The file system of a mount, with all below it.
+pub(super) fn layer(facts: &dyn Facts, mount: &Mount, all: &[Mount], way: &mut Way) -> Layer {
+    let point = mount.point.to_string_lossy().into_owned();
+    let source = mount.source.to_string_lossy().into_owned();
+    let mut notes = Vec::new();
+    let mut below = Vec::new();
+    if way.go(&format!("mount {}", mount.id)) {
+        below = devices(facts, mount, all, &mut notes, way);
+        way.back();
+    }
+    // The options of the mount come first, and may come again among those of the file system.
+    let mut options: Vec<String> = Vec::new();
+    for option in &mount.options {
+        if !option.is_empty() && !options.contains(option) {
+            options.push(option.clone());
+        }
+    }
+    let root = mount.root.to_string_lossy().into_owned();
+    if root != "/" && mount.file_system != "btrfs" {
+        notes.push(format!("shows the directory {root} of it (a bind mount)"));
+    }
+    Layer {
+        name: point.clone(),
+        kind: LayerKind::FileSystem { file_system: mount.file_system.clone() },
+        path: point.clone(),
+        title: None,
+        device: (mount.device.major > 0).then(|| mount.device.to_string()),
+        size_bytes: None,
+        offset_bytes: None,
+        is_metadata: false,
+        limits: Limits::default(),
+        mount: Some(Mounted { point, source, root, options }),
+        notes,
+        below,
+        directory: String::new(),
+    }
+}
+
+fn devices(
+    facts: &dyn Facts,
+    mount: &Mount,
+    all: &[Mount],
+    notes: &mut Vec<String>,
+    way: &mut Way,
+) -> Vec<Layer> {
+    let source = mount.source.to_string_lossy();
+    match mount.file_system.as_str() {
+        "overlay" => return overlay(facts, mount, all, notes, way),
+        "btrfs" => {
+            let directories = of_btrfs(facts, mount, &source);
+            if !directories.is_empty() {
+                return directories.iter().map(|it| block::layer(facts, it, way)).collect();
+            }
+        }
+        "zfs" => {
+            notes.push("the drives of a ZFS pool are not looked into: zpool status".to_owned())
+        }
+        _ => {}
+    }
+    let by_number = |number: DeviceNumber| block::directory_of_number(facts, &number.to_string());
+    let by_source = |path: &str| facts.device_number(path).ok().and_then(by_number);
+    // bcachefs names all its devices, with colons between them.
+    let mut found: Vec<String> = source.split(':').filter_map(by_source).collect();
+    if let Some(own) = by_number(mount.device).filter(|_| mount.device.major > 0) {
+        if found.len() <= 1 {
+            found = vec![own];
+        }
+    } else if found.is_empty()
+        && let Some(name) = source.strip_prefix("/dev/")
+    {
+        found.extend(block::directory_of_name(facts, &name.replace('/', "!")));
+    }
+    found.iter().map(|it| block::layer(facts, it, way)).collect()
+}
+
+/// An overlay writes to one directory; that is what lies below it.
+fn overlay(
+    facts: &dyn Facts,
+    mount: &Mount,
+    all: &[Mount],
+    notes: &mut Vec<String>,
+    way: &mut Way,
+) -> Vec<Layer> {
+    let upper = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="));
+    let Some(upper) = upper else {
+        notes.push("an overlay without a directory to write to".to_owned());
+        return Vec::new();
+    };
+    notes.push(format!("what is written goes to {upper}"));
+    // Mounts of other name spaces, such as a container's host's, are not seen.
+    match mounts::mount_of(upper, all).filter(|found| found.id != mount.id) {
+        Some(found) => vec![layer(facts, found, all, way)],
+        None => Vec::new(),
+    }
+}
+
+/// The devices of a btrfs: one of the file systems that the kernel lists has the device that was
+/// mounted.
+fn of_btrfs(facts: &dyn Facts, mount: &Mount, source: &str) -> Vec<String> {
+    let by_number = facts
+        .device_number(source)
+        .ok()
+        .or(Some(mount.device).filter(|number| number.major > 0))
+        .and_then(|number| block::directory_of_number(facts, &number.to_string()));
+    let by_name = || {
+        let name = source.strip_prefix("/dev/")?.replace('/', "!");
+        block::directory_of_name(facts, &name)
+            .or_else(|| block::directory_of_mapping(facts, name.strip_prefix("mapper!")?))
+    };
+    let Some(first) = by_number.or_else(by_name) else { return Vec::new() };
+    let name = first.rsplit('/').next().unwrap_or_default().to_owned();
+    for id in facts.list("/sys/fs/btrfs").unwrap_or_default() {
+        let names = facts.list(&format!("/sys/fs/btrfs/{id}/devices")).unwrap_or_default();
+        if names.contains(&name) {
+            let directory = |name: &String| block::directory_of_name(facts, name);
+            return names.iter().filter_map(directory).collect();
+        }
+    }
+    vec![first]
+}

@@ -1,0 +1,101 @@
+//! What the kernel tells of disks that it speaks SCSI with: SATA, SAS, USB.
+
+use super::LayerKind;
+use crate::facts::Facts;
+
+/// Drivers of controllers that show volumes of their own instead of drives.
+const RAID_DRIVERS: [&str; 9] = [
+    "megaraid_sas",
+    "megaraid",
+    "aacraid",
+    "hpsa",
+    "cciss",
+    "smartpqi",
+    "arcmsr",
+    "3w-9xxx",
+    "3w-sas",
+];
+
+/// What a disk with a SCSI name is, by where it hangs.
+pub(super) fn kind(facts: &dyn Facts, directory: &str) -> LayerKind {
+    if let Some(interface) = usb_interface(directory) {
+        let driver = facts.resolve(&format!("{interface}/driver")).ok();
+        let driver = driver.and_then(|path| Some(path.rsplit('/').next()?.to_owned()));
+        return LayerKind::Usb { driver };
+    }
+    let vendor = facts.text(&format!("{directory}/device/vendor")).unwrap_or_default();
+    if directory.split('/').any(is_ata_port) || vendor == "ATA" {
+        return LayerKind::Sata;
+    }
+    let model = facts.text(&format!("{directory}/device/model")).unwrap_or_default();
+    let host = directory.split('/').find(|part| is_numbered(part, "host"));
+    let driver = host
+        .and_then(|host| facts.text(&format!("/sys/class/scsi_host/{host}/proc_name")))
+        .unwrap_or_default();
+    match driver.as_str() {
+        "virtio_scsi" | "hv_storvsc" | "vmw_pvscsi" => LayerKind::Virtual,
+        driver if RAID_DRIVERS.contains(&driver) || model == "Logical Volume" => {
+            LayerKind::HardwareRaid { driver: driver.to_owned() }
+        }
+        _ => LayerKind::Scsi,
+    }
+}
+
+fn is_numbered(part: &str, word: &str) -> bool {
+    part.strip_prefix(word).is_some_and(|rest| rest.parse::<u32>().is_ok())
+}
+
+pub(super) fn is_ata_port(part: &str) -> bool {
+    is_numbered(part, "ata")
+}
+
+/// The directory of the USB interface, such as `.../2-1:1.0`, that a disk hangs on.
+fn usb_interface(directory: &str) -> Option<&str> {
+    let mut end = 0;
+    for part in directory.split('/') {
+        let whole = end + part.len();
+        let is_interface = part.split_once(':').is_some_and(|(port, interface)| {
+            port.contains('-')
+                && port.chars().all(|letter| letter.is_ascii_digit() || "-.".contains(letter))
+                && interface.split('.').all(|number| number.parse::<u32>().is_ok())
+        });
+        if is_interface {
+            return directory.get(..whole);
+        }
+        end = whole + 1;
+    }
+    None
+}
+
+/// The directory of the kernel's SCSI disk for a block device.
+pub(crate) fn scsi_disk(facts: &dyn Facts, directory: &str) -> Option<String> {
+    let place = format!("{directory}/device/scsi_disk");
+    let name = facts.list(&place).ok()?.into_iter().next()?;
+    Some(format!("{place}/{name}"))
+}
+
+/// The file that says how the kernel sends discards to a SCSI disk, in its usual place, and what
+/// it says: `unmap`, `full` for not at all, ...
+pub(crate) fn provisioning_mode_file(
+    facts: &dyn Facts,
+    directory: &str,
+) -> Option<(String, String)> {
+    let disk = scsi_disk(facts, directory)?;
+    let mode = facts.text(&format!("{disk}/provisioning_mode"))?;
+    let name = disk.rsplit('/').next()?;
+    Some((format!("/sys/class/scsi_disk/{name}/provisioning_mode"), mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interface_of_a_usb_disk_is_found_in_its_path() {
+        let directory =
+            "/sys/devices/pci0/usb2/2-1.4/2-1.4:1.0/host6/target6:0:0/6:0:0:0/block/sdb";
+        let interface = usb_interface(directory).unwrap();
+        assert_eq!(interface, "/sys/devices/pci0/usb2/2-1.4/2-1.4:1.0");
+        assert_eq!(usb_interface("/sys/devices/pci0/ata1/host0/target0:0:0/0:0:0:0/sda"), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! The tree in words, a line a layer.
+
+use super::{Layer, LayerKind};
+use crate::words;
+
+/// The lines that lead to a layer.
+struct Branch {
+    more: &'static str,
+    last: &'static str,
+    past: &'static str,
+}
+
+const DRAWN: Branch = Branch { more: "├─ ", last: "└─ ", past: "│  " };
+const ASCII: Branch = Branch { more: "|- ", last: "`- ", past: "|  " };
+
+pub(super) fn words(top: &Layer, ascii: bool) -> String {
+    let mut rows = Vec::new();
+    gather(top, "", "", if ascii { &ASCII } else { &DRAWN }, &mut rows);
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, words) in rows {
+        let pad = width - name.chars().count();
+        text += &format!("{name}{:pad$}   {words}\n", "");
+    }
+    text
+}
+
+fn gather(
+    layer: &Layer,
+    lead: &str,
+    past: &str,
+    branch: &Branch,
+    rows: &mut Vec<(String, String)>,
+) {
+    rows.push((format!("{lead}{}", plain(&layer.name)), plain(&layer.words())));
+    for (index, below) in layer.below.iter().enumerate() {
+        let is_last = index + 1 == layer.below.len();
+        let lead = format!("{past}{}", if is_last { branch.last } else { branch.more });
+        let past = format!("{past}{}", if is_last { "   " } else { branch.past });
+        gather(below, &lead, &past, branch, rows);
+    }
+}
+
+/// Without characters that a terminal would obey: names may be a stranger's.
+fn plain(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
+}
+
+impl Layer {
+    /// What it is, in words.
+    pub fn words(&self) -> String {
+        let mut parts = vec![self.kind_words()];
+        parts.extend(self.size().map(words::capacity));
+        if let (Some(offset), LayerKind::Partition) = (self.offset_bytes, &self.kind) {
+            parts.push(format!("from {}", beginning(offset)));
+        }
+        if let Some(mount) = &self.mount {
+            parts.push(mount.options.join(","));
+        }
+        parts.extend(self.notes.iter().cloned());
+        parts.extend(self.trim_words());
+        parts.join(", ")
+    }
+
+    fn trim_words(&self) -> Option<String> {
+        self.limits
+            .takes_discards()
+            .filter(|_| !self.is_metadata)
+            .map(|takes| if takes { "TRIM yes" } else { "TRIM NO" }.to_owned())
+    }
+
+    fn kind_words(&self) -> String {
+        let title = self.title.as_deref();
+        let named = |kind: &str| match title {
+            Some(title) => format!("{kind} {title}"),
+            None => kind.to_owned(),
+        };
+        match &self.kind {
+            LayerKind::FileSystem { file_system } => file_system.clone(),
+            LayerKind::Partition => "partition".to_owned(),
+            LayerKind::Linear => named("volume"),
+            LayerKind::Striped => named("striped volume"),
+            LayerKind::Thin => named("thin volume"),
+            LayerKind::ThinPool => named("thin pool"),
+            LayerKind::Crypt => named("dm-crypt"),
+            LayerKind::MapperRaid => named("RAID volume"),
+            LayerKind::Mapper { target } => {
+                named(&format!("device mapper ({})", target.as_deref().unwrap_or("not known")))
+            }
+            LayerKind::Md { level, is_firmware: false } => format!("md {level}"),
+            LayerKind::Md { level, is_firmware: true } => {
+                format!("md {level} with the firmware's metadata")
+            }
+            LayerKind::Loop { file } => format!("loop device on {file}"),
+            LayerKind::Zram => "compressed memory".to_owned(),
+            LayerKind::Bcache => "bcache".to_owned(),
+            LayerKind::Network => "disk of another machine".to_owned(),
+            LayerKind::Usb { driver } => {
+                named(&format!("USB disk ({})", driver.as_deref().unwrap_or("driver not known")))
+            }
+            LayerKind::Nvme => named("NVMe drive"),
+            LayerKind::Sata => named("SATA drive"),
+            LayerKind::HardwareRaid { driver } => named(&format!("hardware RAID ({driver})")),
+            LayerKind::Scsi => named("SCSI disk"),
+            LayerKind::Virtual => named("disk of a virtual machine"),
+            LayerKind::Mmc => named("SD card or eMMC"),
+            LayerKind::Disk => named("disk"),
+        }
+    }
+}
+
+/// Where something begins: to the byte where that is no round number.
+fn beginning(offset: u64) -> String {
+    match offset.is_multiple_of(1 << 20) {
+        true => format!("{} MiB", offset >> 20),
+        false => format!("sector {}", offset / 512),
+    }
+}

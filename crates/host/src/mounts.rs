@@ -1,0 +1,80 @@
+//! What is mounted, and what the system was told to mount.
+
+use std::path::Path;
+
+use ssdlab_drive::real::Mount;
+
+use crate::facts::Facts;
+
+/// All mounts, in the order they were made.
+pub(crate) fn mounted(facts: &dyn Facts) -> Vec<Mount> {
+    let text = facts.read("/proc/self/mountinfo").unwrap_or_default();
+    text.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect()
+}
+
+/// The mount that a path lies on: of the longest mount points above it, the one made last, which
+/// hides those before it.
+pub(crate) fn mount_of<'a>(path: &str, mounts: &'a [Mount]) -> Option<&'a Mount> {
+    let above = mounts.iter().filter(|mount| Path::new(path).starts_with(&mount.point));
+    above.max_by_key(|mount| mount.point.components().count())
+}
+
+/// A line of `/etc/fstab`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FstabLine {
+    /// Which line it is, counted from 0.
+    pub(crate) index: usize,
+    /// What is to be mounted: a path, `UUID=...`.
+    pub(crate) source: String,
+    /// Where.
+    pub(crate) point: String,
+    /// The options.
+    pub(crate) options: Vec<String>,
+}
+
+/// The lines of `/etc/fstab` that mount something.
+pub(crate) fn fstab(facts: &dyn Facts) -> Vec<FstabLine> {
+    let text = facts.read("/etc/fstab").unwrap_or_default();
+    fstab_lines(&String::from_utf8_lossy(&text))
+}
+
+/// The lines of such a text that mount something.
+pub(crate) fn fstab_lines(text: &str) -> Vec<FstabLine> {
+    let line = |(index, line): (usize, &str)| {
+        let mut fields = line.split_whitespace();
+        let source = fields.next().filter(|field| !field.starts_with('#'))?.to_owned();
+        let point = fields.next()?.replace("\\040", " ");
+        let _kind = fields.next()?;
+        let options = fields.next().unwrap_or("defaults").split(',').map(str::to_owned).collect();
+        Some(FstabLine { index, source, point, options })
+    };
+    text.lines().enumerate().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mount(point: &str, kind: &str) -> Mount {
+        let line = format!("22 1 8:1 / {point} rw,relatime - {kind} /dev/sda1 rw");
+        Mount::parse(line.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_path_lies_on_the_deepest_mount_and_the_last_of_those_at_one_place() {
+        let mounts = [mount("/", "ext4"), mount("/home", "xfs"), mount("/home", "btrfs")];
+        let kind = |path| mount_of(path, &mounts).map(|mount| mount.file_system.as_str());
+        assert_eq!(kind("/home/user"), Some("btrfs"));
+        assert_eq!(kind("/homes"), Some("ext4"));
+        assert_eq!(mount_of("relative", &mounts), None);
+    }
+
+    #[test]
+    fn fstab_is_read_as_mount_reads_it() {
+        let lines =
+            fstab_lines("# UUID=0 / ext4\n\nUUID=1\t/my\\040disk ext4 noatime,discard 0 2\nx y");
+        assert_eq!(lines.len(), 1);
+        assert_eq!((lines[0].index, lines[0].point.as_str()), (2, "/my disk"));
+        assert_eq!(lines[0].options, ["noatime", "discard"]);
+    }
+}
