@@ -23,6 +23,7 @@ use ssdlab_model::Configuration;
 use ssdlab_model::units::{Instant, LogicalUnit};
 
 use crate::drive::Model;
+use crate::store::receive::Arrivals;
 use clock::Clock;
 use statistics::Recorder;
 use sync::Syncer;
@@ -36,6 +37,7 @@ pub struct Engine {
     inner: Mutex<Inner>,
     file: File,
     gate: Arc<RwLock<()>>,
+    arrivals: Arc<Arrivals>,
     syncer: Syncer,
     clock: Clock,
     configuration: Configuration,

@@ -2,7 +2,7 @@
 //!
 //! The model says what is programmed where and until when; what it does not have is data. Here
 //! the data is: of what the host wrote and no program is over, in RAM (*staged*, by program unit);
-//! of everything else, in the image. A copy that collection makes is staged as the place that it is
+//! of everything else, in the image. Large writes go straight to their place there ([`receive`]). A copy that collection makes is staged as the place that it is
 //! copied from, and its data is read when it is programmed.
 //!
 //! Programs, erases and records of trims wait until the drive's clock has passed their end
@@ -13,16 +13,18 @@
 mod carry_out;
 mod contents;
 mod cut;
+pub mod receive;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, RwLock};
 
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
-use ssdlab_model::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
+use ssdlab_model::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
 
 use crate::image::layout::Layout;
 use crate::image::saved::Saved;
@@ -31,6 +33,7 @@ use crate::image::trims::TrimLog;
 use crate::image::{Image, state::State};
 use carry_out::Due;
 use contents::Found;
+use receive::Arrivals;
 
 /// Where the data of a staged unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,8 @@ enum Source {
     Nothing,
     /// In RAM: what the host wrote, with its checksum.
     Here { logical: LogicalUnit, sum: u32 },
+    /// The same, at its place in the image already, or on its way there.
+    Ahead { logical: LogicalUnit, sum: u32 },
     /// Where it is copied from, and the life of the program unit there if that was staged then.
     CopyOf { from: PhysicalUnit, life: Option<u64> },
 }
@@ -51,8 +56,28 @@ struct Staged {
     life: u64,
     /// Whether its program is booked: nothing is added to it.
     is_booked: bool,
+    /// Whether its data may be written ahead, and whether some of it was.
+    may_go_ahead: bool,
+    is_ahead: bool,
+    /// Pieces of it that are on their way to the image.
+    on_their_way: Arc<AtomicU32>,
     data: Box<[u8]>,
     units: Box<[Source]>,
+}
+
+impl Staged {
+    /// An empty one.
+    fn new(layout: &Layout) -> Staged {
+        Staged {
+            life: 0,
+            is_booked: false,
+            may_go_ahead: false,
+            is_ahead: false,
+            on_their_way: Arc::default(),
+            data: vec![0; layout.program_size() as usize].into(),
+            units: vec![Source::Nothing; layout.units_per_program as usize].into(),
+        }
+    }
 }
 
 /// Where the data of a unit is now.
@@ -82,9 +107,9 @@ pub struct Store {
     /// Buffers that no program unit uses now.
     spare_buffers: Vec<Staged>,
     /// What the host has written in the request under way, in the order of its units.
-    received: Vec<(PhysicalUnit, LogicalUnit)>,
-    /// The program unit that the latest of them is in, if it is staged for them.
-    receiving: Option<u32>,
+    received: Vec<receive::Unit>,
+    /// The program unit that the latest of them is in, and its life, if it is staged for them.
+    receiving: Option<(u32, u64)>,
     due: BinaryHeap<Due>,
     /// The end of the first of `due`.
     next_due: Instant,
@@ -99,6 +124,9 @@ pub struct Store {
     /// Parts of blocks that are erased but not punched out, with the stamp of the erase.
     unpunched: Vec<(u64, u32)>,
     is_unpunched: Vec<bool>,
+    /// Erases of each part of a block that are owed or booked, and not carried out.
+    erases_owed: Vec<u32>,
+    arrivals: Arc<Arrivals>,
     trims: TrimLog,
     /// The latest number of a trim that was added to the log ahead of its time.
     trims_until: u64,
@@ -166,6 +194,8 @@ impl Store {
             durable: stamp,
             unpunched: Vec::new(),
             is_unpunched: vec![false; parts],
+            erases_owed: vec![0; parts],
+            arrivals: Arc::default(),
             trims: TrimLog::new(trim_log),
             trims_until: 0,
             saved: Saved::default(),
@@ -209,47 +239,24 @@ impl Store {
         self.promised.take()
     }
 
-    /// Puts data into the units that the model has just received, by `data_of`, which is given each
-    /// logical unit and says its data and checksum.
-    pub fn fill_received<'a>(&mut self, mut data_of: impl FnMut(LogicalUnit) -> (&'a [u8], u32)) {
-        let mut received = std::mem::take(&mut self.received);
-        let (unit_size, per_program) = (self.layout.unit as usize, self.layout.units_per_program);
-        for units in received.chunk_by(|a, b| a.0.0 / per_program == b.0.0 / per_program) {
-            let program = units[0].0.0 / per_program;
-            let first = program * per_program;
-            let staged = self.staged.get_mut(&program).expect("it was staged when received");
-            for &(place, logical) in units {
-                let index = (place.0 - first) as usize;
-                let (data, sum) = data_of(logical);
-                staged.data[index * unit_size..(index + 1) * unit_size].copy_from_slice(data);
-                staged.units[index] = Source::Here { logical, sum };
-            }
-        }
-        received.clear();
-        self.received = received;
-        self.receiving = None;
-    }
-
     /// The program unit that is being filled at `program`.
     fn staged_mut(&mut self, program: u32) -> &mut Staged {
+        let part = self.layout.part_of_program(program) as usize;
+        let is_clean = self.erases_owed[part] == 0 && !self.is_unpunched[part];
         let Store { layout, spare_buffers: buffers, staged, older, lives, .. } = self;
-        let mut begin = || {
+        let mut begin = |may_go_ahead| {
             *lives += 1;
-            let mut staged = buffers.pop().unwrap_or_else(|| Staged {
-                life: 0,
-                is_booked: false,
-                data: vec![0; layout.program_size() as usize].into(),
-                units: vec![Source::Nothing; layout.units_per_program as usize].into(),
-            });
+            let mut staged = buffers.pop().unwrap_or_else(|| Staged::new(layout));
             (staged.life, staged.is_booked) = (*lives, false);
+            (staged.may_go_ahead, staged.is_ahead) = (may_go_ahead, false);
             staged
         };
         match staged.entry(program) {
-            Entry::Vacant(vacant) => vacant.insert(begin()),
+            Entry::Vacant(vacant) => vacant.insert(begin(is_clean)),
             Entry::Occupied(occupied) => {
                 let staged = occupied.into_mut();
                 if staged.is_booked {
-                    let before = std::mem::replace(staged, begin());
+                    let before = std::mem::replace(staged, begin(false));
                     older.insert(before.life, before);
                 }
                 staged
@@ -285,10 +292,14 @@ impl Store {
             let (at, sum) = (self.layout.unit_at(unit), self.sum_of(unit)?);
             return Ok(Place::Image { at, sum });
         };
+        self.settle(program, life);
         let staged = self.staged_in(program, life).expect("it is staged");
         let index = (unit.0 - program * self.layout.units_per_program) as usize;
         let size = self.layout.unit as usize;
-        Ok(Place::Ram(&staged.data[index * size..(index + 1) * size]))
+        Ok(match staged.units[index] {
+            Source::Ahead { sum, .. } => Place::Image { at: self.layout.unit_at(unit), sum },
+            _ => Place::Ram(&staged.data[index * size..(index + 1) * size]),
+        })
     }
 
     /// Where the data of `unit`, which is mapped, is or was copied from, and in which life of the
@@ -309,7 +320,9 @@ impl Store {
             match staged.units[index] {
                 Source::CopyOf { from, life: None } => return (from, None),
                 Source::CopyOf { from, life: Some(earlier) } => (unit, life) = (from, earlier),
-                Source::Here { .. } | Source::Nothing => return (unit, Some(life)),
+                Source::Here { .. } | Source::Ahead { .. } | Source::Nothing => {
+                    return (unit, Some(life));
+                }
             }
         }
     }
@@ -351,11 +364,17 @@ impl Store {
             self.file().read_exact_at(data, self.layout.unit_at(unit))?;
             return self.sum_of(unit);
         };
+        self.settle(program, life);
         let staged = self.staged_in(program, life).expect("it is staged");
         let index = (unit.0 - program * self.layout.units_per_program) as usize;
+        let source = staged.units[index];
+        if let Source::Ahead { sum, .. } = source {
+            self.file().read_exact_at(data, self.layout.unit_at(unit))?;
+            return Ok(sum);
+        }
         let size = self.layout.unit as usize;
         data.copy_from_slice(&staged.data[index * size..(index + 1) * size]);
-        Ok(match staged.units[index] {
+        Ok(match source {
             Source::Here { sum, .. } => sum,
             _ => crc32fast::hash(data),
         })
@@ -374,11 +393,15 @@ impl Media for Store {
     #[inline]
     fn receive(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
         let program = self.layout.program_of(unit);
-        if self.receiving != Some(program) {
-            self.staged_mut(program);
-            self.receiving = Some(program);
-        }
-        self.received.push((unit, logical));
+        let life = match self.receiving {
+            Some((staged, life)) if staged == program => life,
+            _ => {
+                let life = self.staged_mut(program).life;
+                self.receiving = Some((program, life));
+                life
+            }
+        };
+        self.received.push(receive::Unit { place: unit, logical, life });
     }
 
     fn copy(&mut self, from: PhysicalUnit, to: PhysicalUnit) {
@@ -407,7 +430,7 @@ impl Media for Store {
     ) {
         // What is programmed empty was never staged.
         let program = self.layout.program_of(first);
-        if self.receiving == Some(program) {
+        if self.receiving.is_some_and(|(receiving, _)| receiving == program) {
             self.receiving = None;
         }
         let staged = self.staged_mut(program);
@@ -416,6 +439,13 @@ impl Media for Store {
         let (is_slc, spare) = (spare.is_slc(), spare.raw().into());
         let action = carry_out::Action::Program { first, number, spare, is_slc, life };
         self.book(action, work);
+    }
+
+    fn owe_erase(&mut self, block: BlockIndex, die: DieIndex) {
+        if block.0 < self.layout.blocks {
+            let part = self.layout.part_of(block, die);
+            self.erases_owed[part as usize] += 1;
+        }
     }
 
     fn erase(&mut self, block: BlockIndex, work: FlashWork) {

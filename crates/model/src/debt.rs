@@ -151,6 +151,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let group = self.forget_erased(block);
         for lane in 0..self.geometry.stripe() {
             let die = DieIndex(group * self.geometry.stripe() + lane);
+            self.media.owe_erase(block, die);
             self.owe(die, Operation::Erase { block }, from, now);
             self.settle(die, now);
         }

@@ -148,6 +148,13 @@ pub trait Media {
         work: FlashWork,
     );
 
+    /// The part of `block` that lies on `die` will be erased: a call of [`Media::erase`] follows, and
+    /// there may be calls of [`Media::receive`] and [`Media::copy`] for it before that.
+    #[inline(always)]
+    fn owe_erase(&mut self, block: BlockIndex, die: DieIndex) {
+        let _ = (block, die);
+    }
+
     /// The part of `block` that lies on the die of `work` is erased.
     fn erase(&mut self, block: BlockIndex, work: FlashWork);
 

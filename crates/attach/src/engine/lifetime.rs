@@ -74,7 +74,7 @@ impl Engine {
         let file = image.file().try_clone().map_err(cannot)?;
         let before = image.state();
         let (mut model, opened, clock) = open_model(image, before, &path)?;
-        let gate = model.store().gate();
+        let (gate, arrivals) = (model.store().gate(), model.store().arrivals());
         let syncer = Syncer::new(&file).map_err(cannot)?;
         let geometry = &configuration.geometry;
         let mut inner = Inner {
@@ -93,6 +93,7 @@ impl Engine {
             inner: Mutex::new(inner),
             file,
             gate,
+            arrivals,
             syncer,
             clock: Clock::new(options.time, clock),
             unit: geometry.unit_size().bytes(),

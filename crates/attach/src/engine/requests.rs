@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 use std::os::unix::fs::FileExt;
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
 use ssdlab_model::media::TrimRecord;
 use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit, Sector, SectorCount};
 
 use super::{Answer, Engine, Errno, Inner, Kind, errno};
 use crate::store::Place;
+use crate::store::receive::{Piece, Received};
 
 /// A stretch of a read that lies in the image in one piece.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,7 @@ struct Stretch {
 struct Scratch {
     stretches: Vec<Stretch>,
     sums: Vec<u32>,
+    pieces: Vec<Piece>,
 }
 
 thread_local! {
@@ -150,7 +152,7 @@ impl Engine {
         data: &mut [u8],
     ) -> Result<Answer, Errno> {
         SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { stretches, sums } = scratch;
+            let Scratch { stretches, sums, .. } = scratch;
             stretches.clear();
             sums.clear();
             let mut inner = self.lock();
@@ -226,13 +228,13 @@ impl Engine {
             return Ok(Answer { at: self.lock().busy_until });
         }
         SCRATCH.with_borrow_mut(|scratch| {
-            let sums = &mut scratch.sums;
+            let Scratch { sums, pieces, .. } = scratch;
             sums.clear();
             let within = offset % self.unit;
             let head = if within == 0 { 0 } else { (self.unit - within) as usize };
             let whole = data.get(head..).unwrap_or_default().chunks_exact(self.unit as usize);
             sums.extend(whole.map(crc32fast::hash));
-            self.write_with_sums(offset, data, fua, sums)
+            self.write_with_sums(offset, data, fua, sums, pieces)
         })
     }
 
@@ -242,6 +244,7 @@ impl Engine {
         data: &[u8],
         fua: bool,
         sums: &[u32],
+        pieces: &mut Vec<Piece>,
     ) -> Result<Answer, Errno> {
         let (size, length) = (self.unit, data.len() as u64);
         let (first, last) = (self.unit_of(offset), self.unit_of(offset + length - 1));
@@ -267,20 +270,31 @@ impl Engine {
         let (sector, count) = sectors(offset, length);
         let at = inner.model.write(arrived, sector, count, fua);
         let first_whole = offset.div_ceil(size);
-        inner.model.store().fill_received(|unit| {
+        inner.model.store().take_over(data, pieces, |unit| {
             let part = merged.iter().flatten().find(|(of, ..)| *of == unit);
             match part {
-                Some((_, bytes, sum)) => (bytes.as_slice(), *sum),
-                None => {
-                    let from = (u64::from(unit.0) * size - offset) as usize;
-                    let index = (u64::from(unit.0) - first_whole) as usize;
-                    (&data[from..from + size as usize], sums[index])
-                }
+                Some((_, bytes, sum)) => Received::Merged(bytes, *sum),
+                None => Received::Part {
+                    from: (u64::from(unit.0) * size - offset) as usize,
+                    sum: sums[(u64::from(unit.0) - first_whole) as usize],
+                },
             }
         });
         let answer = inner.end(Kind::Write, length, arrived, at);
-        let keeps = fua && self.protected;
-        self.keep_promise(inner, keeps)?;
+        // What somebody else makes durable meanwhile is what was promised to them.
+        let promised = inner.model.store().take_promised();
+        let keep = fua && self.protected;
+        if !pieces.is_empty() {
+            drop(inner);
+            let write = |data: &[u8], at| self.file.write_all_at(data, at);
+            let are_written = self.arrivals.bring(pieces, data, write);
+            if are_written && promised.is_none() && !keep {
+                return Ok(answer);
+            }
+            inner = self.lock();
+            inner.model.store().take_back();
+        }
+        self.keep_promise(inner, promised, keep)?;
         Ok(answer)
     }
 
@@ -297,20 +311,25 @@ impl Engine {
         inner.record(Kind::Flush, 0, 0);
         let at = inner.model.flush(arrived);
         let answer = inner.end(Kind::Flush, 0, arrived, at);
-        self.keep_promise(inner, self.protected)?;
+        let promised = inner.model.store().take_promised();
+        self.keep_promise(inner, promised, self.protected)?;
         Ok(answer)
     }
 
-    /// Sees to it that what the model has just promised is durable in the image, with the buffer
+    /// Sees to it that what the model has `promised` is durable in the image, with the buffer
     /// where capacitors `keep` it.
     fn keep_promise(
         &self,
-        mut inner: std::sync::MutexGuard<'_, Inner>,
+        mut inner: MutexGuard<'_, Inner>,
+        promised: Option<Instant>,
         keep: bool,
     ) -> Result<(), Errno> {
-        let promised = inner.model.store().take_promised();
         if promised.is_none() && !keep {
             return Ok(());
+        }
+        if inner.is_cut {
+            // Meanwhile, while data was on its way.
+            return Err(Errno::IO);
         }
         if let Some(promised) = promised {
             inner.carry_out(promised).map_err(|error| errno(&error))?;

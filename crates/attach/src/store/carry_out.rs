@@ -117,7 +117,12 @@ impl Store {
                 let record = Record { is_slc: *is_slc, number: number.0, ..Record::default() };
                 self.write_program(*first, record, spare, *life)
             }
-            Action::Erase { part } => self.note_erased(*part),
+            Action::Erase { part } => {
+                self.note_erased(*part)?;
+                let owed = &mut self.erases_owed[*part as usize];
+                *owed = owed.checked_sub(1).expect("an erase was owed before it was booked");
+                Ok(())
+            }
             Action::Trims(records) => {
                 self.trims.append(self.image.file(), &self.layout, records)?;
                 self.stamp += 1;
@@ -134,7 +139,10 @@ impl Store {
         life: u64,
     ) -> io::Result<()> {
         let program = self.layout.program_of(first);
+        self.settle(program, life);
         if self.is_unpunched[self.layout.part_of_program(program) as usize] {
+            let staged = self.staged_in(program, life).expect("what is booked is staged");
+            assert!(!staged.is_ahead, "what was written ahead would be punched out");
             // What is there may be all that is durable of its units.
             self.sync()?;
         }
@@ -161,7 +169,8 @@ impl Store {
         let size = self.layout.unit as usize;
         let first = program * self.layout.units_per_program;
         let mut sums = vec![0; spare.len()];
-        let mut used = 0;
+        // What is to be written, as stretches of units: all but what was written ahead.
+        let mut stretches: Vec<std::ops::Range<usize>> = Vec::new();
         for (index, &logical) in spare.iter().enumerate() {
             let data = &mut staged.data[index * size..(index + 1) * size];
             if logical == 0 {
@@ -169,6 +178,10 @@ impl Store {
                 continue;
             }
             sums[index] = match staged.units[index] {
+                Source::Ahead { sum, .. } => {
+                    sums[index] = sum;
+                    continue;
+                }
                 Source::Here { sum, .. } => sum,
                 Source::CopyOf { from, life } => {
                     let (from, life) = match life {
@@ -183,13 +196,18 @@ impl Store {
                     crc32fast::hash(data)
                 }
             };
-            used = index + 1;
+            // Padding between is written, too, where nothing lies ahead there.
+            match stretches.last_mut() {
+                Some(last) if !staged.is_ahead || last.end == index => last.end = index + 1,
+                _ => stretches.push(index..index + 1),
+            }
         }
         let stamp = self.stamp + 1;
         let durable = self.durable;
-        if used > 0 {
-            let at = self.layout.data_at(program);
-            self.image.file().write_all_at(&staged.data[..used * size], at)?;
+        let at = self.layout.data_at(program);
+        for units in stretches {
+            let (from, until) = (units.start * size, units.end * size);
+            self.image.file().write_all_at(&staged.data[from..until], at + from as u64)?;
         }
         let record = Record { stamp, durable, logical: spare.to_vec(), sums, ..record };
         let mut bytes = vec![0; self.layout.record as usize];
@@ -296,7 +314,7 @@ impl Store {
         });
         for (program, staged) in self.staged.iter().map(|(&it, staged)| (it, staged)).chain(older) {
             for (index, source) in staged.units.iter().enumerate() {
-                if let &Source::Here { logical, .. } = source {
+                if let &(Source::Here { logical, .. } | Source::Ahead { logical, .. }) = source {
                     places.push((logical, PhysicalUnit(program * per_program + index as u32)));
                 }
             }

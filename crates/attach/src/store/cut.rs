@@ -32,6 +32,7 @@ impl Store {
                 Action::Trims(_) => {}
             }
         }
+        self.erases_owed.fill(0);
         self.staged.clear();
         self.older.clear();
         self.next_due = Instant::from_nanos(u64::MAX);
