@@ -14,6 +14,7 @@ pub mod error;
 pub mod fuse;
 pub mod image;
 pub mod nbd;
+pub mod pipe;
 pub mod status;
 pub mod store;
 pub mod timer;

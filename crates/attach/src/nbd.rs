@@ -1,14 +1,14 @@
 //! The drive as an NBD server: fixed newstyle negotiation, simple replies.
 //!
-//! The protocol is that of the NetworkBlockDevice project's `proto.md`. A connection has a thread
-//! of its own; several may serve one client (multi-conn), because a flush on one makes durable
-//! what was answered on all.
+//! The protocol is that of the NetworkBlockDevice project's `proto.md`. A connection has two threads
+//! of its own, one of which reads what comes; several connections
+//! may serve one client (multi-conn), because a flush on one makes durable what was answered on all.
 
 mod handshake;
 mod protocol;
 mod transmission;
 
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
@@ -19,6 +19,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use rustix::net::sockopt::set_socket_send_buffer_size_force;
+
 use crate::engine::Engine;
 use crate::error::AttachError;
 use crate::timer::Timer;
@@ -28,6 +30,9 @@ const CONNECTIONS_MAX: usize = 64;
 
 /// How long a client may not read what it is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes that the system is asked to hold of what is sent to a client of this machine.
+const SEND_BUFFER: usize = 4 << 20;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +81,15 @@ impl Stream {
         })
     }
 
+    /// Has the system hold more of what is sent than it would.
+    fn make_room(&self) {
+        // Where it may not, a client that reads slowly keeps us waiting sooner.
+        let _ = match self {
+            Stream::Unix(stream) => set_socket_send_buffer_size_force(stream, SEND_BUFFER),
+            Stream::Tcp(_) => Ok(()),
+        };
+    }
+
     /// Gives up on a client that does not read for so long.
     fn set_patience(&self, patience: Duration) -> io::Result<()> {
         match self {
@@ -93,6 +107,15 @@ impl Stream {
     }
 }
 
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Unix(stream) => stream.as_fd(),
+            Stream::Tcp(stream) => stream.as_fd(),
+        }
+    }
+}
+
 impl Read for Stream {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -107,6 +130,13 @@ impl Write for Stream {
         match self {
             Stream::Unix(stream) => stream.write(bytes),
             Stream::Tcp(stream) => stream.write(bytes),
+        }
+    }
+
+    fn write_vectored(&mut self, bytes: &[IoSlice<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => stream.write_vectored(bytes),
+            Stream::Tcp(stream) => stream.write_vectored(bytes),
         }
     }
 
@@ -157,6 +187,7 @@ impl Listener {
             }
         };
         stream.set_patience(PATIENCE)?;
+        stream.make_room();
         Ok(stream)
     }
 

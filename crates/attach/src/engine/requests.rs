@@ -8,6 +8,7 @@ use ssdlab_model::media::TrimRecord;
 use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit, Sector, SectorCount};
 
 use super::{Answer, Engine, Errno, Inner, Kind, errno};
+use crate::pipe::Pipe;
 use crate::store::Place;
 use crate::store::receive::{Piece, Received};
 
@@ -28,6 +29,9 @@ struct Scratch {
     sums: Vec<u32>,
     pieces: Vec<Piece>,
 }
+
+/// What the system keeps files in memory by, at least.
+const PAGE: u64 = 4096;
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
@@ -133,23 +137,46 @@ impl Engine {
         }
         let is_whole = (offset | data.len() as u64).is_multiple_of(self.unit);
         if is_whole {
-            return self.read_whole(offset, offset, data.len() as u64, data);
+            return self.read_whole(offset, offset, data.len() as u64, data, None);
         }
         let from = offset - offset % self.unit;
         let end = (offset + data.len() as u64).next_multiple_of(self.unit);
         let mut whole = vec![0; (end - from) as usize];
-        let answer = self.read_whole(from, offset, data.len() as u64, &mut whole)?;
+        let answer = self.read_whole(from, offset, data.len() as u64, &mut whole, None)?;
         data.copy_from_slice(&whole[(offset - from) as usize..][..data.len()]);
         Ok(answer)
     }
 
-    /// Reads whole units from `from` into `data`, for a request of `length` bytes from `offset`.
+    /// Reads from `offset` as many bytes as `data` has room for: into `pipe`, which is empty, if all of
+    /// it lies in the image and nobody waits for the drive's time; into `data` otherwise.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub fn read_to(
+        &self,
+        offset: u64,
+        data: &mut [u8],
+        pipe: &mut Pipe,
+    ) -> Result<Answer, Errno> {
+        let whole = (offset | data.len() as u64).is_multiple_of(self.unit);
+        let pages = self.unit.is_multiple_of(PAGE);
+        let fits = !data.is_empty() && data.len() <= pipe.capacity();
+        if !(whole && pages && fits && self.clock.time() == super::Time::Fast) {
+            return self.read(offset, data);
+        }
+        self.check_range(offset, data.len() as u64)?;
+        self.read_whole(offset, offset, data.len() as u64, data, Some(pipe))
+    }
+
+    /// Reads whole units from `from` into `data`, for a request of `length` bytes from `offset`; or all
+    /// of them into `pipe`, if there is one and all lies in the image.
     fn read_whole(
         &self,
         from: u64,
         offset: u64,
         length: u64,
         data: &mut [u8],
+        pipe: Option<&mut Pipe>,
     ) -> Result<Answer, Errno> {
         SCRATCH.with_borrow_mut(|scratch| {
             let Scratch { stretches, sums, .. } = scratch;
@@ -167,20 +194,58 @@ impl Engine {
             }
             let reading = self.gate.read().unwrap_or_else(PoisonError::into_inner);
             drop(inner);
-            let unit = self.unit as usize;
-            let mut sums = sums.iter();
-            for &Stretch { at, unit: first, units } in &*stretches {
-                let data = &mut data[first * unit..(first + units) * unit];
-                self.file.read_exact_at(data, at).map_err(|error| errno(&error))?;
-                for (data, sum) in data.chunks(unit).zip(&mut sums) {
-                    if crc32fast::hash(data) != *sum {
-                        return Err(Errno::IO);
-                    }
+            let in_image: usize = stretches.iter().map(|it| it.units).sum();
+            let is_all = in_image * self.unit as usize == data.len();
+            if let Some(pipe) = pipe.filter(|_| is_all)
+                && self.fill(pipe, stretches).is_ok()
+            {
+                let checked = self.check_stretches(data, stretches, sums, true);
+                if checked.is_err() {
+                    pipe.empty().map_err(|error| errno(&error))?;
                 }
+                checked?;
+            } else {
+                self.check_stretches(data, stretches, sums, false)?;
             }
             drop(reading);
             Ok(answer)
         })
+    }
+
+    /// Puts `stretches` of the image into `pipe`, or nothing.
+    fn fill(&self, pipe: &mut Pipe, stretches: &[Stretch]) -> std::io::Result<()> {
+        for stretch in stretches {
+            let length = stretch.units * self.unit as usize;
+            if let Err(error) = pipe.fill(&self.file, stretch.at, length) {
+                pipe.empty()?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads `stretches` of the image to their places in `data`, or with `only_check` each to its
+    /// beginning, where it stays in the processor's caches; and compares them with their `sums`.
+    fn check_stretches(
+        &self,
+        data: &mut [u8],
+        stretches: &[Stretch],
+        sums: &[u32],
+        only_check: bool,
+    ) -> Result<(), Errno> {
+        let unit = self.unit as usize;
+        let mut sums = sums.iter();
+        for &Stretch { at, unit: first, units } in stretches {
+            let first = if only_check { 0 } else { first };
+            let data = &mut data[first * unit..(first + units) * unit];
+            self.file.read_exact_at(data, at).map_err(|error| errno(&error))?;
+            for (data, sum) in data.chunks(unit).zip(&mut sums) {
+                if crc32fast::hash(data) != *sum {
+                    return Err(Errno::IO);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Copies what is in RAM to `data`, and says where the rest lies.

@@ -1,15 +1,19 @@
 //! Requests and replies.
 //!
 //! What a client has sent is read in large pieces, and replies that need not wait are collected
-//! until there is nothing left to read: so a deep queue costs few system calls.
+//! until there is nothing left to read: so a deep queue costs few system calls. Two threads take turns
+//! at reading: who meets a large request carries it out while the other goes on. Data of large reads goes
+//! from the image to the socket without a copy where that is possible ([`crate::pipe`]).
 
-use std::io::{self, Read, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use super::protocol::*;
 use super::{Shared, Stream};
 use crate::engine::{Answer, Errno};
+use crate::pipe::Pipe;
 
 /// Bytes of a request without data.
 const HEADER: usize = 28;
@@ -22,6 +26,9 @@ const INPUT: usize = 1 << 18;
 
 /// Bytes of replies that are collected at most.
 const OUTPUT_MAX: usize = 1 << 20;
+
+/// Bytes of data from which on a request is large.
+const LARGE: u32 = 1 << 16;
 
 /// A request.
 #[derive(Clone, Copy, Debug)]
@@ -64,9 +71,19 @@ struct Input {
     bytes: Box<[u8]>,
     from: usize,
     until: usize,
+    /// Bytes that are read at a time: after a large write no more than a request, so that what comes
+    /// behind it need not be copied from here.
+    at_a_time: usize,
+    /// Whether nothing more is to be read.
+    is_over: bool,
 }
 
 impl Input {
+    fn new(stream: Stream) -> Input {
+        let bytes = vec![0; INPUT].into();
+        Input { stream, bytes, from: 0, until: 0, at_a_time: INPUT, is_over: false }
+    }
+
     fn left(&self) -> usize {
         self.until - self.from
     }
@@ -78,8 +95,8 @@ impl Input {
         let mut filled = ready;
         while filled < into.len() {
             let rest = into.len() - filled;
-            if rest >= self.bytes.len() {
-                // Large data goes where it belongs at once.
+            if rest >= LARGE as usize || self.at_a_time < INPUT {
+                // It goes where it belongs at once.
                 self.stream.read_exact(&mut into[filled..])?;
                 return Ok(());
             }
@@ -96,7 +113,7 @@ impl Input {
     fn fill(&mut self) -> io::Result<()> {
         (self.from, self.until) = (0, 0);
         self.until = loop {
-            match self.stream.read(&mut self.bytes) {
+            match self.stream.read(&mut self.bytes[..self.at_a_time]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => break count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -107,48 +124,171 @@ impl Input {
     }
 }
 
+/// What the threads of a connection share.
+struct Connection<'a> {
+    shared: &'a Arc<Shared>,
+    input: Mutex<Input>,
+    writer: Arc<Mutex<Stream>>,
+}
+
+/// What each of them has for itself.
+#[derive(Default)]
+struct Own {
+    /// Replies that are not sent yet.
+    output: Vec<u8>,
+    data: Vec<u8>,
+    pipe: Option<Pipe>,
+}
+
 /// Serves requests until the client goes.
 pub(super) fn serve(stream: Stream, shared: &Arc<Shared>) -> io::Result<()> {
     let writer = Arc::new(Mutex::new(stream.try_clone()?));
-    let mut input = Input { stream, bytes: vec![0; INPUT].into(), from: 0, until: 0 };
-    let mut output: Vec<u8> = Vec::with_capacity(1 << 16);
-    let mut data: Vec<u8> = Vec::new();
-    loop {
-        if input.left() < HEADER || output.len() >= OUTPUT_MAX {
-            send(&writer, &mut output)?;
-        }
-        let mut header = [0; HEADER];
-        input.take(&mut header)?;
-        let request = Request::decode(&header)?;
-        if request.kind == CMD_DISC {
-            return send(&writer, &mut output);
-        }
-        if request.kind == CMD_WRITE {
-            if request.length > PAYLOAD_MAX {
-                // Its data would have to be read to find the next request.
-                return Err(io::ErrorKind::InvalidData.into());
+    let connection = Connection { shared, input: Mutex::new(Input::new(stream)), writer };
+    std::thread::scope(|scope| {
+        let helper = std::thread::Builder::new().name("nbd client".to_owned());
+        // One can do it alone, too.
+        let _ = helper.spawn_scoped(scope, || connection.work());
+        connection.work()
+    })
+}
+
+impl Connection<'_> {
+    fn work(&self) -> io::Result<()> {
+        let mut own = Own::default();
+        loop {
+            match self.take_turn(&mut own) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    // The other one may be reading.
+                    lock(&self.writer).shut_down();
+                    return Err(error);
+                }
             }
-            if input.left() < request.length as usize {
-                send(&writer, &mut output)?;
-            }
-            data.resize(request.length as usize, 0);
-            input.take(&mut data)?;
-        }
-        let began = output.len();
-        let outcome = carry_out(shared, &request, &data, &mut output);
-        let deadline = match outcome {
-            Ok(answer) => shared.engine.deadline(answer),
-            Err(_) => None,
-        };
-        if let Err(error) = outcome {
-            output.truncate(began);
-            output.extend(reply(&request, number_of(error)));
-        }
-        if let Some(deadline) = deadline {
-            let late = output.split_off(began);
-            send_at(shared, &writer, late, deadline);
         }
     }
+
+    /// Carries out requests up to a large one, and that one while others are read. Returns whether
+    /// there may be more.
+    fn take_turn(&self, own: &mut Own) -> io::Result<bool> {
+        let mut input = lock(&self.input);
+        if input.is_over {
+            return Ok(false);
+        }
+        let Some(request) = self.carry_out_small(&mut input, own)? else {
+            input.is_over = true;
+            send(&self.writer, &mut own.output)?;
+            return Ok(false);
+        };
+        drop(input);
+        send(&self.writer, &mut own.output)?;
+        if request.kind == CMD_READ {
+            self.read_large(&request, own)?;
+        } else {
+            self.carry_out(&request, own);
+            send(&self.writer, &mut own.output)?;
+        }
+        Ok(true)
+    }
+
+    /// Carries out requests until there is a large one, which is returned with its data in `own`;
+    /// nothing when the client wants to go.
+    fn carry_out_small(&self, input: &mut Input, own: &mut Own) -> io::Result<Option<Request>> {
+        loop {
+            if input.left() < HEADER || own.output.len() >= OUTPUT_MAX {
+                send(&self.writer, &mut own.output)?;
+            }
+            let mut header = [0; HEADER];
+            input.take(&mut header)?;
+            let request = Request::decode(&header)?;
+            if request.kind == CMD_DISC {
+                return Ok(None);
+            }
+            let is_large = request.length >= LARGE && request.kind <= CMD_WRITE;
+            if request.kind == CMD_WRITE {
+                if request.length > PAYLOAD_MAX {
+                    // Its data would have to be read to find the next request.
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                if input.left() < request.length as usize {
+                    send(&self.writer, &mut own.output)?;
+                }
+                own.data.resize(request.length as usize, 0);
+                input.take(&mut own.data)?;
+            }
+            let next_is_large = is_large && request.kind == CMD_WRITE;
+            input.at_a_time = if next_is_large { HEADER } else { INPUT };
+            if is_large && request.length <= PAYLOAD_MAX {
+                return Ok(Some(request));
+            }
+            self.carry_out(&request, own);
+        }
+    }
+
+    /// Carries out a request; its reply is in `own` or with the timer then.
+    fn carry_out(&self, request: &Request, own: &mut Own) {
+        let Own { output, data, .. } = own;
+        let began = output.len();
+        match carry_out(self.shared, request, data, output) {
+            Ok(answer) => {
+                if let Some(deadline) = self.shared.engine.deadline(answer) {
+                    let late = output.split_off(began);
+                    send_at(self.shared, &self.writer, late, deadline);
+                }
+            }
+            Err(error) => {
+                output.truncate(began);
+                output.extend(reply(request, number_of(error)));
+            }
+        }
+    }
+
+    /// Carries out a large read and sends its reply, or leaves that to the timer.
+    fn read_large(&self, request: &Request, own: &mut Own) -> io::Result<()> {
+        let Own { data, pipe, .. } = own;
+        data.resize(request.length as usize, 0);
+        let pipe = match pipe {
+            Some(pipe) => pipe,
+            None => pipe.insert(Pipe::new()?),
+        };
+        let answer = match self.shared.engine.read_to(request.offset, data, pipe) {
+            Ok(answer) => answer,
+            Err(error) => {
+                return lock(&self.writer).write_all(&reply(request, number_of(error)));
+            }
+        };
+        let reply = reply(request, 0);
+        if let Some(deadline) = self.shared.engine.deadline(answer) {
+            let late = [&reply[..], data.as_slice()].concat();
+            send_at(self.shared, &self.writer, late, deadline);
+            return Ok(());
+        }
+        let mut writer = lock(&self.writer);
+        if pipe.filled() > 0 {
+            writer.write_all(&reply)?;
+            return pipe.send(writer.as_fd());
+        }
+        write_both(&mut *writer, &reply, data)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes one after the other, with as few calls as possible.
+fn write_both(writer: &mut impl Write, head: &[u8], data: &[u8]) -> io::Result<()> {
+    let mut pieces = [IoSlice::new(head), IoSlice::new(data)];
+    let mut rest = &mut pieces[..];
+    while !rest.is_empty() {
+        match writer.write_vectored(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => IoSlice::advance_slices(&mut rest, count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn reply(request: &Request, error: u32) -> [u8; REPLY] {
@@ -215,7 +355,7 @@ fn send(writer: &Mutex<Stream>, output: &mut Vec<u8>) -> io::Result<()> {
     if output.is_empty() {
         return Ok(());
     }
-    let outcome = writer.lock().unwrap_or_else(PoisonError::into_inner).write_all(output);
+    let outcome = lock(writer).write_all(output);
     output.clear();
     outcome
 }
@@ -223,7 +363,7 @@ fn send(writer: &Mutex<Stream>, output: &mut Vec<u8>) -> io::Result<()> {
 fn send_at(shared: &Shared, writer: &Arc<Mutex<Stream>>, bytes: Vec<u8>, deadline: Instant) {
     let writer = writer.clone();
     shared.timer.at(Some(deadline), move || {
-        let mut stream = writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stream = lock(&writer);
         if stream.write_all(&bytes).is_err() {
             // It has gone, or does not read: others must not wait for it.
             stream.shut_down();
