@@ -31,10 +31,7 @@ impl Pipe {
     pub fn new() -> io::Result<Pipe> {
         let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
         // Where the system does not allow so much, it is smaller, and less goes this way.
-        let capacity = match fcntl_setpipe_size(&to, SIZE) {
-            Ok(size) => size,
-            Err(_) => 1 << 16,
-        };
+        let capacity = fcntl_setpipe_size(&to, SIZE).unwrap_or(1 << 16);
         Ok(Pipe { from, to, capacity, filled: 0 })
     }
 

@@ -1,12 +1,15 @@
 //! A drive in an image holds what was written to it, whatever ends the program.
 
+#[path = "support/shadow.rs"]
+mod shadow;
 mod support;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use shadow::Shadow;
 use ssdlab_attach::engine::{Engine, Opened, Options, Outcome};
 use ssdlab_attach::image::Image;
-use support::{Shadow, small_image, small_profile};
+use support::{small_image, small_profile};
 
 fn open(path: &std::path::Path, options: Options) -> (Engine, Opened) {
     let image = Image::open(path).unwrap_or_else(|error| panic!("{error}"));

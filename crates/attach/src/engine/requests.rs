@@ -152,12 +152,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::read`].
-    pub fn read_to(
-        &self,
-        offset: u64,
-        data: &mut [u8],
-        pipe: &mut Pipe,
-    ) -> Result<Answer, Errno> {
+    pub fn read_to(&self, offset: u64, data: &mut [u8], pipe: &mut Pipe) -> Result<Answer, Errno> {
         let whole = (offset | data.len() as u64).is_multiple_of(self.unit);
         let pages = self.unit.is_multiple_of(PAGE);
         let fits = !data.is_empty() && data.len() <= pipe.capacity();

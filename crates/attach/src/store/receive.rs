@@ -173,7 +173,8 @@ impl Store {
                     staged.units[index] = Source::Here { logical, sum };
                     for &Unit { place, logical, .. } in &rest[1..] {
                         let Received::Part { from: next, sum } = of(logical) else { break };
-                        if next != from + count * size || place.0 - first != (index + count) as u32 {
+                        if next != from + count * size || place.0 - first != (index + count) as u32
+                        {
                             break;
                         }
                         staged.units[index + count] = Source::Here { logical, sum };

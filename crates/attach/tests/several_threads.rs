@@ -1,0 +1,146 @@
+//! Requests of several threads at a time: what one writes straight to the image, others read, collection
+//! copies, flushes make durable and trims forget, while yet others write.
+
+mod support;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use ssdlab_attach::engine::{Engine, Options, Time};
+use ssdlab_attach::image::Image;
+use ssdlab_attach::pipe::Pipe;
+
+const UNIT: usize = 4096;
+
+/// Units that each thread has for itself: all of them nearly fill the drive.
+const UNITS: usize = 480;
+
+const THREADS: usize = 4;
+
+fn open(path: &std::path::Path) -> Engine {
+    let options = Options { time: Time::Fast, ..Options::default() };
+    Engine::open(Image::open(path).expect("an image"), options).expect("a drive").0
+}
+
+/// What one thread works on.
+struct Own<'a> {
+    engine: &'a Engine,
+    first: usize,
+    /// The number of the latest write to each unit; 0 for zeros.
+    written: Vec<u64>,
+    writes: u64,
+}
+
+fn content(unit: usize, write: u64) -> Vec<u8> {
+    let piece = if write == 0 {
+        [0; 16]
+    } else {
+        (write << 32 | unit as u64).to_le_bytes().repeat(2).try_into().expect("16 bytes")
+    };
+    piece.repeat(UNIT / 16)
+}
+
+impl Own<'_> {
+    fn offset(&self, unit: usize) -> u64 {
+        ((self.first + unit) * UNIT) as u64
+    }
+
+    fn write(&mut self, from: usize, count: usize, fua: bool) {
+        self.writes += 1;
+        let units = from..from + count;
+        let data: Vec<u8> =
+            units.clone().flat_map(|unit| content(self.first + unit, self.writes)).collect();
+        let _ = self.engine.write(self.offset(from), &data, fua).expect("a write");
+        self.written[units].fill(self.writes);
+    }
+
+    fn trim(&mut self, from: usize, count: usize) {
+        let _ = self.engine.trim(self.offset(from), (count * UNIT) as u64, true).expect("a trim");
+        self.written[from..from + count].fill(0);
+    }
+
+    fn check(&self, from: usize, count: usize, pipe: &mut Pipe) {
+        let mut data = vec![0; count * UNIT];
+        let _ = self.engine.read_to(self.offset(from), &mut data, pipe).expect("a read");
+        if pipe.filled() > 0 {
+            assert_eq!(pipe.filled(), data.len());
+            let (mut from, to) = std::os::unix::net::UnixStream::pair().expect("a pair");
+            std::thread::scope(|scope| {
+                scope.spawn(|| pipe.send(std::os::fd::AsFd::as_fd(&to)).expect("it is sent"));
+                std::io::Read::read_exact(&mut from, &mut data).expect("all of it");
+            });
+        }
+        for (unit, data) in (from..).zip(data.chunks(UNIT)) {
+            let expected = content(self.first + unit, self.written[unit]);
+            let found = u64::from_le_bytes(data[..8].try_into().expect("8 bytes"));
+            let (write, of) = (found >> 32, found & 0xffff_ffff);
+            assert!(
+                data == expected,
+                "unit {} holds write {write} of unit {of}, not write {}",
+                self.first + unit,
+                self.written[unit]
+            );
+        }
+    }
+
+    /// Reads what others may be writing now: each unit is as it was or as it will be, never an error.
+    fn peek(&self, from: usize, count: usize) {
+        let mut data = vec![0; count * UNIT];
+        let _ = self.engine.read((from * UNIT) as u64, &mut data).expect("what is being written");
+        for (unit, data) in (from..).zip(data.chunks(UNIT)) {
+            let found = u64::from_le_bytes(data[..8].try_into().expect("8 bytes"));
+            assert!(data == content(unit, found >> 32), "unit {unit} is torn");
+        }
+    }
+
+    fn step(&mut self, generator: &mut Pcg64Mcg, pipe: &mut Pipe) {
+        let count = [1, 3, 24, 100][generator.random_range(0..4)];
+        let from = generator.random_range(0..=UNITS - count);
+        match generator.random_range(0..16) {
+            0..8 => self.write(from, count, generator.random_range(0..16) == 0),
+            8..11 => self.check(from, count, pipe),
+            11..13 => self.peek(generator.random_range(0..THREADS * UNITS - count), count),
+            13..15 => self.trim(from, count),
+            _ => drop(self.engine.flush().expect("a flush")),
+        }
+    }
+}
+
+fn work(changes: &[(&str, &str)], steps: u32, seed: u64) {
+    let directory = support::directory();
+    let path = support::small_image(directory.path(), changes);
+    let mut all = vec![vec![0; UNITS]; THREADS];
+    for life in 0..4 {
+        let engine = open(&path);
+        std::thread::scope(|scope| {
+            for (thread, written) in all.iter_mut().enumerate() {
+                let engine = &engine;
+                scope.spawn(move || {
+                    let mut generator = Pcg64Mcg::seed_from_u64(seed + life * 10 + thread as u64);
+                    let first = thread * UNITS;
+                    let mut own =
+                        Own { engine, first, written: written.clone(), writes: life << 20 };
+                    let mut pipe = Pipe::new().expect("a pipe");
+                    own.check(0, UNITS, &mut pipe);
+                    for _ in 0..steps {
+                        own.step(&mut generator, &mut pipe);
+                    }
+                    own.check(0, UNITS, &mut pipe);
+                    *written = own.written;
+                });
+            }
+        });
+        let _ = engine.flush().expect("a flush");
+        // It is not closed: the next one recovers.
+    }
+}
+
+#[test]
+fn each_thread_reads_what_it_wrote_and_so_does_the_next_life() {
+    work(&[], 250, 1);
+}
+
+#[test]
+fn so_it_is_with_single_blocks_and_with_capacitors() {
+    work(&[("collection.unit", "block")], 100, 100);
+    work(&[("controller.power_loss_protection", "on")], 40, 200);
+}
