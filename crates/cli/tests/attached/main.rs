@@ -11,4 +11,5 @@ mod full_disk;
 mod kills;
 mod nbd_clients;
 mod nonsense;
+mod postgres;
 mod support;
