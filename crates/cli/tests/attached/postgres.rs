@@ -150,7 +150,9 @@ impl Server<'_> {
                 break;
             }
             match answers.next() {
-                Some(Ok(line)) if line == next.to_string() => committed.store(next, Ordering::SeqCst),
+                Some(Ok(line)) if line == next.to_string() => {
+                    committed.store(next, Ordering::SeqCst)
+                }
                 _ => break,
             }
         }
