@@ -104,6 +104,25 @@ Examples:
 
 Exit codes: 0 all is well, 1 something is wrong.";
 
+const REFRESH_EXAMPLES: &str = "\
+Without --yes on a terminal, what it would do is shown, and a question asked. Away from
+a terminal nothing is rewritten without --yes.
+
+What lies on ext4 and btrfs is moved by the file system itself, while others go on
+writing to it. Anything else, and a block device, is written back to where it lies
+while its file system is frozen for moments, or not mounted.
+
+Examples:
+  ssdlab refresh /var/lib/mysql/shop/orders.ibd --dry-run
+          whether it is slow to read, why, and what a rewrite would bring
+  ssdlab refresh /var/lib/mysql/shop/orders.ibd --yes --rate 100M
+  ssdlab refresh /var/lib/mysql/shop/orders.ibd --yes --resume
+          after an interruption
+  ssdlab refresh /dev/sdx2 --yes --max-freeze 20ms
+
+Exit codes: 0 done, also when there was nothing to do; 3 refused, 4 cannot;
+130 interrupted.";
+
 const EXPLORE_EXAMPLES: &str = "\
 A history is a text file with a request a line: 'write units 3 to 5', 'write unit 9
 with FUA', 'trim unit 4', 'read unit 4', 'flush', 'rest for 150ms'. A request is
@@ -271,6 +290,9 @@ pub enum Command {
     /// Find out what makes this machine's SSDs slow, short-lived or unsafe, and what mends it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
+    /// Find what of a file or a device has become slow to read, and rewrite just that
+    #[command(after_help = REFRESH_EXAMPLES)]
+    Refresh(RefreshArguments),
     /// List the experiments, the simulated drives and stacks, or the runs that were kept
     #[command(after_help = LIST_EXAMPLES)]
     List {
@@ -536,6 +558,54 @@ pub struct AttachArguments {
     /// Record what is asked of the drive, as an iolog of fio's (version 3)
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,
+}
+
+/// Arguments of `refresh`.
+#[derive(Args, Debug)]
+pub struct RefreshArguments {
+    /// A file, such as the table of a database that has become slow, or a block device
+    pub path: PathBuf,
+    /// Rewrite without asking
+    #[arg(long, conflicts_with = "dry_run")]
+    pub yes: bool,
+    /// Say what would be done, and do nothing of it. To know what fresh data reads like, a file of
+    /// 32 MiB may be written; it is gone afterwards
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Read and write no more than this in a second, together, such as 50M
+    #[arg(long, value_name = "LENGTH")]
+    pub rate: Option<String>,
+    /// The longest that a file system may be frozen at a time
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = humantime::parse_duration)]
+    pub max_freeze: std::time::Duration,
+    /// Go on where an earlier refresh was interrupted
+    #[arg(long, conflicts_with = "all")]
+    pub resume: bool,
+    /// Rewrite everything, slow or not
+    #[arg(long)]
+    pub all: bool,
+    /// Also what snapshots or copies share, which then takes room of its own
+    #[arg(long)]
+    pub shared: bool,
+    /// Also a file with holes: the data between them; holes stay holes
+    #[arg(long)]
+    pub sparse: bool,
+    /// Write it back to where it lies, with the file system frozen for moments, also where the file
+    /// system could move it
+    #[arg(long)]
+    pub frozen: bool,
+    /// How much is judged and rewritten at a time
+    #[arg(long, value_name = "LENGTH", default_value = "4M")]
+    pub window: String,
+    /// Leave the drive to cool from this temperature on, in degrees Celsius
+    #[arg(long, value_name = "DEGREES", default_value_t = ssdlab_refresh::health::HEAT_MAX)]
+    pub heat: f64,
+    /// Directory for journals [default: ssdlab/refresh in the user's state directory]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub journal: Option<PathBuf>,
+    /// Print what was found and done as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of commands that are about a drive that is attached.

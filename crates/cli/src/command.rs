@@ -13,6 +13,7 @@ mod import;
 mod layers;
 mod list;
 mod power_cut;
+mod refresh;
 mod run;
 mod show;
 mod status;
@@ -36,6 +37,7 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::Check(arguments) => return check::check(arguments, terminal),
         Command::Doctor(arguments) => return doctor::doctor(arguments, terminal),
         Command::Layers(arguments) => layers::layers(arguments, terminal)?,
+        Command::Refresh(arguments) => return refresh::refresh(arguments, terminal),
         Command::List { what } => list::list(what, terminal)?,
         Command::Show(arguments) => show::show(arguments, terminal)?,
         Command::Compare(arguments) => compare::compare(arguments, terminal)?,

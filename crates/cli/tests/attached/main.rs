@@ -12,4 +12,5 @@ mod kills;
 mod nbd_clients;
 mod nonsense;
 mod postgres;
+mod refresh;
 mod support;

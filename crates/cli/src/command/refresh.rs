@@ -1,0 +1,279 @@
+//! `refresh`: finds what has become slow to read, and rewrites just that.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy;
+use ssdlab_attach::control;
+use ssdlab_drive::Control;
+use ssdlab_lab::LabError;
+use ssdlab_lab::experiment::Watcher;
+use ssdlab_model::text::parse_length;
+use ssdlab_model::units::ByteLength;
+use ssdlab_refresh::course::{Options, Refresh, Watch};
+use ssdlab_refresh::interval::Estimate;
+use ssdlab_refresh::plan::{Plan, Summary};
+use ssdlab_refresh::survey::{Agreed, Needed, Way};
+
+use super::json;
+use crate::cli::RefreshArguments;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::terminal::Terminal;
+
+/// The least and the most that a window may be.
+const WINDOWS: [u64; 2] = [1 << 20, 64 << 20];
+
+/// Looks, plans, asks, rewrites, and says what came of it.
+pub fn refresh(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Exit, Failure> {
+    let interrupt = Interrupt::listen().map_err(|source| {
+        Failure::system(Exit::Failed, "cannot listen for signals".to_owned(), source)
+    })?;
+    let options = options(arguments)?;
+    let mut watch = Shown::new(terminal, interrupt);
+    let mut refresh = Refresh::of(&arguments.path, options).map_err(LabError::from)?;
+    let plan = refresh.plan(&mut watch).map_err(LabError::from)?;
+    watch.hide();
+    if plan.rewrite.is_empty() || arguments.dry_run {
+        return only_planned(&plan, arguments, terminal);
+    }
+    if !arguments.yes {
+        terminal.note(&plan_words(&plan));
+        if !is_agreed()? {
+            if arguments.json {
+                terminal.print(&json(&plan))?;
+            }
+            terminal.note("Nothing was rewritten; with --yes it is.");
+            return Ok(Exit::Done);
+        }
+    } else if !arguments.json {
+        terminal.note(&plan_words(&plan));
+    }
+    let summary = refresh.carry_out(&plan, &mut watch).map_err(LabError::from)?;
+    watch.hide();
+    let text = if arguments.json { json(&summary) } else { summary_words(&summary) };
+    terminal.print(&text)?;
+    if summary.is_interrupted {
+        terminal.note("Interrupted; --resume goes on.");
+        return Ok(Exit::Interrupted);
+    }
+    Ok(if summary.stopped.is_some() { Exit::Failed } else { Exit::Done })
+}
+
+fn only_planned(
+    plan: &Plan,
+    arguments: &RefreshArguments,
+    terminal: &Terminal,
+) -> Result<Exit, Failure> {
+    let text = if arguments.json { json(plan) } else { format!("{}\n", plan_words(plan)) };
+    terminal.print(&text)?;
+    if plan.rewrite.is_empty() {
+        terminal.note("There is nothing that a rewrite would make faster; nothing was rewritten.");
+    } else {
+        terminal.note("Nothing was rewritten.");
+    }
+    Ok(Exit::Done)
+}
+
+fn options(arguments: &RefreshArguments) -> Result<Options, Failure> {
+    let length = |option: &str, text: &str| {
+        parse_length(text).map_err(|error| Failure::usage(format!("{option}: {error}")))
+    };
+    let window = length("--window", &arguments.window)?;
+    let [least, most] = WINDOWS;
+    if !(least..=most).contains(&window.bytes()) || !window.bytes().is_multiple_of(least) {
+        return Err(Failure::usage(format!(
+            "--window: {window} is not a multiple of {} up to {}",
+            ByteLength::new(least),
+            ByteLength::new(most)
+        )));
+    }
+    let rate = arguments.rate.as_deref().map(|it| length("--rate", it)).transpose()?;
+    if rate == Some(ByteLength::ZERO) {
+        return Err(Failure::usage("--rate: nothing would ever be done at 0".to_owned()));
+    }
+    let images = control::records().unwrap_or_default().into_iter().map(|record| Needed {
+        what: format!("the image of the attached drive {}", record.place),
+        path: record.image,
+    });
+    Ok(Options {
+        agreed: Agreed {
+            shared: arguments.shared,
+            sparse: arguments.sparse,
+            frozen: arguments.frozen,
+        },
+        window,
+        rate,
+        max_freeze: arguments.max_freeze,
+        all: arguments.all,
+        resume: arguments.resume,
+        journals: journals(arguments)?,
+        needed: images.collect(),
+        heat_max: arguments.heat,
+    })
+}
+
+fn journals(arguments: &RefreshArguments) -> Result<PathBuf, Failure> {
+    if let Some(directory) = &arguments.journal {
+        return Ok(directory.clone());
+    }
+    let strategy = etcetera::choose_base_strategy().map_err(|_| {
+        Failure::usage("there is no home directory for the journal; name one with --journal".into())
+    })?;
+    let state = strategy.state_dir().unwrap_or_else(|| strategy.data_dir());
+    Ok(state.join("ssdlab").join("refresh"))
+}
+
+/// Asks on a terminal; away from one the answer is no.
+fn is_agreed() -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Ok(false);
+    }
+    let _ = write!(anstream::stderr(), "Rewrite that? [y/N] ");
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).map_err(|source| {
+        Failure::system(Exit::Refused, "cannot read the answer".to_owned(), source)
+    })?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+/// Shows how far it is.
+struct Shown<'a> {
+    terminal: &'a Terminal,
+    interrupt: Interrupt,
+    progress: Option<Progress<'a>>,
+    step: String,
+}
+
+impl<'a> Shown<'a> {
+    fn new(terminal: &'a Terminal, interrupt: Interrupt) -> Shown<'a> {
+        Shown { terminal, interrupt, progress: None, step: String::new() }
+    }
+
+    /// Takes the bar away before something is said.
+    fn hide(&mut self) {
+        self.progress = None;
+    }
+}
+
+impl Watch for Shown<'_> {
+    fn progress(&mut self, step: &str, share: f64) -> bool {
+        let progress = self
+            .progress
+            .get_or_insert_with(|| Progress::new(self.terminal, self.interrupt.clone(), None));
+        if self.step != step {
+            self.step = step.to_owned();
+            // Steps differ too much for one bar over all of them.
+            *progress = Progress::new(self.terminal, self.interrupt.clone(), None);
+            progress.step(step, 1.0);
+        }
+        progress.progress(share) == Control::Continue
+    }
+}
+
+fn mb_per_second(speed: f64) -> String {
+    format!("{:.0} MB/s", speed / 1e6)
+}
+
+fn interval(it: &Estimate) -> String {
+    format!("{:.2} (95 %: {:.2} to {:.2})", it.middle, it.low, it.high)
+}
+
+/// The plan in words.
+fn plan_words(plan: &Plan) -> String {
+    let bytes = ByteLength::new;
+    let mut words =
+        format!("{}: {} on {}\n", plan.path.display(), bytes(plan.length), plan.lies_on);
+    let mut line = |text: String| {
+        words.push_str("  ");
+        words.push_str(&text);
+        words.push('\n');
+    };
+    line(format!("read at {} in {} windows", mb_per_second(plan.speed_now), plan.windows));
+    if let Some(fresh) = plan.speed_fresh {
+        line(format!("fresh data reads at {}", mb_per_second(fresh)));
+    }
+    for (cause, found) in &plan.found.slow {
+        line(format!("slow: {}, {}", bytes(*found), cause.words()));
+    }
+    if let Some(slowdown) = &plan.slowdown {
+        line(format!("what is slow takes {} times as long as fresh data", interval(slowdown)));
+    }
+    for (found, text) in [
+        (plan.found.fine, "fast enough"),
+        (plan.found.first_only, "slow at the first reading alone: left as it is"),
+        (plan.found.not_told, "not told, the machine is too busy: left as it is"),
+    ] {
+        if found > 0 {
+            line(format!("{} {text}", bytes(found)));
+        }
+    }
+    if !plan.rewrite.is_empty() {
+        let resumed = if plan.resumed { ", the rest of an earlier plan" } else { "" };
+        line(format!(
+            "to write: {} in {} windows{resumed}, {}",
+            bytes(plan.bytes_to_write),
+            plan.rewrite.len(),
+            plan.way_words
+        ));
+        if let Some(expected) = plan.speed_expected {
+            line(format!("expected after that: {}", mb_per_second(expected)));
+        }
+        line(match plan.share_of_life {
+            Some(share) => format!("share of the drive's life: {share:.4} %"),
+            None => "share of the drive's life: it does not say enough to tell".to_owned(),
+        });
+    }
+    if plan.yardstick_bytes > 0 {
+        let yardstick = bytes(plan.yardstick_bytes);
+        line(format!("written to know what fresh data reads like: {yardstick}"));
+    }
+    for note in &plan.notes {
+        line(note.clone());
+    }
+    words.truncate(words.trim_end().len());
+    words
+}
+
+/// What was done, in words.
+fn summary_words(summary: &Summary) -> String {
+    let bytes = ByteLength::new;
+    let mut words = format!("{}\n", summary.plan.path.display());
+    let mut line = |text: String| {
+        words.push_str("  ");
+        words.push_str(&text);
+        words.push('\n');
+    };
+    line(format!(
+        "written: {} of {} planned",
+        bytes(summary.bytes_written),
+        bytes(summary.plan.bytes_to_write)
+    ));
+    for (left, found) in &summary.left {
+        line(format!("left: {}, {}", bytes(*found), left.words()));
+    }
+    if let Some(why) = &summary.stopped {
+        line(format!("ended early: {why}; --resume goes on"));
+    }
+    if let Some(after) = summary.speed_after {
+        line(format!(
+            "read at {} before, {} after",
+            mb_per_second(summary.speed_before),
+            mb_per_second(after)
+        ));
+    }
+    if let Some(gain) = &summary.gain {
+        line(format!("{} times as fast as before", interval(gain)));
+    }
+    if let (Some(count), Some(longest)) = (summary.freezes, summary.longest_freeze_ms) {
+        let too_long = summary.freezes_too_long.unwrap_or(0);
+        line(format!(
+            "frozen {count} times, {longest:.1} ms at the longest, {too_long} longer than allowed"
+        ));
+    }
+    if summary.plan.way == Way::MoveExtents || summary.plan.way == Way::Defragment {
+        line("fstrim tells the drive that the old places are free".to_owned());
+    }
+    words
+}

@@ -1,0 +1,195 @@
+//! Where a file lies: its extents, as the file system tells them (FIEMAP).
+
+use std::fs::File;
+use std::io;
+
+use crate::system::{BATCH, Fiemap, FiemapExtent, FiemapHead, fiemap};
+use crate::window::Span;
+
+/// Flags of `struct fiemap_extent` (linux/fiemap.h).
+mod flag {
+    pub(super) const LAST: u32 = 0x1;
+    pub(super) const UNKNOWN: u32 = 0x2;
+    pub(super) const DELALLOC: u32 = 0x4;
+    pub(super) const ENCODED: u32 = 0x8;
+    pub(super) const ENCRYPTED: u32 = 0x80;
+    pub(super) const NOT_ALIGNED: u32 = 0x100;
+    pub(super) const INLINE: u32 = 0x200;
+    pub(super) const TAIL: u32 = 0x400;
+    pub(super) const UNWRITTEN: u32 = 0x800;
+    pub(super) const SHARED: u32 = 0x2000;
+}
+
+/// What an extent holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Data as it is in the file.
+    Data,
+    /// Room that nothing was written to.
+    Unwritten,
+    /// Data in the metadata of the file system, or packed with other files'.
+    Inline,
+    /// Compressed or encrypted data.
+    Encoded,
+    /// The file system does not say where.
+    Unknown,
+}
+
+/// A run of a file's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Which bytes of the file.
+    pub span: Span,
+    /// Where they begin: on ext4 and xfs on the block device, on btrfs in its own address space.
+    pub physical: u64,
+    /// What they are.
+    pub content: Content,
+    /// Whether other files, or snapshots, have the same blocks.
+    pub is_shared: bool,
+}
+
+impl Extent {
+    fn of(found: &FiemapExtent) -> Extent {
+        let has = |flags: u32| found.flags & flags != 0;
+        let content = if has(flag::INLINE | flag::TAIL | flag::NOT_ALIGNED) {
+            Content::Inline
+        } else if has(flag::ENCODED | flag::ENCRYPTED) {
+            Content::Encoded
+        } else if has(flag::UNKNOWN | flag::DELALLOC) {
+            Content::Unknown
+        } else if has(flag::UNWRITTEN) {
+            Content::Unwritten
+        } else {
+            Content::Data
+        };
+        Extent {
+            span: Span::new(found.logical, found.length),
+            physical: found.physical,
+            content,
+            is_shared: has(flag::SHARED),
+        }
+    }
+}
+
+/// Whether a file is written back before it is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// It is, so that all of it has its place.
+    First,
+    /// It is not: its file system may be frozen.
+    Not,
+}
+
+/// The extents of a part of a file, in order.
+///
+/// # Errors
+/// Those of the file system, also where it cannot say.
+pub fn of(file: &File, part: Span, sync: Sync) -> io::Result<Vec<Extent>> {
+    let mut extents = Vec::new();
+    let mut start = part.offset;
+    while start < part.end() {
+        let head = FiemapHead {
+            start,
+            length: part.end() - start,
+            flags: u32::from(sync == Sync::First),
+            count: BATCH as u32,
+            ..FiemapHead::default()
+        };
+        let mut map = Fiemap { head, extents: [FiemapExtent::default(); BATCH] };
+        fiemap(file, &mut map)?;
+        let found = &map.extents[..(map.head.mapped as usize).min(BATCH)];
+        for next in found.iter().map(Extent::of) {
+            push(&mut extents, next);
+        }
+        match found.last() {
+            Some(last) if last.flags & flag::LAST == 0 => start = last.logical + last.length,
+            _ => break,
+        }
+    }
+    Ok(extents)
+}
+
+/// Adds an extent. btrfs may tell parts twice while somebody writes; the first word counts.
+fn push(extents: &mut Vec<Extent>, mut next: Extent) {
+    let known = extents.last().map_or(0, |last| last.span.end());
+    if next.span.end() <= known {
+        return;
+    }
+    if next.span.offset < known {
+        let twice = known - next.span.offset;
+        next.span = Span::new(known, next.span.length - twice);
+        next.physical += twice;
+    }
+    extents.push(next);
+}
+
+/// Runs of data that follow each other in the file, wherever they lie; cut off at its length.
+pub fn data_runs(extents: &[Extent], length: u64) -> Vec<Span> {
+    let mut runs: Vec<Span> = Vec::new();
+    for extent in extents.iter().filter(|it| it.content == Content::Data) {
+        let Some(span) = extent.span.overlap(Span::new(0, length)) else { continue };
+        match runs.last_mut() {
+            Some(last) if last.end() == span.offset => last.length += span.length,
+            _ => runs.push(span),
+        }
+    }
+    runs
+}
+
+/// In how many pieces a part of a file lies: extents that do not continue the one before.
+pub fn pieces_in(extents: &[Extent], part: Span) -> u32 {
+    let mut pieces = 0;
+    let mut next = None;
+    for extent in extents {
+        let Some(within) = extent.span.overlap(part) else { continue };
+        let physical = extent.physical + (within.offset - extent.span.offset);
+        if next != Some(physical) {
+            pieces += 1;
+        }
+        next = Some(physical + within.length);
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn extent(offset: u64, length: u64, physical: u64, content: Content) -> Extent {
+        Extent { span: Span::new(offset, length), physical, content, is_shared: false }
+    }
+
+    #[test]
+    fn runs_of_data_leave_holes_and_unwritten_room_out() {
+        let extents = [
+            extent(0, 100, 1000, Content::Data),
+            extent(100, 100, 5000, Content::Data),
+            extent(200, 50, 5100, Content::Unwritten),
+            extent(300, 100, 5150, Content::Data),
+        ];
+        assert_eq!(data_runs(&extents, 350), [Span::new(0, 200), Span::new(300, 50)]);
+    }
+
+    #[test]
+    fn what_is_told_twice_counts_once() {
+        let mut extents = Vec::new();
+        for (offset, length) in [(0, 100), (50, 100), (60, 20), (150, 10)] {
+            push(&mut extents, extent(offset, length, 1000 + offset, Content::Data));
+        }
+        let spans: Vec<Span> = extents.iter().map(|it| it.span).collect();
+        assert_eq!(spans, [Span::new(0, 100), Span::new(100, 50), Span::new(150, 10)]);
+        assert_eq!(extents[1].physical, 1100);
+    }
+
+    #[test]
+    fn pieces_are_counted_by_where_they_lie() {
+        let extents = [
+            extent(0, 100, 1000, Content::Data),
+            extent(100, 100, 1100, Content::Data),
+            extent(200, 100, 9000, Content::Data),
+        ];
+        assert_eq!(pieces_in(&extents, Span::new(0, 200)), 1);
+        assert_eq!(pieces_in(&extents, Span::new(50, 200)), 2);
+        assert_eq!(pieces_in(&extents, Span::new(210, 20)), 1);
+    }
+}

@@ -1,0 +1,198 @@
+//! A file system that is frozen for a moment, and thawed whatever happens.
+//!
+//! Before the first freeze a child process is made that holds the file system's directory open and
+//! waits at a pipe. When the pipe closes, because this process is done or was killed, it thaws. It
+//! also kills this process and thaws when a freeze has lasted [`PATIENCE`]: one that was stopped
+//! (SIGSTOP) in the middle must not go on later and write what is outdated by then, so it must be
+//! gone before others may write.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+use crate::{DriveError, ErrorKind, io, refused, system};
+
+/// How long a freeze may last before something must be wrong.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the child is told.
+const FROZEN: u8 = b'f';
+const THAWED: u8 = b't';
+
+/// A file system that can be frozen.
+#[derive(Debug)]
+pub struct Freezer {
+    directory: File,
+    /// Where the child listens.
+    pipe: RawFd,
+    child: libc::pid_t,
+    /// The longest freeze, from the request to freeze until it is thawed.
+    pub longest: Duration,
+    /// Freezes so far.
+    pub count: u64,
+}
+
+/// A file system that is frozen; thawed when this goes.
+#[derive(Debug)]
+pub struct Frozen<'a> {
+    freezer: &'a mut Freezer,
+    since: Instant,
+}
+
+impl Freezer {
+    /// For the file system that `directory` is on.
+    ///
+    /// # Errors
+    /// When there is no child to thaw it.
+    pub fn new(directory: File) -> Result<Freezer, DriveError> {
+        let cannot = || io("cannot make the process that thaws", std::io::Error::last_os_error());
+        let mut ends: [RawFd; 2] = [0; 2];
+        // SAFETY: room for two numbers.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
+            return Err(cannot());
+        }
+        let [listen, tell] = ends;
+        // SAFETY: getpid does nothing else.
+        let parent = unsafe { libc::getpid() };
+        // SAFETY: the child calls nothing but what may be called after a fork of a program with
+        // threads (signal-safety(7)), and never returns.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            watch(parent, listen, directory.as_raw_fd());
+        }
+        // SAFETY: ours, and closed once.
+        unsafe { libc::close(listen) };
+        if child < 0 {
+            let error = cannot();
+            // SAFETY: as above.
+            unsafe { libc::close(tell) };
+            return Err(error);
+        }
+        Ok(Freezer { directory, pipe: tell, child, longest: Duration::ZERO, count: 0 })
+    }
+
+    fn tell(&self, word: u8) -> Result<(), DriveError> {
+        let word = [word];
+        // SAFETY: one byte; the pipe is open as long as this value lives.
+        let written = unsafe { libc::write(self.pipe, word.as_ptr().cast(), 1) };
+        if written == 1 {
+            return Ok(());
+        }
+        Err(io("the process that thaws is gone", std::io::Error::last_os_error()))
+    }
+
+    /// Freezes it. What is dirty is written back before, so that the freeze itself is short.
+    ///
+    /// # Errors
+    /// When it is frozen by somebody else, or cannot be.
+    pub fn freeze(&mut self) -> Result<Frozen<'_>, DriveError> {
+        rustix::fs::syncfs(&self.directory).map_err(|error| io("cannot sync", error))?;
+        self.tell(FROZEN)?;
+        let since = Instant::now();
+        stop_signals(libc::SIG_IGN);
+        if let Err(error) = system::freeze(self.directory.as_raw_fd()) {
+            stop_signals(libc::SIG_DFL);
+            // It is not frozen by us, and must not be thawed by us.
+            self.tell(THAWED)?;
+            return Err(match error.raw_os_error() {
+                Some(libc::EBUSY) => refused("the file system is frozen by somebody else"),
+                Some(libc::EOPNOTSUPP) => DriveError::new(
+                    ErrorKind::Unsupported,
+                    "this file system cannot be frozen; unmount it and refresh its device",
+                ),
+                Some(libc::EPERM) => {
+                    DriveError::new(ErrorKind::Unsupported, "freezing a file system needs root")
+                }
+                _ => io("cannot freeze the file system", error),
+            });
+        }
+        self.count += 1;
+        Ok(Frozen { freezer: self, since })
+    }
+}
+
+impl Frozen<'_> {
+    /// How long it has been frozen, counted from the request to freeze.
+    pub fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+}
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        let outcome = system::thaw(self.freezer.directory.as_raw_fd());
+        let _ = self.freezer.tell(THAWED);
+        stop_signals(libc::SIG_DFL);
+        self.freezer.longest = self.freezer.longest.max(self.since.elapsed());
+        // The child tries again when this process is gone; a frozen file system with nobody to
+        // thaw it is the worst that can happen here.
+        assert!(outcome.is_ok(), "the file system does not thaw: {outcome:?}");
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        // SAFETY: ours, closed once; the child is ours and ends when the pipe closes.
+        unsafe {
+            libc::close(self.pipe);
+            libc::waitpid(self.child, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+/// Ctrl-Z in the middle of a freeze would stop this process and leave everybody waiting.
+fn stop_signals(how: libc::sighandler_t) {
+    for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+        // SAFETY: no handler is installed, only what is done without one.
+        unsafe { libc::signal(signal, how) };
+    }
+}
+
+/// The child: waits until its parent is done, or gone, or has frozen for too long.
+fn watch(parent: libc::pid_t, listen: RawFd, directory: RawFd) -> ! {
+    // SAFETY: only functions of signal-safety(7), on numbers that were made before the fork.
+    unsafe {
+        libc::setsid();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGTSTP] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        // Whatever else the parent has open must not stay open here: locks, pipes, and the writing
+        // end of this very pipe.
+        let (low, high) = (listen.min(directory), listen.max(directory));
+        close_range(0, low - 1);
+        close_range(low + 1, high - 1);
+        close_range(high + 1, RawFd::MAX);
+        let mut is_frozen = false;
+        loop {
+            let mut ask = libc::pollfd { fd: listen, events: libc::POLLIN, revents: 0 };
+            let wait = if is_frozen { PATIENCE.as_millis() as libc::c_int } else { -1 };
+            let found = libc::poll(&mut ask, 1, wait);
+            if found == 0 {
+                libc::kill(parent, libc::SIGKILL);
+                is_frozen = true;
+                // Until it is gone the pipe stays open.
+                libc::poll(&mut ask, 1, PATIENCE.as_millis() as libc::c_int);
+                break;
+            }
+            let mut word = 0_u8;
+            let read = libc::read(listen, (&raw mut word).cast(), 1);
+            if read == 1 {
+                is_frozen = word == FROZEN;
+            } else if read == 0 {
+                break;
+            }
+        }
+        if is_frozen {
+            // It fails where it was not frozen any more, which is as good.
+            let _ = system::thaw(directory);
+        }
+        libc::_exit(0)
+    }
+}
+
+unsafe fn close_range(first: RawFd, last: RawFd) {
+    if first <= last {
+        // SAFETY: two numbers and flags; what is not open is passed over.
+        unsafe { libc::syscall(libc::SYS_close_range, first as u32, last as u32, 0) };
+    }
+}

@@ -1,0 +1,245 @@
+//! What was planned and what is done of it, a line each, so that an interrupted refresh goes on
+//! where it ended, and a later one knows what the last has achieved.
+//!
+//! A journal is a file of JSON lines with the name of what it is about. A line that was lost when
+//! power failed costs nothing but the rewrite of one window, so lines are not synced one by one; half
+//! a line at the end is left out.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::strategy::Left;
+use crate::survey::{Identity, Way};
+use crate::window::Span;
+use crate::{DriveError, io, refused};
+
+/// Form of these files.
+pub const SCHEMA: &str = "ssdlab.refresh-journal/1";
+
+/// A line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "line", rename_all = "kebab-case")]
+enum Line {
+    /// The first one.
+    Planned {
+        schema: String,
+        path: String,
+        identity: Identity,
+        way: Way,
+        windows: Vec<Span>,
+        fresh: Option<f64>,
+        before: Vec<(Span, f64)>,
+    },
+    /// A window is done.
+    Done { span: Span, written: u64, left: Option<Left> },
+    /// All is; with how fast windows are since, in seconds a byte.
+    Over { after: Vec<(Span, f64)> },
+}
+
+/// What an earlier refresh of the same file has left.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Earlier {
+    /// Windows that were to be rewritten.
+    pub planned: Vec<Span>,
+    /// Those that were, or were left for a reason.
+    pub done: Vec<Span>,
+    /// Seconds a byte of fresh data, where it was measured.
+    pub fresh: Option<f64>,
+    /// How fast all windows were before.
+    pub before: Vec<(Span, f64)>,
+    /// How fast rewritten windows were afterwards, if it came to an end.
+    pub after: Option<Vec<(Span, f64)>>,
+}
+
+impl Earlier {
+    /// Windows that are still to be done; none where it came to an end.
+    pub fn open(&self) -> Vec<Span> {
+        if self.after.is_some() {
+            return Vec::new();
+        }
+        self.planned.iter().copied().filter(|it| !self.done.contains(it)).collect()
+    }
+}
+
+/// The journal of one file or device, locked for us.
+#[derive(Debug)]
+pub struct Journal {
+    path: PathBuf,
+    file: File,
+    /// What was in it.
+    pub earlier: Option<Earlier>,
+}
+
+impl Journal {
+    /// The file in `directory` for what is known by `identity`.
+    pub fn path_in(directory: &Path, identity: &Identity) -> PathBuf {
+        let system: String = identity
+            .file_system
+            .chars()
+            .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
+            .collect();
+        directory.join(format!("{system}-{}.jsonl", identity.inode))
+    }
+
+    /// Opens it, and makes it where there is none.
+    ///
+    /// # Errors
+    /// When another refresh of the same file is under way, or it cannot be written.
+    pub fn open(directory: &Path, identity: &Identity) -> Result<Journal, DriveError> {
+        let path = Journal::path_in(directory, identity);
+        let cannot = |error| io(format!("cannot open the journal {}", path.display()), error);
+        fs::create_dir_all(directory).map_err(cannot)?;
+        let opened =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = opened.map_err(cannot)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            refused(format!("another refresh of the same has {} open", path.display()))
+        })?;
+        let text = fs::read_to_string(&path).map_err(cannot)?;
+        let earlier = read(&text, identity);
+        Ok(Journal { path, file, earlier })
+    }
+
+    /// Begins anew.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn begin(
+        &mut self,
+        path: &Path,
+        identity: &Identity,
+        way: Way,
+        found: Earlier,
+    ) -> Result<(), DriveError> {
+        let cannot = |error| io("cannot begin the journal", error);
+        self.file.set_len(0).map_err(cannot)?;
+        self.file.rewind().map_err(cannot)?;
+        self.write(&Line::Planned {
+            schema: SCHEMA.to_owned(),
+            path: path.to_string_lossy().into_owned(),
+            identity: identity.clone(),
+            way,
+            windows: found.planned.clone(),
+            fresh: found.fresh,
+            before: found.before.clone(),
+        })?;
+        self.earlier = Some(found);
+        self.file.sync_all().map_err(cannot)
+    }
+
+    /// Goes on behind what is there.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn go_on(&mut self) -> Result<(), DriveError> {
+        let cannot = |error| io("cannot go on with the journal", error);
+        let text = fs::read(&self.path).map_err(cannot)?;
+        // Half a line at the end would spoil the next one.
+        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        self.file.set_len(whole as u64).map_err(cannot)?;
+        self.file.seek(std::io::SeekFrom::End(0)).map_err(cannot)?;
+        Ok(())
+    }
+
+    /// Notes a window.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn done(&mut self, span: Span, written: u64, left: Option<Left>) -> Result<(), DriveError> {
+        self.write(&Line::Done { span, written, left })
+    }
+
+    /// Notes that all is done.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn over(&mut self, after: Vec<(Span, f64)>) -> Result<(), DriveError> {
+        self.write(&Line::Over { after })?;
+        self.file.sync_all().map_err(|error| io("cannot sync the journal", error))
+    }
+
+    fn write(&mut self, line: &Line) -> Result<(), DriveError> {
+        let mut text = serde_json::to_string(line).expect("lines have strings as keys");
+        text.push('\n');
+        self.file
+            .write_all(text.as_bytes())
+            .map_err(|error| io(format!("cannot write {}", self.path.display()), error))
+    }
+}
+
+/// What a journal says; nothing where it is of something else, or of another form.
+fn read(text: &str, identity: &Identity) -> Option<Earlier> {
+    let mut lines = text.lines().map_while(|line| serde_json::from_str(line).ok());
+    let Some(Line::Planned { schema, identity: found, windows, fresh, before, .. }) = lines.next()
+    else {
+        return None;
+    };
+    if schema != SCHEMA || found != *identity {
+        return None;
+    }
+    let mut earlier = Earlier { planned: windows, fresh, before, ..Earlier::default() };
+    for line in lines {
+        match line {
+            Line::Done { span, .. } => earlier.done.push(span),
+            Line::Over { after } => earlier.after = Some(after),
+            Line::Planned { .. } => return None,
+        }
+    }
+    Some(earlier)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity() -> Identity {
+        Identity { file_system: "abc/1".to_owned(), inode: 12 }
+    }
+
+    #[test]
+    fn an_interrupted_refresh_goes_on_where_it_ended() {
+        let directory = tempfile::tempdir().unwrap();
+        let windows = vec![Span::new(0, 10), Span::new(10, 10), Span::new(30, 10)];
+        let planned = Earlier { planned: windows.clone(), fresh: Some(2.5), ..Earlier::default() };
+        let mut journal = Journal::open(directory.path(), &identity()).unwrap();
+        assert_eq!(journal.earlier, None);
+        journal.begin(Path::new("/x"), &identity(), Way::MoveExtents, planned).unwrap();
+        journal.done(windows[1], 10, None).unwrap();
+        let again = Journal::open(directory.path(), &identity()).unwrap_err();
+        assert!(again.to_string().contains("another refresh"), "{again}");
+        drop(journal);
+        let path = Journal::path_in(directory.path(), &identity());
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(b"{\"line\":\"done\",\"sp").unwrap();
+        let mut journal = Journal::open(directory.path(), &identity()).unwrap();
+        let earlier = journal.earlier.clone().unwrap();
+        assert_eq!(earlier.open(), [windows[0], windows[2]]);
+        assert_eq!(earlier.fresh, Some(2.5));
+        journal.go_on().unwrap();
+        journal.done(windows[0], 10, None).unwrap();
+        journal.done(windows[2], 0, Some(Left::Busy)).unwrap();
+        journal.over(vec![(windows[0], 1.0)]).unwrap();
+        drop(journal);
+        let journal = Journal::open(directory.path(), &identity()).unwrap();
+        let earlier = journal.earlier.clone().unwrap();
+        assert!(earlier.open().is_empty() && earlier.done.len() == 3);
+        assert_eq!(earlier.after, Some(vec![(windows[0], 1.0)]));
+    }
+
+    #[test]
+    fn the_journal_of_something_else_says_nothing() {
+        assert_eq!(read("", &identity()), None);
+        assert_eq!(read("nonsense\n", &identity()), None);
+        let other = Identity { file_system: "other".to_owned(), inode: 12 };
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(directory.path(), &other).unwrap();
+        journal.begin(Path::new("/x"), &other, Way::Alone, Earlier::default()).unwrap();
+        let text = fs::read_to_string(Journal::path_in(directory.path(), &other)).unwrap();
+        assert!(read(&text, &other).is_some());
+        assert_eq!(read(&text, &identity()), None);
+    }
+}

@@ -1,0 +1,52 @@
+//! Finding what has become slow to read on an SSD, and rewriting just that, in place, on a live
+//! file system.
+//!
+//! [`survey`] says where a file or a device lies and whether it may be rewritten at all; [`probe`]
+//! reads it in windows and times them; [`judge`] holds the times against those of freshly written
+//! data ([`yardstick`]); [`plan`] says what a rewrite would cost and bring; a [`strategy`] rewrites
+//! window by window, with a [`journal`]; [`course`] is all of it in order.
+//!
+//! Nobody's data is ever written by us where the file system can move it itself. Where it cannot,
+//! what is read is written back to the same place while the file system is [frozen](freeze).
+
+#![cfg(target_os = "linux")]
+
+pub mod buffer;
+pub mod course;
+pub mod extents;
+pub mod file_system;
+pub mod freeze;
+pub mod health;
+pub mod interval;
+pub mod journal;
+pub mod judge;
+pub mod pace;
+pub mod plan;
+pub mod probe;
+pub mod strategy;
+pub mod survey;
+mod system;
+pub mod window;
+pub mod yardstick;
+
+pub use ssdlab_drive::{DriveError, ErrorKind};
+
+/// A failure of the system's with what was being done.
+pub(crate) fn io(what: impl Into<String>, source: impl Into<std::io::Error>) -> DriveError {
+    let source = source.into();
+    let kind = match source.kind() {
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+        _ => ErrorKind::Io,
+    };
+    DriveError::with_source(kind, what.into(), source)
+}
+
+/// A refusal, so that no data is harmed.
+pub(crate) fn refused(what: impl Into<String>) -> DriveError {
+    DriveError::new(ErrorKind::Refused, what.into())
+}
+
+/// What this system or file system cannot do.
+pub(crate) fn unsupported(what: impl Into<String>) -> DriveError {
+    DriveError::new(ErrorKind::Unsupported, what.into())
+}

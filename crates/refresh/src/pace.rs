@@ -1,0 +1,57 @@
+//! How fast we may go, so that others do not suffer.
+
+use std::time::{Duration, Instant};
+
+use ssdlab_model::units::ByteLength;
+
+/// Keeps reads and writes together below a rate.
+#[derive(Debug)]
+pub struct Pace {
+    /// Bytes in a second; nothing for as fast as it goes.
+    rate: Option<u64>,
+    /// When what was done so far would be over at that rate.
+    due: Instant,
+}
+
+/// What may be caught up after a pause, so that a pause is not followed by a burst.
+const CATCH_UP: Duration = Duration::from_millis(100);
+
+impl Pace {
+    /// No faster than `rate` in a second.
+    pub fn new(rate: Option<ByteLength>) -> Pace {
+        let rate = rate.map(ByteLength::bytes).filter(|&rate| rate > 0);
+        Pace { rate, due: Instant::now() }
+    }
+
+    /// How long to wait after `bytes` more.
+    fn wait_after(&mut self, bytes: u64, now: Instant) -> Duration {
+        let Some(rate) = self.rate else { return Duration::ZERO };
+        let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
+        self.due = self.due.max(earliest) + Duration::from_secs_f64(bytes as f64 / rate as f64);
+        self.due.saturating_duration_since(now)
+    }
+
+    /// Waits after `bytes` were read or written.
+    pub fn spend(&mut self, bytes: u64) {
+        let wait = self.wait_after(bytes, Instant::now());
+        if !wait.is_zero() {
+            std::thread::sleep(wait);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_kept_and_pauses_are_not_caught_up() {
+        let mut pace = Pace::new(Some(ByteLength::new(1000)));
+        let start = pace.due;
+        assert_eq!(pace.wait_after(500, start), Duration::from_millis(500));
+        assert_eq!(pace.wait_after(500, start), Duration::from_secs(1));
+        let later = start + Duration::from_secs(100);
+        assert_eq!(pace.wait_after(1000, later), Duration::from_millis(900));
+        assert_eq!(Pace::new(None).wait_after(u64::MAX, start), Duration::ZERO);
+    }
+}

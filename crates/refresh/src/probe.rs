@@ -1,0 +1,130 @@
+//! Reading past the page cache, and how long it takes.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use crate::buffer::Buffer;
+use crate::pace::Pace;
+use crate::window::Span;
+use crate::{DriveError, io};
+
+/// Bytes of a request: what the published protocol reads with, and large enough to meet a flash
+/// page on each die.
+pub const REQUEST: u64 = 1 << 20;
+
+/// Bytes of a small request, which meets one flash page.
+pub const SMALL: u64 = 4096;
+
+/// A file or device that is read.
+#[derive(Debug)]
+pub struct Probe {
+    file: File,
+    buffer: Buffer,
+    /// Bytes read so far.
+    pub bytes: u64,
+}
+
+impl Probe {
+    /// Of a file that was opened for direct I/O.
+    pub fn new(file: File) -> Probe {
+        Probe { file, buffer: Buffer::new(REQUEST as usize), bytes: 0 }
+    }
+
+    /// Reads one request; returns how long it took.
+    fn read(&mut self, span: Span, pace: &mut Pace) -> Result<Duration, DriveError> {
+        // Direct reads are of whole blocks; the last of a file is cut off by the system.
+        let length = span.length.next_multiple_of(SMALL) as usize;
+        let start = Instant::now();
+        let mut done = 0;
+        while (done as u64) < span.length {
+            let at = span.offset + done as u64;
+            let read = self
+                .file
+                .read_at(&mut self.buffer[done..length], at)
+                .map_err(|error| io(format!("cannot read at byte {at}"), error))?;
+            if read == 0 {
+                // It became shorter while we were looking.
+                break;
+            }
+            done += read;
+        }
+        let took = start.elapsed();
+        self.bytes += span.length;
+        pace.spend(span.length);
+        Ok(took)
+    }
+
+    /// Reads a window from its beginning to its end, one request at a time; returns seconds a byte.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn window(&mut self, window: Span, pace: &mut Pace) -> Result<f64, DriveError> {
+        let mut took = Duration::ZERO;
+        for request in window.pieces(REQUEST) {
+            took += self.read(request, pace)?;
+        }
+        Ok(took.as_secs_f64() / window.length as f64)
+    }
+
+    /// Reads one request at a random place of a window; returns seconds a byte.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn request(
+        &mut self,
+        window: Span,
+        generator: &mut Pcg64Mcg,
+        pace: &mut Pace,
+    ) -> Result<f64, DriveError> {
+        let length = window.length.min(REQUEST);
+        let places = (window.length - length) / SMALL;
+        let offset = window.offset + generator.random_range(0..=places) * SMALL;
+        let took = self.read(Span::new(offset, length), pace)?;
+        Ok(took.as_secs_f64() / length as f64)
+    }
+
+    /// Reads a small request at a random place of a window; returns seconds.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn small(
+        &mut self,
+        window: Span,
+        generator: &mut Pcg64Mcg,
+        pace: &mut Pace,
+    ) -> Result<f64, DriveError> {
+        let places = (window.length / SMALL).max(1);
+        let offset = window.offset + generator.random_range(0..places) * SMALL;
+        let length = SMALL.min(window.end() - offset);
+        Ok(self.read(Span::new(offset, length), pace)?.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::SeedableRng;
+    use std::io::Write;
+
+    #[test]
+    fn a_window_is_read_whole_also_where_it_ends_within_a_block() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&vec![1; (2 << 20) + 777]).unwrap();
+        let mut probe = Probe::new(file);
+        let mut pace = Pace::new(None);
+        let window = Span::new(0, (2 << 20) + 777);
+        assert!(probe.window(window, &mut pace).unwrap() > 0.0);
+        assert_eq!(probe.bytes, window.length);
+        let mut generator = Pcg64Mcg::seed_from_u64(1);
+        for _ in 0..20 {
+            probe.request(window, &mut generator, &mut pace).unwrap();
+            probe.small(window, &mut generator, &mut pace).unwrap();
+        }
+        // It has become shorter since: no error, and no endless loop.
+        assert!(probe.window(Span::new(0, 8 << 20), &mut pace).unwrap() > 0.0);
+    }
+}

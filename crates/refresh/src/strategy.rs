@@ -1,0 +1,88 @@
+//! Ways to have data written anew without ever losing somebody else's write.
+
+pub mod btrfs;
+pub mod ext4;
+pub mod frozen;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::DriveError;
+use crate::pace::Pace;
+use crate::window::Span;
+
+/// Why a window, or a part of it, was left as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Left {
+    /// Somebody else had it in use at each try.
+    Busy,
+    /// There is no room for it to be written anew.
+    NoRoom,
+    /// The free space is in smaller pieces than the data.
+    WouldScatter,
+    /// It is not where it was any more.
+    Changed,
+    /// The file system did not move it.
+    NotMoved,
+    /// Even the shortest freeze would take longer than allowed.
+    Freeze,
+}
+
+impl Left {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Left::Busy => "in use by others at each try",
+            Left::NoRoom => "no room to write it anew",
+            Left::WouldScatter => "the free space is in smaller pieces than the data",
+            Left::Changed => "moved or given up by others meanwhile",
+            Left::NotMoved => "not moved by the file system",
+            Left::Freeze => "the file system cannot be frozen so briefly",
+        }
+    }
+}
+
+/// What became of a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Bytes that were written anew.
+    pub written: u64,
+    /// Why the rest was not, where there is one.
+    pub left: Option<Left>,
+}
+
+/// Freezes of a file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Freezes {
+    /// How many there were.
+    pub count: u64,
+    /// The longest, from the request to freeze until it was thawed.
+    pub longest: Duration,
+    /// How many were longer than allowed.
+    pub too_long: u64,
+}
+
+/// A way to have windows written anew.
+pub trait Strategy {
+    /// What it is called in sentences.
+    fn name(&self) -> &'static str;
+
+    /// Windows that follow each other without a gap, from `stretch`'s beginning to its end, come
+    /// next.
+    fn announce(&mut self, stretch: Span) {
+        let _ = stretch;
+    }
+
+    /// Has a window written anew, durably.
+    ///
+    /// # Errors
+    /// When the file system or the drive fails; nothing is tried again then.
+    fn rewrite(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError>;
+
+    /// What was frozen; nothing where nothing ever is.
+    fn freezes(&self) -> Option<Freezes> {
+        None
+    }
+}

@@ -1,0 +1,103 @@
+//! btrfs: the file system reads a range and writes it to a new place, under its own locks
+//! (BTRFS_IOC_DEFRAG_RANGE). Told not to compress, it also takes extents that could not be merged
+//! with anything.
+
+use std::fs::File;
+
+use rustix::io::Errno;
+
+use super::{Left, Outcome, Strategy};
+use crate::extents::{self, Extent, Sync};
+use crate::pace::Pace;
+use crate::window::Span;
+use crate::{DriveError, io, system, unsupported};
+
+/// Has btrfs write ranges anew.
+#[derive(Debug)]
+pub struct Defragment {
+    file: File,
+}
+
+impl Defragment {
+    /// For `file`, opened for reading and writing.
+    pub fn new(file: File) -> Defragment {
+        Defragment { file }
+    }
+
+    fn places(&self, window: Span) -> Result<Vec<Extent>, DriveError> {
+        extents::of(&self.file, window, Sync::First)
+            .map_err(|error| io("cannot see where the data lies", error))
+    }
+}
+
+/// Bytes of a window that lie elsewhere than before.
+fn moved(before: &[Extent], after: &[Extent], window: Span) -> u64 {
+    let place = |extent: &Extent, at: u64| extent.physical.wrapping_add(at - extent.span.offset);
+    let mut moved = 0;
+    for now in after {
+        let Some(now_span) = now.span.overlap(window) else { continue };
+        let same: u64 = before
+            .iter()
+            .filter_map(|then| Some((then, then.span.overlap(now_span)?)))
+            .filter(|(then, both)| place(then, both.offset) == place(now, both.offset))
+            .map(|(_, both)| both.length)
+            .sum();
+        moved += now_span.length - same;
+    }
+    moved
+}
+
+impl Strategy for Defragment {
+    fn name(&self) -> &'static str {
+        "written anew by btrfs (DEFRAG_RANGE, not compressed)"
+    }
+
+    fn rewrite(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError> {
+        let before = self.places(window)?;
+        match system::defragment(&self.file, window.offset, window.length) {
+            Ok(()) => {}
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::NOSPC | Errno::DQUOT) => {
+                    return Ok(Outcome { written: 0, left: Some(Left::NoRoom) });
+                }
+                Some(Errno::AGAIN | Errno::BUSY | Errno::INTR) => {
+                    return Ok(Outcome { written: 0, left: Some(Left::Busy) });
+                }
+                Some(Errno::OPNOTSUPP | Errno::INVAL) => {
+                    return Err(unsupported(
+                        "this btrfs cannot write a range anew without compression (Linux 6.16 can)",
+                    ));
+                }
+                Some(Errno::PERM | Errno::ACCESS) => {
+                    return Err(unsupported("btrfs rewrites a file for its owner or root alone"));
+                }
+                _ => return Err(io("cannot have btrfs write it anew", error)),
+            },
+        }
+        rustix::fs::fdatasync(&self.file).map_err(|error| io("cannot write back", error))?;
+        let written = moved(&before, &self.places(window)?, window);
+        pace.spend(written);
+        let left = (written < window.length).then_some(Left::NotMoved);
+        Ok(Outcome { written, left })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extents::Content;
+
+    fn extent(offset: u64, length: u64, physical: u64) -> Extent {
+        let span = Span::new(offset, length);
+        Extent { span, physical, content: Content::Data, is_shared: false }
+    }
+
+    #[test]
+    fn what_lies_elsewhere_is_counted_byte_by_byte() {
+        let before = [extent(0, 100, 1000), extent(100, 100, 5000)];
+        let after = [extent(0, 50, 1000), extent(50, 100, 9000), extent(150, 50, 5050)];
+        assert_eq!(moved(&before, &after, Span::new(0, 200)), 100);
+        assert_eq!(moved(&before, &after, Span::new(0, 60)), 10);
+        assert_eq!(moved(&before, &before, Span::new(0, 200)), 0);
+    }
+}

@@ -1,0 +1,166 @@
+//! The requests to file systems that no library wraps, each with its number and its record, as in
+//! the kernel's headers.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+/// `struct fiemap` without its extents (linux/fiemap.h).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FiemapHead {
+    pub(crate) start: u64,
+    pub(crate) length: u64,
+    pub(crate) flags: u32,
+    pub(crate) mapped: u32,
+    pub(crate) count: u32,
+    pub(crate) reserved: u32,
+}
+
+/// `struct fiemap_extent`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct FiemapExtent {
+    pub(crate) logical: u64,
+    pub(crate) physical: u64,
+    pub(crate) length: u64,
+    pub(crate) reserved64: [u64; 2],
+    pub(crate) flags: u32,
+    pub(crate) reserved: [u32; 3],
+}
+
+/// Extents asked for at a time.
+pub(crate) const BATCH: usize = 256;
+
+#[repr(C)]
+pub(crate) struct Fiemap {
+    pub(crate) head: FiemapHead,
+    pub(crate) extents: [FiemapExtent; BATCH],
+}
+
+/// `struct move_extent` (fs/ext4/ext4.h); all in blocks of the file system.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct MoveExtent {
+    reserved: u32,
+    donor: u32,
+    start: u64,
+    donor_start: u64,
+    length: u64,
+    moved: u64,
+}
+
+/// `struct btrfs_ioctl_defrag_range_args` (linux/btrfs.h).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct DefragRange {
+    start: u64,
+    length: u64,
+    flags: u64,
+    extent_threshold: u32,
+    compression: u32,
+    unused: [u32; 4],
+}
+
+/// `_IOWR('f', 11, struct fiemap)`.
+const FS_IOC_FIEMAP: u32 = 0xC020_660B;
+/// `_IOWR('f', 15, struct move_extent)`.
+const EXT4_IOC_MOVE_EXT: u32 = 0xC028_660F;
+/// `_IOW(0x94, 16, struct btrfs_ioctl_defrag_range_args)`.
+const BTRFS_IOC_DEFRAG_RANGE: u32 = 0x4030_9410;
+/// `_IOR('f', 1, long)`.
+const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
+/// `_IOWR('X', 119, int)`.
+const FIFREEZE: u32 = 0xC004_5877;
+/// `_IOWR('X', 120, int)`.
+const FITHAW: u32 = 0xC004_5878;
+
+/// Start the write-back of what was moved.
+const BTRFS_DEFRAG_RANGE_START_IO: u64 = 2;
+/// Write it without compression; that also takes extents which nothing can be merged with
+/// (Linux 6.16).
+const BTRFS_DEFRAG_RANGE_NOCOMPRESS: u64 = 8;
+
+fn request<T>(fd: RawFd, number: u32, argument: *mut T) -> io::Result<()> {
+    // SAFETY: who calls passes the record that the number names, and it outlives the call.
+    let outcome = unsafe { libc::ioctl(fd, number as _, argument) };
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Asks for extents.
+pub(crate) fn fiemap(file: &File, map: &mut Fiemap) -> io::Result<()> {
+    request(file.as_raw_fd(), FS_IOC_FIEMAP, map)
+}
+
+/// The attributes of a file (`FS_*_FL`).
+pub(crate) fn flags(file: &File) -> io::Result<u32> {
+    // The kernel writes an int, whatever the number says; the room is for a long.
+    let mut flags: u64 = 0;
+    request(file.as_raw_fd(), FS_IOC_GETFLAGS, &mut flags)?;
+    Ok(flags as u32)
+}
+
+/// Exchanges `blocks` of two files of ext4, with their content going along; returns how many blocks
+/// were.
+pub(crate) fn move_extent(
+    file: &File,
+    start: u64,
+    donor: &File,
+    donor_start: u64,
+    blocks: u64,
+) -> (u64, io::Result<()>) {
+    let mut argument = MoveExtent {
+        donor: donor.as_raw_fd() as u32,
+        start,
+        donor_start,
+        length: blocks,
+        ..MoveExtent::default()
+    };
+    let outcome = request(file.as_raw_fd(), EXT4_IOC_MOVE_EXT, &mut argument);
+    (argument.moved.min(blocks), outcome)
+}
+
+/// Has btrfs write a range of bytes anew.
+pub(crate) fn defragment(file: &File, start: u64, length: u64) -> io::Result<()> {
+    let mut argument = DefragRange {
+        start,
+        length,
+        flags: BTRFS_DEFRAG_RANGE_START_IO | BTRFS_DEFRAG_RANGE_NOCOMPRESS,
+        extent_threshold: u32::MAX,
+        ..DefragRange::default()
+    };
+    request(file.as_raw_fd(), BTRFS_IOC_DEFRAG_RANGE, &mut argument)
+}
+
+/// Freezes the file system of a directory.
+pub(crate) fn freeze(directory: RawFd) -> io::Result<()> {
+    let mut unused: libc::c_int = 0;
+    request(directory, FIFREEZE, &mut unused)
+}
+
+/// Thaws it. Safe to call after a fork.
+pub(crate) fn thaw(directory: RawFd) -> io::Result<()> {
+    let mut unused: libc::c_int = 0;
+    request(directory, FITHAW, &mut unused)
+}
+
+/// Pages of a range of a file that are in the page cache; nothing where the kernel does not say
+/// (`cachestat`, Linux 6.5).
+pub(crate) fn cached_pages(file: &File, offset: u64, length: u64) -> Option<u64> {
+    const CACHESTAT: libc::c_long = 451;
+    let range = [offset, length];
+    let mut counts = [0_u64; 5];
+    // SAFETY: `struct cachestat_range` is two numbers of 64 bits, `struct cachestat` five.
+    let outcome = unsafe {
+        libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0)
+    };
+    (outcome == 0).then_some(counts[0])
+}
+
+/// Puts the requests of this thread behind everybody else's (I/O class idle, ioprio_set(2)).
+pub(crate) fn yield_to_others() {
+    const WHO_PROCESS: libc::c_int = 1;
+    const CLASS_IDLE: libc::c_int = 3 << 13;
+    // SAFETY: three numbers. Where it fails, requests have the usual priority.
+    let _ = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE) };
+}

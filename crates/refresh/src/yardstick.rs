@@ -1,0 +1,113 @@
+//! What fresh data reads like here: a file of ours on the same file system, just written.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use rustix::fs::{Mode, OFlags};
+
+use crate::buffer::Buffer;
+use crate::pace::Pace;
+use crate::probe::{Probe, REQUEST};
+use crate::window::{Span, divide};
+use crate::{DriveError, io};
+
+/// Its length: a few requests on each die of a large drive, and little wear.
+pub const LENGTH: u64 = 32 << 20;
+
+/// Times that it is read from end to end to know its speed.
+const PASSES: usize = 5;
+
+/// A freshly written file without a name, which goes with the process however that ends.
+#[derive(Debug)]
+pub struct Yardstick {
+    probe: Probe,
+    windows: Vec<Span>,
+    next: usize,
+    /// Seconds a byte, read as a window is: the fastest tenth of all readings, since others can only
+    /// make it slower.
+    pub fresh: f64,
+}
+
+/// A file without a name in a directory.
+pub(crate) fn nameless(directory: &Path, direct: bool) -> Result<File, DriveError> {
+    let mut flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+    if direct {
+        flags |= OFlags::DIRECT;
+    }
+    let opened = rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR);
+    let file = opened
+        .map_err(|error| io(format!("cannot make a file in {}", directory.display()), error))?;
+    Ok(File::from(file))
+}
+
+impl Yardstick {
+    /// Writes one of `length` in `directory`, with data that no drive can make smaller, and times it
+    /// in windows of `window` bytes.
+    ///
+    /// # Errors
+    /// When there is no room, or the file system does not do it.
+    pub fn write(
+        directory: &Path,
+        length: u64,
+        window: u64,
+        pace: &mut Pace,
+    ) -> Result<Yardstick, DriveError> {
+        let file = nameless(directory, true)?;
+        let cannot = |error| io(format!("cannot write in {}", directory.display()), error);
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length)
+            .or_else(|error| {
+                let is_missing = error == rustix::io::Errno::OPNOTSUPP;
+                if is_missing { Ok(()) } else { Err(error) }
+            })
+            .map_err(cannot)?;
+        let mut generator = Pcg64Mcg::seed_from_u64(1);
+        let mut buffer = Buffer::new(REQUEST as usize);
+        for piece in Span::new(0, length).pieces(REQUEST) {
+            generator.fill_bytes(&mut buffer);
+            file.write_all_at(&buffer[..piece.length as usize], piece.offset)
+                .map_err(|error| io(format!("cannot write in {}", directory.display()), error))?;
+            pace.spend(piece.length);
+        }
+        rustix::fs::fsync(&file).map_err(cannot)?;
+        let windows = divide(&[Span::new(0, length)], window);
+        let mut yardstick = Yardstick { probe: Probe::new(file), windows, next: 0, fresh: 0.0 };
+        let mut readings = Vec::new();
+        for _ in 0..PASSES {
+            for at in 0..yardstick.windows.len() {
+                readings.push(yardstick.probe.window(yardstick.windows[at], pace)?);
+            }
+        }
+        readings.sort_by(f64::total_cmp);
+        yardstick.fresh = readings[readings.len() / 10];
+        Ok(yardstick)
+    }
+
+    /// The probe and a window of it, another one each time.
+    pub fn next_window(&mut self) -> (&mut Probe, Span) {
+        let window = self.windows[self.next % self.windows.len()];
+        self.next += 1;
+        (&mut self.probe, window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_has_no_name_and_its_windows_come_round() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let mut pace = Pace::new(None);
+        let yardstick = Yardstick::write(directory.path(), 4 << 20, 1 << 20, &mut pace);
+        // Not every file system does direct I/O; this test is of those that do.
+        let Ok(mut yardstick) = yardstick else { return };
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+        assert!(yardstick.fresh > 0.0);
+        let windows: Vec<Span> = (0..5).map(|_| yardstick.next_window().1).collect();
+        assert_eq!(windows[0], windows[4]);
+        assert_ne!(windows[0], windows[1]);
+    }
+}
