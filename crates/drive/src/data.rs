@@ -3,12 +3,16 @@
 //!
 //! Controllers that compress or deduplicate answer easy data without touching flash, and file
 //! systems do it above them. So each sector of 512 bytes is a piece of a pool of random bytes,
-//! every word of it combined with a key that belongs to this sector of this write alone: no two
-//! sectors are alike, and none holds a repetition. It costs one pass over memory.
+//! every word of it combined with the sector's own key: no two sectors are alike, and none holds a
+//! repetition. [`BlockData::fill`] gives each sector of each write a new key, which costs one pass
+//! over memory. Where a request must cost nanoseconds, blocks are made ahead, and each use of one
+//! changes a part of it (`data/stock.rs`).
 //!
-//! A sector names itself: its first word follows from the seed and the place on the drive, its
-//! second one hides the write's sequence number. So what is read back can be checked without
-//! remembering what was written, see [`BlockData::verify`].
+//! A sector names itself: its first word follows from the seed and the place on the drive, and the
+//! three after it hide the write's number, the key, and how often the block was used. So what is
+//! read back can be checked without remembering what was written, see [`BlockData::verify`].
+
+pub(crate) mod stock;
 
 use ssdlab_model::units::ByteLength;
 use thiserror::Error;
@@ -108,15 +112,20 @@ impl BlockData {
         // The same for all sectors of the write.
         let write = mixed(sequence ^ self.seed);
         for sector in buffer.chunks_exact_mut(SECTOR_BYTES) {
-            let label = mixed(place ^ self.seed);
+            let label = label_of(place, self.seed);
             let key = mixed(label ^ write);
             let (words, _) = sector.as_chunks_mut::<8>();
-            for (word, random) in words.iter_mut().zip(self.piece(key)) {
-                *word = (random ^ key).to_le_bytes();
-            }
-            words[0] = label.to_le_bytes();
-            words[1] = (sequence ^ mixed(label)).to_le_bytes();
+            self.make(words, key);
+            Stamp { sequence, key, uses: 0 }.put(label, words);
             place += SECTOR.bytes();
+        }
+    }
+
+    /// A sector's words before it is stamped.
+    #[inline(always)]
+    fn make(&self, words: &mut [[u8; 8]], key: u64) {
+        for (word, random) in words.iter_mut().zip(self.piece(key)) {
+            *word = (random ^ key).to_le_bytes();
         }
     }
 
@@ -148,24 +157,22 @@ impl BlockData {
     fn verify_sector(&self, sector: &[u8], offset: ByteLength) -> Result<u64, Mismatch> {
         let (words, _) = sector.as_chunks::<8>();
         let label = u64::from_le_bytes(words[0]);
-        let sequence = u64::from_le_bytes(words[1]) ^ mixed(label);
-        let (expected_label, key) = self.label_and_key(offset.bytes(), sequence);
-        if label != expected_label {
+        if label != label_of(offset.bytes(), self.seed) {
             return Err(Mismatch::Foreign { offset });
         }
-        let differs = |(_, (word, random)): &(usize, (&[u8; 8], &u64))| {
-            u64::from_le_bytes(**word) != **random ^ key
+        let stamp = Stamp::of(label, words);
+        let renewals = stock::renewals(self.seed, stamp.uses);
+        let differs = |(index, (word, random)): &(usize, (&[u8; 8], &u64))| {
+            let renewal = renewals[index / stock::PART_WORDS];
+            u64::from_le_bytes(**word) != **random ^ stamp.key ^ renewal
         };
-        match (words.iter().zip(self.piece(key)).enumerate().skip(2)).find(differs) {
-            None => Ok(sequence),
-            Some((index, _)) => Err(Mismatch::Damaged { offset, sequence, at: index * 8 }),
+        let pieces = words.iter().zip(self.piece(stamp.key)).enumerate();
+        match pieces.skip(STAMP_WORDS).find(differs) {
+            None => Ok(stamp.sequence),
+            Some((index, _)) => {
+                Err(Mismatch::Damaged { offset, sequence: stamp.sequence, at: index * 8 })
+            }
         }
-    }
-
-    /// A sector's first word, and what its other words are combined with.
-    fn label_and_key(&self, offset: u64, sequence: u64) -> (u64, u64) {
-        let label = mixed(offset ^ self.seed);
-        (label, mixed(label ^ mixed(sequence ^ self.seed)))
     }
 
     /// The piece of the pool that a key picks.
@@ -176,7 +183,52 @@ impl BlockData {
     }
 }
 
-/// The next word of SplitMix64 from `word`: a bijection, so that two places never share a label.
+/// Words at the start of a sector that say what it is.
+const STAMP_WORDS: usize = 4;
+
+/// An odd number without a pattern (the second multiplier of SplitMix64).
+const ODD: u64 = 0x94d0_49bb_1331_11eb;
+
+/// The first word of the sector at byte `place`: another one for each place, since every step can
+/// be undone.
+#[inline(always)]
+fn label_of(place: u64, seed: u64) -> u64 {
+    let product = (place ^ seed).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    product ^ (product >> 32)
+}
+
+/// What a sector says of itself beside its label, which is random and hides it.
+#[derive(Clone, Copy)]
+struct Stamp {
+    sequence: u64,
+    /// What the other words are combined with.
+    key: u64,
+    /// How often the block that it lies in was used; zero where it was made for this write.
+    uses: u64,
+}
+
+impl Stamp {
+    #[inline(always)]
+    fn put(self, label: u64, words: &mut [[u8; 8]]) {
+        let veil = label.wrapping_mul(ODD);
+        let uses = self.uses ^ self.sequence.wrapping_mul(ODD);
+        words[0] = label.to_le_bytes();
+        words[1] = (self.sequence ^ veil).to_le_bytes();
+        words[2] = (self.key ^ veil.rotate_left(24)).to_le_bytes();
+        // A wrong number makes a wrong count of uses, and that other words than there are.
+        words[3] = (uses ^ veil.rotate_left(48)).to_le_bytes();
+    }
+
+    fn of(label: u64, words: &[[u8; 8]]) -> Stamp {
+        let veil = label.wrapping_mul(ODD);
+        let sequence = u64::from_le_bytes(words[1]) ^ veil;
+        let key = u64::from_le_bytes(words[2]) ^ veil.rotate_left(24);
+        let uses = u64::from_le_bytes(words[3]) ^ veil.rotate_left(48);
+        Stamp { sequence, key, uses: uses ^ sequence.wrapping_mul(ODD) }
+    }
+}
+
+/// The next word of SplitMix64 from `word`.
 #[inline(always)]
 fn mixed(word: u64) -> u64 {
     SplitMix64(word).next()

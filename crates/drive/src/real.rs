@@ -21,6 +21,7 @@ mod identity;
 mod lanes;
 mod make_new;
 mod medium;
+mod payload;
 pub mod place;
 mod probe;
 mod signatures;
@@ -53,6 +54,7 @@ use self::file::OwnFile;
 use self::gate::OpenDevice;
 use self::handle::{Access, Handle, io_error};
 use self::medium::Medium;
+use self::payload::Payload;
 use self::smart::Smart;
 use self::space::Room;
 use self::surroundings::Surroundings;
@@ -271,37 +273,38 @@ impl RealDrive {
         let started;
         let elapsed;
         if phase.depth == 1 {
-            let mut buffers = Buffers::new(1, phase.block_size)?;
-            let buffer = buffers.get(0);
+            let mut payload = Payload::new(&data, phase, self.sequence)?;
             let mut transfer = file;
             started = self.now();
             let clock = Clock::start();
-            synchronous::run(course, &mut watch, &clock, &data, &mut transfer, buffer)?;
+            synchronous::run(course, &mut watch, &clock, &mut payload, &mut transfer)?;
             elapsed = end(&clock)?;
         } else if let Some(why) = &self.no_uring {
             caveat = Some(threads_caveat(why, phase.depth));
-            let buffers = threads::buffers(phase.depth, phase.block_size)?;
+            let threads = phase.depth.min(threads::MOST_THREADS);
+            let payloads = Payload::for_threads(&data, phase, self.sequence, threads)?;
             started = self.now();
             let clock = Clock::start();
-            threads::run(course, &mut watch, &clock, &data, file, buffers)?;
+            threads::run(course, &mut watch, &clock, file, payloads)?;
             elapsed = end(&clock)?;
         } else {
             #[cfg(target_os = "linux")]
             {
+                let payload = Payload::new(&data, phase, self.sequence)?;
                 if self.without_workers {
-                    let mut queue = aio::Queue::new(file, phase.depth, phase.block_size)?;
+                    let mut queue = aio::Queue::new(file, phase.depth, payload)?;
                     started = self.now();
                     let clock = Clock::start();
-                    queue.run(course, &mut watch, &clock, &data)?;
+                    queue.run(course, &mut watch, &clock)?;
                     elapsed = end(&clock)?;
                 } else {
-                    let mut ring = uring::Ring::new(file, phase.depth, phase.block_size)?;
+                    let mut ring = uring::Ring::new(file, phase.depth, payload)?;
                     if !ring.is_registered() {
                         caveat = Some(UNREGISTERED.to_owned());
                     }
                     started = self.now();
                     let clock = Clock::start();
-                    ring.run(course, &mut watch, &clock, &data)?;
+                    ring.run(course, &mut watch, &clock)?;
                     elapsed = end(&clock)?;
                 }
             }

@@ -13,7 +13,7 @@ use ssdlab_model::units::{ByteLength, Nanoseconds};
 use super::buffers::Buffers;
 use super::course::{Clock, Course, Request, Step, Watch};
 use super::handle::{Handle, io_error};
-use crate::data::BlockData;
+use super::payload::{Carried, Payload};
 use crate::error::DriveError;
 
 /// `struct iocb`.
@@ -115,11 +115,13 @@ pub(super) struct Queue<'a> {
     // Dropped first: the kernel is done with the buffers then.
     context: Context,
     handle: &'a Handle,
-    buffers: Buffers,
+    payload: Payload,
     blocks: Vec<Block>,
     answers: Vec<Answer>,
     /// What is in flight, by slot, and when it was handed over.
     slots: Vec<Option<(Request, Nanoseconds)>>,
+    /// What the writes in flight carry, by slot.
+    carried: Vec<Carried>,
     free: Vec<u32>,
     /// Slots that are filled and not handed over yet.
     fresh: Vec<u32>,
@@ -128,30 +130,29 @@ pub(super) struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// A queue for `depth` requests of `block_size`.
+    /// A queue for `depth` requests with what `payload` holds, made for that depth.
     pub(super) fn new(
         handle: &'a Handle,
         depth: u32,
-        block_size: ByteLength,
+        payload: Payload,
     ) -> Result<Self, DriveError> {
-        let mut buffers = Buffers::new(depth, block_size)?;
         let context = Context::new(depth).map_err(|error| {
             io_error(format!("cannot set up asynchronous I/O at depth {depth}"), error)
         })?;
         let blocks = (0..depth).map(|slot| Block {
             data: u64::from(slot),
             file: handle.file.as_raw_fd() as u32,
-            buffer: buffers.get(slot).as_mut_ptr() as u64,
-            length: block_size.bytes(),
+            length: payload.length().bytes(),
             ..Block::default()
         });
         Ok(Queue {
             context,
             handle,
             blocks: blocks.collect(),
-            buffers,
+            payload,
             answers: vec![Answer::default(); depth as usize],
             slots: vec![None; depth as usize],
+            carried: vec![Carried::default(); depth as usize],
             free: (0..depth).rev().collect(),
             fresh: Vec::with_capacity(depth as usize),
             pointers: Vec::with_capacity(depth as usize),
@@ -165,12 +166,11 @@ impl<'a> Queue<'a> {
         course: &mut Course,
         watch: &mut Watch<'_>,
         clock: &Clock,
-        data: &BlockData,
     ) -> Result<(), DriveError> {
         let mut outcome = Ok(());
         let mut now = clock.now();
         loop {
-            let next_due = self.fill_due(course, data, now);
+            let next_due = self.fill_due(course, now);
             if !self.fresh.is_empty() {
                 now = if self.has_writes() { clock.now() } else { now };
                 self.submit(now)?;
@@ -203,22 +203,17 @@ impl<'a> Queue<'a> {
 
     /// Fills slots with the requests that are due. Returns when the next one is due, where time
     /// is what it waits for.
-    fn fill_due(
-        &mut self,
-        course: &mut Course,
-        data: &BlockData,
-        now: Nanoseconds,
-    ) -> Option<Nanoseconds> {
+    fn fill_due(&mut self, course: &mut Course, now: Nanoseconds) -> Option<Nanoseconds> {
         while let Some(&slot) = self.free.last() {
             match course.next(now) {
                 Step::Send(request) => {
                     self.free.pop();
-                    if !request.read {
-                        data.fill(self.buffers.get(slot), request.offset, request.sequence);
-                    }
+                    let (buffer, carried) = self.payload.of(&request, slot);
+                    self.carried[slot as usize] = carried;
                     let block = &mut self.blocks[slot as usize];
                     block.opcode = if request.read { READ } else { WRITE };
                     block.offset = request.offset.bytes() as i64;
+                    block.buffer = buffer.as_mut_ptr() as u64;
                     self.slots[slot as usize] = Some((request, Nanoseconds::ZERO));
                     self.fresh.push(slot);
                 }
@@ -237,8 +232,8 @@ impl<'a> Queue<'a> {
                 *sent = now;
             }
         }
-        // SAFETY: each slot has its own block and buffer, which nothing touches until it is
-        // answered; the context is dropped before them and waits for what is in flight.
+        // SAFETY: each slot has its own block, and its request a buffer, which nothing touches
+        // until it is answered; the context is dropped before them and waits for what is in flight.
         let taken = match unsafe { self.context.submit(&self.pointers) } {
             Ok(taken) => taken,
             Err(error) if is_passing(&error) => 0,
@@ -279,6 +274,7 @@ impl<'a> Queue<'a> {
             let (request, sent) =
                 self.slots[slot as usize].take().expect("an answer belongs to what is in flight");
             self.free.push(slot);
+            self.payload.give_back(self.carried[slot as usize]);
             let length = self.blocks[slot as usize].length;
             let done = match answer.result {
                 code @ ..0 => Err(io::Error::from_raw_os_error(-code as i32)),

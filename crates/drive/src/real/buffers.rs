@@ -29,7 +29,11 @@ impl Buffers {
     /// `count` buffers of `length` each. Every page of them is in place, so that none is first
     /// looked for while a request is measured.
     pub(super) fn new(count: u32, length: ByteLength) -> Result<Self, DriveError> {
-        let stride = length.bytes().next_multiple_of(PAGE as u64).max(PAGE as u64);
+        // Blocks smaller than a page share one: a drive that takes them takes their alignment.
+        let stride = match length.bytes() {
+            small if small < PAGE as u64 => small.next_power_of_two(),
+            large => large.next_multiple_of(PAGE as u64),
+        };
         let total = u128::from(stride) * u128::from(count.max(1));
         if total > u128::from(LIMIT.bytes()) {
             return Err(DriveError::new(
@@ -96,11 +100,19 @@ mod tests {
         let mut buffers = Buffers::new(3, ByteLength::new(512)).unwrap();
         for index in 0..3 {
             let buffer = buffers.get(index);
-            assert_eq!(buffer.as_ptr() as usize % PAGE, 0);
+            assert_eq!(buffer.as_ptr() as usize % 512, 0);
             buffer.fill(index as u8 + 1);
         }
         assert_eq!(buffers.get(0), [1; 512]);
         assert_eq!(buffers.get(2), [3; 512]);
+    }
+
+    #[test]
+    fn buffers_of_pages_begin_at_pages() {
+        let mut buffers = Buffers::new(3, KIB * 5).unwrap();
+        for index in 0..3 {
+            assert_eq!(buffers.get(index).as_ptr() as usize % PAGE, 0);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::RealDrive;
 use super::buffers::Buffers;
 use super::course::{Clock, Course, Request, Watch};
 use super::medium::not_prepared;
+use super::payload::Payload;
 use super::synchronous::{self, Nothing, Transfer};
 use crate::Unobserved;
 use crate::data::{BlockData, SECTOR};
@@ -88,13 +89,11 @@ impl RealDrive {
 /// generator costs by itself, and so the least that can be measured with it.
 pub fn run_on_nothing(phase: &Phase) -> Result<PhaseResult, DriveError> {
     phase.validate(phase.region.end(), SECTOR)?;
-    let mut buffers = Buffers::new(1, phase.block_size)?;
-    let data = BlockData::new(phase.seed);
+    let mut payload = Payload::new(&BlockData::new(phase.seed), phase, 0)?;
     let mut course = Course::new(phase, 0);
     let mut observer = Unobserved;
     let mut watch = Watch::new(&mut observer);
     let clock = Clock::start();
-    let buffer = buffers.get(0);
-    synchronous::run(&mut course, &mut watch, &clock, &data, &mut Nothing, buffer)?;
+    synchronous::run(&mut course, &mut watch, &clock, &mut payload, &mut Nothing)?;
     Ok(course.finish(Instant::START, clock.now()))
 }

@@ -1,8 +1,10 @@
 //! The engine for one request at a time: positioned reads and writes. At depth 1 no other way is
 //! faster; io_uring costs twice the processor time there.
 
+use ssdlab_model::units::ByteLength;
+
 use super::course::{Clock, Course, Request, Step, Watch};
-use crate::data::BlockData;
+use super::payload::Payload;
 use crate::error::DriveError;
 
 /// Carries out one request after the other.
@@ -22,29 +24,29 @@ impl Transfer for Nothing {
     }
 }
 
+/// Stamping longer requests takes longer than asking the clock.
+const STAMPED_AT_ONCE: ByteLength = ByteLength::new(16 << 10);
+
 /// Runs a course to its end; `clock` started with the phase.
 pub(super) fn run(
     course: &mut Course,
     watch: &mut Watch<'_>,
     clock: &Clock,
-    data: &BlockData,
+    payload: &mut Payload,
     transfer: &mut impl Transfer,
-    buffer: &mut [u8],
 ) -> Result<(), DriveError> {
+    let is_short = payload.length() <= STAMPED_AT_ONCE;
     let mut now = clock.now();
     loop {
         match course.next(now) {
             Step::Send(request) => {
-                // Between the last answer and a read lie some nanoseconds of counting, less than
-                // asking the clock takes. Before a write lies the making of its data.
-                let sent = if request.read {
-                    now
-                } else {
-                    data.fill(buffer, request.offset, request.sequence);
-                    clock.now()
-                };
+                let (buffer, block) = payload.of(&request, 0);
+                // Between the last answer and a request lie some nanoseconds of counting and
+                // stamping, less than asking the clock takes.
+                let sent = if request.read || is_short { now } else { clock.now() };
                 transfer.transfer(&request, buffer)?;
                 now = clock.now();
+                payload.give_back(block);
                 course.answered(&request, sent, now);
             }
             Step::Wait(until) => {

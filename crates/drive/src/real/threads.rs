@@ -5,13 +5,10 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ssdlab_model::units::ByteLength;
-
-use super::buffers::Buffers;
 use super::course::{Clock, Course, Step, Watch};
 use super::handle::Handle;
+use super::payload::Payload;
 use super::synchronous::Transfer;
-use crate::data::BlockData;
 use crate::error::DriveError;
 
 /// The most threads, whatever depth is asked for.
@@ -22,7 +19,6 @@ struct Shared<'a> {
     course: Mutex<&'a mut Course>,
     first_error: Mutex<Option<DriveError>>,
     clock: &'a Clock,
-    data: &'a BlockData,
     file: &'a Handle,
 }
 
@@ -31,19 +27,17 @@ pub(super) fn run(
     course: &mut Course,
     watch: &mut Watch<'_>,
     clock: &Clock,
-    data: &BlockData,
     file: &Handle,
-    buffers: Vec<Buffers>,
+    payloads: Vec<Payload>,
 ) -> Result<(), DriveError> {
-    let shared =
-        Shared { course: Mutex::new(course), first_error: Mutex::new(None), clock, data, file };
+    let shared = Shared { course: Mutex::new(course), first_error: Mutex::new(None), clock, file };
     let mut outcome = Ok(());
     std::thread::scope(|scope| {
         // Nothing is sent through it: when the last thread is gone, so is the last sender.
         let (alive, over) = channel::<()>();
-        for buffer in buffers {
+        for payload in payloads {
             let (alive, shared) = (alive.clone(), &shared);
-            scope.spawn(move || shared.work(buffer, alive));
+            scope.spawn(move || shared.work(payload, alive));
         }
         drop(alive);
         while let Err(RecvTimeoutError::Timeout) = over.recv_timeout(Duration::from(Watch::PAUSE)) {
@@ -63,22 +57,14 @@ pub(super) fn run(
     }
 }
 
-/// Buffers for the threads of a phase of this depth.
-pub(super) fn buffers(depth: u32, block_size: ByteLength) -> Result<Vec<Buffers>, DriveError> {
-    (0..depth.min(MOST_THREADS)).map(|_| Buffers::new(1, block_size)).collect()
-}
-
 impl Shared<'_> {
-    fn work(&self, mut buffer: Buffers, _alive: Sender<()>) {
-        let buffer = buffer.get(0);
+    fn work(&self, mut payload: Payload, _alive: Sender<()>) {
         loop {
             let now = self.clock.now();
             let step = locked(&self.course).next(now);
             match step {
                 Step::Send(request) => {
-                    if !request.read {
-                        (self.data).fill(buffer, request.offset, request.sequence);
-                    }
+                    let (buffer, carried) = payload.of(&request, 0);
                     let sent = self.clock.now();
                     if let Err(error) = (&mut &*self.file).transfer(&request, buffer) {
                         locked(&self.course).stop();
@@ -86,6 +72,7 @@ impl Shared<'_> {
                         return;
                     }
                     let answered = self.clock.now();
+                    payload.give_back(carried);
                     locked(&self.course).answered(&request, sent, answered);
                 }
                 Step::Wait(until) => self.clock.wait(until),

@@ -9,10 +9,9 @@ use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
-use super::buffers::Buffers;
 use super::course::{Clock, Course, Request, Step, Watch};
 use super::handle::{Handle, io_error};
-use crate::data::BlockData;
+use super::payload::{Carried, Payload};
 use crate::error::DriveError;
 
 /// Whether the kernel has what this engine needs, and lets this process use it.
@@ -35,12 +34,14 @@ fn build(entries: u32) -> io::Result<IoUring> {
 pub(super) struct Ring<'a> {
     ring: IoUring,
     /// `None` only while the ring is dropped.
-    buffers: Option<Buffers>,
+    payload: Option<Payload>,
     file: &'a Handle,
     block_size: ByteLength,
     registered: bool,
     /// What is in flight, by slot, and when it was handed over.
     slots: Vec<Option<(Request, Nanoseconds)>>,
+    /// What the writes in flight carry, by slot.
+    carried: Vec<Carried>,
     free: Vec<u32>,
     /// Slots that are queued and not handed over yet.
     fresh: Vec<u32>,
@@ -48,28 +49,28 @@ pub(super) struct Ring<'a> {
 }
 
 impl<'a> Ring<'a> {
-    /// A ring for `depth` requests of `block_size` to `file`.
+    /// A ring for `depth` requests to `file` with what `payload` holds, made for that depth.
     pub(super) fn new(
         file: &'a Handle,
         depth: u32,
-        block_size: ByteLength,
+        payload: Payload,
     ) -> Result<Self, DriveError> {
         let failed = |error| io_error(format!("cannot set up io_uring at depth {depth}"), error);
-        let buffers = Buffers::new(depth, block_size)?;
         let ring = build(depth).map_err(failed)?;
         (ring.submitter().register_files(&[file.file.as_raw_fd()])).map_err(failed)?;
-        let (start, length) = buffers.whole();
+        let (start, length) = payload.whole();
         let memory = libc::iovec { iov_base: start.cast(), iov_len: length };
         // Users without privileges may lock little memory; without, requests do as well.
         // SAFETY: the buffers outlive what is in flight, see `drop`.
         let registered = unsafe { ring.submitter().register_buffers(&[memory]) }.is_ok();
         Ok(Ring {
             ring,
-            buffers: Some(buffers),
+            block_size: payload.length(),
+            payload: Some(payload),
             file,
-            block_size,
             registered,
             slots: vec![None; depth as usize],
+            carried: vec![Carried::default(); depth as usize],
             free: (0..depth).rev().collect(),
             fresh: Vec::with_capacity(depth as usize),
             in_flight: 0,
@@ -87,12 +88,11 @@ impl<'a> Ring<'a> {
         course: &mut Course,
         watch: &mut Watch<'_>,
         clock: &Clock,
-        data: &BlockData,
     ) -> Result<(), DriveError> {
         let mut outcome = Ok(());
         let mut now = clock.now();
         loop {
-            let next_due = self.queue_due(course, data, now);
+            let next_due = self.queue_due(course, now);
             if self.in_flight > 0 {
                 self.submit_and_wait(clock, next_due)?;
             } else if let Some(until) = next_due {
@@ -115,17 +115,12 @@ impl<'a> Ring<'a> {
 
     /// Queues the requests that are due and find a slot. Returns when the next one is due, where
     /// time is what it waits for.
-    fn queue_due(
-        &mut self,
-        course: &mut Course,
-        data: &BlockData,
-        now: Nanoseconds,
-    ) -> Option<Nanoseconds> {
+    fn queue_due(&mut self, course: &mut Course, now: Nanoseconds) -> Option<Nanoseconds> {
         while let Some(&slot) = self.free.last() {
             match course.next(now) {
                 Step::Send(request) => {
                     self.free.pop();
-                    self.queue(slot, request, data);
+                    self.queue(slot, request);
                 }
                 Step::Wait(until) => return Some(until),
                 Step::Done => return None,
@@ -134,15 +129,13 @@ impl<'a> Ring<'a> {
         None
     }
 
-    fn queue(&mut self, slot: u32, request: Request, data: &BlockData) {
-        let buffers = self.buffers.as_mut().expect("the ring is not dropped yet");
-        let buffer = buffers.get(slot);
-        if !request.read {
-            data.fill(buffer, request.offset, request.sequence);
-        }
+    fn queue(&mut self, slot: u32, request: Request) {
+        let payload = self.payload.as_mut().expect("the ring is not dropped yet");
+        let (buffer, carried) = payload.of(&request, slot);
+        self.carried[slot as usize] = carried;
         let entry = entry(&request, buffer, self.registered).user_data(u64::from(slot));
-        // SAFETY: the slot was free, so nothing else uses its buffer until the answer is reaped;
-        // the buffers outlive what is in flight.
+        // SAFETY: nothing else uses the buffer until the answer is reaped and the buffer given
+        // back; the buffers outlive what is in flight.
         unsafe { self.ring.submission().push(&entry) }
             .expect("the queue has as many entries as there are slots");
         self.slots[slot as usize] = Some((request, Nanoseconds::ZERO));
@@ -179,6 +172,7 @@ impl<'a> Ring<'a> {
     /// Takes in the answers that have come. Returns the first failure among them.
     fn reap(&mut self, course: &mut Course, now: Nanoseconds) -> Result<(), DriveError> {
         let mut outcome = Ok(());
+        let payload = self.payload.as_mut().expect("the ring is not dropped yet");
         for answer in self.ring.completion() {
             // First of all, or a panic below would leave `drop` waiting for this one.
             self.in_flight -= 1;
@@ -186,6 +180,7 @@ impl<'a> Ring<'a> {
             let (request, sent) =
                 self.slots[slot as usize].take().expect("an answer belongs to what is in flight");
             self.free.push(slot);
+            payload.give_back(self.carried[slot as usize]);
             let length = self.block_size.bytes() as usize;
             let done = match answer.result() {
                 code @ ..0 => Err(io::Error::from_raw_os_error(-code)),
@@ -214,7 +209,7 @@ impl Drop for Ring<'_> {
             match self.ring.submitter().submit_and_wait(1) {
                 Err(error) if !is_passing(&error) => {
                     // It cannot be known when the kernel lets go of them, so they stay for good.
-                    std::mem::forget(self.buffers.take());
+                    std::mem::forget(self.payload.take());
                     return;
                 }
                 _ => self.in_flight -= self.ring.completion().count() as u32,
