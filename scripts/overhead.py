@@ -3,7 +3,7 @@
 
 Runs 4 KiB random reads and writes at depth 1, 4 and 32, by turns, with ssdlab and with each engine
 of fio, and prints the processor time of a request (user and system, of the whole process tree) and
-the requests a second, with 95 % intervals of the ratio from the alternating repeats.
+the requests a second, and the median of the ratios of runs side by side with its 95 % interval.
 
     sudo scripts/overhead.py                   # zram, or a loop device over tmpfs
     sudo scripts/overhead.py --disk /dev/sda --directory /var/tmp
@@ -38,8 +38,8 @@ FIO = [
 ]
 OURS = "ssdlab"
 
-# Two-sided 95 % points of Student's t.
-T95 = [0, 12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23]
+# An interval whose ends are closer than this is narrow enough.
+NARROW = 1.05
 
 
 class Measured:
@@ -71,7 +71,7 @@ def run_fio(options, case, seconds):
     command = [
         "fio", "--name=overhead", f"--filename={case.path}", "--direct=1", "--bs=4k",
         f"--rw=rand{case.operation}", f"--iodepth={case.depth}", "--time_based", "--thread",
-        f"--runtime={seconds}", f"--size={case.size}", "--norandommap", "--randrepeat=0",
+        f"--runtime={round(seconds * 1000)}ms", f"--size={case.size}", "--norandommap", "--randrepeat=0",
         "--allow_file_create=0", "--invalidate=0", "--output-format=json",
         # Data that is random from end to end, as ours is: what fio scrambles by default takes the
         # compressor of zram twice as long, and would flatter us.
@@ -83,7 +83,7 @@ def run_fio(options, case, seconds):
 
 
 def run_ours(program, case, seconds):
-    requests, cpu, iops = once_ours(program, case, f"{seconds}s")
+    requests, cpu, iops = once_ours(program, case, f"{round(seconds * 1000)}ms")
     if case.fill:
         # A file of its own has to be filled first; what that costs alone is taken off.
         of_fill, cpu_of_fill, _ = once_ours(program, case, "1ms")
@@ -124,14 +124,24 @@ def engines_for(depth):
 
 
 def interval(ours, theirs):
-    """Mean ratio and the 95 % interval of the mean, from paired runs, by logarithms."""
-    logs = [math.log(a / b) for a, b in zip(ours, theirs)]
-    mean = sum(logs) / len(logs)
-    if len(logs) < 2:
-        return math.exp(mean), 0.0, math.inf
-    variance = sum((value - mean) ** 2 for value in logs) / (len(logs) - 1)
-    half = T95[min(len(logs) - 1, len(T95) - 1)] * math.sqrt(variance / len(logs))
-    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+    """Median of the ratios of paired runs, and its 95 % interval (or the widest there is, of fewer
+    than six) from their order, whatever they are distributed like: one run that another program
+    disturbed moves it little."""
+    ratios = sorted(a / b for a, b in zip(ours, theirs))
+    count = len(ratios)
+    # The interval from the kth to the kth last misses the median as often as a fair coin falls
+    # the same way in all but fewer than k of the tosses.
+    k = 1
+    while 2 * sum(math.comb(count, i) for i in range(k + 1)) / 2 ** count <= 0.05:
+        k += 1
+    middle = (ratios[(count - 1) // 2] + ratios[count // 2]) / 2
+    return middle, ratios[k - 1], ratios[count - k]
+
+
+def is_told(ratio):
+    """Whether more runs would hardly say anything else."""
+    middle, low, high = ratio
+    return high / low < NARROW or low > 1.02 or high < 0.98
 
 
 def median(values):
@@ -143,30 +153,33 @@ def measure(case, program, arguments):
     """Alternating repeats; prints one row, and returns whether the line holds."""
     engines = engines_for(case.depth)
     # A short look at all of them, then the best by either measure for the repeats.
-    look = {name: run_fio(options, case, 1) for name, options in engines}
+    look = {name: run_fio(options, case, arguments.seconds) for name, options in engines}
     by_cpu = sorted(look, key=lambda name: look[name].cpu_us)[:2]
     by_iops = sorted(look, key=lambda name: -look[name].iops)[:2]
     kept = [(name, options) for name, options in engines if name in by_cpu + by_iops]
     runs = {name: [] for name, _ in kept}
     runs[OURS] = []
-    for repeat in range(arguments.repeats):
+    for repeat in range(max(arguments.most, arguments.repeats)):
         order = [(OURS, None)] + kept
         shift = repeat % len(order)
         for name, options in order[shift:] + order[:shift]:
             one = (run_ours(program, case, arguments.seconds) if options is None
                    else run_fio(options, case, arguments.seconds))
             runs[name].append(one)
-    cpu = {name: [one.cpu_us for one in found] for name, found in runs.items()}
-    iops = {name: [one.iops for one in found] for name, found in runs.items()}
-    best_cpu = min((name for name, _ in kept), key=lambda name: median(cpu[name]))
-    best_iops = max((name for name, _ in kept), key=lambda name: median(iops[name]))
-    cpu_ratio = interval(cpu[OURS], cpu[best_cpu])
-    iops_ratio = interval(iops[OURS], iops[best_iops])
+        cpu = {name: [one.cpu_us for one in found] for name, found in runs.items()}
+        iops = {name: [one.iops for one in found] for name, found in runs.items()}
+        best_cpu = min((name for name, _ in kept), key=lambda name: median(cpu[name]))
+        best_iops = max((name for name, _ in kept), key=lambda name: median(iops[name]))
+        cpu_ratio = interval(cpu[OURS], cpu[best_cpu])
+        iops_ratio = interval(iops[OURS], iops[best_iops])
+        if repeat + 1 >= arguments.repeats and is_told(cpu_ratio) and is_told(iops_ratio):
+            break
     print(f"{case.name:10} {case.operation:5} {case.depth:3} | "
           f"{median(cpu[OURS]):6.2f} {median(cpu[best_cpu]):6.2f}  "
           f"{cpu_ratio[0]:5.2f} ({cpu_ratio[1]:4.2f}..{cpu_ratio[2]:4.2f})  {best_cpu:26} | "
           f"{median(iops[OURS]):8.0f} {median(iops[best_iops]):8.0f}  "
-          f"{iops_ratio[0]:5.2f} ({iops_ratio[1]:4.2f}..{iops_ratio[2]:4.2f})  {best_iops}",
+          f"{iops_ratio[0]:5.2f} ({iops_ratio[1]:4.2f}..{iops_ratio[2]:4.2f})  {best_iops}, "
+          f"{len(runs[OURS])} turns",
           flush=True)
     return cpu_ratio[1] <= 1.0 and iops_ratio[2] >= 1.0
 
@@ -244,8 +257,11 @@ def fill(path, size):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--ssdlab", default=f"{ROOT}/target/release/ssdlab")
-    parser.add_argument("--seconds", type=int, default=3, help="length of each run")
-    parser.add_argument("--repeats", type=int, default=5, help="alternating repeats, 2 to 10")
+    parser.add_argument("--seconds", type=float, default=3, help="length of each run")
+    parser.add_argument("--repeats", type=int, default=6, help="alternating repeats, 6 at least "
+                        "for an interval of 95 %%")
+    parser.add_argument("--most", type=int, default=0, help="go on to so many repeats where the "
+                        "interval is wide and holds 1")
     parser.add_argument("--size", type=int, default=512, help="MiB of each target")
     parser.add_argument("--depths", default="1,4,32")
     parser.add_argument("--operations", default="read,write")
@@ -268,7 +284,7 @@ def main():
     operations = arguments.operations.split(",")
     version = subprocess.run(["fio", "--version"], capture_output=True, text=True).stdout.strip()
     print(f"{version}, {os.uname().release}, {os.cpu_count()} processors, runs of "
-          f"{arguments.seconds} s, {arguments.repeats} repeats by turns, load {os.getloadavg()[0]}")
+          f"{arguments.seconds} s, {max(arguments.repeats, arguments.most)} repeats by turns at most, load {os.getloadavg()[0]}")
     print("target     what  depth | us of processor a request: ssdlab, fio, ratio, engine"
           "         | IOPS: ssdlab, fio, ratio, engine")
     holds = True

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant as SystemInstant};
 
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
 
-use crate::addresses::Addresses;
+use crate::addresses::{Addresses, BlockRequest};
 use crate::arrivals::Arrivals;
 use crate::error::DriveError;
 use crate::measure::{LatencyCounts, PhaseResult, ThroughputMeter};
@@ -110,9 +110,15 @@ pub(super) enum Step {
     Done,
 }
 
+/// Requests that are drawn together: one after the other each would wait for its own computation.
+const DRAWN: usize = 32;
+
 /// The state of a phase under way.
 pub(super) struct Course {
     addresses: Addresses,
+    /// What was drawn ahead, and how much of it was sent.
+    drawn: [BlockRequest; DRAWN],
+    taken: usize,
     start_of_region: ByteLength,
     block_size: ByteLength,
     requests_left: u64,
@@ -147,6 +153,8 @@ impl Course {
         };
         Course {
             addresses: Addresses::new(phase),
+            drawn: [BlockRequest { block: 0, read: false }; DRAWN],
+            taken: DRAWN,
             start_of_region: phase.region.offset,
             block_size: phase.block_size,
             requests_left,
@@ -205,7 +213,12 @@ impl Course {
             }
             intended = Some(due);
         }
-        let next = self.addresses.next_request();
+        if self.taken == DRAWN {
+            self.addresses.draw(&mut self.drawn);
+            self.taken = 0;
+        }
+        let next = self.drawn[self.taken];
+        self.taken += 1;
         self.requests_left -= 1;
         self.sent += 1;
         let sequence = self.sequence;

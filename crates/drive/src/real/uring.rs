@@ -50,11 +50,7 @@ pub(super) struct Ring<'a> {
 
 impl<'a> Ring<'a> {
     /// A ring for `depth` requests to `file` with what `payload` holds, made for that depth.
-    pub(super) fn new(
-        file: &'a Handle,
-        depth: u32,
-        payload: Payload,
-    ) -> Result<Self, DriveError> {
+    pub(super) fn new(file: &'a Handle, depth: u32, payload: Payload) -> Result<Self, DriveError> {
         let failed = |error| io_error(format!("cannot set up io_uring at depth {depth}"), error);
         let ring = build(depth).map_err(failed)?;
         (ring.submitter().register_files(&[file.file.as_raw_fd()])).map_err(failed)?;

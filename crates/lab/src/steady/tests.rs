@@ -49,21 +49,69 @@ fn run_after(
     (None, rounds)
 }
 
-#[test]
-fn a_decay_is_waited_for_until_its_mean_is_right() {
+/// How far from `right` the means are where series of `truth` are called steady, at worst, and
+/// how many are. `right` is given the rounds it took.
+fn worst(
+    truth: impl Fn(f64) -> f64,
+    right: impl Fn(f64) -> f64,
+    noise: f64,
+    seeds: u64,
+) -> (f64, u64) {
+    let (mut worst, mut reached) = (0.0_f64, 0);
+    for seed in 0..seeds {
+        if let (Some((rounds, mean)), _) = run(&truth, noise, seed) {
+            worst = worst.max((mean / right(rounds as f64) - 1.0).abs());
+            reached += 1;
+        }
+    }
+    (worst, reached)
+}
+
+fn check_decays(seeds: u64) {
     for time_constant in [5.0, 15.0, 60.0] {
         for noise in [0.0, 0.02, 0.05] {
             let truth = |minutes: f64| 1.0 + (-minutes / time_constant).exp();
-            let mut reached = 0;
-            for seed in 0..SEEDS {
-                let (stop, _) = run(truth, noise, seed);
-                let Some((rounds, mean)) = stop else { continue };
-                reached += 1;
-                let what = format!("time constant {time_constant}, noise {noise}, seed {seed}");
-                assert!((mean - 1.0).abs() < 0.03, "{what}: {mean} after {rounds} rounds");
-            }
-            assert!(reached > SEEDS * 3 / 4, "time constant {time_constant}, noise {noise}");
+            let (worst, reached) = worst(truth, |_| 1.0, noise, seeds);
+            let what = format!("time constant {time_constant}, noise {noise}: {worst}");
+            assert!(worst < 0.03, "{what}");
+            assert!(reached > seeds * 3 / 4, "{what}, {reached} times");
         }
+    }
+}
+
+/// A rise that the noise hides may be missed, but then the mean is right all the same for the
+/// middle of the window; one that shows may not.
+fn check_rises(seeds: u64) {
+    for noise in [0.0, 0.02, 0.05] {
+        for per_minute in [0.0005, 0.001, 0.002, 0.005, 0.02] {
+            let truth = |minutes: f64| 1.0 + minutes * per_minute;
+            let (worst, reached) = worst(truth, |rounds| truth(0.75 * rounds), noise, seeds);
+            let what = format!("{per_minute} a minute, noise {noise}: {worst}, {reached} times");
+            assert!(worst < 0.03, "{what}");
+            assert!(noise > 0.0 || reached == 0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_decay_is_waited_for_until_its_mean_is_right() {
+    check_decays(SEEDS);
+}
+
+#[test]
+fn what_rises_all_the_time_is_never_steady() {
+    check_rises(SEEDS);
+}
+
+/// `cargo test -p ssdlab-lab --lib steady -- --ignored`
+#[test]
+#[ignore = "takes a minute"]
+fn means_are_right_however_the_noise_falls() {
+    check_decays(400);
+    check_rises(400);
+    for noise in [0.02, 0.05] {
+        let (worst, reached) = worst(|_| 1.0, |_| 1.0, noise, 400);
+        assert!(worst < 0.03 && reached == 400, "noise {noise}: {worst}, {reached} times");
     }
 }
 
@@ -85,25 +133,6 @@ fn a_square_wave_of_forty_rounds_is_no_steady_state_with_a_wrong_mean() {
             let (stop, _) = run_after(80, truth, noise, seed);
             let deviation = stop.map_or(0.0, |(_, mean)| mean / 1.5 - 1.0);
             assert!(deviation.abs() < 0.03, "noise {noise}, seed {seed}: {stop:?}");
-        }
-    }
-}
-
-#[test]
-fn what_rises_all_the_time_is_never_steady() {
-    for noise in [0.0, 0.02, 0.05] {
-        for seed in 0..SEEDS {
-            for per_minute in [0.001, 0.005, 0.02] {
-                let truth = |minutes: f64| 1.0 + minutes * per_minute;
-                let (stop, _) = run(truth, noise, seed);
-                let what = format!("{per_minute} a minute, noise {noise}, seed {seed}: {stop:?}");
-                // A rise that the noise hides may be missed, but then the mean is right all the
-                // same for the middle of the window; one that shows may not.
-                let hidden = stop.is_some_and(|(rounds, mean)| {
-                    noise > 0.0 && (mean / truth(0.75 * rounds as f64) - 1.0).abs() < 0.03
-                });
-                assert!(stop.is_none() || hidden, "{what}");
-            }
         }
     }
 }
@@ -151,12 +180,12 @@ fn it_says_how_much_more_it_takes() {
     let (stop, _) = run(truth, 0.0, 0);
     let (needed, _) = stop.unwrap();
     let moving = judge(&rounds, 0).unwrap_err();
-    assert!(matches!(moving.why, Why::Drift(drift) if drift < -0.05), "{moving:?}");
+    assert!(matches!(moving.why, Why::Drift(drift) if drift < -0.04), "{moving:?}");
     let expected = (needed - 120) as f64;
     let more = moving.more_rounds.unwrap() as f64;
     assert!((0.5..2.0).contains(&(more / expected)), "{more} more, not {expected}");
     let few = judge(&rounds[..5], 0).unwrap_err();
-    assert_eq!((few.why, few.more_rounds), (Why::TooFew, Some(15)));
+    assert_eq!((few.why, few.more_rounds), (Why::TooFew, Some(25)));
     let rising: Vec<f64> = (0..100).map(|minute| 1.0 + f64::from(minute)).collect();
     assert_eq!(judge(&rising, 0).unwrap_err().more_rounds, None);
 }

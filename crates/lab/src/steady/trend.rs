@@ -16,7 +16,7 @@ pub(super) struct Trend {
     pub(super) mean_bound: f64,
     /// Rise of the line over the window, as a share of the mean.
     pub(super) drift: f64,
-    /// Half of its 95 % interval.
+    /// Half of its 97 % interval.
     pub(super) drift_bound: f64,
     /// What the line rises by from one round to the next.
     slope: f64,
@@ -24,6 +24,9 @@ pub(super) struct Trend {
 
 /// Correlations above this are taken as this: with more, no number of rounds would be enough.
 const CORRELATION_MAX: f64 = 0.99;
+
+/// How sure the bound on a drift is.
+const DRIFT_CONFIDENCE: f64 = 0.97;
 
 /// A swing's rounds are as much alike one period later.
 const SWING_CORRELATION: f64 = 0.4;
@@ -44,15 +47,14 @@ impl Trend {
         let worth = independent(count, correlation(&residuals, 1));
         let freedom = (worth - 2.0).max(1.0);
         let deviation = (sum / freedom * worth / count).sqrt();
-        let quantile = student(freedom);
         // Variance of a slope over evenly spaced rounds: 12 s^2 / n^3, here times n^2.
         let drift_error = deviation * (12.0 / worth).sqrt();
         let scale = mean.abs().max(f64::MIN_POSITIVE);
         Trend {
             mean,
-            mean_bound: quantile * deviation / worth.sqrt(),
+            mean_bound: student(freedom, 0.95) * deviation / worth.sqrt(),
             drift: slope * count / scale,
-            drift_bound: quantile * drift_error / scale,
+            drift_bound: student(freedom, DRIFT_CONFIDENCE) * drift_error / scale,
             slope,
         }
     }
@@ -64,9 +66,10 @@ pub(super) fn independent(count: f64, correlation: f64) -> f64 {
     (count * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
 }
 
-/// The 97.5 % quantile of Student's distribution.
-fn student(freedom: f64) -> f64 {
-    StudentsT::new(0.0, 1.0, freedom).map_or(12.7, |student| student.inverse_cdf(0.975))
+/// What Student's distribution stays within, on both sides, with this probability.
+fn student(freedom: f64, probability: f64) -> f64 {
+    let quantile = 0.5 + probability / 2.0;
+    StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(quantile))
 }
 
 /// How much values are like those `lag` places later, between -1 and 1; their mean is zero.
