@@ -60,6 +60,12 @@ pub trait Experiment: Sync {
     /// the protocol cannot be run on.
     fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError>;
 
+    /// Parameters that stand for something which only a simulated drive lacks: on a real one they
+    /// would have no effect, and setting them is an error.
+    fn only_simulated(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Runs the protocol. What was measured before an error stays in `record`.
     fn run(
         &self,

@@ -395,6 +395,8 @@ fn fill(side: &Side, latencies: &mut Latencies) {
 
 #[cfg(test)]
 mod tests {
+    use ssdlab_interchange::script::Form;
+
     use super::*;
 
     fn elsewhere(is_device: bool) -> Elsewhere {
@@ -404,15 +406,14 @@ mod tests {
     }
 
     fn rehearsed(name: &str, is_device: bool) -> Result<Script, LabError> {
+        rehearsed_with(name, is_device, true)
+    }
+
+    fn rehearsed_with(name: &str, is_device: bool, quick: bool) -> Result<Script, LabError> {
         let experiment = experiment::named(name).unwrap();
-        let settings = Settings::new(experiment, true, &[]).unwrap();
-        let tag = Tag {
-            experiment: name.to_owned(),
-            seed: 1,
-            quick: true,
-            is_whole: true,
-            set: Vec::new(),
-        };
+        let settings = Settings::new(experiment, quick, &[])?;
+        let tag =
+            Tag { experiment: name.to_owned(), seed: 1, quick, is_whole: true, set: Vec::new() };
         script(experiment, &settings, 1, &elsewhere(is_device), tag)
     }
 
@@ -452,6 +453,31 @@ mod tests {
         let script = rehearsed("steady", true).unwrap();
         assert!(!script.tag.is_whole);
         assert!(script.steps.len() < 10, "{}", script.steps.len());
+    }
+
+    #[test]
+    fn scripts_for_windows_are_grammatical_for_every_experiment_that_has_one() {
+        let mut parser = tree_sitter::Parser::new();
+        parser.set_language(&tree_sitter_powershell::LANGUAGE.into()).unwrap();
+        let mut rendered = Vec::new();
+        for experiment in experiment::all() {
+            let name = experiment.name();
+            for (is_device, quick) in [(true, true), (true, false), (false, true), (false, false)] {
+                let Ok(script) = rehearsed_with(name, is_device, quick) else { continue };
+                let text = script.render(Form::PowerShell).unwrap();
+                let tree = parser.parse(&text, None).unwrap();
+                let root = tree.root_node();
+                assert!(!root.has_error(), "{name}: {}\n{text}", root.to_sexp());
+                assert!(text.contains("NOT TRIED ON WINDOWS"), "{name}");
+                rendered.push((name, is_device));
+            }
+        }
+        for name in ["blocksize", "random-write", "steady", "latency"] {
+            assert_eq!(rendered.iter().filter(|one| **one == (name, true)).count(), 2, "{name}");
+        }
+        for name in ["fragmentation", "latency"] {
+            assert!(rendered.contains(&(name, false)), "{name} on a file");
+        }
     }
 
     #[test]

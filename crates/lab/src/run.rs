@@ -48,6 +48,10 @@ pub fn run(
     }
     let description = drive.description();
     let simulated = description.kind == DriveKind::Simulated;
+    let mut parameters = settings.parameters();
+    if !simulated {
+        parameters.retain(|one| !experiment.only_simulated().contains(&one.name.as_str()));
+    }
     let simulated_seconds =
         simulated.then(|| (drive.now().since(drive_time) + record.tally.time_of_copies).seconds());
     let insides: Vec<Inside> = record.tally.gone.iter().copied().chain(drive.inside()).collect();
@@ -71,7 +75,7 @@ pub fn run(
         experiment: experiment.name().to_owned(),
         target: target_of(description, health),
         seed,
-        parameters: [settings.parameters(), record.parameters].concat(),
+        parameters: [parameters, record.parameters].concat(),
         shortened: settings.shortened(),
         interrupted: error.is_some(),
         host: machine::host(),

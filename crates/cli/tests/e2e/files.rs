@@ -175,6 +175,21 @@ fn discard_on_a_simulated_drive_makes_deleting_dearer_and_nothing_else() {
 }
 
 #[test]
+fn times_of_a_simulated_host_are_refused_on_a_real_drive() {
+    let place = Place::new();
+    std::fs::create_dir(place.path("dir")).unwrap();
+    let real = ["dir", "--no-store", "--allow-buffered"];
+    for (name, set) in
+        [("barrier", "host=1ms"), ("discard", "unpack=1ms"), ("discard", "remove=1ms")]
+    {
+        let run = [&["run", name][..], &real, &["--set", set]].concat();
+        let parameter = set.split('=').next().unwrap();
+        place.run(&run).fails(2, &[parameter, "no effect on a real drive"]);
+    }
+    assert_eq!(std::fs::read_dir(place.path("dir")).unwrap().count(), 0);
+}
+
+#[test]
 fn discard_refuses_what_it_cannot_use() {
     let place = Place::new();
     let run = |target: &str, set: &[&str]| {

@@ -187,6 +187,12 @@ impl Smart {
                      {written} so far)"
                 )
             }
+            // Percentages are counted up when they are full.
+            (Some(0), Some(written)) if written > ByteLength::ZERO => format!(
+                "less than {:.2} % of its rated endurance, as SMART has it (not yet 1 % used up by \
+                 {written} so far)",
+                (bytes.bytes() as f64 / written.bytes() as f64).max(0.01)
+            ),
             (Some(0), _) => {
                 "what share of its endurance that is cannot be told: SMART counts 0 % used so far"
                     .to_owned()
@@ -279,5 +285,13 @@ mod tests {
         assert!(share(Smart::default()).contains("does not count it"));
         let fresh = Smart { percentage_used: Some(0), ..Smart::default() };
         assert!(share(fresh).contains("0 % used so far"));
+        // A hundredth of what has not used up one percent.
+        let little = Smart {
+            percentage_used: Some(0),
+            written: Some(ByteLength::new(1 << 40)),
+            ..Smart::default()
+        };
+        let words = little.share_words(ByteLength::new((1 << 40) / 10));
+        assert!(words.starts_with("less than 0.10 % of its rated endurance"), "{words}");
     }
 }

@@ -317,7 +317,12 @@ impl Experiment for Barrier {
         super::check_time(settings, "time")
     }
 
+    fn only_simulated(&self) -> &'static [&'static str] {
+        &["host"]
+    }
+
     fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
+        settings.check_kind(self, drive.kind)?;
         Ok(Protocol::new(settings, drive)?.plan())
     }
 

@@ -172,6 +172,10 @@ impl Experiment for Discard {
         false
     }
 
+    fn only_simulated(&self) -> &'static [&'static str] {
+        &["unpack", "remove"]
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         let range = |name, why: &str| {
             let value = settings.text(name).to_owned();
@@ -198,6 +202,7 @@ impl Experiment for Discard {
         if !matches!(drive.kind, DriveKind::Simulated | DriveKind::Directory) {
             return Err(needs_a_directory(&drive.name));
         }
+        settings.check_kind(self, drive.kind)?;
         Ok(Protocol::new(settings, 1)?.plan())
     }
 

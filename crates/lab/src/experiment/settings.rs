@@ -217,6 +217,28 @@ impl Settings {
         Ok(whole)
     }
 
+    /// Fails where something was set that has no effect on a drive of this kind.
+    pub(crate) fn check_kind(
+        &self,
+        experiment: &dyn Experiment,
+        kind: DriveKind,
+    ) -> Result<(), LabError> {
+        let names = experiment.only_simulated();
+        let Some(name) = names.iter().copied().find(|name| self.is_given(name)) else {
+            return Ok(());
+        };
+        if kind == DriveKind::Simulated {
+            return Ok(());
+        }
+        Err(LabError::Range {
+            name,
+            value: self.text(name).to_owned(),
+            why: "it is the time that the host of a simulated drive takes, and has no effect on a \
+                  real drive, whose host takes its own; leave it out"
+                .to_owned(),
+        })
+    }
+
     /// Whether anything differs from the full protocol.
     pub fn shortened(&self) -> bool {
         self.values.iter().any(|(spec, value)| !same(spec, value))

@@ -79,18 +79,19 @@ pub(super) fn correlation(values: &[f64], lag: usize) -> f64 {
     if all > 0.0 { both / all } else { 0.0 }
 }
 
-/// The period of a swing, in rounds, where there is one: the distance at which what the line
+/// The period of a swing, in rounds, where there is one of no more than `most`: the distance at which what the line
 /// leaves of the values, having become unlike, is most alike again.
-pub(super) fn period(values: &[f64], trend: &Trend) -> Option<usize> {
+pub(super) fn period(values: &[f64], trend: &Trend, most: usize) -> Option<usize> {
     let middle = (values.len() as f64 - 1.0) / 2.0;
     let rest =
         |(index, value): (usize, &f64)| value - trend.mean - trend.slope * (index as f64 - middle);
     let residuals: Vec<f64> = values.iter().enumerate().map(rest).collect();
-    let unlike = (1..residuals.len() / 2).find(|&lag| correlation(&residuals, lag) < 0.0)?;
+    let unlike =
+        (1..most.min(residuals.len() / 2)).find(|&lag| correlation(&residuals, lag) < 0.0)?;
     // Fewer pairs at a larger distance would make every correlation small.
     let alike = |lag: usize| {
         correlation(&residuals, lag) * residuals.len() as f64 / (residuals.len() - lag) as f64
     };
-    let best = (unlike..residuals.len() * 2 / 3).max_by(|&a, &b| alike(a).total_cmp(&alike(b)))?;
+    let best = (unlike..=most).max_by(|&a, &b| alike(a).total_cmp(&alike(b)))?;
     (alike(best) >= SWING_CORRELATION).then_some(best)
 }
