@@ -235,6 +235,7 @@ impl Shared {
             capacity_bytes: geometry.capacity().bytes(),
             unit_bytes: geometry.unit_size().bytes(),
             counters: Default::default(),
+            map_cache: None,
             write_amplification: None,
             wear: Default::default(),
             free_blocks: 0,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::geometry::GeometryError;
-use ssdlab_model::mapping::cached::CachedMap;
+use ssdlab_model::mapping::cached::{CachedMap, InRam};
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
@@ -56,6 +56,8 @@ pub trait Model: Send {
     fn unrecorded_trims(&self) -> Vec<TrimRecord>;
     /// The latest sequence number.
     fn latest_number(&self) -> SequenceNumber;
+    /// What is in RAM of a map that lies on flash.
+    fn map_in_ram(&mut self) -> Option<InRam>;
 }
 
 impl<M: Mapping + Send> Model for Ssd<M, Store> {
@@ -129,6 +131,10 @@ impl<M: Mapping + Send> Model for Ssd<M, Store> {
 
     fn latest_number(&self) -> SequenceNumber {
         Ssd::latest_number(self)
+    }
+
+    fn map_in_ram(&mut self) -> Option<InRam> {
+        Ssd::map_in_ram(self)
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
+use ssdlab_model::mapping::cached::InRam;
 
 use crate::engine::Statistics;
 use crate::error::AttachError;
@@ -51,12 +52,31 @@ pub struct Status {
     /// Closed blocks by the share of their units that is valid: up to a tenth, two tenths, and so
     /// on.
     pub blocks_by_valid_share: [u32; SHARES],
+    /// Of a map that lies on flash, what is in RAM; hits and misses are among the counters.
+    pub map_cache: Option<MapCache>,
     /// Requests since it was attached.
     pub requests: Statistics,
     /// Where the time of requests went over its life.
     pub attribution: Attribution,
     /// How late answers were after the drive's time.
     pub lateness: Lateness,
+}
+
+/// What is in RAM of a map that lies on flash, in map pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MapCache {
+    /// Pages that are in RAM.
+    pub pages: u32,
+    /// Pages that have room there.
+    pub capacity: u32,
+    /// Pages in RAM that differ from what the flash holds.
+    pub dirty: u32,
+}
+
+impl From<InRam> for MapCache {
+    fn from(InRam { pages, capacity, dirty }: InRam) -> MapCache {
+        MapCache { pages, capacity, dirty }
+    }
 }
 
 /// Sums up how many blocks hold 0, 1, 2 .. valid units.
@@ -102,6 +122,8 @@ impl Status {
             ("trimmed_bytes_total", "Bytes the host has trimmed.", c.host_trim_units as f64 * unit),
             ("flushes_total", "Flush commands.", c.flushes as f64),
             ("erases_total", "Collection units erased.", c.erases as f64),
+            ("map_hits_total", "Map pages that were in RAM when needed.", c.map_hits as f64),
+            ("map_misses_total", "Map pages that were not.", c.map_misses as f64),
             ("unsafe_shutdowns_total", "Times that power was lost.", c.unsafe_shutdowns as f64),
         ];
         for (name, help, value) in counters {

@@ -621,7 +621,7 @@ pub struct StatusArguments {
     /// Which drive.
     #[command(flatten)]
     pub drive: AttachedArguments,
-    /// Show it again and again, until Ctrl-C
+    /// Show it again and again, on a terminal as a full screen, until q or Ctrl-C
     #[arg(long)]
     pub watch: bool,
     /// Seconds between, with --watch

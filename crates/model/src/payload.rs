@@ -1,6 +1,7 @@
 //! What those have to know who keep the data of a drive: the model itself has none.
 
 use crate::mapping::Mapping;
+use crate::mapping::cached::InRam;
 use crate::media::{Media, SequenceNumber, TrimRecord};
 use crate::ssd::Ssd;
 use crate::units::{Instant, LogicalUnit, PhysicalUnit};
@@ -36,6 +37,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Has collection do what it finds time for until `at`, as any request that comes then does.
     pub fn catch_up(&mut self, at: Instant) {
         self.advance_debt_at_times(at);
+    }
+
+    /// What is in RAM of a map that lies on flash; nothing for other maps.
+    pub fn map_in_ram(&mut self) -> Option<InRam> {
+        self.map.cache().map(|cache| cache.in_ram())
     }
 
     /// Blocks that are erased, or will be when their dies find time.

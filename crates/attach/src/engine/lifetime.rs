@@ -18,7 +18,7 @@ use crate::drive::{self, Model};
 use crate::error::AttachError;
 use crate::image::state::State;
 use crate::image::{Image, punch};
-use crate::status::{Status, by_share};
+use crate::status::{MapCache, Status, by_share};
 use crate::store::Store;
 
 /// How a drive is attached.
@@ -151,7 +151,8 @@ impl Engine {
 
     /// The inside of the drive as it is now; `status` fills in what the engine does not know.
     pub(crate) fn inside(&self, status: &mut Status) {
-        let inner = self.lock();
+        let mut inner = self.lock();
+        status.map_cache = inner.model.map_in_ram().map(MapCache::from);
         let model = &inner.model;
         status.clock_s = inner.busy_until.nanos() as f64 / 1e9;
         status.counters = model.counters();

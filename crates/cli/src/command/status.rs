@@ -1,5 +1,7 @@
 //! `status`: the inside of a drive that is attached, once or again and again.
 
+mod live;
+
 use std::time::Duration;
 
 use serde_json::Value;
@@ -9,6 +11,7 @@ use crate::cli::StatusArguments;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::terminal::Terminal;
+use live::Screen;
 
 /// Shows the inside of a drive.
 pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Failure> {
@@ -20,6 +23,8 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
         return Err(Failure::usage("--interval is from 0.01 to 86400 seconds".to_owned()));
     }
     let mut before: Option<Value> = None;
+    let is_live = arguments.watch && !arguments.json;
+    let mut screen = if is_live { Screen::open(terminal)? } else { None };
     loop {
         let line = control::ask(&record, Ask::Status)?;
         let status: Value = serde_json::from_str(&line).map_err(|error| {
@@ -33,16 +38,25 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
         if arguments.json {
             let one_line = format!("{line}\n");
             terminal.print(&if arguments.watch { one_line } else { super::json(&status) })?;
+        } else if let Some(screen) = &mut screen {
+            screen.draw(&status, before.as_ref(), terminal)?;
         } else {
-            let clear = if before.is_some() && arguments.watch { "\x1b[H\x1b[J" } else { "" };
-            terminal.print(&format!("{clear}{}", words(&status, before.as_ref())))?;
+            let apart = if before.is_some() { "\n" } else { "" };
+            terminal.print(&format!("{apart}{}", words(&status, before.as_ref())))?;
         }
         before = Some(status);
         if !arguments.watch {
             return Ok(());
         }
-        std::thread::sleep(Duration::from_secs_f64(arguments.interval));
-        if interrupt.is_wanted() {
+        let interval = Duration::from_secs_f64(arguments.interval);
+        let has_quit = match &screen {
+            Some(screen) => screen.wait(interval),
+            None => {
+                std::thread::sleep(interval);
+                false
+            }
+        };
+        if has_quit || interrupt.is_wanted() {
             return Ok(());
         }
     }
@@ -117,6 +131,18 @@ fn words(status: &Value, before: Option<&Value>) -> String {
         n("/wear/erases_min"),
         n("/wear/erases_max"),
     );
+    if status["map_cache"].is_object() {
+        let (hits, misses) = (n("/counters/map_hits"), n("/counters/map_misses"));
+        // Behind the line on blocks, before the empty one.
+        out.pop();
+        out += &format!(
+            "map cache: {} of {} pages in RAM, {} to be written, {:.1} % hits\n\n",
+            n("/map_cache/pages"),
+            n("/map_cache/capacity"),
+            n("/map_cache/dirty"),
+            hits / (hits + misses).max(1.0) * 100.0,
+        );
+    }
     out += "blocks by the share of their units that is valid\n";
     let shares: Vec<f64> = (0..10).map(|it| n(&format!("/blocks_by_valid_share/{it}"))).collect();
     let most = shares.iter().copied().fold(1.0, f64::max);
@@ -124,6 +150,22 @@ fn words(status: &Value, before: Option<&Value>) -> String {
         let bar = "#".repeat((count / most * 50.0).round() as usize);
         out += &format!("  to {:>3} %  {count:>7}  {bar}\n", (tenth + 1) * 10);
     }
+    out += &requests(status, before);
+    out += &attribution(status);
+    if n("/lateness/answers") > 0.0 {
+        out += &format!(
+            "answers late by {} (p50), {} (p99)\n",
+            micros(n("/lateness/p50_ns")),
+            micros(n("/lateness/p99_ns"))
+        );
+    }
+    out
+}
+
+/// Requests by their kind: how many, how often, how long they took.
+fn requests(status: &Value, before: Option<&Value>) -> String {
+    let n = |path: &str| number(status, path);
+    let mut out = String::new();
     out += "\nrequests          number      per s       p50       p99     p99.9       max\n";
     for kind in ["reads", "writes", "flushes", "trims"] {
         let at = |key: &str| n(&format!("/requests/{kind}/{key}"));
@@ -139,14 +181,6 @@ fn words(status: &Value, before: Option<&Value>) -> String {
             micros(at("p99_ns")),
             micros(at("p999_ns")),
             micros(at("max_ns")),
-        );
-    }
-    out += &attribution(status);
-    if n("/lateness/answers") > 0.0 {
-        out += &format!(
-            "answers late by {} (p50), {} (p99)\n",
-            micros(n("/lateness/p50_ns")),
-            micros(n("/lateness/p99_ns"))
         );
     }
     out

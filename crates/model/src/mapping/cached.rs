@@ -139,6 +139,17 @@ impl List {
     const EMPTY: List = List { head: NONE, tail: NONE, len: 0 };
 }
 
+/// What a drive whose map lies on flash has of it in RAM, in map pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InRam {
+    /// Pages that are in RAM, or on their way there.
+    pub pages: u32,
+    /// Pages that have room.
+    pub capacity: u32,
+    /// Of those in RAM, the ones that differ from what the flash holds.
+    pub dirty: u32,
+}
+
 /// A page that had to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evicted {
@@ -382,6 +393,16 @@ impl MapCache {
         }
         entry.dirty = false;
         Some(entry.ready)
+    }
+
+    /// What is in RAM now.
+    pub(crate) fn in_ram(&self) -> InRam {
+        let dirty = self.pages.iter().filter(|it| it.segment != Segment::Absent && it.dirty);
+        InRam {
+            pages: self.probation.len + self.protected.len,
+            capacity: self.capacity,
+            dirty: dirty.count() as u32,
+        }
     }
 
     /// Checks that lists, places and the map area agree.

@@ -1,0 +1,273 @@
+//! `status --watch` on a terminal: the inside as a full screen that is drawn anew in place, with bars and
+//! the last minutes as curves. Elsewhere `--watch` prints plain text, one picture after the other.
+
+use std::collections::VecDeque;
+use std::io::{self, IsTerminal, Read};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::time::Timespec;
+use serde_json::Value;
+
+use super::{bytes, number, text};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// Samples that a curve shows.
+const HISTORY: usize = 40;
+
+/// Enters the other screen, without a cursor; and leaves it.
+const ENTER: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// The screen while it is ours. What was there before comes back however this ends.
+pub struct Screen {
+    /// How the keyboard was.
+    before: Option<Termios>,
+    history: History,
+}
+
+impl Screen {
+    /// Takes the screen over, if stdout is one.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn open(terminal: &Terminal) -> Result<Option<Screen>, Failure> {
+        if !io::stdout().is_terminal() {
+            return Ok(None);
+        }
+        let before = tcgetattr(io::stdin()).ok();
+        if let Some(mut now) = before.clone() {
+            // Keys come one by one and unseen; Ctrl-C stays a signal.
+            now.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
+            // Without, 'q' needs Enter.
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &now);
+        }
+        let screen = Screen { before, history: History::default() };
+        terminal.print(ENTER)?;
+        Ok(Some(screen))
+    }
+
+    /// Draws a drive.
+    ///
+    /// # Errors
+    /// When stdout cannot be written.
+    pub fn draw(
+        &mut self,
+        status: &Value,
+        before: Option<&Value>,
+        terminal: &Terminal,
+    ) -> Result<(), Failure> {
+        self.history.note(status, before);
+        let (width, height) = match tcgetwinsize(io::stdout()) {
+            Ok(size) if size.ws_col > 0 => (size.ws_col.into(), size.ws_row.into()),
+            _ => (terminal.width, 24),
+        };
+        let mut picture = String::from("\x1b[H");
+        let lines = self.history.frame(status, before, width, terminal.ascii);
+        for (index, line) in lines.iter().take(height).enumerate() {
+            // A line break behind the last line would scroll.
+            picture += if index > 0 { "\r\n" } else { "" };
+            picture += line;
+            picture += "\x1b[K";
+        }
+        terminal.print(&(picture + "\x1b[J"))
+    }
+
+    /// Waits, and returns whether somebody has pressed 'q' meanwhile.
+    pub fn wait(&self, duration: Duration) -> bool {
+        let stdin = io::stdin();
+        if self.before.is_none() {
+            std::thread::sleep(duration);
+            return false;
+        }
+        let time = Timespec {
+            tv_sec: duration.as_secs() as i64,
+            tv_nsec: i64::from(duration.subsec_nanos()),
+        };
+        let is_there = poll(&mut [PollFd::new(&stdin, PollFlags::IN)], Some(&time));
+        let mut key = [0];
+        matches!(is_there, Ok(1..))
+            && stdin.lock().read(&mut key).is_ok_and(|count| count == 0 || key[0] == b'q')
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
+        }
+        let _ = io::Write::write_all(&mut io::stdout(), LEAVE.as_bytes());
+        let _ = io::Write::flush(&mut io::stdout());
+    }
+}
+
+/// What is drawn as a curve: a number for each time the drive was asked, the newest last.
+#[derive(Debug, Default)]
+struct History {
+    /// Bytes a second that the host wrote and read, and that the flash was written with.
+    rates: [VecDeque<f64>; 3],
+}
+
+const FLASH: [&str; 6] = [
+    "program_units_host",
+    "program_units_collection",
+    "program_units_condensing",
+    "program_units_padding",
+    "program_units_map",
+    "program_units_merge",
+];
+
+/// Units that the host wrote and read, and that the flash was written with.
+fn totals(status: &Value) -> [f64; 3] {
+    let n = |key: &str| number(status, &format!("/counters/{key}"));
+    [n("host_write_units"), n("host_read_units"), FLASH.iter().map(|key| n(key)).sum()]
+}
+
+impl History {
+    fn note(&mut self, status: &Value, before: Option<&Value>) {
+        let Some(before) = before else { return };
+        let time = (number(status, "/attached_s") - number(before, "/attached_s")).max(1e-9);
+        let unit = number(status, "/unit_bytes");
+        for (rates, (now, then)) in
+            self.rates.iter_mut().zip(totals(status).into_iter().zip(totals(before)))
+        {
+            rates.push_back((now - then) * unit / time);
+            if rates.len() > HISTORY {
+                rates.pop_front();
+            }
+        }
+    }
+
+    /// The picture, line by line, each of at most `width` characters.
+    fn frame(
+        &self,
+        status: &Value,
+        before: Option<&Value>,
+        width: usize,
+        ascii: bool,
+    ) -> Vec<String> {
+        let n = |path: &str| number(status, path);
+        let mut lines = vec![
+            format!(
+                "{} on {} ({}), attached for {}    q: quit",
+                text(status, "/profile"),
+                text(status, "/place"),
+                bytes(n("/capacity_bytes")),
+                clock(n("/attached_s")),
+            ),
+            String::new(),
+        ];
+        let most = self.rates.iter().flatten().copied().fold(1.0, f64::max);
+        for (name, rates) in ["host writes", "host reads", "flash writes"].iter().zip(&self.rates) {
+            let latest = rates.back().map_or("-".to_owned(), |rate| format!("{}/s", bytes(*rate)));
+            lines.push(format!("{name:<13}{:<HISTORY$} {latest:>13}", curve(rates, most, ascii)));
+        }
+        lines.push(String::new());
+        let [host, _, flash] = totals(status);
+        let now = before.map(totals).and_then(|[host_then, _, flash_then]| {
+            (host > host_then).then(|| format!("{:.2}", (flash - flash_then) / (host - host_then)))
+        });
+        lines.push(format!(
+            "amplification  {} now, {} over its life",
+            now.unwrap_or_else(|| "-".to_owned()),
+            status["write_amplification"].as_f64().map_or("-".to_owned(), |it| format!("{it:.2}")),
+        ));
+        let (free, blocks) = (n("/free_blocks"), n("/blocks"));
+        let gauge = |share: f64| bar(share, 30, ascii);
+        lines.push(format!("free blocks    {} {free} of {blocks}", gauge(free / blocks.max(1.0))));
+        if status["map_cache"].is_object() {
+            let (hits, misses) = (n("/counters/map_hits"), n("/counters/map_misses"));
+            lines.push(format!(
+                "map cache      {} {} of {} pages, {:.1} % hits",
+                gauge(n("/map_cache/pages") / n("/map_cache/capacity").max(1.0)),
+                n("/map_cache/pages"),
+                n("/map_cache/capacity"),
+                hits / (hits + misses).max(1.0) * 100.0,
+            ));
+        }
+        lines.push(format!(
+            "wear           {} to {} erases a block, {} in all",
+            n("/wear/erases_min"),
+            n("/wear/erases_max"),
+            n("/counters/erases"),
+        ));
+        lines.push(String::new());
+        lines.push("blocks by the share of their units that is valid".to_owned());
+        let shares: Vec<f64> =
+            (0..10).map(|it| n(&format!("/blocks_by_valid_share/{it}"))).collect();
+        let most = shares.iter().copied().fold(1.0, f64::max);
+        for (tenth, count) in shares.iter().enumerate() {
+            lines.push(format!("  to {:>3} % {} {count}", (tenth + 1) * 10, gauge(count / most)));
+        }
+        let rest = super::requests(status, before) + &super::attribution(status);
+        lines.extend(rest.lines().map(str::to_owned));
+        lines.into_iter().map(|line| line.chars().take(width).collect()).collect()
+    }
+}
+
+fn clock(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// A bar of `width` places that is full as far as `share` says.
+fn bar(share: f64, width: usize, ascii: bool) -> String {
+    let (full, empty) = if ascii { ("#", ".") } else { ("\u{2588}", "\u{2591}") };
+    let count = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
+    full.repeat(count) + &empty.repeat(width - count)
+}
+
+/// Values up to `most` as a row of columns of eight heights.
+fn curve(values: &VecDeque<f64>, most: f64, ascii: bool) -> String {
+    let steps: Vec<char> = if ascii { "_.-:=+*#" } else { "▁▂▃▄▅▆▇█" }.chars().collect();
+    let height = |value: &f64| steps[((value / most * 8.0).ceil() as usize).clamp(1, 8) - 1];
+    values.iter().map(height).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn status(seconds: f64, written: u64) -> Value {
+        json!({
+            "profile": "a drive", "place": "/dev/loop0", "capacity_bytes": 1 << 30,
+            "unit_bytes": 4096, "attached_s": seconds, "write_amplification": 1.5,
+            "free_blocks": 5, "blocks": 10, "blocks_by_valid_share": [0, 0, 0, 0, 0, 0, 0, 0, 4, 2],
+            "counters": {
+                "host_write_units": written, "program_units_host": written,
+                "program_units_collection": written / 2, "map_hits": 3, "map_misses": 1
+            },
+            "map_cache": { "pages": 2, "capacity": 4, "dirty": 1 },
+            "wear": { "erases_min": 1, "erases_max": 2 },
+        })
+    }
+
+    #[test]
+    fn the_picture_shows_rates_shares_and_hits_and_fits_the_width() {
+        let mut history = History::default();
+        let (first, second) = (status(1.0, 1000), status(3.0, 3000));
+        history.note(&first, None);
+        history.note(&second, Some(&first));
+        let lines = history.frame(&second, Some(&first), 72, true);
+        assert!(lines.iter().all(|line| line.chars().count() <= 72), "{lines:#?}");
+        let has =
+            |words: &str| assert!(lines.iter().any(|line| line.contains(words)), "{lines:#?}");
+        // 2000 units in two seconds are 3.9 MiB a second, and half as much again on the flash.
+        has("3.9 MiB/s");
+        has("5.9 MiB/s");
+        has("1.50 now, 1.50 over its life");
+        has("###############............... 5 of 10");
+        has("2 of 4 pages, 75.0 % hits");
+        has("to  90 % ############################## 4");
+    }
+
+    #[test]
+    fn a_curve_is_as_high_as_its_values() {
+        let values = VecDeque::from([0.0, 4.0, 8.0]);
+        assert_eq!(curve(&values, 8.0, true), "_:#");
+        assert_eq!(curve(&values, 8.0, false), "▁▄█");
+    }
+}
