@@ -143,7 +143,7 @@ Examples:
   ssdlab layers /dev/md0 --json";
 
 const DOCTOR_EXAMPLES: &str = "\
-Nothing is changed, and nothing is written.
+Without --fix nothing is changed, and without --proof nothing is written.
 
 Exit codes: 0 nothing to say, 10 a notice at worst, 11 a warning, 12 a problem; below 10
 and 130 as everywhere. What is unknown does not count.
@@ -156,7 +156,11 @@ Examples:
   ssdlab doctor --json
   ssdlab doctor --capture machine.tar.gz
           all that was looked at, to be looked at elsewhere
-  ssdlab doctor --from machine.tar.gz";
+  ssdlab doctor --from machine.tar.gz
+  ssdlab doctor /home --proof
+          with a file that is written, deleted, trimmed and looked for
+  ssdlab doctor --fix automatic-trim
+  ssdlab doctor --undo";
 
 const SHOW_EXAMPLES: &str = "\
 Examples:
@@ -689,8 +693,28 @@ pub struct DoctorArguments {
     pub from: Option<PathBuf>,
     /// Write all that is looked at to a file (.tar.gz), or to stdout with '-', and say no more. It
     /// holds names, serial numbers and mount points of this machine
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "json", "all"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "json", "all", "prometheus"])]
     pub capture: Option<PathBuf>,
+    /// Also write the outcomes to a file for Prometheus' textfile collector
+    #[arg(long, value_name = "FILE")]
+    pub prometheus: Option<PathBuf>,
+    /// Also put it to the test: write a file to the target's file system, delete it, trim, and
+    /// look for it below the file system (needs root)
+    #[arg(long, requires = "target", conflicts_with_all = ["from", "capture"])]
+    pub proof: bool,
+    /// Mend what a check has found, where that can be taken back: automatic-trim, atime, barriers
+    /// or swappiness. What changes is shown first
+    #[arg(long, value_name = "CHECK", conflicts_with_all = ["from", "capture"])]
+    pub fix: Option<String>,
+    /// Take the newest fix back
+    #[arg(
+        long,
+        conflicts_with_all = ["target", "from", "capture", "fix", "proof", "json", "prometheus"]
+    )]
+    pub undo: bool,
+    /// Agree to the change without being asked
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// Where runs are kept.

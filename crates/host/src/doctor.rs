@@ -5,6 +5,8 @@
 mod checks;
 mod drive;
 mod known;
+mod prometheus;
+mod proof;
 mod text;
 
 use serde::Serialize;
@@ -13,11 +15,13 @@ use crate::error::HostError;
 use crate::facts::{Facts, Machine};
 use crate::layers::{self, Layer, Stack};
 
+pub(crate) use self::checks::automatic_trim::Regular;
 pub use self::checks::trim::{Reach, Stop};
 
 /// The checks, with the question that each answers.
 pub const CHECKS: [(&str, &str); 18] = checks::ALL;
 
+pub use self::proof::Proof;
 pub use self::text::Options;
 
 /// How bad something is; in order.
@@ -158,6 +162,11 @@ impl Diagnosis {
         let targets =
             targets.flat_map(|it| it.checks.iter().map(|check| (it.target.as_str(), check)));
         machine.chain(drives).chain(targets)
+    }
+
+    /// For Prometheus: its text format, as the textfile collector reads it.
+    pub fn prometheus(&self) -> String {
+        prometheus::text(self)
     }
 
     /// For people.

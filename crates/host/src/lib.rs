@@ -6,11 +6,13 @@
 //! and tests have many machines.
 //!
 //! - [`layers`]: the tree from a path, mount or device down to its drives;
-//! - [`doctor`]: a verdict on each of a list of checks, with the command that mends it.
+//! - [`doctor`]: a verdict on each of a list of checks, with the command that mends it;
+//! - [`fix`]: what of that can be mended so that it can be taken back.
 
 pub mod doctor;
 pub mod error;
 pub mod facts;
+pub mod fix;
 pub mod layers;
 mod mapper;
 mod mounts;

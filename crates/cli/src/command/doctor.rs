@@ -1,9 +1,12 @@
 //! `doctor`: what makes this machine's SSDs slow, short-lived or unsafe, and what mends it.
 
+mod fix;
+mod proof;
+
 use std::io::Write;
 use std::path::Path;
 
-use ssdlab_host::doctor::{self, Options, Verdict};
+use ssdlab_host::doctor::{self, Diagnosis, Options, Verdict};
 use ssdlab_host::{Captured, Live};
 
 use super::layers::machine;
@@ -11,26 +14,45 @@ use crate::cli::DoctorArguments;
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
-/// Examines a machine, or captures it.
+/// Examines a machine, captures it, or mends something.
 pub fn doctor(arguments: &DoctorArguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let target = arguments.target.as_deref();
     if let Some(path) = &arguments.capture {
         return capture(path, target, terminal);
     }
-    let facts = machine(arguments.from.as_deref())?;
-    let diagnosis = doctor::examine(&*facts, target)?;
-    if arguments.json {
-        terminal.print(&super::json(&diagnosis))?;
-    } else {
-        let options = Options { width: terminal.width, ascii: terminal.ascii, all: arguments.all };
-        terminal.print(&diagnosis.words(&options))?;
+    if arguments.undo {
+        return fix::undo(arguments.yes, terminal);
     }
+    if let Some(check) = &arguments.fix {
+        fix::fix(check, target, arguments.yes, terminal)?;
+    }
+    let facts = machine(arguments.from.as_deref())?;
+    let mut diagnosis = doctor::examine(&*facts, target)?;
+    if arguments.proof {
+        proof::prove(&mut diagnosis, terminal)?;
+    }
+    if let Some(path) = &arguments.prometheus {
+        ssdlab_attach::status::write_whole(path, &diagnosis.prometheus())?;
+    }
+    show(&diagnosis, arguments, terminal)?;
     Ok(match diagnosis.worst {
         Verdict::Fine | Verdict::Unknown => Exit::Done,
         Verdict::Notice => Exit::Notice,
         Verdict::Warning => Exit::Warning,
         Verdict::Problem => Exit::Problem,
     })
+}
+
+fn show(
+    diagnosis: &Diagnosis,
+    arguments: &DoctorArguments,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    if arguments.json {
+        return terminal.print(&super::json(diagnosis));
+    }
+    let options = Options { width: terminal.width, ascii: terminal.ascii, all: arguments.all };
+    terminal.print(&diagnosis.words(&options))
 }
 
 fn capture(path: &Path, target: Option<&str>, terminal: &Terminal) -> Result<Exit, Failure> {

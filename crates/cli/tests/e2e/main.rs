@@ -8,6 +8,7 @@ mod age;
 mod attach;
 mod compare;
 mod device;
+mod doctor;
 mod experiments;
 mod files;
 mod generated;

@@ -152,8 +152,8 @@ impl Captured {
 }
 
 fn read_archive(from: impl Read) -> Result<Captured, String> {
-    // One byte more than is allowed, to tell what is too long from what just fits.
-    let mut archive = tar::Archive::new(from.take(LONGEST_WHOLE + 1));
+    // Contents are counted below; this bounds what lies between them, too.
+    let mut archive = tar::Archive::new(from.take(2 * LONGEST_WHOLE));
     let broken = |error: std::io::Error| format!("the archive is broken ({error})");
     let mut entries: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut length = 0;

@@ -76,6 +76,11 @@ impl Captured {
         self.files.insert(path.to_owned(), Err(Absent::Denied));
     }
 
+    /// Changes what it is.
+    pub fn set_machine(&mut self, machine: Machine) {
+        self.machine = machine;
+    }
+
     /// Whoever looked at it: root or not.
     pub fn set_root(&mut self, is_root: bool) {
         self.machine.is_root = is_root;

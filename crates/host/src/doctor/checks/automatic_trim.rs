@@ -15,17 +15,17 @@ const UNITS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/li
 
 /// What trims free space now and then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::doctor) struct Regular {
+pub(crate) struct Regular {
     /// Whether systemd's timer is on, where there is systemd.
-    pub(in crate::doctor) timer: Option<bool>,
+    pub(crate) timer: Option<bool>,
     /// When that ran last, in seconds since 1970.
-    pub(in crate::doctor) last_run: Option<u64>,
+    pub(crate) last_run: Option<u64>,
     /// Files of cron that call fstrim.
-    pub(in crate::doctor) cron: Vec<String>,
+    pub(crate) cron: Vec<String>,
 }
 
 impl Regular {
-    pub(in crate::doctor) fn of(facts: &dyn Facts) -> Regular {
+    pub(crate) fn of(facts: &dyn Facts) -> Regular {
         let is_there = |path: &str| facts.resolve(path).is_ok() || facts.read(path).is_ok();
         let is_installed = UNITS.iter().any(|place| is_there(&format!("{place}/fstrim.timer")));
         let wants = format!("{}/timers.target.wants", UNITS[0]);
@@ -41,7 +41,7 @@ impl Regular {
         }
     }
 
-    fn is_any(&self) -> bool {
+    pub(crate) fn is_any(&self) -> bool {
         self.timer == Some(true) || !self.cron.is_empty()
     }
 

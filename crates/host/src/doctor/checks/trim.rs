@@ -69,7 +69,7 @@ struct Walk {
 
 pub(in crate::doctor) fn check(context: &Context, stack: &Stack) -> Check {
     let mut walk = Walk::default();
-    walk.down(context, &stack.top);
+    walk.down(context, &stack.top, true);
     let stops_at = walk.stops.first().map(|stop| stop.layer.clone());
     let works = match (&stops_at, walk.unknown.is_empty()) {
         (Some(_), _) => Some(false),
@@ -138,20 +138,22 @@ impl Walk {
         }
     }
 
-    fn down(&mut self, context: &Context, layer: &Layer) {
+    /// Goes down from a layer; `open` says whether what is above lets TRIM through.
+    fn down(&mut self, context: &Context, layer: &Layer, open: bool) {
         match &layer.kind {
             _ if layer.is_metadata => {}
             LayerKind::FileSystem { file_system } => {
-                self.file_system(layer, file_system);
+                let open = self.file_system(layer, file_system) && open;
                 for below in &layer.below {
-                    self.down(context, below);
+                    self.down(context, below, open);
                 }
             }
-            _ => self.device(context, layer),
+            _ => self.device(context, layer, open),
         }
     }
 
-    fn file_system(&mut self, layer: &Layer, kind: &str) {
+    /// Whether a file system lets TRIM through, as far as is known.
+    fn file_system(&mut self, layer: &Layer, kind: &str) -> bool {
         let is = |kinds: &[&str]| kinds.contains(&kind);
         if layer.below.is_empty() {
             self.unknown.push(match () {
@@ -171,9 +173,10 @@ impl Walk {
         } else if !is(&CAN) && kind != "overlay" {
             self.unknown.push(format!("whether {kind} sends discards"));
         }
+        !is(&CANNOT)
     }
 
-    fn device(&mut self, context: &Context, layer: &Layer) {
+    fn device(&mut self, context: &Context, layer: &Layer, open: bool) {
         let below: Vec<&Layer> = layer.below.iter().filter(|it| !it.is_metadata).collect();
         let own = refusal(context, layer);
         match layer.limits.takes_discards() {
@@ -181,6 +184,7 @@ impl Walk {
                 self.unknown.push(format!("whether {} takes discards", layer.name));
             }
             Some(true) => {
+                let stops_before = self.stops.len();
                 match own {
                     // Others that would refuse by their settings of today were set up before.
                     Ok(Some((why, remedies))) if layer.kind == LayerKind::ThinPool => {
@@ -189,13 +193,14 @@ impl Walk {
                     Ok(_) => {}
                     Err(what) => self.unknown.push(what),
                 }
-                if layer.is_drive() && !self.reached.contains(&layer.name) {
+                let open = open && self.stops.len() == stops_before;
+                if open && layer.is_drive() && !self.reached.contains(&layer.name) {
                     self.reached.push(layer.name.clone());
                 }
                 for it in below {
                     match it.is_file_system() {
-                        true => self.below_a_file(context, it),
-                        false => self.down(context, it),
+                        true => self.below_a_file(context, it, open),
+                        false => self.down(context, it, open),
                     }
                 }
             }
@@ -212,7 +217,7 @@ impl Walk {
                 }
                 for it in below.into_iter().filter(|it| !it.is_file_system()) {
                     if it.limits.takes_discards() == Some(false) {
-                        self.down(context, it);
+                        self.down(context, it, false);
                     }
                 }
             }
@@ -221,7 +226,7 @@ impl Walk {
 
     /// A loop device makes holes in its file. The space of these is trimmed when the file system
     /// that the file lies on trims what it frees.
-    fn below_a_file(&mut self, context: &Context, layer: &Layer) {
+    fn below_a_file(&mut self, context: &Context, layer: &Layer, open: bool) {
         let mounted = layer.mount.as_ref();
         let trims = mounted.is_some_and(|mount| {
             mount.options.iter().any(|option| option == "discard" || option.starts_with("discard="))
@@ -241,7 +246,7 @@ impl Walk {
                 stop.is_delay = true;
             }
         }
-        self.down(context, layer);
+        self.down(context, layer, open && trims);
     }
 }
 
@@ -470,5 +475,11 @@ fn scsi_disk(context: &Context, layer: &Layer) -> Refusal {
         Some((_, mode)) => format!("the drive does not say that it takes discards ({mode})"),
         None => "the drive does not say that it takes discards".to_owned(),
     };
-    (why, remedies.collect())
+    let mut remedies: Vec<Remedy> = remedies.collect();
+    remedies.push(remedy(
+        "See what the drive says of itself. An SSD without TRIM keeps its speed by spare area \
+         alone: leave a part of it unused, from when it is new or erased",
+        Some(format!("hdparm -I {} | grep -i -A2 trim", layer.path)),
+    ));
+    (why, remedies)
 }

@@ -1,0 +1,72 @@
+//! `doctor --fix` and `--undo`: what changes is shown first, and asked about.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use ssdlab_host::fix::{self, Fix, Place};
+use ssdlab_host::{Live, layers};
+
+use crate::failure::{Exit, Failure};
+use crate::terminal::Terminal;
+
+/// Mends what a check has found.
+pub fn fix(
+    check: &str,
+    target: Option<&str>,
+    yes: bool,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let stacks = match target {
+        Some(target) => vec![layers::of(&Live, target)?],
+        None => layers::everything(&Live),
+    };
+    let place = Place::here();
+    let fix = fix::plan(check, &Live, &stacks, &place)?;
+    agree("This is going to be changed:", &fix, yes, terminal)?;
+    fix.carry_out(&place)?;
+    terminal.note("Done. 'ssdlab doctor --undo' takes it back.");
+    for command in &fix.then {
+        terminal.note(&format!("It holds from the next start on; now, without one: {command}"));
+    }
+    Ok(())
+}
+
+/// Takes the newest fix back.
+pub fn undo(yes: bool, terminal: &Terminal) -> Result<Exit, Failure> {
+    let place = Place::here();
+    let last = fix::last(&place)?;
+    agree(&format!("The fix of {} is going to be taken back:", last.check), &last, yes, terminal)?;
+    fix::undo(&place)?;
+    terminal.note("It is as it was.");
+    Ok(Exit::Done)
+}
+
+fn agree(head: &str, fix: &Fix, yes: bool, terminal: &Terminal) -> Result<(), Failure> {
+    if !rustix::process::geteuid().is_root() {
+        let words = "only root may change this: run it as root".to_owned();
+        return Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)));
+    }
+    let changes: String = fix.changes.iter().map(|change| change.words()).collect();
+    if yes {
+        terminal.note(&format!("{head}\n{}", changes.trim_end()));
+        return Ok(());
+    }
+    let mut stderr = anstream::stderr().lock();
+    let _ = write!(stderr, "{head}\n{changes}");
+    if !io::stdin().is_terminal() {
+        return Err(Failure::usage(
+            "nobody can be asked, as stdin is no terminal: agree with --yes".to_owned(),
+        ));
+    }
+    let _ = write!(stderr, "Go on? [y/N] ");
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line).map_err(|source| {
+        Failure::system(Exit::Failed, "cannot read the answer".to_owned(), source)
+    })?;
+    match line.trim() {
+        "y" | "Y" | "yes" => Ok(()),
+        _ => {
+            let words = "nothing was changed".to_owned();
+            Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)))
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `doctor --proof`: a marker is written, deleted and trimmed, and looked for below the file system.
+
+use std::path::Path;
+
+use ssdlab_drive::Drive;
+use ssdlab_drive::real::{RealDrive, RealOptions};
+use ssdlab_host::doctor::{Diagnosis, Proof};
+use ssdlab_lab::experiment::{self, Settings};
+use ssdlab_lab::{LabError, Outcome};
+
+use crate::cli::SEED_DEFAULT;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::terminal::Terminal;
+
+/// Puts the file system of the only target to the test.
+pub fn prove(diagnosis: &mut Diagnosis, terminal: &Terminal) -> Result<(), Failure> {
+    let found = diagnosis.targets.first().and_then(|target| {
+        let mount = target.layers.mount.as_ref()?;
+        Some((target.target.clone(), mount.point.clone()))
+    });
+    let Some((target, point)) = found else {
+        return Err(Failure::usage(
+            "--proof needs a file system to write a file to: name a directory".to_owned(),
+        ));
+    };
+    // Where the user may write, rather than at the top.
+    let directory = if Path::new(&target).is_dir() { target.clone() } else { point };
+    let outcome = run(Path::new(&directory), terminal)?;
+    if let Some(error) = outcome.error {
+        return Err(error.into());
+    }
+    // The first finding is the verdict.
+    let Some(finding) = outcome.report.findings.first() else {
+        let words = "trim-check has found nothing at all".to_owned();
+        return Err(Failure::new(Exit::Failed, anyhow::Error::msg(words)));
+    };
+    let proof = match finding.code.as_str() {
+        "trim-works" => Proof::Gone,
+        "trim-does-not-work" => Proof::StillThere,
+        _ => Proof::NotTold,
+    };
+    diagnosis.prove(&target, proof, &finding.text);
+    Ok(())
+}
+
+fn run(directory: &Path, terminal: &Terminal) -> Result<Outcome, Failure> {
+    let experiment = experiment::named("trim-check")?;
+    let settings = Settings::new(experiment, true, &[])?;
+    let interrupt = Interrupt::listen().map_err(|source| {
+        Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
+    })?;
+    let options = RealOptions::default();
+    let mut drive = RealDrive::open(directory, options).map_err(LabError::from)?;
+    let plan = experiment.plan(&settings, &drive.description())?;
+    drive.prepare(plan.space).map_err(LabError::from)?;
+    terminal.note(&format!(
+        "Writing a file to {}, deleting it, trimming, and looking at where it lay: some seconds.",
+        directory.display()
+    ));
+    let mut progress = Progress::new(terminal, interrupt, None);
+    let outcome = ssdlab_lab::run(experiment, &settings, SEED_DEFAULT, &mut drive, &mut progress);
+    progress.finish();
+    Ok(outcome)
+}

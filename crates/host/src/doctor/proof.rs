@@ -1,0 +1,40 @@
+//! What an experiment on the file system has shown, beside what the layers say.
+
+use super::{Check, Diagnosis, Verdict};
+
+/// What became of a marker that was written, deleted and trimmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// It is gone from where it lay.
+    Gone,
+    /// It is still there, and a layer is known to have stopped the trim.
+    StillThere,
+    /// The experiment could not tell.
+    NotTold,
+}
+
+impl Diagnosis {
+    /// Adds what an experiment on a target has shown, in `words`, as the check `trim-proof`.
+    pub fn prove(&mut self, target: &str, proof: Proof, words: &str) {
+        let Some(found) = self.targets.iter_mut().find(|it| it.target == target) else { return };
+        let reach = found.checks.iter().find_map(|check| check.reach.as_ref());
+        let said = reach.and_then(|reach| reach.works);
+        let contradicts = "The layers say otherwise. Either a layer says more than it does, or what \
+                           was looked at has changed meanwhile.";
+        let check = match (proof, said) {
+            (Proof::Gone, Some(false)) => {
+                Check::new("trim-proof", Verdict::Notice, words).because(contradicts)
+            }
+            (Proof::Gone, _) => Check::new("trim-proof", Verdict::Fine, words),
+            (Proof::StillThere, Some(true)) => {
+                Check::new("trim-proof", Verdict::Problem, words).because(contradicts)
+            }
+            (Proof::StillThere, _) => Check::new("trim-proof", Verdict::Problem, words),
+            (Proof::NotTold, _) => Check::new("trim-proof", Verdict::Unknown, words),
+        };
+        if check.verdict > Verdict::Unknown {
+            self.worst = self.worst.max(check.verdict);
+        }
+        found.checks.push(check);
+    }
+}

@@ -1,0 +1,373 @@
+//! Mends what can be taken back: a timer, an option in `/etc/fstab`, a setting of the kernel.
+//!
+//! A fix is planned first ([`plan`]), which changes nothing, so that it can be shown; then carried
+//! out ([`Fix::carry_out`]), which notes what was done in a state file before it is done. [`undo`]
+//! takes the newest one back, unless what it made was changed since: then whoever changed it meant
+//! to, and it is left as it is.
+
+mod fstab;
+mod state;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::HostError;
+use crate::facts::Facts;
+use crate::layers::{LayerKind, Stack};
+
+/// The checks that have a fix.
+pub const FIXABLE: [&str; 4] = ["automatic-trim", "atime", "barriers", "swappiness"];
+
+/// What swappiness is set to: swapping still works, and cached files go first.
+const SWAPPINESS: &str = "# Written by 'ssdlab doctor --fix swappiness'.\nvm.swappiness = 10\n";
+const SWAPPINESS_FILE: &str = "etc/sysctl.d/90-ssdlab-swappiness.conf";
+
+/// Where changes are made, and by what: `/` and its programs, or a made-up root in tests.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The directory that stands for `/`.
+    pub root: PathBuf,
+    /// Whether programs are run (systemctl, sysctl).
+    pub runs_programs: bool,
+}
+
+impl Place {
+    /// This machine.
+    pub fn here() -> Place {
+        Place { root: PathBuf::from("/"), runs_programs: true }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// A unit of systemd is switched on.
+    Enable {
+        /// Its name.
+        unit: String,
+    },
+    /// A file is written; `before` is what it held, if it was there.
+    Write {
+        /// The file, below the root.
+        path: String,
+        /// What it held.
+        before: Option<String>,
+        /// What it holds then.
+        after: String,
+    },
+    /// A setting of the kernel is changed.
+    Set {
+        /// Its name, as sysctl has it.
+        name: String,
+        /// What it was.
+        before: String,
+        /// What it is then.
+        after: String,
+    },
+}
+
+impl Change {
+    /// What happens, in words: commands, or lines that go and come.
+    pub fn words(&self) -> String {
+        match self {
+            Change::Enable { unit } => format!("systemctl enable --now {unit}\n"),
+            Change::Set { name, before, after } => {
+                format!("sysctl {name}={after}    # it is {before} now\n")
+            }
+            Change::Write { path, before, after } => {
+                let mut text = format!("/{path}:\n");
+                let old: Vec<&str> = before.as_deref().unwrap_or("").lines().collect();
+                let new: Vec<&str> = after.lines().collect();
+                let gone = old.iter().filter(|line| !new.contains(line));
+                let come = new.iter().filter(|line| !old.contains(line));
+                for line in gone {
+                    text += &format!("  - {line}\n");
+                }
+                for line in come {
+                    text += &format!("  + {line}\n");
+                }
+                if before.is_some() {
+                    text += &format!("  (a copy is kept as /{path}.ssdlab-backup)\n");
+                }
+                text
+            }
+        }
+    }
+}
+
+/// What mends one check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fix {
+    /// The check.
+    pub check: String,
+    /// The changes, in order.
+    pub changes: Vec<Change>,
+    /// What remains to be done by hand.
+    pub then: Vec<String>,
+}
+
+/// Plans the fix of a check, for the file systems in `stacks`. Nothing is changed yet.
+///
+/// # Errors
+/// When the check has no fix, or there is nothing to mend.
+pub fn plan(
+    check: &str,
+    facts: &dyn Facts,
+    stacks: &[Stack],
+    place: &Place,
+) -> Result<Fix, HostError> {
+    let fix = |changes, then| Fix { check: check.to_owned(), changes, then };
+    let planned = match check {
+        "automatic-trim" => automatic_trim(facts, stacks, place)?,
+        "atime" => {
+            let of_atime = |option: &str| {
+                matches!(option, "strictatime" | "atime" | "noatime" | "relatime" | "norelatime")
+            };
+            let (change, points) =
+                fstab::plan(place, &wanting_atime(stacks), of_atime, Some("relatime"))?;
+            fix(vec![change], remount("relatime", &points))
+        }
+        "barriers" => {
+            let off = |option: &str| {
+                matches!(
+                    option,
+                    "nobarrier" | "barrier=0" | "barrier=none" | "fsync_mode=nobarrier"
+                )
+            };
+            let (change, points) = fstab::plan(place, &points(stacks), off, None)?;
+            fix(vec![change], remount("barrier", &points))
+        }
+        "swappiness" => {
+            let path = SWAPPINESS_FILE.to_owned();
+            let before = read(place, &path)?;
+            if before.as_deref() == Some(SWAPPINESS) {
+                return Err(nothing("swappiness is set already"));
+            }
+            let now = facts.text("/proc/sys/vm/swappiness").unwrap_or_else(|| "60".to_owned());
+            fix(
+                vec![
+                    Change::Write { path, before, after: SWAPPINESS.to_owned() },
+                    Change::Set { name: "vm.swappiness".into(), before: now, after: "10".into() },
+                ],
+                Vec::new(),
+            )
+        }
+        other => {
+            return Err(HostError::Target(format!(
+                "'{other}' has no fix that could be taken back: only {} have; 'ssdlab doctor' \
+                 shows the commands for the rest",
+                FIXABLE.join(", ")
+            )));
+        }
+    };
+    Ok(planned)
+}
+
+fn nothing(what: &str) -> HostError {
+    HostError::Target(format!("there is nothing to fix: {what}"))
+}
+
+fn points(stacks: &[Stack]) -> Vec<String> {
+    let point = |stack: &Stack| Some(stack.file_system()?.mount.as_ref()?.point.clone());
+    stacks.iter().filter_map(point).collect()
+}
+
+fn wanting_atime(stacks: &[Stack]) -> Vec<String> {
+    let wants = |stack: &&Stack| {
+        let mount = stack.file_system().and_then(|layer| layer.mount.as_ref());
+        mount.is_some_and(|mount| !mount.has("noatime") && !mount.has("relatime"))
+    };
+    points(&stacks.iter().filter(wants).cloned().collect::<Vec<_>>())
+}
+
+fn remount(option: &str, points: &[String]) -> Vec<String> {
+    points
+        .iter()
+        .map(|point| format!("mount -o remount,{option} {}", crate::words::quoted(point)))
+        .collect()
+}
+
+/// The timer where nothing trims; the option out of fstab where both do.
+fn automatic_trim(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<Fix, HostError> {
+    let regular = crate::doctor::Regular::of(facts);
+    let with = |then, changes| Fix { check: "automatic-trim".to_owned(), changes, then };
+    if !regular.is_any() {
+        return match regular.timer {
+            Some(false) => {
+                Ok(with(Vec::new(), vec![Change::Enable { unit: "fstrim.timer".to_owned() }]))
+            }
+            _ => Err(HostError::Unsupported(
+                "this machine has no fstrim.timer (util-linux with systemd): use cron; 'ssdlab \
+                 doctor' shows how"
+                    .to_owned(),
+            )),
+        };
+    }
+    let is_twice = |stack: &&Stack| {
+        let layer = stack.file_system();
+        // btrfs trims in the background, which is no harm beside a timer.
+        layer.is_some_and(|layer| {
+            let is_btrfs = matches!(&layer.kind, LayerKind::FileSystem { file_system } if file_system == "btrfs");
+            !is_btrfs && layer.mount.as_ref().is_some_and(|mount| mount.has("discard"))
+        })
+    };
+    let twice: Vec<Stack> = stacks.iter().filter(is_twice).cloned().collect();
+    if twice.is_empty() {
+        return Err(nothing("free space is trimmed by one thing already"));
+    }
+    let (change, points) = fstab::plan(place, &points(&twice), |it| it == "discard", None)?;
+    Ok(with(remount("nodiscard", &points), vec![change]))
+}
+
+/// What a file holds; nothing where there is none.
+fn read(place: &Place, path: &str) -> Result<Option<String>, HostError> {
+    let path = place.path(path);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(HostError::io(format!("read {}", path.display()), error)),
+    }
+}
+
+/// A file with a new content, under its name when that is whole, with the rights it had.
+fn write(path: &Path, text: &str) -> Result<(), HostError> {
+    let failed = |source| HostError::io(format!("write {}", path.display()), source);
+    let draft = path.with_added_extension("ssdlab-draft");
+    let write = || {
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        std::fs::write(&draft, text)?;
+        if let Ok(found) = std::fs::metadata(path) {
+            std::fs::set_permissions(&draft, found.permissions())?;
+        }
+        std::fs::File::open(&draft)?.sync_all()?;
+        std::fs::rename(&draft, path)
+    };
+    write().map_err(|error| {
+        let _ = std::fs::remove_file(&draft);
+        failed(error)
+    })
+}
+
+fn run(place: &Place, program: &str, arguments: &[&str]) -> Result<(), HostError> {
+    if !place.runs_programs {
+        return Ok(());
+    }
+    let shown = format!("{program} {}", arguments.join(" "));
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|source| HostError::io(format!("run {shown}"), source))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(HostError::io(format!("do '{shown}'"), std::io::Error::other(said)))
+        }
+    }
+}
+
+impl Fix {
+    /// Makes the changes, noted before.
+    ///
+    /// # Errors
+    /// When one cannot be made; those before it stay, and can be taken back.
+    pub fn carry_out(&self, place: &Place) -> Result<(), HostError> {
+        let mut state = state::State::open(place)?;
+        state.done.push(self.clone());
+        state.save(place)?;
+        for change in &self.changes {
+            match change {
+                Change::Enable { unit } => run(place, "systemctl", &["enable", "--now", unit])?,
+                Change::Set { name, after, .. } => {
+                    run(place, "sysctl", &["-w", &format!("{name}={after}")])?;
+                }
+                Change::Write { path, before, after } => {
+                    // Between showing and doing, somebody else may have edited it.
+                    if read(place, path)? != *before {
+                        return Err(changed(path));
+                    }
+                    let file = place.path(path);
+                    if let Some(before) = before {
+                        write(&file.with_added_extension("ssdlab-backup"), before)?;
+                    }
+                    write(&file, after)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_back(&self, place: &Place) -> Result<(), HostError> {
+        // All is looked at before anything is changed.
+        for change in &self.changes {
+            if let Change::Write { path, before, after } = change {
+                let now = read(place, path)?;
+                if now.as_ref() != Some(after) && now != *before {
+                    return Err(changed(path));
+                }
+            }
+        }
+        for change in self.changes.iter().rev() {
+            match change {
+                Change::Enable { unit } => run(place, "systemctl", &["disable", "--now", unit])?,
+                Change::Set { name, before, .. } => {
+                    run(place, "sysctl", &["-w", &format!("{name}={before}")])?;
+                }
+                Change::Write { path, before: Some(before), .. } => {
+                    write(&place.path(path), before)?;
+                    let _ = std::fs::remove_file(place.path(&format!("{path}.ssdlab-backup")));
+                }
+                Change::Write { path, before: None, .. } => {
+                    let file = place.path(path);
+                    match std::fs::remove_file(&file) {
+                        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                            return Err(HostError::io(format!("remove {}", file.display()), error));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn changed(path: &str) -> HostError {
+    HostError::Refused(format!(
+        "/{path} was changed by somebody else meanwhile, and is left as it is: look at it, and at \
+         /{path}.ssdlab-backup if that is there"
+    ))
+}
+
+/// What would be taken back next.
+///
+/// # Errors
+/// When nothing was fixed, or the notes cannot be read.
+pub fn last(place: &Place) -> Result<Fix, HostError> {
+    state::State::open(place)?
+        .done
+        .pop()
+        .ok_or_else(|| HostError::Target("there is nothing to take back".to_owned()))
+}
+
+/// Takes the newest fix back.
+///
+/// # Errors
+/// When nothing was fixed, or what was made was changed since.
+pub fn undo(place: &Place) -> Result<Fix, HostError> {
+    let fix = last(place)?;
+    fix.take_back(place)?;
+    let mut state = state::State::open(place)?;
+    state.done.pop();
+    state.save(place)?;
+    Ok(fix)
+}

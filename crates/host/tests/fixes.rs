@@ -1,0 +1,134 @@
+//! Fixes on a root that is made up: what they change, and that it can be taken back.
+
+use std::fs;
+
+use ssdlab_drive::real::DeviceNumber;
+use ssdlab_host::facts::Machine;
+use ssdlab_host::fix::{self, Change, Place};
+use ssdlab_host::{Captured, HostError, Stack, layers};
+use tempfile::TempDir;
+
+const FSTAB: &str =
+    "# mine\n/dev/sda1\t/      ext4 discard,nobarrier 0 1\n/dev/sdb1 /data xfs defaults 0 2\n";
+
+struct Root {
+    directory: TempDir,
+    place: Place,
+    facts: Captured,
+}
+
+impl Root {
+    /// A machine with an ext4 at `/`, mounted so.
+    fn new(options: &str) -> Root {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("etc")).unwrap();
+        fs::write(directory.path().join("etc/fstab"), FSTAB).unwrap();
+        let mut facts = Captured::new(Machine {
+            system: "Linux 6.12".to_owned(),
+            release: "6.12".to_owned(),
+            architecture: "x86_64".to_owned(),
+            time: 1,
+            is_root: true,
+        });
+        let disk = "/sys/devices/block/sda";
+        let number = DeviceNumber { major: 8, minor: 0 };
+        facts.put(&format!("{disk}/dev"), "8:0");
+        facts.link("/sys/dev/block/8:0", disk);
+        facts.device("/dev/sda", number);
+        let line = format!("30 1 8:0 / / {options} - ext4 /dev/sda rw\n");
+        facts.put("/proc/self/mountinfo", &line);
+        facts.put("/proc/sys/vm/swappiness", "60");
+        facts.put("/lib/systemd/system/fstrim.timer", "");
+        let place = Place { root: directory.path().to_owned(), runs_programs: false };
+        Root { directory, place, facts }
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.directory.path().join(path)).ok()
+    }
+
+    fn stacks(&self) -> Vec<Stack> {
+        vec![layers::of(&self.facts, "/").unwrap()]
+    }
+
+    fn plan(&self, check: &str) -> Result<fix::Fix, HostError> {
+        fix::plan(check, &self.facts, &self.stacks(), &self.place)
+    }
+}
+
+#[test]
+fn an_option_goes_out_of_fstab_and_comes_back() {
+    let root = Root::new("rw,relatime,nobarrier");
+    let fix = root.plan("barriers").unwrap();
+    let words = fix.changes[0].words();
+    assert!(words.contains("- /dev/sda1\t/      ext4 discard,nobarrier 0 1"), "{words}");
+    assert!(words.contains("+ /dev/sda1\t/      ext4 discard 0 1"), "{words}");
+    assert_eq!(fix.then, ["mount -o remount,barrier /"]);
+    assert_eq!(root.read("etc/fstab").unwrap(), FSTAB, "planning changes nothing");
+
+    fix.carry_out(&root.place).unwrap();
+    assert_eq!(root.read("etc/fstab").unwrap(), FSTAB.replace(",nobarrier", ""));
+    assert_eq!(root.read("etc/fstab.ssdlab-backup").unwrap(), FSTAB);
+    assert_eq!(fix::last(&root.place).unwrap(), fix);
+
+    assert_eq!(fix::undo(&root.place).unwrap(), fix);
+    assert_eq!(root.read("etc/fstab").unwrap(), FSTAB);
+    assert_eq!(root.read("etc/fstab.ssdlab-backup"), None);
+    let error = fix::undo(&root.place).unwrap_err();
+    assert!(error.to_string().contains("nothing to take back"), "{error}");
+}
+
+#[test]
+fn what_was_changed_since_is_left_as_it_is() {
+    let root = Root::new("rw,relatime,nobarrier");
+    let fix = root.plan("barriers").unwrap();
+    // Between showing and doing.
+    let file = root.directory.path().join("etc/fstab");
+    fs::write(&file, "mine\n").unwrap();
+    assert!(matches!(fix.carry_out(&root.place), Err(HostError::Refused(_))));
+    assert_eq!(root.read("etc/fstab").unwrap(), "mine\n");
+    // Between doing and taking back.
+    fs::write(&file, FSTAB).unwrap();
+    fix.carry_out(&root.place).unwrap();
+    fs::write(&file, "mine again\n").unwrap();
+    assert!(matches!(fix::undo(&root.place), Err(HostError::Refused(_))));
+    assert_eq!(root.read("etc/fstab").unwrap(), "mine again\n");
+}
+
+#[test]
+fn the_timer_is_switched_on_where_nothing_trims_and_the_option_dropped_where_both_do() {
+    let mut root = Root::new("rw,relatime,discard");
+    let fix = root.plan("automatic-trim").unwrap();
+    assert_eq!(fix.changes, [Change::Enable { unit: "fstrim.timer".to_owned() }]);
+    let timer = "/lib/systemd/system/fstrim.timer";
+    root.facts.link("/etc/systemd/system/timers.target.wants/fstrim.timer", timer);
+    let fix = root.plan("automatic-trim").unwrap();
+    fix.carry_out(&root.place).unwrap();
+    assert_eq!(root.read("etc/fstab").unwrap(), FSTAB.replace("discard,", ""));
+    assert_eq!(fix.then, ["mount -o remount,nodiscard /"]);
+}
+
+#[test]
+fn a_setting_of_the_kernel_gets_a_file_of_its_own_that_goes_again() {
+    let root = Root::new("rw,relatime");
+    let fix = root.plan("swappiness").unwrap();
+    assert!(fix.changes[1].words().contains("it is 60 now"));
+    fix.carry_out(&root.place).unwrap();
+    let file = "etc/sysctl.d/90-ssdlab-swappiness.conf";
+    assert!(root.read(file).unwrap().contains("vm.swappiness = 10"));
+    assert!(root.plan("swappiness").unwrap_err().to_string().contains("nothing to fix"));
+    fix::undo(&root.place).unwrap();
+    assert_eq!(root.read(file), None);
+}
+
+#[test]
+fn what_cannot_be_fixed_is_said() {
+    let root = Root::new("rw,noatime");
+    let why = |check: &str| root.plan(check).unwrap_err().to_string();
+    assert!(why("wear").contains("automatic-trim, atime, barriers, swappiness"), "{}", why("wear"));
+    assert!(why("atime").contains("nothing to fix"), "{}", why("atime"));
+    let strict = Root::new("rw");
+    let fix = strict.plan("atime").unwrap();
+    fix.carry_out(&strict.place).unwrap();
+    assert!(strict.read("etc/fstab").unwrap().contains("ext4 discard,nobarrier,relatime 0 1"));
+}
