@@ -39,6 +39,7 @@ impl Root {
         facts.put("/proc/self/mountinfo", &line);
         facts.put("/proc/sys/vm/swappiness", "60");
         facts.put("/lib/systemd/system/fstrim.timer", "");
+        facts.put("/run/systemd/system/.", "");
         let place = Place { root: directory.path().to_owned(), runs_programs: false };
         Root { directory, place, facts }
     }

@@ -26,6 +26,8 @@ pub(super) struct Drive<'a> {
     pub(super) smart: Smart,
     /// Why it tells nothing of its state.
     pub(super) silent: Option<String>,
+    /// Whether disks of its kind have nothing to tell, whoever asks.
+    is_mute: bool,
 }
 
 impl<'a> Drive<'a> {
@@ -39,6 +41,7 @@ impl<'a> Drive<'a> {
             identify: String::new(),
             smart: Smart::default(),
             silent: None,
+            is_mute: false,
         };
         let path = layer.path.as_str();
         let mut why = Vec::new();
@@ -67,6 +70,7 @@ impl<'a> Drive<'a> {
         if matches!(layer.kind, LayerKind::Sata | LayerKind::Usb { .. }) {
             drive.identify = asked(context.facts, "hdparm", &["-I", path]).unwrap_or_default();
         }
+        drive.is_mute = !is_nvme && !speaks_scsi;
         if drive.smart == Smart::default() {
             drive.silent = Some(match (is_nvme || speaks_scsi, why.is_empty()) {
                 (false, _) => "a disk of this kind has no SMART".to_owned(),
@@ -105,7 +109,11 @@ impl<'a> Drive<'a> {
             return Some(true);
         }
         match (&self.layer.kind, self.layer.limits.is_rotational) {
-            (LayerKind::Usb { .. } | LayerKind::HardwareRaid { .. }, Some(true)) => None,
+            // These say so of everything.
+            (
+                LayerKind::Usb { .. } | LayerKind::HardwareRaid { .. } | LayerKind::Virtual,
+                Some(true),
+            ) => None,
             (_, rotational) => rotational.map(|it| !it),
         }
     }
@@ -116,7 +124,7 @@ impl<'a> Drive<'a> {
 
     /// What root could find out, or why the drive tells nothing.
     pub(super) fn missing(&self, context: &Context, what: &str) -> String {
-        match (&self.silent, context.machine.is_root) {
+        match (&self.silent, context.machine.is_root || self.is_mute) {
             (Some(_), false) => format!("as root: {what}"),
             (Some(why), true) => format!("{what} ({why})"),
             (None, _) => format!("{what} (the drive does not say)"),

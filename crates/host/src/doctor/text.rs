@@ -35,7 +35,8 @@ pub(super) fn words(diagnosis: &Diagnosis, options: &Options) -> String {
         section(&format!("This machine: {}", diagnosis.machine.system), &diagnosis.checks);
     }
     text.push_str(&closing(diagnosis));
-    text
+    // Names are a stranger's, where a machine was captured: a terminal must not obey them.
+    text.chars().map(|it| if it.is_control() && it != '\n' { '?' } else { it }).collect()
 }
 
 fn closing(diagnosis: &Diagnosis) -> String {
@@ -93,7 +94,6 @@ fn paragraph(lead: &str, words: &str, options: &Options, text: &mut String) {
     let mut line = format!("{lead:<INDENT$}");
     let mut is_empty = true;
     for word in words.split_whitespace() {
-        let word: String = word.chars().map(|it| if it.is_control() { '?' } else { it }).collect();
         if !is_empty && line.chars().count() + 1 + word.chars().count() > options.width.max(60) {
             text.push_str(line.trim_end());
             text.push('\n');
@@ -103,7 +103,7 @@ fn paragraph(lead: &str, words: &str, options: &Options, text: &mut String) {
         if !is_empty {
             line.push(' ');
         }
-        line.push_str(&word);
+        line.push_str(word);
         is_empty = false;
     }
     text.push_str(line.trim_end());

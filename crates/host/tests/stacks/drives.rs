@@ -49,6 +49,14 @@ fn what_only_root_may_ask_is_said_to_be_unknown() {
         let check = outcome(&made.done(), "/mnt", check);
         assert_verdict(&check, Verdict::Unknown, &["as root: "]);
     }
+    // Who would not be told more as root is not told so.
+    let mut mute = Made::new();
+    mute.virtual_disk("vda", true);
+    mute.mount("/mnt", "ext4", "vda", "rw,relatime");
+    mute.facts.set_root(false);
+    let check = outcome(&mute.done(), "/mnt", "wear");
+    assert_verdict(&check, Verdict::Unknown, &["has no SMART"]);
+    assert!(!check.missing.unwrap().contains("as root"));
     // As root it is the program that is missing.
     let check = outcome(&sata().done(), "/mnt", "wear");
     assert_verdict(&check, Verdict::Unknown, &["smartctl is not installed"]);

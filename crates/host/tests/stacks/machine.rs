@@ -36,6 +36,7 @@ impl Made {
             devices: 0,
         };
         made.facts.put("/usr/lib/systemd/system/fstrim.timer", "[Timer]");
+        made.facts.put("/run/systemd/system/.", "");
         made.facts.put("/proc/sys/vm/swappiness", "60\n");
         made.facts.put("/proc/sys/vm/vfs_cache_pressure", "100\n");
         made.facts.put("/proc/swaps", "Filename Type Size Used Priority\n");

@@ -58,6 +58,9 @@ fn without_systemd_cron_is_the_remedy() {
     made.facts = ssdlab_host::Captured::new(ssdlab_host::Facts::machine(&made.facts));
     made.sata("sda", true);
     made.mount("/mnt", "ext4", "sda", "rw");
+    // Units that lie about where systemd does not run switch nothing on.
+    let unit = "/usr/lib/systemd/system/fstrim.timer";
+    made.facts.link("/etc/systemd/system/timers.target.wants/fstrim.timer", unit);
     let check = outcome(&made.done(), "/mnt", "automatic-trim");
     assert_verdict(&check, Verdict::Warning, &["cron.weekly"]);
 }

@@ -27,6 +27,8 @@ pub(crate) struct Regular {
 impl Regular {
     pub(crate) fn of(facts: &dyn Facts) -> Regular {
         let is_there = |path: &str| facts.resolve(path).is_ok() || facts.read(path).is_ok();
+        // Its files may lie about on a machine that systemd does not run.
+        let is_running = facts.list("/run/systemd/system").is_ok();
         let is_installed = UNITS.iter().any(|place| is_there(&format!("{place}/fstrim.timer")));
         let wants = format!("{}/timers.target.wants", UNITS[0]);
         let is_on = || {
@@ -35,7 +37,7 @@ impl Regular {
             names.iter().any(|name| name == "fstrim.timer")
         };
         Regular {
-            timer: (is_installed || is_on()).then(is_on),
+            timer: (is_running && (is_installed || is_on())).then(is_on),
             last_run: facts.modified("/var/lib/systemd/timers/stamp-fstrim.timer").ok(),
             cron: cron(facts),
         }

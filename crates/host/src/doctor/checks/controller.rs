@@ -20,13 +20,17 @@ fn nvme(context: &Context, drive: &Drive) -> Option<Check> {
         |name: &str| context.facts.text(&format!("{}/device/device/{name}", drive.layer.directory));
     let (speed, width) = (text("current_link_speed")?, text("current_link_width")?);
     let (most_speed, most_width) = (text("max_link_speed")?, text("max_link_width")?);
+    // Emulated ones have a link without lanes.
+    if number(&speed) == 0.0 || number(&width) == 0.0 {
+        return None;
+    }
     let seen = format!("PCI Express, {width} lanes at {speed}");
     // A drive at rest may lower its speed; lanes it does not give up.
     if number(&width) < number(&most_width) || number(&speed) < number(&most_speed) {
         return Some(
             Check::new(NAME, Verdict::Notice, format!("{seen}; it could {most_width} at {most_speed}"))
                 .because(
-                    "The slot has less lanes or is older than the drive, or the link was lowered at rest.",
+                    "The slot has fewer lanes or is older than the drive, or the link was lowered at rest.",
                 )
                 .remedy("Another slot, if it is so under load, too", None),
         );

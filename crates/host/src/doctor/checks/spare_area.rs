@@ -17,6 +17,10 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     if drive.is_flash() == Some(false) {
         return Check::new(NAME, Verdict::Fine, "the drive says that it spins");
     }
+    if drive.layer.kind == crate::LayerKind::Virtual {
+        return Check::new(NAME, Verdict::Unknown, "a disk of a virtual machine")
+            .lacks("what its host has below it: look there");
+    }
     let mut notes = Vec::new();
     // Of the NVM subsystem: what no namespace has is spare as well.
     let field = |name: &str| drive.controller[name].as_u64().filter(|&bytes| bytes > 0);

@@ -254,9 +254,12 @@ fn remedy(words: impl Into<String>, command: Option<String>) -> Remedy {
     Remedy { words: words.into(), command }
 }
 
-/// USB bridges say of everything that it spins.
+/// USB bridges, RAID controllers and virtual disks say of everything that it spins.
 fn is_spinning(layer: &Layer) -> bool {
-    let is_bridge = matches!(layer.kind, LayerKind::Usb { .. } | LayerKind::HardwareRaid { .. });
+    let is_bridge = matches!(
+        layer.kind,
+        LayerKind::Usb { .. } | LayerKind::HardwareRaid { .. } | LayerKind::Virtual
+    );
     layer.is_drive() && !is_bridge && layer.limits.is_rotational == Some(true)
 }
 

@@ -75,11 +75,12 @@ fn gaps(partitions: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
     let mut at = MIB;
     let end = size.saturating_sub(MIB);
     for &(from, to) in partitions.iter().chain([&(end, end)]) {
-        let (first, last) = (at.next_multiple_of(MIB), from.min(end) / MIB * MIB);
+        let (first, last) = (at.div_ceil(MIB).saturating_mul(MIB), from.min(end) / MIB * MIB);
         if last > first && last - first >= 4 * MIB {
             gaps.push((first, last));
         }
-        at = at.max(to);
+        // A partition that claims to be longer than its drive ends with it.
+        at = at.max(to.min(end));
     }
     gaps
 }

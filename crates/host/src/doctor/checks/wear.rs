@@ -18,6 +18,8 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     let threshold = log["available_spare_threshold"]
         .as_u64()
         .or_else(|| drive.health_log["spare_thresh"].as_u64());
+    // Emulated ones say 0 of both.
+    let spare = spare.filter(|&spare| spare > 0 || threshold.is_some_and(|least| least > 0));
     if let Some(spare) = spare {
         seen += &format!("; {spare} % of the spare blocks left");
     }
