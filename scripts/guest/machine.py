@@ -40,7 +40,7 @@ class Machine:
         self.connection = None
         self.buffer = b""
         command = [
-            PROGRAM, "-machine", "q35", "-cpu", "max", "-accel", "tcg,thread=multi", "-smp", "2",
+            PROGRAM, "-machine", "q35", "-cpu", "Nehalem", "-accel", "tcg,thread=multi", "-smp", "1",
             "-m", memory, "-display", "none", "-no-reboot", "-nodefaults", "-no-user-config",
             "-serial", f"file:{self.console}", "-kernel", kernel.image, "-initrd", initramfs,
             "-append", COMMAND_LINE,

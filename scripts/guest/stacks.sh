@@ -28,7 +28,7 @@ one_partition() {
     local device first=${2:-2048}
     eval "device=\$dev_$1"
     echo "label: dos
-start=$first, size=1000000, type=83" > /tmp/table
+start=$first, size=655360, type=83" > /tmp/table
     if ! sfdisk -q "$device" < /tmp/table > /tmp/said 2>&1; then
         say FAILED "sfdisk $device: $(tr '\n' ' ' < /tmp/said)"
         failed=1
@@ -135,7 +135,7 @@ raid() {
     shift
     partitions "$@"
     must mdadm --create /dev/md0 --run --metadata=1.2 --level="$level" --assume-clean --chunk=64 \
-        --raid-devices=$# $parts
+        --size=120M --raid-devices=$# $parts
     top=/dev/md0 layers="/dev/md0 $below"
 }
 
@@ -198,7 +198,7 @@ build_lvm_linear() {
 build_lvm_striped() {
     partitions virtio1 virtio2
     group vg $parts
-    volume -L 400M -i 2
+    volume -L 200M -i 2
     layers="$top $below"
 }
 
@@ -213,8 +213,8 @@ build_lvm_raid1() {
 thin() {
     plain virtio1
     group vg "$parts"
-    must lvm lvcreate -qq -y -L 300M -c 64K --discards "$1" -T vg/pool
-    must lvm lvcreate -qq -y -V 300M -T vg/pool -n lv
+    must lvm lvcreate -qq -y -L 200M -c 64K --discards "$1" -T vg/pool
+    must lvm lvcreate -qq -y -V 200M -T vg/pool -n lv
     top=/dev/mapper/vg-lv layers="$top $below" prepare=fill
 }
 
@@ -280,7 +280,7 @@ build_loop() {
     mkdir -p /mnt/lower
     must mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$parts"
     must mount -t ext4 "$parts" /mnt/lower
-    must dd if=/dev/zero of=/mnt/lower/image bs=1M count=300
+    must dd if=/dev/zero of=/mnt/lower/image bs=1M count=100
     must losetup /dev/loop0 /mnt/lower/image
     trim_lower
     top=/dev/loop0 layers="$top $below" settle=trim_lower prepare=fill
