@@ -60,9 +60,13 @@ class Drive:
             raise Broken(f"{self.name} was not attached: see {self.log}")
 
     def counters(self):
-        answer = subprocess.run([self.ssdlab, "status", "--json", self.image], check=True,
-                                capture_output=True, env=self.environment)
-        return Counters(json.loads(answer.stdout))
+        # The process gives up those that are slow to ask, as they may be on a busy machine.
+        for _ in range(10):
+            answer = subprocess.run([self.ssdlab, "status", "--json", self.image],
+                                    capture_output=True, env=self.environment)
+            if answer.returncode == 0:
+                return Counters(json.loads(answer.stdout))
+        raise Broken(f"status {self.image}: {answer.stderr.decode(errors='replace')}")
 
     def detach(self):
         """Ends the process in order; its exit code has to be 0."""

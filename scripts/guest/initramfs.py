@@ -84,13 +84,6 @@ class Archive:
         self.add(name, stat.S_IFLNK | 0o777, to.encode())
 
 
-def missing_tools():
-    """Programs that are not here, each with its package."""
-    needed = dict(TOOLS, busybox="busybox-static")
-    path = search_path()
-    return {name: package for name, package in needed.items() if not shutil.which(name, path=path)}
-
-
 def tools_script():
     """Functions of the shell for the tools: busybox's shell would take its own of the same name."""
     return "".join(f'{name}() {{ /usr/sbin/{name} "$@"; }}\n' for name in TOOLS

@@ -95,10 +95,10 @@ def unpack(cache, package_file, name=None):
         raise Cannot(f"dpkg -x {package_file}: {done.stderr.strip()}")
     kernel = Kernel(half)
     base = kernel.modules[:-len(os.path.join("lib", "modules", kernel.version))]
-    depmod = [tool] if (tool := shutil.which("depmod", path=search_path())) else ["busybox", "depmod"]
-    done = subprocess.run([*depmod, "-b", base, kernel.version], capture_output=True, text=True)
-    if not os.path.exists(os.path.join(kernel.modules, "modules.dep")):
-        raise Cannot(f"{depmod[0]}: {done.stderr.strip() or 'no modules.dep was written'}")
+    depmod = shutil.which("depmod", path=search_path()) or "depmod"
+    done = subprocess.run([depmod, "-b", base, kernel.version], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Cannot(f"{depmod}: {done.stderr.strip()}")
     # Not before it is whole does it have its name.
     os.rename(half, place)
     return Kernel(place)

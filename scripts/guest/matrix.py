@@ -7,19 +7,17 @@ from errors import Broken
 from judge import Observed
 
 
-def run_stacks(machine, drives, names, clock, report):
-    """Goes through the stacks; gives what was observed of each. The guest then waits for more."""
+def run_stacks(machine, drives, names, clock):
+    """Goes through the stacks; gives what was observed of each, and how many seconds it took. The
+    guest then waits for more."""
     machine.connect(clock)
-    seen = []
     for name in names:
         begin = time.monotonic()
         expect(machine, clock, "NEXT")
         machine.answer(name)
         observed = Observed(name)
         listen(machine, drives, observed, clock)
-        report(observed, time.monotonic() - begin)
-        seen.append(observed)
-    return seen
+        yield observed, time.monotonic() - begin
 
 
 def expect(machine, clock, word):

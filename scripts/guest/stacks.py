@@ -8,7 +8,7 @@ finding.
 # What is trimmed stops nowhere.
 WORKS = None
 
-# Name, and the kind of layer where TRIM stops: WORKS, 'drive', 'crypt', 'md', 'thin', 'fs'.
+# Name, and where TRIM stops: WORKS, a name of the layer, or 'fs' for the file system.
 STACKS = {
     "plain-virtio": WORKS,
     "plain-nvme": WORKS,
@@ -45,10 +45,11 @@ STACKS = {
     "luks-on-lvm-discards": WORKS,
     "md-luks-lvm": "crypt",
     "md-luks-lvm-discards": WORKS,
-    "loop": WORKS,
+    "loop": "loop0",
+    "loop-discard": WORKS,
     "zram": WORKS,
 }
 
-# Other names of the layer where TRIM stops that are as right: the pool of a thin volume is told
-# what to do with discards.
-ALSO = {"lvm-thin-nopassdown": {"vg-pool", "vg-pool-tpool", "vg-pool_tdata"}}
+# Where no flush is sent when a file is made durable. A drive in memory is asked for none.
+NO_FLUSHES = {"ext4-nobarrier"}
+IN_MEMORY = {"zram"}

@@ -6,6 +6,8 @@
 #   layers   block devices from the top down to the drives; blkdiscard is tried on each
 #   fs       the file system, and fs_devices if it lies on several devices; options for mount
 #   settle   what has to be done after a trim, so that it can be seen
+#   also     other names of where TRIM stops that are as right
+#   mend     what lets pass what was held back, if it needs no setting up anew
 #   prepare  what has to be done before blkdiscard, so that there is something to discard
 
 MNT=/mnt/top
@@ -219,7 +221,12 @@ thin() {
 }
 
 build_lvm_thin() { thin passdown; }
-build_lvm_thin_nopassdown() { thin nopassdown; }
+
+# The pool is told what to do with discards, and the volume that is tried has it from there.
+build_lvm_thin_nopassdown() {
+    thin nopassdown
+    also=$(names_of /dev/mapper/vg-pool-tpool)
+}
 
 # luks NAME DEVICE [--allow-discards]: a LUKS2 container; keys are derived quickly.
 luks() {
@@ -274,16 +281,27 @@ build_md_luks_lvm() {
 build_md_luks_lvm_discards() { build_md_luks_lvm --allow-discards; }
 
 # A file on ext4 as a drive: its trims become holes in the file, and these reach the drive only
-# when the file system below is trimmed.
-build_loop() {
+# when the file system below is trimmed, too.
+loop() {
     plain virtio1
     mkdir -p /mnt/lower
     must mkfs.ext4 -q -F -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 "$parts"
-    must mount -t ext4 "$parts" /mnt/lower
+    must mount -t ext4 -o "$1" "$parts" /mnt/lower
     must dd if=/dev/zero of=/mnt/lower/image bs=1M count=100
     must losetup /dev/loop0 /mnt/lower/image
     trim_lower
-    top=/dev/loop0 layers="$top $below" settle=trim_lower prepare=fill
+    top=/dev/loop0 layers="$top $below" prepare=fill
+}
+
+build_loop() {
+    loop nodiscard
+    # The file system below keeps the holes to itself.
+    mend=trim_lower also=/mnt/lower
+}
+
+build_loop_discard() {
+    loop discard
+    settle="freeze /mnt/lower"
 }
 
 trim_lower() {
@@ -301,7 +319,7 @@ build_zram() {
 fill() {
     must dd if=/dev/zero of="$1" bs=1M seek=$((OFFSET >> 20)) count=$((LENGTH >> 20)) \
         conv=notrunc oflag=direct
-    [ -z "$settle" ] || $settle
+    sync
 }
 
 # Brings the file system's journal to its end, so that what was deleted is free.
@@ -325,10 +343,11 @@ make_file_system() {
     must mount -t "$fs" ${options:+-o "$options"} "$top" "$MNT"
 }
 
-# name LAYER: the names that a layer goes by.
+# names_of LAYER: the names that a block device goes by.
 names_of() {
     local kernel
-    kernel=$(readlink -f "$1")
+    # Without udev, nodes of device-mapper are no links to the kernel's name.
+    kernel=$(readlink -f "/sys/dev/block/$((0x$(stat -c %t "$1"))):$((0x$(stat -c %T "$1")))")
     kernel=${kernel##*/}
     echo "${1##*/}" "$kernel" "$(cat "/sys/block/$kernel/dm/name" 2> /dev/null)" \
         "$([ ! -e "/sys/block/$kernel/device" ] || serial_of "$kernel" | tr -d '\0')"
@@ -347,6 +366,7 @@ ask_doctor() {
     say SAY doctor-nobody-code $?
     send doctor-nobody.json /tmp/nobody.json
     send doctor-nobody.err /tmp/said
+    [ -e /capture ] || return 0
     rm -f /tmp/capture.tar.gz
     if ssdlab doctor --capture /tmp/capture.tar.gz "$target" > /tmp/said 2>&1; then
         send capture.tar.gz /tmp/capture.tar.gz
@@ -367,6 +387,21 @@ try_fstrim() {
     say SAY fstrim "$(tr '\n' ' ' < /tmp/said)"
     [ -z "$settle" ] || $settle
     mark trimmed $drives
+}
+
+# Whether a file that is made durable is flushed to the drives.
+try_fsync() {
+    sync
+    mark written $drives
+    must dd if=/dev/zero of="$MNT/durable" bs=4k count=1 conv=fsync
+    mark synced $drives
+}
+
+# Does what doctor is to advise, and lets the host see whether it helps.
+try_mend() {
+    [ -n "$mend" ] || return 0
+    $mend
+    mark mended $drives
 }
 
 # blkdiscard on each layer, from the top down, where nothing of the layers above is kept.
@@ -415,12 +450,15 @@ wipe() {
 
 run_stack() {
     local function=build_$(echo "$1" | tr - _)
-    drives= top= layers= fs=ext4 fs_devices= options= settle= prepare= failed= parts= below=
+    drives= top= layers= fs=ext4 fs_devices= options= settle= mend= also= prepare= failed= parts= below=
     $function
+    [ -z "$also" ] || say SAY also "$also"
     [ -n "$failed" ] || make_file_system
     if [ -z "$failed" ]; then
         try_fstrim
+        try_fsync
         ask_doctor "$MNT"
+        try_mend
         umount "$MNT"
         try_layers
     fi
