@@ -3,6 +3,7 @@
 
 mod drives;
 mod machine;
+mod outputs;
 mod trim;
 mod use_of_it;
 
