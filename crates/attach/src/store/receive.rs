@@ -16,7 +16,7 @@
 //! # What is on its way
 //!
 //! A program unit counts the pieces that are on their way to it. Whoever wants its data waits for them
-//! ([`Store::settle`]). The one who writes needs no lock of the drive's for that; a piece that could not
+//! (`Store::settle`). The one who writes needs no lock of the drive's for that; a piece that could not
 //! be written, because the disk is full, is handed back and kept in RAM like a small one.
 
 use std::collections::HashMap;
