@@ -104,6 +104,14 @@ Examples:
 
 Exit codes: 0 all is well, 1 something is wrong.";
 
+const ADVISE_EXAMPLES: &str = "\
+Examples:
+  ssdlab advise sim:samsung-840-pro-512
+  ssdlab advise sim:toshiba-xg5 --read-percent 70 --html advice.html
+  ssdlab advise sim:,collection.policy=fifo --hot 80%:20% --spare 7%,28%
+  ssdlab advise /var/lib/postgresql --like sim:micron-5200
+          how to get the spare area on the layers that are there";
+
 const REFRESH_EXAMPLES: &str = "\
 Without --yes on a terminal, what it would do is shown, and a question asked. Away from
 a terminal nothing is rewritten without --yes.
@@ -294,6 +302,9 @@ pub enum Command {
     /// Find out what makes this machine's SSDs slow, short-lived or unsafe, and what mends it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
+    /// Say how much spare area a workload deserves, and how to get it
+    #[command(after_help = ADVISE_EXAMPLES)]
+    Advise(AdviseArguments),
     /// Find what of a file or a device has become slow to read, and rewrite just that
     #[command(after_help = REFRESH_EXAMPLES)]
     Refresh(RefreshArguments),
@@ -562,6 +573,43 @@ pub struct AttachArguments {
     /// Record what is asked of the drive, as an iolog of fio's (version 3)
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,
+}
+
+/// Arguments of `advise`.
+#[derive(Args, Debug)]
+pub struct AdviseArguments {
+    /// The drive: a simulated one (sim:PROFILE), with changes; or a path or block device, whose
+    /// layers are looked at and nothing else
+    #[arg(default_value = "sim:")]
+    pub drive: String,
+    /// The simulated drive whose figures stand for those of a path
+    #[arg(long, value_name = "sim:PROFILE", default_value = "sim:")]
+    pub like: String,
+    /// Spare areas to try, as shares of the flash [default: 7%,10%,15%,20%,28%,35%,50%]
+    #[arg(long, value_name = "SHARES", value_delimiter = ',')]
+    pub spare: Vec<String>,
+    /// Where writes go: share of the writes and share of the drive, at its beginning, that they go
+    /// to; uniform unless said (needs collection.policy=fifo)
+    #[arg(long, value_name = "WRITES:DRIVE")]
+    pub hot: Option<String>,
+    /// Reads in a hundred requests
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=99))]
+    pub read_percent: u8,
+    /// Requests in flight
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub depth: u32,
+    /// Erase cycles that the flash is good for [default: the profile's, or 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub cycles: Option<u32>,
+    /// Seed of every random choice
+    #[arg(long, value_name = "N", default_value_t = SEED_DEFAULT, allow_negative_numbers = true)]
+    pub seed: u64,
+    /// Print the report as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Also write the report as a page, with curves
+    #[arg(long, value_name = "PATH")]
+    pub html: Option<PathBuf>,
 }
 
 /// Arguments of `refresh`.

@@ -1,5 +1,6 @@
 //! The subcommands, a file each.
 
+mod advise;
 mod age;
 mod attach;
 mod check;
@@ -37,6 +38,7 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::Check(arguments) => return check::check(arguments, terminal),
         Command::Doctor(arguments) => return doctor::doctor(arguments, terminal),
         Command::Layers(arguments) => layers::layers(arguments, terminal)?,
+        Command::Advise(arguments) => advise::advise(arguments, terminal)?,
         Command::Refresh(arguments) => return refresh::refresh(arguments, terminal),
         Command::List { what } => list::list(what, terminal)?,
         Command::Show(arguments) => show::show(arguments, terminal)?,

@@ -3,6 +3,7 @@
 //! An experiment is written once against [`ssdlab_drive::Drive`]; it fills a
 //! [`report::Report`], which every output (terminal, JSON, HTML, store) reads.
 
+pub mod advise;
 pub mod age;
 pub mod compare;
 pub mod error;

@@ -145,7 +145,11 @@ fn brings_it_back(scene: &mut Scene<'_>, options: &[&str], tolerance: u64) -> Va
     let written = scene.written() - before;
     assert_eq!(summary["plan"]["bytes_to_write"], scene.length, "{summary}");
     assert_eq!(summary["bytes_written"], scene.length, "{summary}");
-    assert!(written >= scene.length && written <= scene.length * 105 / 100, "{written} bytes");
+    assert!(
+        written >= scene.length && written <= scene.length * 105 / 100,
+        "{written} bytes for {}: {summary}",
+        scene.length
+    );
     let refreshed = scene.pages_read();
     assert!(
         refreshed * 100 <= fresh * (100 + tolerance),

@@ -117,13 +117,16 @@ impl MoveExtents {
     fn let_go(&self, window: Span) -> Result<(), DriveError> {
         let first = window.offset / FOLIO_MAX * FOLIO_MAX;
         let end = window.end().next_multiple_of(FOLIO_MAX);
-        if system::cached_pages(&self.file, first, end - first) == Some(0) {
-            return Ok(());
-        }
-        rustix::fs::fdatasync(&self.file).map_err(|error| io("cannot write back", error))?;
         let length = std::num::NonZeroU64::new(end - first);
-        // What is mapped stays; the kernel then takes the long way.
-        let _ = fadvise(&self.file, first, length, Advice::DontNeed);
+        for _ in 0..TRIES {
+            if system::cached_pages(&self.file, first, end - first) == Some(0) {
+                break;
+            }
+            rustix::fs::fdatasync(&self.file).map_err(|error| io("cannot write back", error))?;
+            // What somebody is just about to use stays for a moment, what is mapped for long; the
+            // kernel then takes the long way.
+            let _ = fadvise(&self.file, first, length, Advice::DontNeed);
+        }
         Ok(())
     }
 

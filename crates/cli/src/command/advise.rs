@@ -1,0 +1,171 @@
+//! `advise`: how much spare area a workload deserves, and how to get it here.
+
+use ssdlab_host::{LayerKind, Live, Stack, layers};
+use ssdlab_lab::advise::{self, Request};
+use ssdlab_lab::age::{self, Workload};
+use ssdlab_lab::output::{html, text};
+use ssdlab_model::text::parse_percent;
+
+use crate::cli::AdviseArguments;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::page::Page;
+use crate::progress::Progress;
+use crate::terminal::Terminal;
+
+/// Tries spare areas and says what came of it.
+pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Failure> {
+    let is_simulated = arguments.drive.starts_with("sim:");
+    let stack = if is_simulated { None } else { Some(layers::of(&Live, &arguments.drive)?) };
+    let target = if is_simulated { &arguments.drive } else { &arguments.like };
+    let mut how = how_to(stack.as_ref());
+    if !is_simulated {
+        how.insert(0, format!("The figures are those of {target}; --like names another drive."));
+    }
+    let request = Request {
+        target: target.clone(),
+        spares: spares(&arguments.spare)?,
+        workload: match &arguments.hot {
+            None => Workload::Uniform,
+            Some(text) => {
+                age::parse_hot(text).map_err(|error| Failure::usage(format!("--hot: {error}")))?
+            }
+        },
+        read_percent: arguments.read_percent,
+        depth: arguments.depth,
+        cycles: arguments.cycles,
+        seed: arguments.seed,
+        how,
+    };
+    let page = arguments.html.as_deref().map(Page::reserve).transpose()?;
+    let interrupt = Interrupt::listen().map_err(|source| {
+        Failure::system(Exit::Failed, "cannot listen for signals".to_owned(), source)
+    })?;
+    let mut progress = Progress::new(terminal, interrupt, None);
+    let outcome = advise::advise(&request, &mut progress);
+    progress.finish();
+    let report = outcome?;
+    if let Some(page) = page {
+        page.write(&html::render(&report))?;
+    }
+    let words = if arguments.json {
+        super::json(&report)
+    } else {
+        text::render_with(&report, &terminal.text_options())
+    };
+    terminal.print(&words)
+}
+
+/// Reads `7%,15%,28%`.
+fn spares(words: &[String]) -> Result<Vec<f64>, Failure> {
+    if words.is_empty() {
+        return Ok(advise::SPARES.to_vec());
+    }
+    let mut spares = Vec::new();
+    for word in words {
+        let share = parse_percent(word).ok().filter(|share| (0.01..=0.9).contains(share));
+        let Some(share) = share else {
+            return Err(Failure::usage(format!(
+                "--spare: '{word}' is no share of the flash between 1% and 90%"
+            )));
+        };
+        spares.push((share * 1e4).round() / 1e2);
+    }
+    spares.sort_by(f64::total_cmp);
+    spares.dedup();
+    Ok(spares)
+}
+
+/// What has to be done to get spare area, in order, on the layers that are there.
+fn how_to(stack: Option<&Stack>) -> Vec<String> {
+    let mut steps = vec![
+        "Save the data, and make the drive new (nvme format, ATA security erase, or blkdiscard of \
+         all of it): space that was ever written counts as used until it is trimmed; zeros do not \
+         help."
+            .to_owned(),
+    ];
+    let all = stack.map(|stack| stack.top.all()).unwrap_or_default();
+    let has = |fits: fn(&LayerKind) -> bool| all.iter().any(|layer| fits(&layer.kind));
+    let is_known = stack.is_some();
+    if !is_known || has(|kind| matches!(kind, LayerKind::Nvme)) {
+        steps.push(
+            "NVMe: make a smaller namespace where the controller manages them (nvme delete-ns, \
+             create-ns --nsze, attach-ns); the rest is the controller's for good."
+                .to_owned(),
+        );
+    }
+    if !is_known || has(|kind| matches!(kind, LayerKind::Sata)) {
+        steps.push(
+            "SATA: shrink what the drive shows with a host protected area (hdparm -N p<sectors>), \
+             or leave the end unpartitioned."
+                .to_owned(),
+        );
+    }
+    steps.push(
+        "Otherwise leave the end of the drive unpartitioned; of space that was used before, \
+         blkdiscard --offset and --length give it back."
+            .to_owned(),
+    );
+    if has(|kind| matches!(kind, LayerKind::Md { .. } | LayerKind::MapperRaid)) {
+        steps.push(
+            "RAID: partition the members smaller before the array is made, and make it with \
+             --assume-clean on drives that are new, since its first synchronisation writes all of \
+             a member."
+                .to_owned(),
+        );
+    }
+    if has(|kind| matches!(kind, LayerKind::Linear | LayerKind::Striped)) {
+        steps.push(
+            "LVM: extents of the volume group that no volume has are spare area once they were \
+             trimmed (issue_discards=1, or a volume over them, blkdiscard, and lvremove)."
+                .to_owned(),
+        );
+    }
+    if has(|kind| matches!(kind, LayerKind::Thin | LayerKind::ThinPool)) {
+        steps.push(
+            "LVM thin: what the pool has not given out is spare area; fstrim returns more."
+                .to_owned(),
+        );
+    }
+    if has(|kind| matches!(kind, LayerKind::Crypt)) {
+        steps.push(
+            "Encryption: make the container over less than the drive, or allow it discards; without \
+             them the drive takes all of it for data."
+                .to_owned(),
+        );
+    }
+    for layer in &all {
+        if layer.is_drive() && layer.limits.takes_discards() == Some(false) {
+            steps.push(format!(
+                "{} takes no discards here: nothing that was written is ever given back, so the \
+                 spare area has to be made before the first write.",
+                layer.name
+            ));
+        }
+    }
+    steps.push(
+        "Free space that a file system trims (fstrim.timer) is spare area as well, as long as it \
+         stays free: a quota or a reserve keeps it so."
+            .to_owned(),
+    );
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spares_are_shares_of_the_flash_in_order() {
+        let of = |text: &str| spares(&text.split(',').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(of("28%,7%,7%").unwrap(), [7.0, 28.0]);
+        assert!(of("120%").is_err() && of("much").is_err());
+        assert_eq!(spares(&[]).unwrap().len(), advise::SPARES.len());
+    }
+
+    #[test]
+    fn the_first_step_is_always_to_make_the_drive_new() {
+        let steps = how_to(None);
+        assert!(steps[0].contains("make the drive new") && steps.len() >= 4);
+    }
+}

@@ -1,0 +1,411 @@
+//! How much spare area a workload deserves: a drive in its steady state at one spare area after the
+//! other, with what that does to write amplification, speed, latencies and life.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region};
+use ssdlab_model::age::Workload;
+use ssdlab_model::profile::Profile;
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use crate::age::{self, Ageing, State, Written};
+use crate::error::LabError;
+use crate::experiment::{Record, Watched, Watcher};
+use crate::import::empty;
+use crate::machine;
+use crate::report::{
+    Cell, Column, Cost, Fact, Level, Parameter, Report, SCHEMA, Table, Target as Measured,
+    TargetKind,
+};
+use crate::target::Target;
+
+/// Shares of the flash that are tried, in percent of physical.
+pub const SPARES: [f64; 7] = [7.0, 10.0, 15.0, 20.0, 28.0, 35.0, 50.0];
+
+/// A drive larger than this is made small: in the steady state each block goes through the same.
+const SIMULATED_MAX: u64 = 8 << 30;
+
+/// With fewer blocks the choice of victim is a matter of luck.
+const BLOCKS_LEAST: u32 = 400;
+
+/// Erase cycles where the profile names none: what client drives with TLC flash are sold for.
+const CYCLES_ASSUMED: u32 = 1_000;
+
+/// A percent of spare area has to bring as much more speed as this, in percent, to be worth its
+/// capacity.
+const WORTH: f64 = 2.0;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The drive: `sim:PROFILE`, with changes.
+    pub target: String,
+    /// Spare areas to try, in percent of physical, rising.
+    pub spares: Vec<f64>,
+    /// Where writes go.
+    pub workload: Workload,
+    /// Reads in a hundred requests.
+    pub read_percent: u8,
+    /// Requests in flight.
+    pub depth: u32,
+    /// Erase cycles that the flash is good for; the profile's where nothing is said.
+    pub cycles: Option<u32>,
+    /// Seed of all that is drawn.
+    pub seed: u64,
+    /// What has to be done to get the spare area, in order, a sentence each.
+    pub how: Vec<String>,
+}
+
+/// One spare area.
+#[derive(Clone, Debug)]
+struct Tried {
+    /// In percent of physical.
+    spare: f64,
+    /// Bytes of the whole drive that the host keeps.
+    capacity: f64,
+    write_amplification: f64,
+    theory: Option<f64>,
+    iops: f64,
+    mean_us: f64,
+    deviation_us: f64,
+    p99_us: f64,
+    /// Bytes that the host can write until the flash is worn.
+    life: f64,
+    simulated: f64,
+    requests: u64,
+}
+
+/// Tries all spare areas.
+///
+/// # Errors
+/// When the drive cannot be made with one of them, or the watcher ends it.
+pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, LabError> {
+    let wall = Instant::now();
+    let cpu = machine::cpu_seconds();
+    let started = jiff::Timestamp::now();
+    let (whole, _) = profile_of(&request.target)?;
+    let cycles = whole.configuration()?.mechanisms.wear.pe_cycles;
+    let used = request.cycles.or(cycles).unwrap_or(CYCLES_ASSUMED);
+    let mut tried = Vec::new();
+    for &spare in &request.spares {
+        tried.push(try_spare(request, spare, used, request.spares.len(), watcher)?);
+    }
+    let mut record = Record::default();
+    conclude(&tried, &mut record);
+    if request.cycles.or(cycles).is_none() {
+        record.find(
+            Level::Notice,
+            "cycles-assumed",
+            format!(
+                "Life is worked out with {used} erase cycles, since the profile names none; \
+                 --cycles says what the flash is good for. How the rows stand to each other does \
+                 not depend on it."
+            ),
+        );
+    }
+    for (number, step) in (1..).zip(&request.how) {
+        record.find(Level::Info, "how", format!("{number}. {step}"));
+    }
+    record.tables.push(table(&tried));
+    let curve = |of: fn(&Tried) -> f64| -> Vec<(f64, f64)> {
+        tried.iter().map(|it| (it.spare, of(it))).collect()
+    };
+    let percent = "% of physical";
+    record.add_series(
+        "write_amplification".to_owned(),
+        (percent, "programs per write"),
+        &curve(|it| it.write_amplification),
+    );
+    record.add_series("iops".to_owned(), (percent, "1/s"), &curve(|it| it.iops));
+    record.add_series("life".to_owned(), (percent, "TB"), &curve(|it| it.life / 1e12));
+    let geometry = whole.configuration()?.geometry;
+    Ok(Report {
+        schema: SCHEMA.to_owned(),
+        experiment: "advise".to_owned(),
+        target: Measured {
+            kind: TargetKind::Simulated,
+            name: request.target.clone(),
+            capacity_bytes: geometry.capacity().bytes(),
+            engine: "virtual time".to_owned(),
+            caveats: Vec::new(),
+            facts: vec![
+                Fact { name: "profile".to_owned(), value: whole.summary().to_owned() },
+                Fact {
+                    name: "spare area as sold".to_owned(),
+                    value: format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0),
+                },
+            ],
+        },
+        seed: request.seed,
+        parameters: parameters(request, used),
+        host: machine::host(),
+        started: format!("{started:.0}"),
+        tables: record.tables,
+        series: record.series,
+        findings: record.findings,
+        cost: Cost {
+            wall_seconds: wall.elapsed().as_secs_f64(),
+            cpu_seconds: machine::cpu_seconds() - cpu,
+            simulated_seconds: Some(tried.iter().map(|it| it.simulated).sum()),
+            requests: tried.iter().map(|it| it.requests).sum(),
+            units: tried.iter().map(|it| it.requests).sum(),
+            peak_rss_bytes: machine::peak_memory().bytes(),
+        },
+        ..empty()
+    })
+}
+
+fn parameters(request: &Request, cycles: u32) -> Vec<Parameter> {
+    let workload = match request.workload {
+        Workload::Uniform => "uniform".to_owned(),
+        Workload::HotCold { writes, pages } => {
+            format!("{:.0}%:{:.0}%", writes * 100.0, pages * 100.0)
+        }
+    };
+    let spares: Vec<String> = request.spares.iter().map(|it| format!("{it}%")).collect();
+    [
+        ("spares", spares.join(",")),
+        ("writes", workload),
+        ("read_percent", request.read_percent.to_string()),
+        ("depth", request.depth.to_string()),
+        ("cycles", cycles.to_string()),
+    ]
+    .into_iter()
+    .map(|(name, value)| Parameter { name: name.to_owned(), value, changed: false })
+    .collect()
+}
+
+fn profile_of(text: &str) -> Result<(Box<Profile>, String), LabError> {
+    match Target::parse(text)? {
+        Target::Simulated { name, profile } => Ok((profile, name)),
+        _ => Err(LabError::Target {
+            text: text.to_owned(),
+            why: "advice needs a simulated drive that is new, such as sim:toshiba-xg5".to_owned(),
+        }),
+    }
+}
+
+/// The target with a change.
+fn with(text: &str, change: &str) -> String {
+    format!("{text},{change}")
+}
+
+/// The drive with this spare area, made small where it is large; a scale that leaves too few blocks
+/// is given up for a larger one.
+fn small(text: &str, spare: f64) -> Result<(Box<Profile>, String), LabError> {
+    let changed = with(text, &format!("spare={spare}%"));
+    let (whole, name) = profile_of(&changed)?;
+    let capacity = whole.configuration()?.geometry.capacity().bytes();
+    let mut divisor = capacity.div_ceil(SIMULATED_MAX);
+    while divisor > 1 && !text.contains("scale=") {
+        let scaled = with(text, &format!("scale=1/{divisor},spare={spare}%"));
+        if let Ok((profile, name)) = profile_of(&scaled)
+            && profile.configuration().is_ok_and(|it| it.geometry.blocks() >= BLOCKS_LEAST)
+        {
+            return Ok((profile, name));
+        }
+        divisor /= 2;
+    }
+    Ok((whole, name))
+}
+
+fn try_spare(
+    request: &Request,
+    spare: f64,
+    cycles: u32,
+    count: usize,
+    watcher: &mut dyn Watcher,
+) -> Result<Tried, LabError> {
+    let (profile, name) = small(&request.target, spare)?;
+    let (whole, _) = profile_of(&with(&request.target, &format!("spare={spare}%")))?;
+    let geometry = whole.configuration()?.geometry;
+    watcher.step(&format!("{spare} % spare"), 1.0 / count as f64);
+    let ageing = Ageing {
+        state: State::Steady,
+        written: Some(Written::Capacities(0.25)),
+        stored_for: Nanoseconds::ZERO,
+        workload: request.workload,
+        seed: request.seed,
+    };
+    let aged = age::age(&name, &profile, ageing, watcher);
+    let (mut drive, _) = match aged {
+        // Where theory has no steady state, it is written until it is there.
+        Err(LabError::Unsupported(_)) if request.workload == Workload::Uniform => {
+            let written = Some(Written::Capacities(3.0));
+            age::age(&name, &profile, Ageing { state: State::Random, written, ..ageing }, watcher)?
+        }
+        aged => aged?,
+    };
+    let description = drive.description();
+    let phase = Phase {
+        name: "advise".to_owned(),
+        pattern: Pattern::Random,
+        block_size: description.block_size,
+        depth: request.depth,
+        mix: Mix { read_percent: request.read_percent },
+        region: Region::first(
+            description.block_size * description.capacity.whole(description.block_size),
+        ),
+        amount: Amount::Bytes(ByteLength::new(description.capacity.bytes() / 2)),
+        rate: None,
+        seed: request.seed.wrapping_add(1),
+        flush_at_end: false,
+        interval: Nanoseconds::ZERO,
+    };
+    let before = drive.inside().expect("a simulated drive shows its inside");
+    let result = drive.run_phase(&phase, &mut Watched(watcher))?;
+    let after = drive.inside().expect("a simulated drive shows its inside");
+    let counted = after.counters.since(&before.counters);
+    let write_amplification = counted.write_amplification().unwrap_or(1.0);
+    let latencies = &result.write_latencies;
+    let us = |it: Option<Nanoseconds>| it.map_or(0.0, Nanoseconds::micros);
+    let physical = geometry.unit_size().bytes() as f64 * f64::from(geometry.physical_units());
+    Ok(Tried {
+        spare,
+        capacity: geometry.capacity().bytes() as f64,
+        write_amplification,
+        theory: after.expectation.map(|it| it.write_amplification),
+        iops: result.requests as f64 / result.elapsed.seconds(),
+        mean_us: us(latencies.mean()),
+        deviation_us: latencies.histogram().stdev() / 1e3,
+        p99_us: us(latencies.percentile(99.0)),
+        life: physical * f64::from(cycles) / write_amplification,
+        simulated: result.elapsed.seconds(),
+        requests: result.requests,
+    })
+}
+
+fn table(tried: &[Tried]) -> Table {
+    let columns = [
+        ("spare", "%"),
+        ("capacity", "GB"),
+        ("write_amplification", ""),
+        ("theory", ""),
+        ("iops", "1/s"),
+        ("mean", "us"),
+        ("deviation", "us"),
+        ("p99", "us"),
+        ("life", "TB"),
+    ];
+    let rows = tried.iter().map(|it| {
+        vec![
+            it.spare.into(),
+            (it.capacity / 1e9).round().into(),
+            rounded(it.write_amplification, 3).into(),
+            it.theory.map(|theory| rounded(theory, 3)).into(),
+            it.iops.round().into(),
+            rounded(it.mean_us, 1).into(),
+            rounded(it.deviation_us, 1).into(),
+            rounded(it.p99_us, 1).into(),
+            rounded(it.life / 1e12, 1).into(),
+        ]
+    });
+    Table {
+        name: "spare".to_owned(),
+        columns: columns.into_iter().map(|(name, unit)| Column::new(name, unit)).collect(),
+        rows: rows.collect::<Vec<Vec<Cell>>>(),
+    }
+}
+
+fn rounded(value: f64, places: i32) -> f64 {
+    let scale = 10_f64.powi(places);
+    (value * scale).round() / scale
+}
+
+/// The row from which on a percent of spare area brings less than it is worth.
+fn enough(tried: &[Tried]) -> usize {
+    let per_percent = |pair: &[Tried]| {
+        let percents = pair[1].spare - pair[0].spare;
+        ((pair[1].iops / pair[0].iops).powf(1.0 / percents) - 1.0) * 100.0
+    };
+    tried.windows(2).rposition(|pair| per_percent(pair) >= WORTH).map_or(0, |at| at + 1)
+}
+
+fn conclude(tried: &[Tried], record: &mut Record) {
+    let (Some(first), Some(best)) = (tried.first(), tried.get(enough(tried))) else { return };
+    let mut text =
+        format!("{} % of the flash as spare area is enough for this workload", best.spare);
+    if best.spare > first.spare {
+        let _ = write!(
+            text,
+            ": {:.1} times the requests a second and {:.1} times the life of {} %, for {:.0} GB of \
+             capacity",
+            best.iops / first.iops,
+            best.life / first.life,
+            first.spare,
+            (first.capacity - best.capacity) / 1e9
+        );
+    }
+    let _ = write!(text, ". Beyond it a further percent brings less than {WORTH} % more speed.");
+    record.find(Level::Notice, "spare-enough", text);
+    let gap = |it: &Tried| it.theory.map(|theory| (it.write_amplification / theory - 1.0) * 100.0);
+    let gaps: Vec<f64> = tried.iter().filter_map(gap).collect();
+    if let Some(widest) = gaps.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())) {
+        record.find(
+            Level::Info,
+            "against-theory",
+            format!(
+                "Write amplification of the model is within {:.1} % of the closed form for uniform \
+                 random writes.",
+                widest.abs()
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Unwatched;
+
+    fn tried(spare: f64, iops: f64) -> Tried {
+        Tried {
+            spare,
+            capacity: 1e9,
+            write_amplification: 2.0,
+            theory: None,
+            iops,
+            mean_us: 1.0,
+            deviation_us: 1.0,
+            p99_us: 1.0,
+            life: iops,
+            simulated: 1.0,
+            requests: 1,
+        }
+    }
+
+    #[test]
+    fn enough_is_where_a_further_percent_brings_little() {
+        let rows = [tried(7.0, 100.0), tried(10.0, 200.0), tried(20.0, 300.0), tried(30.0, 330.0)];
+        assert_eq!(enough(&rows), 2);
+        assert_eq!(enough(&[tried(7.0, 100.0), tried(28.0, 101.0)]), 0);
+    }
+
+    #[test]
+    fn more_spare_is_less_work_for_the_flash_and_more_life_as_theory_says() {
+        let request = Request {
+            target: "sim:,scale=1/512".to_owned(),
+            spares: vec![7.0, 28.0],
+            workload: Workload::Uniform,
+            read_percent: 0,
+            depth: 32,
+            cycles: None,
+            seed: 1,
+            how: vec!["Do this.".to_owned()],
+        };
+        let report = advise(&request, &mut Unwatched).unwrap();
+        let table = report.table("spare").unwrap();
+        let number =
+            |row: usize, name: &str| table.rows[row][table.column(name).unwrap()].number().unwrap();
+        for row in 0..2 {
+            let (found, theory) = (number(row, "write_amplification"), number(row, "theory"));
+            assert!((found / theory - 1.0).abs() < 0.03, "{found} against {theory}");
+        }
+        assert!(number(1, "iops") > 1.5 * number(0, "iops"));
+        assert!(number(1, "life") > 1.5 * number(0, "life"));
+        assert_eq!(report.series.len(), 3);
+        assert!(report.findings.iter().any(|it| it.text == "1. Do this."));
+        assert!(report.findings.iter().any(|it| it.code == "cycles-assumed"));
+    }
+}
