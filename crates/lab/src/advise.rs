@@ -337,7 +337,12 @@ fn conclude(tried: &[Tried], record: &mut Record) {
             (first.capacity - best.capacity) / 1e9
         );
     }
-    let _ = write!(text, ". Beyond it a further percent brings less than {WORTH} % more speed.");
+    let is_last = tried.last().is_some_and(|last| last.spare <= best.spare);
+    text.push_str(&if is_last {
+        ". More was not tried, and may still be worth it.".to_owned()
+    } else {
+        format!(". Beyond it a further percent brings less than {WORTH} % more speed.")
+    });
     record.find(Level::Notice, "spare-enough", text);
     let gap = |it: &Tried| it.theory.map(|theory| (it.write_amplification / theory - 1.0) * 100.0);
     let gaps: Vec<f64> = tried.iter().filter_map(gap).collect();
