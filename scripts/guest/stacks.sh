@@ -104,7 +104,7 @@ build_minix() {
 build_ext4_discard() {
     plain virtio1
     options=discard
-    mkdir -p /etc/systemd/system/timers.target.wants /usr/lib/systemd/system
+    mkdir -p /run/systemd/system /etc/systemd/system/timers.target.wants /usr/lib/systemd/system
     printf '[Timer]\nOnCalendar=weekly\n\n[Install]\nWantedBy=timers.target\n' \
         > /usr/lib/systemd/system/fstrim.timer
     ln -sf /usr/lib/systemd/system/fstrim.timer /etc/systemd/system/timers.target.wants/fstrim.timer

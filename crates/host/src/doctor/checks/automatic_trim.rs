@@ -1,7 +1,7 @@
 //! Is free space trimmed by itself, once, and when was it last?
 
 use crate::doctor::{Check, Context, Verdict};
-use crate::facts::Facts;
+use crate::facts::{Absent, Facts};
 use crate::layers::{Layer, LayerKind, Stack};
 use crate::words::{age, list, quoted};
 
@@ -27,8 +27,8 @@ pub(crate) struct Regular {
 impl Regular {
     pub(crate) fn of(facts: &dyn Facts) -> Regular {
         let is_there = |path: &str| facts.resolve(path).is_ok() || facts.read(path).is_ok();
-        // Its files may lie about on a machine that systemd does not run.
-        let is_running = facts.list("/run/systemd/system").is_ok();
+        // Its files may lie about on a machine that systemd does not run (sd_booted(3)).
+        let is_running = facts.list("/run/systemd/system") != Err(Absent::Missing);
         let is_installed = UNITS.iter().any(|place| is_there(&format!("{place}/fstrim.timer")));
         let wants = format!("{}/timers.target.wants", UNITS[0]);
         let is_on = || {
