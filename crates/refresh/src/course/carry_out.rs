@@ -175,6 +175,13 @@ impl Refresh {
                         "there is no room on the file system to write data anew".to_owned(),
                     ));
                 }
+                if outcome.left == Some(Left::Freeze) {
+                    return Err(Stop::Reason(
+                        "the file system cannot be frozen as briefly as --max-freeze says; when \
+                         less goes on it may be"
+                            .to_owned(),
+                    ));
+                }
                 count += 1;
             }
         }

@@ -34,6 +34,10 @@ const CAUTION: f64 = 1.5;
 /// Freezes in a row in which there was no time for anything.
 const IN_VAIN_MAX: u32 = 10;
 
+/// Freezes in a row that lasted longer than allowed, after which it is given up: what was promised to
+/// others cannot be kept here.
+const TOO_LONG_MAX: u32 = 3;
+
 /// Writes what it reads to the same place.
 #[derive(Debug)]
 pub struct Rewrite {
@@ -196,6 +200,7 @@ impl Rewrite {
         let mut sum = Outcome::default();
         let mut at = window.offset;
         let mut in_vain = 0;
+        let mut too_long = 0;
         while at < window.end() {
             let max = self.max_freeze;
             let frozen = freezer.freeze()?;
@@ -213,7 +218,8 @@ impl Rewrite {
             at = ended;
             self.adapt(took);
             pace.spend(written);
-            if in_vain >= IN_VAIN_MAX {
+            too_long = if took > max { too_long + 1 } else { 0 };
+            if in_vain >= IN_VAIN_MAX || too_long >= TOO_LONG_MAX {
                 sum.left = Some(Left::Freeze);
                 break;
             }
