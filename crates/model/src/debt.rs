@@ -6,6 +6,7 @@
 //! looked at, and what has become possible is put on its die's list.
 
 use crate::copies::ReadCopy;
+use crate::in_time::Into;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::resources::background::{Operation, Owed};
@@ -27,6 +28,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// dies' lists what depended on it.
     #[inline(never)]
     pub(crate) fn advance_debt(&mut self, now: Instant) {
+        if self.in_time.is_on() {
+            self.advance_in_time(now);
+            self.leave_in_time();
+        }
         let mut from = 0;
         let next_due = |dues: &[Instant]| dues.iter().position(|&due| due < now);
         while let Some(next) = next_due(&self.resources.debt_due[from..]) {
@@ -50,31 +55,38 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
+    /// Moves a copy to its die, and puts its program on that one's list.
     #[inline(never)]
     fn owe_copy(&mut self, copy: ReadCopy, now: Instant) {
+        let units = self.geometry.units_per_program();
+        let arrived = self.move_copies(copy.die, units, copy.data_at);
+        if self.in_time.is_on() {
+            return self.in_time.on_die(arrived, copy);
+        }
         let program = Operation::Program { first: copy.first, sequence: copy.sequence };
-        self.owe(copy.die, program, copy.data_at, now);
+        self.owe(copy.die, program, arrived, now);
         self.settle(copy.die, now);
     }
 
     /// Puts the erases of emptied blocks on the dies' lists if what replaces the blocks' data is
     /// durable by `now`. Until then an erase is not on a list, where it would keep other work
     /// waiting.
-    fn erase_emptied(&mut self, now: Instant) {
+    pub(crate) fn erase_emptied(&mut self, now: Instant) {
         while let Some(emptied) = self.collector.copies.oldest_emptied() {
-            let copied_at = emptied.copied_at.map(|copied_at| copied_at.max(emptied.trims_at));
-            let Some(copied_at) = copied_at.filter(|&copied_at| copied_at <= now) else {
-                break;
+            let Some(copied_at) = emptied.copied_at else {
+                return;
             };
-            let Some(written_at) = self.written_anew_at(emptied.host).filter(|&at| at <= now)
-            else {
-                break;
+            let Some(written_at) = self.written_anew_at(emptied.host) else {
+                return;
             };
-            let condensed_at = self.condenser.until;
-            if condensed_at > now {
-                break;
+            let from = copied_at.max(emptied.trims_at).max(written_at).max(self.condenser.until);
+            if from > now {
+                if self.in_time.is_on() {
+                    self.in_time.durable(from);
+                }
+                return;
             }
-            self.erase(emptied.block, copied_at.max(written_at).max(condensed_at), now);
+            self.erase(emptied.block, from, now);
         }
     }
 
@@ -117,6 +129,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Books collection's programs up to `sequence`, and the reads they depend on.
     fn carry_out_copies(&mut self, sequence: u32) {
+        self.leave_in_time();
         let now = self.resources.now();
         let units = self.geometry.units_per_program();
         loop {
@@ -133,9 +146,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             // It does not go through its die's list, where its block's erase may still wait.
             let block = self.geometry.block_of(copy.first);
             self.finish_erase(copy.die, block);
-            let from = self.resources.dies[copy.die.0 as usize].booked_until().max(copy.data_at);
-            let arrived = self.move_copies(copy.die, units, from);
-            self.program_copies(copy.die, copy.first, copy.sequence, from, arrived);
+            let arrived = self.move_copies(copy.die, units, copy.data_at);
+            self.program_copies(copy.die, copy.first, copy.sequence, arrived);
         }
     }
 
@@ -225,6 +237,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Carries out all debt of all dies.
     pub(crate) fn pay_all_debt(&mut self) {
+        self.leave_in_time();
         for die in 0..self.geometry.dies() {
             while !self.resources.background[die as usize].is_empty() {
                 self.carry_out_oldest(DieIndex(die), Instant::START);
@@ -233,64 +246,64 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Books the oldest operation of a die's debt, not before `earliest`.
-    fn carry_out_oldest(&mut self, die: DieIndex, earliest: Instant) {
+    pub(crate) fn carry_out_oldest(&mut self, die: DieIndex, earliest: Instant) {
         let queue = &mut self.resources.background[die.0 as usize];
         let Owed { operation, from } = queue.front().expect("there is debt to pay");
         queue.pop();
         let earliest = earliest.later(from);
-        // Reads and programs differ in what comes first, the die or the channel; of the channel's
-        // part there is one copy for both.
-        let (units, from) = match operation {
-            Operation::Read { units, .. } => {
+        match operation {
+            Operation::Read { units, programs, sequence } => {
                 let (on_die, sense) = (Resource::Die(die), self.timing.page_read);
                 let span = self.resources.reserve(on_die, Class::Background, earliest, sense);
-                (u32::from(units), span.end)
-            }
-            Operation::Program { .. } => {
-                let free = self.resources.dies[die.0 as usize].booked_until();
-                (self.geometry.units_per_program(), free.later(earliest))
-            }
-            Operation::Erase { block } => return self.carry_out_erase(die, block, earliest),
-        };
-        let there = self.move_copies(die, units, from);
-        match operation {
-            Operation::Read { programs, sequence, .. } => {
-                for program in 0..u32::from(programs) {
-                    self.collector.copies.note_read(sequence.wrapping_add(program), there);
+                let into = Into { programs, sequence };
+                if self.in_time.is_on() {
+                    let booking = self.resources.dies[die.0 as usize].latest_booking();
+                    return self.in_time.sensed(span.end, die, booking, units, into);
                 }
+                let there = self.move_copies(die, u32::from(units), span.end);
+                self.note_copies_read(into, there);
             }
             Operation::Program { first, sequence } => {
-                self.program_copies(die, first, sequence, from, there);
+                self.program_copies(die, first, sequence, earliest);
             }
-            Operation::Erase { .. } => unreachable!("it needs no channel"),
+            Operation::Erase { block } => self.carry_out_erase(die, block, earliest),
+        }
+    }
+
+    /// What goes into these programs is in the controller at `at`.
+    #[inline(always)]
+    pub(crate) fn note_copies_read(&mut self, into: Into, at: Instant) {
+        for program in 0..u32::from(into.programs) {
+            self.collector.copies.note_read(into.sequence.wrapping_add(program), at);
         }
     }
 
     /// Moves `units` units of copies over the channel of `die`, from `from` on; returns when they
     /// are there.
     #[inline(always)]
-    fn move_copies(&mut self, die: DieIndex, units: u32, from: Instant) -> Instant {
+    pub(crate) fn move_copies(&mut self, die: DieIndex, units: u32, from: Instant) -> Instant {
         let channel = Resource::Channel(self.geometry.channel_of(die));
         let transfer = self.unit_over_channel * u64::from(units);
         self.resources.reserve(channel, Class::Background, from, transfer).end
     }
 
-    /// Programs the program unit of copies at `first`, whose data was moved to the die from `from`
-    /// to `arrived`: once the die was free.
+    /// Programs the program unit of copies at `first`, whose data is at the die, not before
+    /// `earliest`.
     #[inline(always)]
     fn program_copies(
         &mut self,
         die: DieIndex,
         first: PhysicalUnit,
         sequence: u32,
-        from: Instant,
-        arrived: Instant,
+        earliest: Instant,
     ) {
-        let duration = self.timing.program;
-        let span = self.resources.reserve(Resource::Die(die), Class::Background, arrived, duration);
-        self.resources.dies[die.0 as usize].note_lead(arrived.since(from));
+        let (on_die, duration) = (Resource::Die(die), self.timing.program);
+        let span = self.resources.reserve(on_die, Class::Background, earliest, duration);
         let number = self.collector.copies.note_programmed(sequence, span.end);
         self.note_programmed(first, number, die, span);
+        if self.in_time.is_on() {
+            self.erase_emptied(self.resources.now());
+        }
     }
 
     #[inline(never)]

@@ -9,6 +9,7 @@
 
 use crate::buffer::InFlight;
 use crate::journal::PageNumbers;
+use crate::large_read::Pages;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::read::NOTHING_LEFT_OUT;
@@ -47,6 +48,8 @@ enum For {
     Read(LogicalUnit, u32),
     /// A page is being sensed.
     Sense(PhysicalUnit),
+    /// Pages of the large read of this number are being sensed or moved.
+    Pages(u32),
     /// The data of a read is moved to the controller.
     Channel,
     /// The command to write is being dealt with.
@@ -111,10 +114,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Acts on the command to read `units` units.
     fn act_on_read(&mut self, sent: Instant, now: Instant, first: LogicalUnit, units: u32) -> Step {
         self.release_buffer(now);
-        self.advance_debt_at_times(now);
-        if units > 1 || self.map.cache().is_some() {
+        if self.map.cache().is_some() {
             let end = self.read_acted_on(now, first, units);
             return Step::Answered(self.note_read(sent, end));
+        }
+        if units > 1 {
+            return self.act_on_large_read(sent, now, first, units);
         }
         let (unit, start) = (first, self.find_extents_for_read(now, first, 1));
         if let Some(stream) = self.follow(unit.0, unit.0 + 1) {
@@ -136,6 +141,34 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
         }
         Step::Waits(Waiting { sent, until: start, what: For::Channel })
+    }
+
+    /// Acts on the command to read `units` units, more than one.
+    fn act_on_large_read(
+        &mut self,
+        sent: Instant,
+        now: Instant,
+        first: LogicalUnit,
+        units: u32,
+    ) -> Step {
+        let start = self.find_extents_for_read(now, first, units);
+        match self.follow(first.0, first.0 + units) {
+            None => {
+                let (number, pages) = self.begin_large_read(start, first, units);
+                self.wait_for_pages(sent, number, pages)
+            }
+            stream => {
+                let end = self.read_many(stream, start, first, units, NOTHING_LEFT_OUT);
+                Step::Answered(self.note_read(sent, end))
+            }
+        }
+    }
+
+    fn wait_for_pages(&mut self, sent: Instant, number: u32, pages: Pages) -> Step {
+        match pages {
+            Pages::Until(until) => Step::Waits(Waiting { sent, until, what: For::Pages(number) }),
+            Pages::Delivered(end) => Step::Answered(self.note_read(sent, end)),
+        }
     }
 
     /// Begins to write `count` sectors from `first` at `at`; with `force`, they are durable when it
@@ -180,7 +213,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Acts on the command to write.
     fn act_on_write(&mut self, sent: Instant, now: Instant, mut write: Write) -> Step {
         let (first, units) = (LogicalUnit(write.next), write.end - write.next);
-        self.advance_debt_at_times(now);
         self.note_acted(now);
         write.acted = self.find_extents_for_write(now, first, units);
         write.ready = write.acted;
@@ -201,6 +233,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Goes on with a request whose instant has come.
     pub fn go_on(&mut self, waiting: Waiting) -> Step {
         let Waiting { sent, until: now, what } = waiting;
+        self.advance_in_time(now);
         match what {
             For::Read(first, units) => self.act_on_read(sent, now, first, units),
             For::Sense(unit) => {
@@ -209,6 +242,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 let transfer = self.unit_over_channel;
                 let until = self.resources.reserve(channel, Class::Read, now, transfer).end;
                 Step::Waits(Waiting { sent, until, what: For::Channel })
+            }
+            For::Pages(number) => {
+                let pages = self.go_on_with_large_read(number, now);
+                self.wait_for_pages(sent, number, pages)
             }
             For::Channel => {
                 let transfer = self.unit_to_host;
@@ -232,7 +269,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Lets the data of a write into the buffer, as far as there is room.
     fn let_in(&mut self, sent: Instant, now: Instant, mut write: Write) -> Step {
         self.release_buffer(now);
-        self.advance_debt_at_times(now);
         if self.streams.is_some() {
             self.choose_stream(LogicalUnit(write.next));
         }

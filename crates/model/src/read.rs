@@ -27,25 +27,25 @@ pub(crate) const NOTHING_LEFT_OUT: [Nanoseconds; 2] = [Nanoseconds::ZERO; 2];
 
 /// Data of a request that arrives together.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+pub(crate) struct Piece {
     ready: Instant,
-    units: u32,
+    pub(crate) units: u32,
     /// What the host did not ask for of its first or last unit, as time on the link.
     left_out: Nanoseconds,
 }
 
 /// One flash page that a request needs.
 #[derive(Clone, Copy, Debug)]
-struct PageRead {
-    page: u32,
+pub(crate) struct PageRead {
+    pub(crate) page: u32,
     sense: u32,
-    die: DieIndex,
-    units: u32,
+    pub(crate) die: DieIndex,
+    pub(crate) units: u32,
     /// Where in the request it belongs: an index of [`ReadScratch::pieces`].
-    piece: u32,
-    sensed: Instant,
+    pub(crate) piece: u32,
+    pub(crate) sensed: Instant,
     /// What its sense waited for.
-    blocked: Blocked,
+    pub(crate) blocked: Blocked,
 }
 
 /// Who wants pages read.
@@ -67,6 +67,18 @@ pub(crate) struct ReadScratch {
     pages: Vec<PageRead>,
     /// The pages by when they are sensed.
     order: Vec<(Instant, u32)>,
+}
+
+impl ReadScratch {
+    /// The pages that were gathered.
+    pub(crate) fn pages(&self) -> &[PageRead] {
+        &self.pages
+    }
+
+    /// The pieces that were gathered.
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
@@ -231,14 +243,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             && self.buffer.is_in_flight(unit, at)
     }
 
-    fn begin_pieces(&mut self) {
+    pub(crate) fn begin_pieces(&mut self) {
         self.scratch.pieces.clear();
         self.scratch.pages.clear();
     }
 
     /// Collects the pages that `units` units from `first` lie on. What needs no flash is ready
     /// at `start`.
-    fn gather(&mut self, start: Instant, first: LogicalUnit, units: u32) {
+    pub(crate) fn gather(&mut self, start: Instant, first: LogicalUnit, units: u32) {
         for unit in first.0..first.0 + units {
             match self.map.get(LogicalUnit(unit)) {
                 None => {
@@ -293,12 +305,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         });
     }
 
-    /// Reads the gathered pages, all asked for at `start`; returns when the last is in RAM. What
-    /// that one took and waited for is the request's, if one asked.
-    fn sense_and_transfer(&mut self, start: Instant, asked: Asked) -> Instant {
+    /// Has the gathered pages sensed, all asked for at `start`; those of one multi-plane group
+    /// together.
+    #[inline(always)]
+    pub(crate) fn sense_gathered(&mut self, start: Instant) {
         let mut pages = std::mem::take(&mut self.scratch.pages);
         self.counters.flash_page_reads_host += pages.len() as u64;
-        let blocked_before = self.blocked();
         for index in 0..pages.len() {
             let recent = index.saturating_sub(LOOK_BACK);
             let together =
@@ -314,6 +326,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             };
             (pages[index].sensed, pages[index].blocked) = (sensed, blocked);
         }
+        self.scratch.pages = pages;
+    }
+
+    /// Reads the gathered pages, all asked for at `start`; returns when the last is in RAM. What
+    /// that one took and waited for is the request's, if one asked.
+    fn sense_and_transfer(&mut self, start: Instant, asked: Asked) -> Instant {
+        let blocked_before = self.blocked();
+        self.sense_gathered(start);
+        let pages = std::mem::take(&mut self.scratch.pages);
         // Channels serve what is sensed first; that is also the order to reserve them in.
         let mut order = std::mem::take(&mut self.scratch.order);
         order.clear();

@@ -246,6 +246,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             buffer: _,
             read_ahead: _,
             scratch: _,
+            large_reads: _,
+            in_time: _,
             merges: _,
             condenser: _,
             // Of the requests of one life: begins anew.

@@ -15,6 +15,8 @@ use crate::counters::{Counters, Wear};
 use crate::flash::Flash;
 use crate::flush::Durability;
 use crate::geometry::{Geometry, GeometryError};
+use crate::in_time::InTime;
+use crate::large_read::LargeReads;
 use crate::log_block;
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::{ExtentMap, ExtentParameters};
@@ -139,6 +141,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) host: WriteStream,
     pub(crate) streams: Option<Box<Streams>>,
     pub(crate) collector: Collector,
+    pub(crate) in_time: InTime,
     pub(crate) resources: Resources,
     pub(crate) buffer: WriteBuffer,
     pub(crate) buffer_parameters: BufferParameters,
@@ -146,6 +149,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) trim_log: TrimLog,
     pub(crate) read_ahead: ReadAhead,
     pub(crate) scratch: ReadScratch,
+    pub(crate) large_reads: LargeReads,
     pub(crate) merges: Merges,
     pub(crate) condenser: Condenser,
     pub(crate) counters: Counters,
@@ -244,6 +248,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 geometry.blocks().saturating_sub(geometry.groups() * collection.low_water),
             ),
             collector: Collector::new(geometry, *collection, mechanisms),
+            in_time: InTime::default(),
             resources: Resources::new(geometry, timing, collection.debt_max)
                 .with_suspend(mechanisms.suspend),
             buffer: WriteBuffer::new(buffer.units),
@@ -252,6 +257,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             trim_log: TrimLog::new(),
             read_ahead: ReadAhead::new(*read_ahead),
             scratch: ReadScratch::default(),
+            large_reads: LargeReads::default(),
             merges: Merges::default(),
             condenser: Condenser::default(),
             counters: Counters::default(),

@@ -20,20 +20,13 @@ use crate::units::{Instant, Nanoseconds};
 /// at those that are not over.
 const BOOKED: usize = 64;
 
-/// A program or an erase.
-#[derive(Clone, Copy, Debug)]
-struct Booking {
-    span: Span,
-    /// What it needs the idle die for before it begins: its data is moved there.
-    lead: Nanoseconds,
-}
-
 /// One die.
 #[derive(Clone, Debug)]
 pub(crate) struct Die {
     booked_until: Instant,
     reads_until: Instant,
-    booked: [Booking; BOOKED],
+    /// Programs and erases.
+    booked: [Span; BOOKED],
     /// Programs and erases booked so far; wraps.
     bookings: u32,
     /// Which of those booked are background work: a bit each.
@@ -56,11 +49,10 @@ const SHARE_WINDOW: Nanoseconds = Nanoseconds::from_millis(2);
 impl Default for Die {
     fn default() -> Self {
         let span = Span { start: Instant::START, end: Instant::START };
-        let none = Booking { span, lead: Nanoseconds::ZERO };
         Die {
             booked_until: Instant::START,
             reads_until: Instant::START,
-            booked: [none; BOOKED],
+            booked: [span; BOOKED],
             bookings: 0,
             background: 0,
             blocked: (Instant::START, false),
@@ -102,15 +94,9 @@ impl Die {
         self.booked_until = span.end;
         self.bookings = self.bookings.wrapping_add(1);
         let place = self.bookings as usize % BOOKED;
-        self.booked[place] = Booking { span, lead: Nanoseconds::ZERO };
+        self.booked[place] = span;
         self.background = self.background & !(1 << place) | u64::from(background) << place;
         span
-    }
-
-    /// Notes that the die waits for `lead` before the latest booking begins, whenever that is: its
-    /// data is moved there only when the die is free for it.
-    pub(crate) fn note_lead(&mut self, lead: Nanoseconds) {
-        self.booked[self.bookings as usize % BOOKED].lead = lead;
     }
 
     /// Notes that the latest booking is an erase.
@@ -131,7 +117,7 @@ impl Die {
     /// it was promised, if it is no longer remembered.
     pub(crate) fn span_of(&self, booking: u32, promised: Span) -> Span {
         if self.bookings.wrapping_sub(booking) < BOOKED as u32 {
-            self.booked[booking as usize % BOOKED].span
+            self.booked[booking as usize % BOOKED]
         } else {
             promised
         }
@@ -142,7 +128,7 @@ impl Die {
     #[inline(always)]
     pub(crate) fn end_of(&self, booking: u32, promised: Instant) -> Instant {
         if self.bookings.wrapping_sub(booking) < BOOKED as u32 {
-            self.booked[booking as usize % BOOKED].span.end
+            self.booked[booking as usize % BOOKED].end
         } else {
             promised
         }
@@ -155,7 +141,7 @@ impl Die {
             return promised;
         }
         self.work_out_read_share(at);
-        let span = self.booked[booking as usize % BOOKED].span;
+        let span = self.booked[booking as usize % BOOKED];
         // Fewer come in the time that they add: the host waits for this write meanwhile.
         let wait = match &self.suspender {
             None if span.start <= at => return span.end,
@@ -262,12 +248,12 @@ impl Die {
         let stopped = at + suspend;
         // The read that comes now pushes it back, with all behind it.
         let rest = Span { start: stopped, end: stopped + resume + left };
-        self.booked[booking as usize % BOOKED] = Booking { span: rest, lead: Nanoseconds::ZERO };
+        self.booked[booking as usize % BOOKED] = rest;
         Some(stopped)
     }
 
     fn booking(&self, age: u32) -> Span {
-        self.booked[self.bookings.wrapping_sub(age) as usize % BOOKED].span
+        self.booked[self.bookings.wrapping_sub(age) as usize % BOOKED]
     }
 
     /// The program or erase that is in progress at `at`, by its age.
@@ -291,16 +277,14 @@ impl Die {
         let mut free = end;
         for age in (0..waiting).rev() {
             let place = self.bookings.wrapping_sub(age) as usize % BOOKED;
-            let Booking { span, lead } = self.booked[place];
-            // The read goes into the time in which the data of the first is moved.
-            let begun = span.start < start + lead;
-            let from = if begun { free } else { free + lead };
-            if span.start >= from {
+            let span = self.booked[place];
+            if span.start >= free {
                 free = span.start;
                 break;
             }
-            free = from + span.end.since(span.start);
-            self.booked[place].span = Span { start: from, end: free };
+            let end = free + span.end.since(span.start);
+            self.booked[place] = Span { start: free, end };
+            free = end;
         }
         self.booked_until = self.booked_until.max(free);
     }
@@ -397,23 +381,6 @@ mod tests {
                 "{operations:?}, {erase}"
             );
         }
-    }
-
-    #[test]
-    fn data_is_moved_to_a_die_when_that_is_free() {
-        let mut die = Die::default();
-        die.append(at(0), us(600), false);
-        die.append(at(0), us(600), false);
-        die.append(at(1300), us(600), false);
-        die.note_lead(us(100));
-        assert_eq!(die.read(at(300), us(60), &mut Blocked::default()).start, at(600));
-        assert_eq!(die.booked_until(), at(1960), "moving starts later, too");
-        assert_eq!(
-            die.read(at(1280), us(60), &mut Blocked::default()).start,
-            at(1280),
-            "the die is idle meanwhile"
-        );
-        assert_eq!(die.booked_until(), at(1960));
     }
 
     #[test]

@@ -9,39 +9,32 @@ mod durability;
 /// Case, figure, and the share by which the model may be off.
 type Known = (&'static str, &'static str, f64);
 
-/// Large reads in any order on single blocks: all pages of a request are asked for when it is acted
-/// on, so pages that are sensed early but asked for late go behind those booked before them on the
-/// channel; the mean is right, the tail is too short.
+/// Sequential reads at a channel's full rate fall into a rhythm, one of several; which one depends on
+/// how they began, and the two simulators begin with a difference of some microseconds. Their means
+/// are equal.
 #[rustfmt::skip]
-const LARGE_READS: &[Known] = &[
-    ("nvme 8x1 block LargeRead depth 8", "read p99", 0.13),
-    ("nvme 8x1 block LargeRead depth 32", "read p99", 0.13),
+const RHYTHMS: &[Known] = &[
+    ("nvme 4x2 tlc SequentialRead depth 2", "read p99", 0.30),
 ];
 
 /// Few writes find no room in the buffer, and they come in bunches: what is left here differs from
 /// seed to seed, in both directions.
 #[rustfmt::skip]
 const RARE_WAITS: &[Known] = &[
-    ("nvme 8x1 block Mixed depth 32", "write mean", 0.04),
-    ("nvme 4x2 tlc Mixed depth 32", "write mean", 0.05),
+    ("nvme 4x2 tlc Mixed depth 32", "write mean", 0.03),
 ];
 
-/// Collection going on: a tail of single erases, and what is not explained yet. How an erase meets
-/// programs and reads on a busy die is the suspicion.
+/// Collection going on, single blocks and few dies: writes wait some 8 % longer in the mean of 24
+/// seeds. With faster channels or a finer timetable of them it is less; that is all that is known.
 #[rustfmt::skip]
 const COLLECTION: &[Known] = &[
-    ("sata 4x1 block steady Mixed depth 8", "write mean", 0.11),
-    ("sata 4x1 block steady Mixed depth 8", "write p99", 0.17),
-    ("sata 8x2 super steady RandomWrite depth 32", "write p99", 0.12),
-    ("sata 8x2 super steady Mixed depth 32", "write mean", 0.08),
-    ("sata 8x2 super steady Mixed depth 32", "write p99", 0.18),
-    ("nvme 16x2 super steady RandomWrite depth 1", "write p99", 0.23),
-    ("nvme 16x2 super steady RandomWrite depth 32", "write p99", 0.21),
+    ("sata 4x1 block steady Mixed depth 8", "write mean", 0.10),
+    ("sata 4x1 block steady Mixed depth 8", "write p99", 0.12),
 ];
 
 /// How far the model may be off in a figure, if it is known to be beyond its limit.
 pub fn bound(case: &str, figure: &str) -> Option<f64> {
-    let plain = [LARGE_READS, RARE_WAITS, COLLECTION];
+    let plain = [RHYTHMS, RARE_WAITS, COLLECTION];
     plain
         .into_iter()
         .chain(durability::ALL)

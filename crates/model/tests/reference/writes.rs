@@ -30,8 +30,8 @@ pub struct CopyProgram {
     die: usize,
     block: usize,
     reads: Vec<u64>,
-    transferring: bool,
-    on_die: bool,
+    /// Whether a host program waits for it: then it is booked like one.
+    urgent: bool,
 }
 
 /// An erase that waits for copies, and for what the host wrote anew, to be durable.
@@ -137,9 +137,7 @@ impl Reference {
             Job::HostProgram { program } => {
                 self.host_writes.get_mut(&program).expect("it is buffered").on_die = true;
             }
-            Job::CopyProgram { copy } => {
-                self.copies.get_mut(&copy).expect("it is under way").on_die = true;
-            }
+            Job::CopyProgram { copy } => return self.copy_on_die(die, copy),
             Job::MapProgram { program } => self.map_program_arrived(program),
             Job::Journal { page } => self.page_on_die(page),
             _ => unreachable!("only programs carry data to a die"),
@@ -166,8 +164,7 @@ impl Reference {
                     self.owe(die, Job::CopyRead { read });
                 }
                 Background::Program { copy, die, block, reads } => {
-                    let program =
-                        CopyProgram { die, block, reads, transferring: false, on_die: false };
+                    let program = CopyProgram { die, block, reads, urgent: false };
                     self.map_changed(self.shape.units_per_program, None);
                     self.copies_under_way.insert(copy);
                     self.copies.insert(copy, program);
@@ -248,6 +245,9 @@ impl Reference {
         let after = self.waiting_erases.iter().find(|it| it.block == block).map(|it| it.after);
         if let Some(after) = after {
             let copies: Vec<u64> = self.copies_under_way.range(..=after).copied().collect();
+            for copy in &copies {
+                self.copies.get_mut(copy).expect("it is under way").urgent = true;
+            }
             for on in 0..self.shape.dies {
                 for &copy in &copies {
                     for &read in &self.copies[&copy].reads.clone() {
@@ -272,14 +272,10 @@ impl Reference {
         })
     }
 
-    /// Whether the oldest booked job can begin on an idle die; for a copy, sees to its transfer.
-    pub(super) fn can_begin(&mut self, die: usize, job: Job) -> bool {
+    /// Whether the oldest booked job can begin on an idle die.
+    pub(super) fn can_begin(&self, die: usize, job: Job) -> bool {
         let on_die = match job {
             Job::HostProgram { program } => self.host_writes[&program].on_die,
-            Job::CopyProgram { copy } => {
-                self.transfer_copy(die, copy);
-                self.copies[&copy].on_die
-            }
             Job::MapProgram { program } => self.map_program_on_die(program),
             Job::Journal { page } => self.is_page_on_die(page),
             _ => true,
@@ -287,12 +283,14 @@ impl Reference {
         on_die && self.is_erased(die, job)
     }
 
-    /// Begins to move a copy to its die.
-    fn transfer_copy(&mut self, die: usize, copy: u64) {
-        let program = self.copies.get_mut(&copy).expect("it is under way");
-        if !std::mem::replace(&mut program.transferring, true) {
-            let job = Job::CopyProgram { copy };
-            self.over_channel(die, self.shape.units_per_program, Transfer::ToDie { die, job });
+    /// The data of a copy is on its die: its program is debt.
+    fn copy_on_die(&mut self, die: usize, copy: u64) {
+        let job = Job::CopyProgram { copy };
+        if self.copies[&copy].urgent {
+            self.dies[die].booked.push_back(job);
+            self.wake(die);
+        } else {
+            self.owe(die, job);
         }
     }
 
@@ -301,15 +299,17 @@ impl Reference {
         self.owe_copies_read();
     }
 
-    /// Copies whose data was read become debt on their dies, in the order of their places.
+    /// Copies whose data was read are moved to their dies, in the order of their places.
     fn owe_copies_read(&mut self) {
         while let Some(&copy) = self.copies_to_read.front() {
             let CopyProgram { die, reads, .. } = &self.copies[&copy];
             if !reads.iter().all(|read| self.copies_read.contains(read)) {
                 return;
             }
+            let die = *die;
             self.copies_to_read.pop_front();
-            self.owe(*die, Job::CopyProgram { copy });
+            let job = Job::CopyProgram { copy };
+            self.over_channel(die, self.shape.units_per_program, Transfer::ToDie { die, job });
         }
     }
 
