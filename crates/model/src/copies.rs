@@ -52,6 +52,7 @@ pub(crate) struct ReadCopy {
     pub(crate) first: PhysicalUnit,
     pub(crate) die: DieIndex,
     pub(crate) sequence: u32,
+    /// When its data and that of all before it was there.
     pub(crate) data_at: Instant,
 }
 
@@ -81,6 +82,8 @@ pub(crate) struct CopiesUnderWay {
     owed_until: u32,
     /// The number that the next one begun will have.
     next: u32,
+    /// When all that go before `owed_until` had been read.
+    read_at: Instant,
     /// The latest end of all programs before `first`.
     over_at: Instant,
     emptied: VecDeque<Emptied>,
@@ -97,6 +100,7 @@ impl CopiesUnderWay {
             first: 1,
             owed_until: 1,
             next: 1,
+            read_at: Instant::START,
             over_at: Instant::START,
             emptied: VecDeque::new(),
             known: 0,
@@ -178,7 +182,9 @@ impl CopiesUnderWay {
             return None;
         }
         self.owed_until = sequence.wrapping_add(1);
-        Some(ReadCopy { first, die, sequence, data_at })
+        // They keep their order: what was read early has waited for those before it.
+        self.read_at = self.read_at.later(data_at);
+        Some(ReadCopy { first, die, sequence, data_at: self.read_at })
     }
 
     /// Whether program `sequence` is still to be put on its die's list.

@@ -59,10 +59,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(never)]
     fn owe_copy(&mut self, copy: ReadCopy, now: Instant) {
         let units = self.geometry.units_per_program();
-        let arrived = self.move_copies(copy.die, units, copy.data_at);
         if self.in_time.is_on() {
+            let arrived = self.move_copies(copy.die, units, now);
             return self.in_time.on_die(arrived, copy);
         }
+        let arrived = self.move_copies(copy.die, units, copy.data_at);
         let program = Operation::Program { first: copy.first, sequence: copy.sequence };
         self.owe(copy.die, program, arrived, now);
         self.settle(copy.die, now);
