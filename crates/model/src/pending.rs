@@ -56,6 +56,8 @@ enum For {
     Act(Write),
     /// There is no room in the buffer.
     Room(Write),
+    /// The data of a write that fills the program unit of this number is on its way.
+    Fill(Write, u32),
     /// The command to flush is being dealt with.
     Flush,
     Programs(Programs),
@@ -256,6 +258,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             For::Act(write) => self.act_on_write(sent, now, write),
             For::Room(write) => self.let_in(sent, now, write),
+            For::Fill(write, number) => {
+                if self.is_full(number) {
+                    self.program_host(now, 0);
+                }
+                self.finish_write(sent, write)
+            }
             For::Flush => {
                 self.pad_host_program(now);
                 let ready = self.make_trims_durable(now).max(now);
@@ -293,9 +301,25 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             write.next += count;
             if self.host.room() == 0 {
+                let number = self.buffer.next_number();
+                if write.next == write.end && write.ready > now && self.in_time.is_on() {
+                    // What is asked for until then comes before the program.
+                    let (until, what) = (write.ready, For::Fill(write, number));
+                    return Step::Waits(Waiting { sent, until, what });
+                }
                 self.program_host(write.ready, 0);
             }
         }
+        self.finish_write(sent, write)
+    }
+
+    /// Whether the host's program unit `number` is full and was not sent off.
+    fn is_full(&self, number: u32) -> bool {
+        self.host.room() == 0 && self.host.is_partial() && self.buffer.next_number() == number
+    }
+
+    /// A write all of whose data is in the buffer, or on its way there.
+    fn finish_write(&mut self, sent: Instant, mut write: Write) -> Step {
         let known = write.known.unwrap_or_else(|| self.look_up_for(&write));
         if known > write.ready {
             self.delays.writes.parts.map_miss += known.since(write.ready);
