@@ -30,14 +30,22 @@ use ssdlab_model::{Configuration, Ssd};
 /// Requests that are measured per case: enough for a p99 that does not depend on single ones.
 const REQUESTS: usize = 20_000;
 
-/// The same where reads and writes are mixed: few writes find no room in the buffer, and they come
-/// in bunches, so that a mean over 20,000 requests is off by up to 4 % by chance.
+/// The same where reads and writes are mixed at depth 32: few writes find no room in the buffer, and
+/// they come in bunches, so that a mean over 20,000 requests is off by 4 % by chance, and one over
+/// 160,000 by 3.
 const REQUESTS_MIXED: usize = 160_000;
+
+/// So often, each time with other requests.
+const RUNS_MIXED: u64 = 16;
 
 /// The same while collection goes on. What is slow then comes from a block's erase, once in some
 /// thousand requests: of those 20,000 see a few tens, and even 120,000 so few that a p99 is off by
 /// 10 % by chance.
 const REQUESTS_STEADY: usize = 360_000;
+
+/// So often, each time with other requests from the same state on: what happens after one bunch of
+/// erases stays alike for long, and a single run is off by as much as 25 % by chance.
+const RUNS: u64 = 3;
 
 /// The same with a map on flash, whose own traffic leaves less to single erases.
 const REQUESTS_CACHED: usize = 60_000;
@@ -316,7 +324,7 @@ struct Pair<M: Mapping> {
     logical_units: u32,
 }
 
-impl<M: Mapping> Pair<M> {
+impl<M: Mapping + Clone> Pair<M> {
     /// The two simulators of a new drive; `ssd` is the model of it.
     fn new(configuration: &Configuration, ssd: Result<Ssd<M>, GeometryError>) -> Pair<M> {
         Pair {
@@ -331,6 +339,22 @@ impl<M: Mapping> Pair<M> {
         let quiet = self.model.now.max(self.reference.now()) + PAUSE;
         self.model.now = quiet;
         self.reference.wait_until(quiet);
+        results
+    }
+
+    /// What `runs` runs at this depth measure together, each from here on with operations of its own.
+    fn run_often(
+        &self,
+        runs: u64,
+        depth: usize,
+        operations: impl Fn(u64) -> Vec<Operation>,
+    ) -> (Measured, Measured) {
+        let mut results = (Measured::default(), Measured::default());
+        for run in 0..runs {
+            let (model, reference) = self.clone().run(depth, &operations(run));
+            results.0.append(model);
+            results.1.append(reference);
+        }
         results
     }
 
@@ -461,9 +485,13 @@ fn without_collection_latencies_agree() {
                 if !is_asked_for(&case) {
                     continue;
                 }
-                let mut pair = filled.clone();
-                let requests = if workload == Mixed { REQUESTS_MIXED } else { REQUESTS };
-                let results = pair.run(depth, &workload.operations(requests, units, seed(depth)));
+                let (requests, runs) = match (workload, depth) {
+                    (Mixed, 32) => (REQUESTS_MIXED, RUNS_MIXED),
+                    _ => (REQUESTS, 1),
+                };
+                let results = filled.run_often(runs, depth, |run| {
+                    workload.operations(requests, units, seed(depth) + 100 * run)
+                });
                 rows.extend(compare(case, &results, (0.02, 0.05)));
             }
         }
@@ -485,20 +513,30 @@ fn steady_rows<M: Mapping + Clone>(
             if !is_asked_for(&case) {
                 continue;
             }
-            let mut pair = steady.clone();
-            let before = (pair.model.written(), pair.reference.written());
-            let operations = workload.operations(requests, pair.logical_units, seed(depth));
-            let results = pair.run(depth, &operations);
+            let mut results = (Measured::default(), Measured::default());
+            let mut written = [(0, 0); 2];
+            for run in 0..RUNS {
+                let mut pair = steady.clone();
+                let before = [pair.model.written(), pair.reference.written()];
+                let seed = seed(depth) + 100 * run;
+                let operations = workload.operations(requests, pair.logical_units, seed);
+                let (model, reference) = pair.run(depth, &operations);
+                results.0.append(model);
+                results.1.append(reference);
+                let after = [pair.model.written(), pair.reference.written()];
+                for (written, (before, after)) in written.iter_mut().zip(before.iter().zip(after)) {
+                    written.0 += after.0 - before.0;
+                    written.1 += after.1 - before.1;
+                }
+            }
             if workload != RandomRead {
                 // The same placement, so the same write amplification.
-                let of = |(host, flash): (u64, u64), (host_before, flash_before)| {
-                    (flash - flash_before) as f64 / (host - host_before) as f64
-                };
+                let of = |(host, flash): (u64, u64)| flash as f64 / host as f64;
                 rows.push(Row {
                     case: case.clone(),
                     figure: "A x 1000",
-                    model: of(pair.model.written(), before.0) * 1000.0,
-                    reference: of(pair.reference.written(), before.1) * 1000.0,
+                    model: of(written[0]) * 1000.0,
+                    reference: of(written[1]) * 1000.0,
                     // With single blocks it depends on time which block is free, and so
                     // do the victims: that is chance, not deviation.
                     limit: if single_blocks { 0.05 } else { 0.01 },

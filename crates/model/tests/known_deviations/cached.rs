@@ -92,21 +92,23 @@ const MIXED: &[Known] = &[
 /// The same while collection goes on.
 #[rustfmt::skip]
 const COLLECTION: &[Known] = &[
-    ("sata 4x1 block cached steady RandomWrite depth 32", "write p99", 0.24),
-    ("sata 4x1 block cached steady Mixed depth 32", "read mean", 0.11),
-    ("sata 4x1 block cached steady Mixed depth 32", "read p99", 0.29),
+    ("sata 4x1 block cached steady RandomWrite depth 32", "write p99", 0.20),
+    ("sata 4x1 block cached steady Mixed depth 32", "read mean", 0.10),
+    ("sata 4x1 block cached steady Mixed depth 32", "read p99", 0.28),
     ("sata 4x1 block cached steady Mixed depth 32", "write mean", 0.17),
-    ("sata 4x1 block cached steady Mixed depth 32", "write p99", 0.33),
+    ("sata 4x1 block cached steady Mixed depth 32", "write p99", 0.32),
     ("nvme 16x2 super cached steady Mixed depth 32", "read p99", 0.17),
-    ("nvme 8x1 block cached steady Mixed depth 32", "write mean", 0.09),
+    ("nvme 8x1 block cached steady Mixed depth 32", "write mean", 0.11),
     ("nvme 4x2 tlc cached steady RandomRead depth 2", "read p99", 0.13),
-    ("nvme 4x2 tlc cached steady Mixed depth 8", "read p99", 0.14),
+    ("nvme 4x2 tlc cached steady Mixed depth 8", "read p99", 0.17),
     ("nvme 4x2 tlc cached steady Mixed depth 32", "write mean", 0.08),
-    ("sata 4x1 block cached steady Mixed depth 1", "read p99", 0.14),
-    ("nvme 8x1 block cached steady RandomRead depth 32", "read mean", 0.08),
-    ("nvme 8x1 block cached steady RandomRead depth 32", "read p99", 0.32),
-    ("nvme 8x1 block cached steady Mixed depth 32", "read p99", 0.16),
-    ("nvme 8x1 block cached steady Mixed depth 32", "write p99", 0.21),
+    ("sata 4x1 block cached steady Mixed depth 1", "read p99", 0.13),
+    ("nvme 8x1 block cached steady RandomRead depth 32", "read p99", 0.12),
+    ("nvme 8x1 block cached steady Mixed depth 32", "read p99", 0.12),
+    ("nvme 8x1 block cached steady Mixed depth 32", "write p99", 0.20),
+    ("nvme 8x1 block cached steady RandomWrite depth 32", "write p99", 0.15),
+    ("nvme 8x1 block cached steady Mixed depth 2", "read p99", 0.19),
+    ("nvme 8x1 block cached steady Mixed depth 8", "write p99", 0.21),
 ];
 
 /// All of them.

@@ -17,25 +17,9 @@ const RHYTHMS: &[Known] = &[
     ("nvme 4x2 tlc SequentialRead depth 2", "read p99", 0.30),
 ];
 
-/// Few writes find no room in the buffer, and they come in bunches: what is left here differs from
-/// seed to seed, in both directions.
-#[rustfmt::skip]
-const RARE_WAITS: &[Known] = &[
-    ("nvme 4x2 tlc Mixed depth 32", "write mean", 0.03),
-];
-
-/// Collection going on, single blocks and few dies: writes wait some 8 % longer in the mean of 24
-/// seeds. With faster channels or a finer timetable of them it is less; that is all that is known.
-#[rustfmt::skip]
-const COLLECTION: &[Known] = &[
-    ("sata 4x1 block steady Mixed depth 8", "write mean", 0.10),
-    ("sata 4x1 block steady Mixed depth 8", "write p99", 0.12),
-];
-
 /// How far the model may be off in a figure, if it is known to be beyond its limit.
 pub fn bound(case: &str, figure: &str) -> Option<f64> {
-    let plain = [RHYTHMS, RARE_WAITS, COLLECTION];
-    plain
+    [RHYTHMS]
         .into_iter()
         .chain(durability::ALL)
         .chain(cached::ALL)

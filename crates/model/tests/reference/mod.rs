@@ -383,6 +383,14 @@ impl Reference {
 }
 
 impl Measured {
+    /// Adds what another run measured.
+    pub fn append(&mut self, other: Measured) {
+        self.reads.extend(other.reads);
+        self.writes.extend(other.writes);
+        self.durable.extend(other.durable);
+        self.elapsed += other.elapsed;
+    }
+
     /// Notes the latency of one operation.
     pub fn note(&mut self, operation: &Operation, latency: u64) {
         match operation {
