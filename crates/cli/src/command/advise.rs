@@ -34,10 +34,10 @@ pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Fa
         read_percent: arguments.read_percent,
         depth: arguments.depth,
         cycles: arguments.cycles,
-        seed: arguments.seed,
+        seed: arguments.seed.number,
         how,
     };
-    let page = arguments.html.as_deref().map(Page::reserve).transpose()?;
+    let page = arguments.report.html.as_deref().map(Page::reserve).transpose()?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for signals".to_owned(), source)
     })?;
@@ -48,7 +48,7 @@ pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Fa
     if let Some(page) = page {
         page.write(&html::render(&report))?;
     }
-    let words = if arguments.json {
+    let words = if arguments.report.json {
         super::json(&report)
     } else {
         text::render_with(&report, &terminal.text_options())

@@ -16,7 +16,7 @@ pub fn create(arguments: &CreateArguments, terminal: &Terminal) -> Result<(), Fa
              in sim:toshiba-xg5"
         )));
     };
-    profile.set_seed(arguments.seed);
+    profile.set_seed(arguments.seed.number);
     let image = Image::create(&arguments.image, &profile, arguments.force)?;
     let geometry = &image.configuration().geometry;
     let path = arguments.image.display();

@@ -17,16 +17,17 @@ const LARGEST_FILE: ByteLength = ByteLength::new(1 << 50);
 /// Writes an experiment as a script.
 pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Failure> {
     let experiment = experiment::named(&arguments.experiment)?;
-    let settings = Settings::new(experiment, arguments.quick, &arguments.set)?;
+    let settings = Settings::new(experiment, arguments.protocol.quick, &arguments.protocol.set)?;
     let tag = Tag {
         experiment: experiment.name().to_owned(),
-        seed: arguments.seed,
-        quick: arguments.quick,
+        seed: arguments.protocol.seed.number,
+        quick: arguments.protocol.quick,
         is_whole: true,
-        set: arguments.set.clone(),
+        set: arguments.protocol.set.clone(),
     };
     let elsewhere = elsewhere(arguments)?;
-    let script = rehearsal::script(experiment, &settings, arguments.seed, &elsewhere, tag)?;
+    let script =
+        rehearsal::script(experiment, &settings, arguments.protocol.seed.number, &elsewhere, tag)?;
     let form = match arguments.format {
         ExportForm::Fio => Form::Fio,
         ExportForm::Sh => Form::Sh,

@@ -29,7 +29,7 @@ pub fn power_cut(arguments: &ExploreArguments, terminal: &Terminal) -> Result<Ex
             Some(path) => Histories::Given(read(path)?),
             None => Histories::Random { count: arguments.histories, requests: arguments.requests },
         },
-        seed: arguments.seed,
+        seed: arguments.seed.number,
         is_new: arguments.new,
         lies: arguments.lie_about_flush,
         fault: arguments.fault.map(Into::into),

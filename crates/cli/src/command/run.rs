@@ -42,10 +42,11 @@ impl Request {
         let experiment = experiment::named(&arguments.experiment)
             .map_err(|error| unknown_experiment(error, &arguments.experiment))?;
         let (file, target) = operands(experiment, arguments)?;
-        let set: Vec<_> = file.clone().into_iter().chain(arguments.set.iter().cloned()).collect();
-        let settings = Settings::new(experiment, arguments.quick, &set)?;
+        let set: Vec<_> =
+            file.clone().into_iter().chain(arguments.protocol.set.iter().cloned()).collect();
+        let settings = Settings::new(experiment, arguments.protocol.quick, &set)?;
         let mut target = Target::parse(target)?;
-        target.set_seed(arguments.seed);
+        target.set_seed(arguments.protocol.seed.number);
         let store = match arguments.no_store {
             true => None,
             false => Some(keep::path(arguments.store.store.as_deref())?),
@@ -57,7 +58,7 @@ impl Request {
         };
         let consent =
             Consent { destroy_data: arguments.destroy_data, confirm: arguments.confirm.clone() };
-        let (seed, as_json) = (arguments.seed, arguments.json);
+        let (seed, as_json) = (arguments.protocol.seed.number, arguments.report.json);
         let file = file.map(|(_, path)| path);
         let make_new = device::make_new_simulated(arguments.make_new);
         Ok(Request {
@@ -84,7 +85,7 @@ fn operands<'a>(
     arguments: &'a RunArguments,
 ) -> Result<(Option<Setting>, &'a str), Failure> {
     let takes_file = experiment.parameters().iter().find(|spec| spec.kind == Kind::File);
-    let is_set = |name: &str| arguments.set.iter().any(|(given, _)| given == name);
+    let is_set = |name: &str| arguments.protocol.set.iter().any(|(given, _)| given == name);
     let operands = &arguments.operands;
     match (takes_file.filter(|spec| !is_set(spec.name)), operands.as_slice()) {
         (Some(_), []) => Err(Failure::usage(format!(
@@ -126,7 +127,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         }
         _ => Gate::NotADevice,
     };
-    let page = arguments.html.as_deref().map(Page::reserve).transpose()?;
+    let page = arguments.report.html.as_deref().map(Page::reserve).transpose()?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;

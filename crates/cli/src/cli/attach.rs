@@ -1,0 +1,146 @@
+//! A drive as a block device: made, attached, detached, looked into, checked.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::shared::Seed;
+
+pub(super) const CREATE_EXAMPLES: &str = "\
+Examples:
+  ssdlab create sim:toshiba-xg5 disk.ssd
+  ssdlab create sim:,capacity.logical=4G,capacity.physical=5G disk.ssd";
+
+pub(super) const ATTACH_EXAMPLES: &str = "\
+Examples:
+  ssdlab attach disk.ssd
+          a block device; prints its name (needs root)
+  ssdlab attach disk.ssd --mount /mnt --fs ext4
+          mounted, with a file system made on it if there is none
+  ssdlab attach disk.ssd --file dir
+          a file in a directory, for any user
+  ssdlab attach disk.ssd --nbd unix:/tmp/disk.sock
+          an NBD server: nbdinfo 'nbd+unix:///?socket=/tmp/disk.sock'
+
+The program stays until Ctrl-C, SIGTERM or 'ssdlab detach', and then unmounts and
+detaches in order. If it is killed, the device fails requests, and what was flushed
+is in the image.";
+
+pub(super) const DETACH_EXAMPLES: &str = "\
+Examples:
+  ssdlab detach /dev/loop0
+  ssdlab detach disk.ssd
+          by its image; also cleans up after a program that was killed";
+
+pub(super) const STATUS_EXAMPLES: &str = "\
+Examples:
+  ssdlab status
+          of the only drive that is attached
+  ssdlab status /dev/loop0 --watch
+  ssdlab status disk.ssd --json
+  ssdlab status --watch --prometheus /var/lib/node_exporter/ssdlab.prom";
+
+pub(super) const CHECK_EXAMPLES: &str = "\
+Examples:
+  ssdlab check disk.ssd
+  ssdlab check disk.ssd --repair
+
+Exit codes: 0 all is well, 1 something is wrong.";
+
+/// Arguments of `create`.
+#[derive(Args, Debug)]
+pub struct CreateArguments {
+    /// The drive: a simulated one (sim:PROFILE), with changes
+    pub target: String,
+    /// The image to make
+    pub image: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub force: bool,
+    /// Where chance begins.
+    #[command(flatten)]
+    pub seed: Seed,
+}
+
+/// Arguments of `attach`.
+#[derive(Args, Debug)]
+pub struct AttachArguments {
+    /// The image; see ssdlab create
+    pub image: PathBuf,
+    /// Give a file in this directory instead of a block device
+    #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["nbd", "mount"])]
+    pub file: Option<PathBuf>,
+    /// Serve NBD at unix:PATH or HOST:PORT (this machine alone where no host is named) instead
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "mount")]
+    pub nbd: Option<String>,
+    /// Mount the block device here
+    #[arg(long, value_name = "DIRECTORY")]
+    pub mount: Option<PathBuf>,
+    /// File system to make for that, if there is none on the drive
+    #[arg(long, value_name = "NAME", default_value = "ext4", requires = "mount")]
+    pub fs: String,
+    /// How long requests take
+    #[arg(long, value_enum, default_value_t = AttachTime::Real)]
+    pub time: AttachTime,
+    /// Answer flushes without doing anything, as drives do that lie
+    #[arg(long)]
+    pub lie_about_flush: bool,
+    /// Take trims and do nothing
+    #[arg(long)]
+    pub drop_trim: bool,
+    /// Cut power when N writes and trims were taken
+    #[arg(long, value_name = "N")]
+    pub power_cut_after: Option<u64>,
+    /// Record what is asked of the drive, as an iolog of fio's (version 3)
+    #[arg(long, value_name = "PATH")]
+    pub record: Option<PathBuf>,
+}
+
+/// How long requests to an attached drive take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AttachTime {
+    /// As long as on the drive
+    Real,
+    /// As long as this machine needs
+    Fast,
+}
+
+/// Arguments of commands that are about a drive that is attached.
+#[derive(Args, Debug)]
+pub struct AttachedArguments {
+    /// The drive: its device, file, address or image; may be left out where only one is attached
+    pub drive: Option<String>,
+}
+
+/// Arguments of `status`.
+#[derive(Args, Debug)]
+pub struct StatusArguments {
+    /// Which drive.
+    #[command(flatten)]
+    pub drive: AttachedArguments,
+    /// Show it again and again, on a terminal as a full screen, until q or Ctrl-C
+    #[arg(long)]
+    pub watch: bool,
+    /// Seconds between, with --watch
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, requires = "watch")]
+    pub interval: f64,
+    /// Print JSON; with --watch a line each time
+    #[arg(long)]
+    pub json: bool,
+    /// Also write the figures for Prometheus' textfile collector
+    #[arg(long, value_name = "PATH")]
+    pub prometheus: Option<PathBuf>,
+}
+
+/// Arguments of `check`.
+#[derive(Args, Debug)]
+pub struct CheckArguments {
+    /// The image
+    pub image: PathBuf,
+    /// Let the drive recover, and close the image in order
+    #[arg(long)]
+    pub repair: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,155 @@
+//! Simulated drives: used ones, and their power cuts.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use ssdlab_model::recovery::Fault;
+
+use super::shared::{Seed, assignment};
+
+pub(super) const AGE_EXAMPLES: &str = "\
+Examples:
+  ssdlab age sim:toshiba-xg5 -o aged.ssd
+          a drive in the steady state of random writes, in a moment
+  ssdlab age sim:toshiba-xg5,spare=28% --state random --written 2x -o worn.ssd
+          one that was written: filled, then twice its capacity at random places
+  ssdlab age --state sequential --set retention.retry=60us --set retention.free_for=10d \\
+          --set retention.steps=10 --stored-for 365d -o old.ssd
+          one whose data is a year old, so that it is read slowly
+  ssdlab run fragmentation sim:./aged.ssd
+  ssdlab run fragmentation 'raid1(sim:./aged.ssd;sim:./aged.ssd),sync=none'";
+
+pub(super) const EXPLORE_EXAMPLES: &str = "\
+A history is a text file with a request a line: 'write units 3 to 5', 'write unit 9
+with FUA', 'trim unit 4', 'read unit 4', 'flush', 'rest for 150ms'. A request is
+sent when the one before is answered, or right after that was sent with ', at once'
+behind it. Exit code 1 means that a rule was broken.
+
+Examples:
+  ssdlab power-cut explore
+  ssdlab power-cut explore sim:kingston-v-64 --histories 100
+  ssdlab power-cut explore --lie-about-flush --output short.txt
+  ssdlab power-cut explore --lie-about-flush --history short.txt";
+
+/// Arguments of `age`.
+#[derive(Args, Debug)]
+pub struct AgeArguments {
+    /// The drive: a simulated one (sim:PROFILE), with changes
+    #[arg(default_value = "sim:")]
+    pub target: String,
+    /// The state to bring it into
+    #[arg(long, value_enum, default_value_t = AgeState::Steady)]
+    pub state: AgeState,
+    /// How much is written, as times the capacity (2x) or as a length; to a steady drive nothing
+    /// unless said, otherwise 1x
+    #[arg(long, value_name = "AMOUNT")]
+    pub written: Option<String>,
+    /// The writes that a steady drive was under: share of the writes and share of the drive, at
+    /// its beginning, that they went to; uniform unless said (needs collection.policy=fifo)
+    #[arg(long, value_name = "WRITES:DRIVE")]
+    pub hot: Option<String>,
+    /// How long it lies without power after that, such as 365d, so that its data gets old (needs
+    /// retention.retry in the profile or with --set)
+    #[arg(long, value_name = "TIME")]
+    pub stored_for: Option<String>,
+    /// Change a parameter of the profile; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    pub set: Vec<(String, String)>,
+    /// File to save the drive in
+    #[arg(short, long, value_name = "PATH")]
+    pub output: PathBuf,
+    /// Replace the file if it is there
+    #[arg(long)]
+    pub force: bool,
+    /// Where chance begins.
+    #[command(flatten)]
+    pub seed: Seed,
+}
+
+/// The state a drive is brought into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AgeState {
+    /// Never written
+    New,
+    /// Written from end to end in requests of 1 MiB
+    Sequential,
+    /// Filled like that, and then written at random places
+    Random,
+    /// Full, in the steady state of random writes; built from theory, without writing
+    Steady,
+}
+
+/// What can be done with power cuts.
+#[derive(Debug, Subcommand)]
+pub enum PowerCut {
+    /// Try every cut of short histories on a small drive of a profile's kind
+    ///
+    /// Power is cut wherever a program or an erase begins or is over, and between each two of
+    /// these. Afterwards all that was flushed or written with FUA has to be there, and each unit
+    /// to be old or new. When that is not so, the shortest history that shows it is printed.
+    #[command(after_help = EXPLORE_EXAMPLES)]
+    Explore(ExploreArguments),
+}
+
+/// Arguments of `power-cut explore`.
+#[derive(Args, Debug)]
+pub struct ExploreArguments {
+    /// The drive: a simulated one (sim:PROFILE), with changes. A drive of a few hundred units with
+    /// its mechanisms is cut from power, not one of its size
+    #[arg(default_value = "sim:")]
+    pub target: String,
+    /// File with the history; without it, random ones are tried
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["histories", "requests"])]
+    pub history: Option<PathBuf>,
+    /// How many random histories
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub histories: u32,
+    /// Requests of each
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub requests: u32,
+    /// Where chance begins.
+    #[command(flatten)]
+    pub seed: Seed,
+    /// Begin with a new drive instead of a used one
+    #[arg(long)]
+    pub new: bool,
+    /// Have the drive answer flush and FUA at once, durable or not
+    #[arg(long)]
+    pub lie_about_flush: bool,
+    /// Plant a mistake in the drive, to see that it is found
+    #[arg(long, value_enum, value_name = "MISTAKE")]
+    pub fault: Option<FaultName>,
+    /// Write the shortest history that breaks a rule to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Mistakes that can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FaultName {
+    /// Recovery takes the copy that comes last on the flash, not the newest
+    IgnoreNumbers,
+    /// Recovery takes what it cannot read for erased
+    ForgetUnreadable,
+    /// Recovery does not look at the records of trims
+    ForgetTrims,
+    /// Recovery does not write again what capacitors saved
+    ForgetSaved,
+    /// Blocks are erased before what replaces them is durable
+    EraseEarly,
+}
+
+impl From<FaultName> for Fault {
+    fn from(name: FaultName) -> Fault {
+        match name {
+            FaultName::IgnoreNumbers => Fault::IgnoreNumbers,
+            FaultName::ForgetUnreadable => Fault::ForgetUnreadable,
+            FaultName::ForgetTrims => Fault::ForgetTrims,
+            FaultName::ForgetSaved => Fault::ForgetSaved,
+            FaultName::EraseEarly => Fault::EraseEarly,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What to do about a slow drive: spare area, and writing anew.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::shared::{ReportArguments, Seed};
+
+pub(super) const ADVISE_EXAMPLES: &str = "\
+Examples:
+  ssdlab advise sim:samsung-840-pro-512
+  ssdlab advise sim:toshiba-xg5 --read-percent 70 --html advice.html
+  ssdlab advise sim:,collection.policy=fifo --hot 80%:20% --spare 7%,28%
+  ssdlab advise /var/lib/postgresql --like sim:micron-5200
+          how to get the spare area on the layers that are there";
+
+pub(super) const REFRESH_EXAMPLES: &str = "\
+Without --yes on a terminal, what it would do is shown, and a question asked. Away from
+a terminal nothing is rewritten without --yes.
+
+What lies on ext4 and btrfs is moved by the file system itself, while others go on
+writing to it. Anything else, and a block device, is written back to where it lies
+while its file system is frozen for moments, or not mounted.
+
+Examples:
+  ssdlab refresh /var/lib/mysql/shop/orders.ibd --dry-run
+          whether it is slow to read, why, and what a rewrite would bring
+  ssdlab refresh /var/lib/mysql/shop/orders.ibd --yes --rate 100M
+  ssdlab refresh /var/lib/mysql/shop/orders.ibd --yes --resume
+          after an interruption
+  ssdlab refresh /dev/sdx2 --yes --max-freeze 20ms
+
+Exit codes: 0 done, also when there was nothing to do; 3 refused, 4 cannot;
+130 interrupted.";
+
+/// Arguments of `advise`.
+#[derive(Args, Debug)]
+pub struct AdviseArguments {
+    /// The drive: a simulated one (sim:PROFILE), with changes; or a path or block device, whose
+    /// layers are looked at and nothing else
+    #[arg(default_value = "sim:")]
+    pub drive: String,
+    /// The simulated drive whose figures stand for those of a path
+    #[arg(long, value_name = "sim:PROFILE", default_value = "sim:")]
+    pub like: String,
+    /// Spare areas to try, as shares of the flash [default: 7%,10%,15%,20%,28%,35%,50%]
+    #[arg(long, value_name = "SHARES", value_delimiter = ',')]
+    pub spare: Vec<String>,
+    /// Where writes go: share of the writes and share of the drive, at its beginning, that they go
+    /// to; uniform unless said (needs collection.policy=fifo)
+    #[arg(long, value_name = "WRITES:DRIVE")]
+    pub hot: Option<String>,
+    /// Reads in a hundred requests
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=99))]
+    pub read_percent: u8,
+    /// Requests in flight
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub depth: u32,
+    /// Erase cycles that the flash is good for [default: the profile's, or 1000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub cycles: Option<u32>,
+    /// Where chance begins.
+    #[command(flatten)]
+    pub seed: Seed,
+    /// What becomes of the report.
+    #[command(flatten)]
+    pub report: ReportArguments,
+}
+
+/// Arguments of `refresh`.
+#[derive(Args, Debug)]
+pub struct RefreshArguments {
+    /// A file, such as the table of a database that has become slow, or a block device
+    pub path: PathBuf,
+    /// Rewrite without asking
+    #[arg(long, conflicts_with = "dry_run")]
+    pub yes: bool,
+    /// Say what would be done, and do nothing of it. To know what fresh data reads like, a file of
+    /// 32 MiB may be written; it is gone afterwards
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Read and write no more than this in a second, together, such as 50M
+    #[arg(long, value_name = "LENGTH")]
+    pub rate: Option<String>,
+    /// The longest that a file system may be frozen at a time
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = humantime::parse_duration)]
+    pub max_freeze: std::time::Duration,
+    /// Go on where an earlier refresh was interrupted
+    #[arg(long, conflicts_with = "all")]
+    pub resume: bool,
+    /// Rewrite everything, slow or not
+    #[arg(long)]
+    pub all: bool,
+    /// Also what snapshots or copies share, which then takes room of its own
+    #[arg(long)]
+    pub shared: bool,
+    /// Also a file with holes: the data between them; holes stay holes
+    #[arg(long)]
+    pub sparse: bool,
+    /// Write it back to where it lies, with the file system frozen for moments, also where the file
+    /// system could move it
+    #[arg(long)]
+    pub frozen: bool,
+    /// How much is judged and rewritten at a time
+    #[arg(long, value_name = "LENGTH", default_value = "4M")]
+    pub window: String,
+    /// Leave the drive to cool from this temperature on, in degrees Celsius
+    #[arg(long, value_name = "DEGREES", default_value_t = ssdlab_refresh::health::HEAT_MAX)]
+    pub heat: f64,
+    /// Directory for journals [default: ssdlab/refresh in the user's state directory]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub journal: Option<PathBuf>,
+    /// Print what was found and done as JSON
+    #[arg(long)]
+    pub json: bool,
+}

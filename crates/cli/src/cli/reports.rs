@@ -1,0 +1,132 @@
+//! What was measured: listed, shown, compared, read from elsewhere.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::shared::{Files, Form, StoreArguments};
+
+pub(super) const LIST_EXAMPLES: &str = "\
+Examples:
+  ssdlab list experiments
+  ssdlab list experiments fragmentation
+  ssdlab list profiles toshiba-xg5
+  ssdlab list profiles toshiba-xg5 --toml > my.toml
+  ssdlab list stacks
+  ssdlab list runs";
+
+pub(super) const SHOW_EXAMPLES: &str = "\
+Examples:
+  ssdlab show last
+  ssdlab show last~1 --html report.html
+  ssdlab show 12 --json > report.json";
+
+pub(super) const COMPARE_EXAMPLES: &str = "\
+Examples:
+  ssdlab compare last~1 last
+  ssdlab compare 3 5 8 --html comparison.html
+  ssdlab compare before.json after.json";
+
+pub(super) const IMPORT_EXAMPLES: &str = "\
+Examples:
+  fio mix.fio --output-format=json+ --output=fio.json
+  ssdlab import fio.json
+          as a run of 'job'; json+ has whole histograms, json only percentiles
+  ssdlab run job mix.fio sim:toshiba-xg5
+  ssdlab compare last~1 last
+          what fio has measured beside what the model says";
+
+/// What can be listed.
+#[derive(Debug, Subcommand)]
+pub enum List {
+    /// The experiments, or the parameters of one
+    Experiments {
+        /// Show the parameters of this one
+        name: Option<String>,
+        /// Show the parameters of all
+        #[arg(long)]
+        keys: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The simulated drives, or every parameter of one with where it comes from
+    Profiles {
+        /// Show the parameters of this one, or of a file such as ./my.toml
+        name: Option<String>,
+        /// Show the parameters, of the default profile where none is named
+        #[arg(long)]
+        keys: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Print the profile as a file, to begin your own with
+        #[arg(long, conflicts_with_all = ["json", "keys"], requires = "name")]
+        toml: bool,
+    },
+    /// What simulated drives can be put behind, such as RAID, with the options of each
+    Stacks {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// The runs that were kept, newest first
+    Runs {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+        /// Where runs are kept.
+        #[command(flatten)]
+        store: StoreArguments,
+    },
+}
+
+/// Arguments of `show`.
+#[derive(Args, Debug)]
+pub struct ShowArguments {
+    /// The run: its number, 'last', or 'last~1' for the one before
+    pub run: String,
+    /// How to show it.
+    #[command(flatten)]
+    pub form: Form,
+    /// Files for other programs.
+    #[command(flatten)]
+    pub files: Files,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+/// Arguments of `compare`.
+#[derive(Args, Debug)]
+pub struct CompareArguments {
+    /// Runs (12, last, last~1) and report files (report.json), two or more
+    #[arg(required = true, num_args = 2.., value_name = "RUN|FILE")]
+    pub runs: Vec<String>,
+    /// How to show them.
+    #[command(flatten)]
+    pub form: Form,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+}
+
+/// Arguments of `import`.
+#[derive(Args, Debug)]
+pub struct ImportArguments {
+    /// What fio wrote with --output-format=json or json+, one file or several
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// How to show it.
+    #[command(flatten)]
+    pub form: Form,
+    /// More files for other programs.
+    #[command(flatten)]
+    pub written: Files,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+    /// Do not keep it
+    #[arg(long, conflicts_with = "store")]
+    pub no_store: bool,
+}

@@ -1,0 +1,129 @@
+//! Experiments: run one, or write one as a script.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::shared::{Files, ProtocolArguments, ReportArguments, StoreArguments};
+
+pub(super) const RUN_EXAMPLES: &str = "\
+Targets:
+  sim:                  a simulated client drive (the default)
+  sim:toshiba-xg5       another profile; see ssdlab list profiles
+  sim:toshiba-xg5,flash.page_read=70us
+                        with changes, as key=value
+  sim:./my.toml         a profile of your own
+  sim:./aged.ssd        a drive that was saved; see ssdlab age
+  'raid1(sim:a;sim:b),sync=none'
+                        a stack of simulated drives; see ssdlab list stacks
+  /mnt/ssd              the drive behind a directory
+  /mnt/ssd/new.dat      the same, by a file that does not exist yet
+  /dev/sdx              a whole drive, whose data is DESTROYED: only with
+                        --destroy-data, confirmed by its serial or path, and
+                        never one that anything uses
+
+Behind a directory only a new file is written, never one that exists. Its name
+is taken away as soon as it is there, so that it goes however the run ends.
+Pressed twice, Ctrl-C ends at once, without a report.
+
+Examples:
+  ssdlab run fragmentation
+  ssdlab run fragmentation sim:samsung-pm981 --html report.html
+  ssdlab run fragmentation /mnt/ssd --set file_size=1G --set rest=0s
+  ssdlab run fragmentation --json > report.json";
+
+pub(super) const EXPORT_EXAMPLES: &str = "\
+Examples:
+  ssdlab export fragmentation /mnt/ssd/new.dat > fragmentation.sh
+          on the other machine: sh fragmentation.sh
+          and here again: ssdlab import ssdlab-fragmentation/*.json
+  ssdlab export blocksize /dev/sdx --capacity 480GB --format fio
+  ssdlab export latency 'D:\\new.dat' --set area=8G --format powershell -o latency.ps1
+
+A script refuses a device that is in use, and any other until its name was typed.";
+
+/// Arguments of `run`.
+#[derive(Args, Debug)]
+pub struct RunArguments {
+    /// The experiment; see 'ssdlab list experiments'
+    pub experiment: String,
+    /// The drive: a simulated one (sim:PROFILE, the default is sim:) or a path on a real one.
+    /// Before it, for 'job' and 'replay', the file to run
+    #[arg(value_name = "[FILE] [TARGET]", num_args = 0..=2)]
+    pub operands: Vec<String>,
+    /// What of the protocol is changed.
+    #[command(flatten)]
+    pub protocol: ProtocolArguments,
+    /// What becomes of the report.
+    #[command(flatten)]
+    pub report: ReportArguments,
+    /// Files for other programs.
+    #[command(flatten)]
+    pub files: Files,
+    /// Where runs are kept.
+    #[command(flatten)]
+    pub store: StoreArguments,
+    /// Do not keep this run
+    #[arg(long, conflicts_with = "store")]
+    pub no_store: bool,
+    /// Go on where the file system has no direct I/O; the page cache is then measured as well
+    #[arg(long)]
+    pub allow_buffered: bool,
+    /// Agree that all that the block device holds is destroyed; it still has to be confirmed
+    #[arg(long)]
+    pub destroy_data: bool,
+    /// The serial or the path of the block device, once more, instead of typing it when asked
+    #[arg(long, value_name = "SERIAL|PATH")]
+    pub confirm: Option<String>,
+    /// How a drive is made new where the experiment begins with a new one [default: a block device
+    /// by discard; a simulated drive is replaced by another from the factory, in no time]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub make_new: Option<MakeNewArgument>,
+}
+
+/// How a drive is made new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MakeNewArgument {
+    /// By a discard of all of it
+    Discard,
+    /// By a format that begins its map anew and erases nothing (simulated drives only)
+    Format,
+    /// By NVMe Format with user data erase (needs nvme-cli)
+    NvmeFormat,
+    /// By ATA Security Erase (needs hdparm); it sets a password, which the erase takes away
+    AtaSecureErase,
+    /// Not at all: it is taken as it is
+    None,
+}
+
+/// Arguments of `export`.
+#[derive(Args, Debug)]
+pub struct ExportArguments {
+    /// The experiment; see 'ssdlab list experiments'
+    pub experiment: String,
+    /// A device or a new file on the other machine, by the name it has there
+    pub target: String,
+    /// The form of the script
+    #[arg(long, value_enum, default_value_t = ExportForm::Sh)]
+    pub format: ExportForm,
+    /// How large the target is; a device must be said, of a file it is what the protocol needs
+    #[arg(long, value_name = "SIZE")]
+    pub capacity: Option<String>,
+    /// What of the protocol is changed.
+    #[command(flatten)]
+    pub protocol: ProtocolArguments,
+    /// File to write; stdout unless given
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+}
+
+/// The form of a script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportForm {
+    /// A job file of fio
+    Fio,
+    /// POSIX shell, for Linux and FreeBSD
+    Sh,
+    /// PowerShell, for Windows; not tried there
+    Powershell,
+}
