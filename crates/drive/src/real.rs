@@ -21,6 +21,8 @@ mod identity;
 mod lanes;
 mod make_new;
 mod medium;
+pub mod mounts;
+pub mod node;
 mod payload;
 pub mod place;
 mod probe;
@@ -36,9 +38,10 @@ pub mod tool;
 mod uring;
 
 pub use self::believable::EXAMINED;
-pub use self::device::{DeviceNumber, Mount};
+pub use self::device::DeviceNumber;
 pub use self::gate::{Candidate, Permit, is_block_device};
 pub use self::make_new::MakeNew;
+pub use self::mounts::Mount;
 pub use self::probe::{PROBE_LENGTH, run_on_nothing};
 
 use std::io;

@@ -186,6 +186,21 @@ pub struct Layer {
 }
 
 impl Layer {
+    /// What people call it: a mapping by the name it was given, anything else by the kernel's.
+    pub fn called(&self) -> &str {
+        let is_mapping = matches!(
+            self.kind,
+            LayerKind::Linear
+                | LayerKind::Striped
+                | LayerKind::Thin
+                | LayerKind::ThinPool
+                | LayerKind::Crypt
+                | LayerKind::MapperRaid
+                | LayerKind::Mapper { .. }
+        );
+        self.title.as_deref().filter(|_| is_mapping).unwrap_or(&self.name)
+    }
+
     /// Itself and all layers below it, from the top.
     pub fn all(&self) -> Vec<&Layer> {
         let mut found = vec![self];

@@ -2,21 +2,19 @@
 
 use std::path::Path;
 
-use ssdlab_drive::real::Mount;
+use ssdlab_drive::real::{Mount, mounts};
 
 use crate::facts::Facts;
 
 /// All mounts, in the order they were made.
 pub(crate) fn mounted(facts: &dyn Facts) -> Vec<Mount> {
     let text = facts.read("/proc/self/mountinfo").unwrap_or_default();
-    text.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect()
+    mounts::read(&text)
 }
 
-/// The mount that a path lies on: of the longest mount points above it, the one made last, which
-/// hides those before it.
+/// The mount that a path lies on.
 pub(crate) fn mount_of<'a>(path: &str, mounts: &'a [Mount]) -> Option<&'a Mount> {
-    let above = mounts.iter().filter(|mount| Path::new(path).starts_with(&mount.point));
-    above.max_by_key(|mount| mount.point.components().count())
+    mounts::above(Path::new(path), mounts)
 }
 
 /// A line of `/etc/fstab`.
@@ -54,20 +52,6 @@ pub(crate) fn fstab_lines(text: &str) -> Vec<FstabLine> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn mount(point: &str, kind: &str) -> Mount {
-        let line = format!("22 1 8:1 / {point} rw,relatime - {kind} /dev/sda1 rw");
-        Mount::parse(line.as_bytes()).unwrap()
-    }
-
-    #[test]
-    fn a_path_lies_on_the_deepest_mount_and_the_last_of_those_at_one_place() {
-        let mounts = [mount("/", "ext4"), mount("/home", "xfs"), mount("/home", "btrfs")];
-        let kind = |path| mount_of(path, &mounts).map(|mount| mount.file_system.as_str());
-        assert_eq!(kind("/home/user"), Some("btrfs"));
-        assert_eq!(kind("/homes"), Some("ext4"));
-        assert_eq!(mount_of("relative", &mounts), None);
-    }
 
     #[test]
     fn fstab_is_read_as_mount_reads_it() {

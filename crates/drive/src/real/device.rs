@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::mounts::{self, Mount};
+
 /// Major and minor number of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
@@ -76,63 +78,8 @@ impl System {
 
     /// The mounts that this process sees.
     pub(super) fn mounts(&self) -> io::Result<Vec<Mount>> {
-        let text = fs::read(self.proc.join("self/mountinfo"))?;
-        Ok(text.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect())
+        Ok(mounts::read(&fs::read(self.proc.join("self/mountinfo"))?))
     }
-}
-
-/// One line of `/proc/self/mountinfo`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mount {
-    /// Its number, as `statx` tells it.
-    pub id: u64,
-    /// What `stat` of its files says that they lie on.
-    pub device: DeviceNumber,
-    /// The directory of the file system that is mounted: `/`, but for bind mounts and subvolumes.
-    pub root: PathBuf,
-    /// Where it is mounted.
-    pub point: PathBuf,
-    /// The kind of the file system: `ext4`, ...
-    pub file_system: String,
-    /// What is mounted: a device file, mostly.
-    pub source: PathBuf,
-    /// Options of the mount and of the file system.
-    pub options: Vec<String>,
-}
-
-impl Mount {
-    /// Reads a line; nothing where it is not one.
-    pub fn parse(line: &[u8]) -> Option<Mount> {
-        let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
-        // Optional fields lie between the sixth one and a lone dash.
-        let dash = fields.iter().skip(6).position(|field| field == b"-")? + 6;
-        let text = |index: usize| std::str::from_utf8(fields.get(index)?).ok();
-        let options = [text(5)?, text(dash + 3).unwrap_or("")];
-        Some(Mount {
-            id: text(0)?.parse().ok()?,
-            device: DeviceNumber::parse(text(2)?)?,
-            root: unescaped(fields[3]),
-            point: unescaped(fields[4]),
-            file_system: text(dash + 1)?.to_owned(),
-            source: unescaped(fields.get(dash + 2)?),
-            options: (options.iter().flat_map(|list| list.split(','))).map(str::to_owned).collect(),
-        })
-    }
-}
-
-/// A path in which the kernel wrote blanks and the like as a backslash and three octal digits.
-fn unescaped(field: &[u8]) -> PathBuf {
-    let mut path = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, behind)) = rest.split_first() {
-        let code = (byte == b'\\')
-            .then(|| std::str::from_utf8(behind.get(..3)?).ok())
-            .flatten()
-            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        path.push(code.unwrap_or(byte));
-        rest = if code.is_some() { &behind[3..] } else { behind };
-    }
-    OsStr::from_bytes(&path).into()
 }
 
 /// What uses the device, in words; `None` where nothing does.
@@ -224,9 +171,7 @@ fn is_swap(number: DeviceNumber, system: &System) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         read => read?,
     };
-    let lines = swaps.split(|&byte| byte == b'\n').skip(1);
-    let mut paths = lines.filter_map(|line| line.split(|&byte| byte == b' ').next());
-    Ok(paths.any(|path| (system.number_of)(&unescaped(path)) == Some(number)))
+    Ok(mounts::read_swaps(&swaps).iter().any(|path| (system.number_of)(path) == Some(number)))
 }
 
 /// The partitions of a device, by name.
@@ -365,16 +310,5 @@ mod tests {
         let system = system(root.path(), "", "");
         fs::remove_file(root.path().join("proc/self/mountinfo")).unwrap();
         assert!(user_of(Path::new("/dev/sda"), DISK, &system).is_err());
-    }
-
-    #[test]
-    fn mounts_are_read_with_their_options() {
-        let line = b"36 35 8:2 /sub /a\\134b rw,noatime shared:1 - ext4 /dev/sda2 rw,discard";
-        let mount = Mount::parse(line).unwrap();
-        assert_eq!(mount.point, Path::new("/a\\b"));
-        assert_eq!((mount.id, mount.device), (36, PART));
-        assert!(mount.options.iter().any(|option| option == "discard"));
-        assert_eq!(Mount::parse(b""), None);
-        assert_eq!(Mount::parse(b"36 35 8:2 / /x rw ext4 /dev/sda2 rw"), None);
     }
 }

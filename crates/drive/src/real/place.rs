@@ -1,10 +1,11 @@
 //! What lies under a directory: its mount, and the layers of block devices down to the drive.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use super::device::{DeviceNumber, Mount, System};
+use super::device::{DeviceNumber, System};
+use super::mounts::Mount;
+use super::node::{Node, NodeKind, Sysfs};
 use super::surroundings::mount_of;
 use crate::error::{DriveError, ErrorKind};
 
@@ -28,7 +29,7 @@ pub enum LayerKind {
 /// One block device on the way from a file system down to the drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// Its kernel name.
+    /// What it is called: a mapping by the name that was given to it, anything else by the kernel's.
     pub name: String,
     /// What it is.
     pub kind: LayerKind,
@@ -37,7 +38,7 @@ pub struct Layer {
     pub discard_max: Option<u64>,
     /// What else is known of it: the kind of mapping, the level of RAID, the file behind it.
     pub detail: Option<String>,
-    directory: PathBuf,
+    node: Node,
 }
 
 impl Layer {
@@ -124,13 +125,7 @@ impl Place {
 
     /// The device file of the block device that the file system lies on.
     pub fn device(&self) -> PathBuf {
-        let name = fs::read_to_string(self.layers[0].directory.join("uevent"))
-            .ok()
-            .and_then(|text| {
-                text.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(OsString::from)
-            })
-            .unwrap_or_else(|| OsString::from(&self.layers[0].name));
-        Path::new("/dev").join(name)
+        PathBuf::from(&self.layers[0].node.file)
     }
 
     /// Whether a mount of the same file system at the same place is still there.
@@ -160,7 +155,7 @@ impl Place {
         };
         let disk = self.layers.iter().find(counts)?;
         // Documentation/block/stat.rst: the 16th number.
-        let text = fs::read_to_string(disk.directory.join("stat")).ok()?;
+        let text = fs::read_to_string(Path::new(&disk.node.directory).join("stat")).ok()?;
         text.split_whitespace().nth(15)?.parse().ok()
     }
 }
@@ -170,84 +165,47 @@ const DEEPEST: usize = 16;
 
 fn layers_of(number: DeviceNumber, system: &System) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
-    let mut next = vec![number];
-    while let Some(number) = next.pop() {
-        let Ok(directory) = fs::canonicalize(system.directory_of(number)) else { continue };
-        let seen = layers.iter().any(|layer| layer.directory == directory);
+    let mut next: Vec<Node> = Node::of_number(system, number).into_iter().collect();
+    while let Some(node) = next.pop() {
+        let seen = layers.iter().any(|layer| layer.node.directory == node.directory);
         if seen || layers.len() >= DEEPEST {
             continue;
         }
-        let layer = layer_at(directory);
-        next.extend(below(&layer, system));
-        layers.push(layer);
+        // The last is looked at first.
+        next.extend(below(&node, system).into_iter().rev());
+        layers.push(layer_of(node, system));
     }
     layers
 }
 
-fn text_in(path: PathBuf) -> Option<String> {
-    let text = fs::read_to_string(path).ok()?;
-    let text = text.trim();
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
-fn layer_at(directory: PathBuf) -> Layer {
-    let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let disk = disk_of(&directory);
-    let is_there = |part: &str| directory.join(part).exists();
-    let (kind, detail) = if is_there("partition") {
-        (LayerKind::Partition, None)
-    } else if is_there("dm") {
+fn layer_of(node: Node, system: &System) -> Layer {
+    let is_usb = || node.directory.split('/').any(|part| part.starts_with("usb"));
+    let model = || system.text(&format!("{}/device/model", node.directory));
+    let (kind, detail) = match &node.kind {
+        NodeKind::Partition => (LayerKind::Partition, None),
         // The identifier begins with who made it: CRYPT-LUKS2-..., LVM-...
-        let maker = text_in(directory.join("dm/uuid"))
-            .and_then(|uuid| uuid.split_once('-').map(|(maker, _)| maker.to_lowercase()));
-        (LayerKind::Mapper, maker)
-    } else if is_there("md") {
-        (LayerKind::Raid, text_in(directory.join("md/level")))
-    } else if is_there("loop") {
-        (LayerKind::Loop, text_in(directory.join("loop/backing_file")))
-    } else if directory
-        .components()
-        .any(|part| part.as_os_str().to_string_lossy().starts_with("usb"))
-    {
-        (LayerKind::Usb, text_in(directory.join("device/model")))
-    } else {
-        (LayerKind::Disk, text_in(directory.join("device/model")))
+        NodeKind::Mapper { id, .. } => {
+            (LayerKind::Mapper, id.split_once('-').map(|(maker, _)| maker.to_lowercase()))
+        }
+        NodeKind::Raid { level } => (LayerKind::Raid, Some(level.clone())),
+        NodeKind::Loop { file } => (LayerKind::Loop, Some(file.clone())),
+        NodeKind::Disk if is_usb() => (LayerKind::Usb, model()),
+        NodeKind::Disk => (LayerKind::Disk, model()),
     };
-    let discard_max =
-        text_in(disk.join("queue/discard_max_bytes")).and_then(|text| text.parse().ok());
-    Layer { name, kind, discard_max, detail, directory }
+    let discard_max = system.text(&format!("{}/queue/discard_max_bytes", node.disk()));
+    let discard_max = discard_max.and_then(|text| text.parse().ok());
+    Layer { name: node.called().to_owned(), kind, discard_max, detail, node }
 }
 
-/// The disk that has the queue: a partition's is its parent's.
-fn disk_of(directory: &Path) -> PathBuf {
-    match directory.parent() {
-        Some(parent) if directory.join("partition").exists() => parent.to_owned(),
-        _ => directory.to_owned(),
-    }
-}
-
-/// What lies right below a layer.
-fn below(layer: &Layer, system: &System) -> Vec<DeviceNumber> {
-    let number_in =
-        |directory: &Path| DeviceNumber::parse(&text_in(directory.join("dev")).unwrap_or_default());
-    match layer.kind {
-        LayerKind::Partition => number_in(&disk_of(&layer.directory)).into_iter().collect(),
-        LayerKind::Loop => {
-            let file = layer.detail.as_deref().and_then(|path| File::open(path).ok());
-            let mount = file.and_then(|file| mount_of(&file, system));
-            let number =
-                mount.map(|mount| (system.number_of)(&mount.source).unwrap_or(mount.device));
-            number.into_iter().collect()
-        }
-        _ => {
-            let slaves = fs::read_dir(layer.directory.join("slaves")).into_iter().flatten();
-            let mut names: Vec<PathBuf> = slaves.flatten().map(|entry| entry.path()).collect();
-            // The last is looked at first.
-            names.sort();
-            names.reverse();
-            names.iter().filter_map(|path| number_in(path)).collect()
-        }
-    }
+/// What lies right below a device.
+fn below(node: &Node, system: &System) -> Vec<Node> {
+    let NodeKind::Loop { file } = &node.kind else {
+        let directories = node.below(system);
+        return directories.iter().map(|it| Node::at(system, it)).collect();
+    };
+    let mount = File::open(file).ok().and_then(|file| mount_of(&file, system));
+    let number = mount.map(|mount| (system.number_of)(&mount.source).unwrap_or(mount.device));
+    number.and_then(|number| Node::of_number(system, number)).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -264,6 +222,7 @@ mod tests {
     fn layers_are_found_from_the_file_system_down_to_the_drive() {
         let root = tempfile::tempdir().unwrap();
         let root = root.path();
+        put(root, "devices/virtual/block/dm-0/dm/name", "backup");
         put(root, "devices/virtual/block/dm-0/dm/uuid", "CRYPT-LUKS2-0123");
         put(root, "devices/virtual/block/dm-0/queue/discard_max_bytes", "0");
         put(root, "devices/virtual/block/dm-0/dev", "253:0");
@@ -281,16 +240,14 @@ mod tests {
         link("253:0", "devices/virtual/block/dm-0");
         link("8:0", disk);
         link("8:2", &format!("{disk}/sda2"));
-        fs::create_dir_all(sys.join("devices/virtual/block/dm-0/slaves")).unwrap();
-        std::os::unix::fs::symlink(
-            sys.join(disk).join("sda2"),
-            sys.join("devices/virtual/block/dm-0/slaves/sda2"),
-        )
-        .unwrap();
+        put(root, "devices/virtual/block/dm-0/slaves/sda2", "");
+        fs::create_dir_all(sys.join("class/block")).unwrap();
+        std::os::unix::fs::symlink(sys.join(disk).join("sda2"), sys.join("class/block/sda2"))
+            .unwrap();
         let system = System { sys: sys.clone(), proc: root.join("proc"), ..System::real() };
         let layers = layers_of(DeviceNumber { major: 253, minor: 0 }, &system);
         let words: Vec<String> = layers.iter().map(Layer::words).collect();
-        assert_eq!(words, ["dm-0 (device mapper, crypt)", "sda2 (partition)", "sda (USB disk)"]);
+        assert_eq!(words, ["backup (device mapper, crypt)", "sda2 (partition)", "sda (USB disk)"]);
         let most: Vec<_> = layers.iter().map(|layer| layer.discard_max).collect();
         assert_eq!(most, [Some(0), Some(1 << 20), Some(1 << 20)]);
     }

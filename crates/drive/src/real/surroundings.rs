@@ -4,9 +4,10 @@
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 
-use super::device::{DeviceNumber, Mount, System};
+use super::device::{DeviceNumber, System};
 use super::gate::OpenDevice;
 use super::identity::{Identity, text_in};
+use super::mounts::Mount;
 
 /// What is known about the place of a file. Nothing here is needed to measure, so what cannot be
 /// found out is left out.

@@ -1,6 +1,7 @@
 //! A block device, as the kernel describes it, and what it lies on.
 
 use ssdlab_drive::real::Mount;
+use ssdlab_drive::real::node::{Node, NodeKind, Sysfs};
 
 use super::{Layer, LayerKind, Limits, file_system, scsi};
 use crate::facts::Facts;
@@ -59,58 +60,62 @@ pub(super) fn directory_of_mapping(facts: &dyn Facts, name: &str) -> Option<Stri
 
 /// A device, with all below it.
 pub(super) fn layer(facts: &dyn Facts, directory: &str, way: &mut Way) -> Layer {
-    let name = directory.rsplit('/').next().unwrap_or_default().to_owned();
+    let node = Node::at(&Asked(facts), directory);
     let text = |part: &str| facts.text(&format!("{directory}/{part}"));
     let mut layer = Layer {
         kind: LayerKind::Disk,
-        path: device_file(&name, text("uevent").as_deref()),
+        path: node.file.clone(),
         title: None,
-        device: text("dev"),
+        device: node.number.map(|number| number.to_string()),
         size_bytes: text("size").and_then(|it| it.parse::<u64>().ok()?.checked_mul(512)),
         offset_bytes: None,
         is_metadata: false,
-        limits: Limits::default(),
+        limits: limits(facts, node.disk(), directory),
         mount: None,
         notes: Vec::new(),
         below: Vec::new(),
         directory: directory.to_owned(),
-        name,
+        name: node.name.clone(),
     };
-    let is_partition = text("partition").is_some();
-    let disk = match is_partition {
-        true => directory.rsplit_once('/').map_or(directory, |(disk, _)| disk),
-        false => directory,
-    };
-    layer.limits = limits(facts, disk, directory);
     if !way.go(&layer.name) {
         layer.notes.push("layers end here: they lead in a circle, or too far".to_owned());
         return layer;
     }
-    if is_partition {
-        layer.kind = LayerKind::Partition;
-        layer.offset_bytes = text("start").and_then(|it| it.parse::<u64>().ok()?.checked_mul(512));
-        layer.below.push(self::layer(facts, disk, way));
-    } else if text("dm/name").is_some() {
-        mapping(facts, &mut layer, way);
-    } else if let Some(level) = text("md/level") {
-        raid(facts, &mut layer, level, way);
-    } else if let Some(file) = text("loop/backing_file") {
-        on_file(facts, &mut layer, file, way);
-    } else {
-        layer.below = slaves(facts, directory, way);
-        layer.kind = disk_kind(facts, &layer);
-        layer.title = model(facts, directory);
+    let below = node.below(&Asked(facts));
+    layer.below = below.iter().map(|it| self::layer(facts, it, way)).collect();
+    match node.kind {
+        NodeKind::Partition => {
+            layer.kind = LayerKind::Partition;
+            layer.offset_bytes =
+                text("start").and_then(|it| it.parse::<u64>().ok()?.checked_mul(512));
+        }
+        NodeKind::Mapper { name, id } => mapping(facts, &mut layer, name, &id),
+        NodeKind::Raid { level } => raid(facts, &mut layer, level),
+        NodeKind::Loop { file } => on_file(facts, &mut layer, file, way),
+        NodeKind::Disk => {
+            layer.kind = disk_kind(facts, &layer);
+            layer.title = model(facts, directory);
+        }
     }
     way.back();
     layer
 }
 
-/// The device file: `uevent` has its name where the kernel's name has a slash.
-fn device_file(name: &str, uevent: Option<&str>) -> String {
-    let told = uevent
-        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("DEVNAME=")))
-        .map(str::to_owned);
-    format!("/dev/{}", told.unwrap_or_else(|| name.replace('!', "/")))
+/// A machine's facts, as the reader of block devices asks for them.
+struct Asked<'a>(&'a dyn Facts);
+
+impl Sysfs for Asked<'_> {
+    fn text(&self, path: &str) -> Option<String> {
+        self.0.text(path)
+    }
+
+    fn names(&self, directory: &str) -> Vec<String> {
+        self.0.list(directory).unwrap_or_default()
+    }
+
+    fn resolve(&self, path: &str) -> Option<String> {
+        self.0.resolve(path).ok()
+    }
 }
 
 fn limits(facts: &dyn Facts, disk: &str, own: &str) -> Limits {
@@ -137,27 +142,15 @@ fn limits(facts: &dyn Facts, disk: &str, own: &str) -> Limits {
     }
 }
 
-fn slaves(facts: &dyn Facts, directory: &str, way: &mut Way) -> Vec<Layer> {
-    let names = facts.list(&format!("{directory}/slaves")).unwrap_or_default();
-    let directories: Vec<String> =
-        names.iter().filter_map(|name| directory_of_name(facts, name)).collect();
-    directories.iter().map(|it| layer(facts, it, way)).collect()
-}
-
 /// A device of the device mapper. Its table says what it does, and is root's to read; the
 /// identifier, which all may read, begins with who made it.
-fn mapping(facts: &dyn Facts, layer: &mut Layer, way: &mut Way) {
-    let text = |part: &str| facts.text(&format!("{}/dm/{part}", layer.directory));
-    let name = text("name").unwrap_or_default();
-    let id = text("uuid").unwrap_or_default();
-    let below = slaves(facts, &layer.directory, way);
+fn mapping(facts: &dyn Facts, layer: &mut Layer, name: String, id: &str) {
     let table = mapper::table(facts, &name).ok();
     layer.kind = match &table {
         Some(target) => kind_of_target(target),
-        None => kind_of_identifier(&id, &below, facts),
+        None => kind_of_identifier(id, &layer.below, facts),
     };
     layer.offset_bytes = table.as_ref().filter(|it| it.lines == 1).and_then(Target::offset);
-    layer.below = below;
     layer.is_metadata =
         name.ends_with("_tmeta") || name.ends_with("_cmeta") || name.contains("_rmeta_");
     if let Some(target) = table.filter(|target| target.kind == "thin-pool") {
@@ -206,7 +199,7 @@ fn kind_of_identifier(id: &str, below: &[Layer], facts: &dyn Facts) -> LayerKind
     }
 }
 
-fn raid(facts: &dyn Facts, layer: &mut Layer, level: String, way: &mut Way) {
+fn raid(facts: &dyn Facts, layer: &mut Layer, level: String) {
     let text = |part: &str| facts.text(&format!("{}/md/{part}", layer.directory));
     let is_firmware = text("metadata_version").is_some_and(|form| form.starts_with("external:"));
     if text("degraded").is_some_and(|missing| missing != "0") {
@@ -215,13 +208,12 @@ fn raid(facts: &dyn Facts, layer: &mut Layer, level: String, way: &mut Way) {
     if let Some(action) = text("sync_action").filter(|action| action != "idle") {
         layer.notes.push(format!("now: {action}"));
     }
-    let below = slaves(facts, &layer.directory, way);
     // Where the data of a member begins, in sectors; of all members alike, as a rule.
-    layer.offset_bytes = below
+    layer.offset_bytes = layer
+        .below
         .first()
         .and_then(|member| text(&format!("dev-{}/offset", member.name)))
         .and_then(|sectors| sectors.parse::<u64>().ok()?.checked_mul(512));
-    layer.below = below;
     layer.kind = LayerKind::Md { level, is_firmware };
 }
 

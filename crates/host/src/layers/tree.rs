@@ -32,7 +32,7 @@ fn gather(
     branch: &Branch,
     rows: &mut Vec<(String, String)>,
 ) {
-    rows.push((format!("{lead}{}", plain(&layer.name)), plain(&layer.words())));
+    rows.push((format!("{lead}{}", plain(layer.called())), plain(&layer.words())));
     for (index, below) in layer.below.iter().enumerate() {
         let is_last = index + 1 == layer.below.len();
         let lead = format!("{past}{}", if is_last { branch.last } else { branch.more });
@@ -78,14 +78,14 @@ impl Layer {
         match &self.kind {
             LayerKind::FileSystem { file_system } => file_system.clone(),
             LayerKind::Partition => "partition".to_owned(),
-            LayerKind::Linear => named("volume"),
-            LayerKind::Striped => named("striped volume"),
-            LayerKind::Thin => named("thin volume"),
-            LayerKind::ThinPool => named("thin pool"),
-            LayerKind::Crypt => named("dm-crypt"),
-            LayerKind::MapperRaid => named("RAID volume"),
+            LayerKind::Linear => "volume".to_owned(),
+            LayerKind::Striped => "striped volume".to_owned(),
+            LayerKind::Thin => "thin volume".to_owned(),
+            LayerKind::ThinPool => "thin pool".to_owned(),
+            LayerKind::Crypt => "dm-crypt".to_owned(),
+            LayerKind::MapperRaid => "RAID volume".to_owned(),
             LayerKind::Mapper { target } => {
-                named(&format!("device mapper ({})", target.as_deref().unwrap_or("not known")))
+                format!("device mapper ({})", target.as_deref().unwrap_or("not known"))
             }
             LayerKind::Md { level, is_firmware: false } => format!("md {level}"),
             LayerKind::Md { level, is_firmware: true } => {

@@ -20,10 +20,10 @@ fn people_see_the_tree_what_is_wrong_and_commands_that_are_never_broken() {
     let options = |all| Options { width: 72, ascii: true, all };
     let text = diagnosis.words(&options(false));
     let begin = "/mnt           ext4, rw,noatime,discard\n\
-                 `- dm-0        dm-crypt home, 480 GiB, LUKS2, TRIM NO\n   \
+                 `- home        dm-crypt, 480 GiB, LUKS2, TRIM NO\n   \
                     `- sda1     partition, 400 GiB, from 1 MiB, TRIM yes\n      \
                        `- sda   SATA drive Samsung SSD 840, 480 GiB, TRIM yes\n\n\
-                 PROBLEM  trim            TRIM stops at dm-0: encryption was not told to\n";
+                 PROBLEM  trim            TRIM stops at home: encryption was not told to\n";
     assert!(text.starts_with(begin), "{text}");
     assert!(text.contains(
         "\n                           cryptsetup refresh --allow-discards --persistent home\n"

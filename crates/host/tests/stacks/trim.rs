@@ -76,7 +76,7 @@ fn encryption_passes_it_only_when_told() {
             works(&made.done());
             continue;
         }
-        stops(&made.done(), "dm-0");
+        stops(&made.done(), "home");
         let check = outcome(&made.done(), "/mnt", "trim");
         assert_verdict(
             &check,
@@ -85,11 +85,11 @@ fn encryption_passes_it_only_when_told() {
         );
         // Who may not read tables sees the same.
         made.facts.set_root(false);
-        stops(&made.done(), "dm-0");
+        stops(&made.done(), "home");
         // The volume was set up before encryption was told.
         made.facts.set_root(true);
         made.set("dm-0", "queue/discard_max_bytes", "4096");
-        stops(&made.done(), "dm-1");
+        stops(&made.done(), "vg-lv");
         let check = outcome(&made.done(), "/mnt", "trim");
         assert_verdict(&check, Verdict::Problem, &["lvchange --refresh vg/lv"]);
     }
@@ -138,10 +138,10 @@ fn two_layers_that_refuse_are_both_named_the_upper_first() {
     made.md("md0", "raid5", &["sda", "sdb", "sdc"], false);
     made.luks("dm-0", "secret", "md0", false);
     made.mount("/mnt", "ext4", "dm-0", "rw,relatime");
-    stops(&made.done(), "dm-0");
+    stops(&made.done(), "secret");
     let reach = outcome(&made.done(), "/mnt", "trim").reach.unwrap();
     let names: Vec<&str> = reach.stops.iter().map(|stop| stop.layer.as_str()).collect();
-    assert_eq!(names, ["dm-0", "md0"]);
+    assert_eq!(names, ["secret", "md0"]);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn a_thin_pool_may_keep_discards_to_itself() {
         match expected {
             true => works(&made.done()),
             false => {
-                stops(&made.done(), "dm-2");
+                stops(&made.done(), "vg-pool-tpool");
                 let check = outcome(&made.done(), "/mnt", "trim");
                 let command = "lvchange --discards passdown vg/pool";
                 assert_verdict(&check, Verdict::Problem, &[command]);

@@ -25,7 +25,7 @@ pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {
     let mut unknown = Vec::new();
     for layer in stack.top.all() {
         if let Some(off) = layer.limits.alignment_offset.filter(|&off| off != 0) {
-            let words = format!("the kernel says that {} is {off} bytes off", layer.name);
+            let words = format!("the kernel says that {} is {off} bytes off", layer.called());
             complaints.push(words);
         }
         let can_begin_anywhere = matches!(
@@ -36,8 +36,8 @@ pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {
             continue;
         }
         match absolute(layer) {
-            Some(offset) => beginnings.push(Beginning { words: layer.name.clone(), offset }),
-            None => unknown.push(layer.name.clone()),
+            Some(offset) => beginnings.push(Beginning { words: layer.called().to_owned(), offset }),
+            None => unknown.push(layer.called().to_owned()),
         }
     }
     if beginnings.is_empty() && complaints.is_empty() && unknown.is_empty() {

@@ -127,7 +127,7 @@ impl Walk {
 
     fn stop(&mut self, layer: &Layer, why: impl Into<String>, remedies: Vec<Remedy>) {
         let stop = Stop {
-            layer: layer.name.clone(),
+            layer: layer.called().to_owned(),
             why: why.into(),
             remedies,
             is_spinning: is_spinning(layer),
@@ -181,7 +181,7 @@ impl Walk {
         let own = refusal(context, layer);
         match layer.limits.takes_discards() {
             None => {
-                self.unknown.push(format!("whether {} takes discards", layer.name));
+                self.unknown.push(format!("whether {} takes discards", layer.called()));
             }
             Some(true) => {
                 let stops_before = self.stops.len();
@@ -242,7 +242,7 @@ impl Walk {
                     Some(format!("fstrim -v {}", quoted(point))),
                 )],
             );
-            if let Some(stop) = self.stops.iter_mut().find(|stop| stop.layer == layer.name) {
+            if let Some(stop) = self.stops.iter_mut().find(|stop| stop.layer == layer.called()) {
                 stop.is_delay = true;
             }
         }
@@ -267,7 +267,7 @@ type Refusal = (String, Vec<Remedy>);
 
 /// Why a layer lets no discards through whatever lies below it; the error says what is not known.
 fn refusal(context: &Context, layer: &Layer) -> Result<Option<Refusal>, String> {
-    let name = layer.title.as_deref().unwrap_or(&layer.name);
+    let name = layer.called();
     match &layer.kind {
         LayerKind::Crypt => {
             let table = mapper::table(context.facts, name);
@@ -309,7 +309,7 @@ fn plain_refusal(context: &Context, layer: &Layer) -> Refusal {
             remedies.push(set_up_anew(layer));
             (format!("{why}, or it was set up when its members took none"), remedies)
         }
-        LayerKind::ThinPool => no_passdown(layer.title.as_deref().unwrap_or(&layer.name)),
+        LayerKind::ThinPool => no_passdown(layer.called()),
         LayerKind::Usb { driver } => usb(context, layer, driver.as_deref()),
         LayerKind::HardwareRaid { driver } => (
             format!("the RAID controller ({driver}) takes no discards for its volumes"),
@@ -365,7 +365,7 @@ fn stale(layer: &Layer) -> Refusal {
 
 /// Whether the table of a RAID volume says that it has no parity.
 fn has_no_parity(context: &Context, layer: &Layer) -> bool {
-    let name = layer.title.as_deref().unwrap_or(&layer.name);
+    let name = layer.called();
     mapper::table(context.facts, name).is_ok_and(|table| {
         let level = table.arguments.first().map_or("", String::as_str);
         !["raid4", "raid5", "raid6"].iter().any(|parity| level.starts_with(parity))
@@ -373,7 +373,7 @@ fn has_no_parity(context: &Context, layer: &Layer) -> bool {
 }
 
 fn set_up_anew(layer: &Layer) -> Remedy {
-    let title = layer.title.as_deref().unwrap_or(&layer.name);
+    let title = layer.called();
     let command = match (&layer.kind, mapper::volume_of(title)) {
         (LayerKind::Md { .. }, _) => {
             Some(format!("mdadm --stop {0} && mdadm --assemble {0}", layer.path))
@@ -391,7 +391,7 @@ fn set_up_anew(layer: &Layer) -> Remedy {
 }
 
 fn no_allow_discards(layer: &Layer) -> Refusal {
-    let name = layer.title.as_deref().unwrap_or(&layer.name);
+    let name = layer.called();
     let is_luks2 = layer.notes.iter().any(|note| note == "LUKS2");
     let persistent = if is_luks2 { "--persistent " } else { "" };
     let mut remedies = vec![remedy(

@@ -1,0 +1,114 @@
+//! A file: where it lies, and in which way it can be rewritten.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::fs::StatVfsMountFlags;
+use ssdlab_drive::real::place::Place;
+
+use super::obstacle::{FLAG_JOURNAL_DATA, refuse_extents, refuse_flags, refuse_swap};
+use super::{Agreed, Identity, Survey, Way};
+use crate::extents::{self, Sync, data_runs};
+use crate::file_system::FileSystem;
+use crate::window::Span;
+use crate::{DriveError, ErrorKind, io, refused, system, unsupported};
+
+/// Looks at the file at `path`.
+pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError> {
+    let shown = path.display();
+    let cannot = |error| io(format!("cannot open {shown}"), error);
+    let to_read = File::open(path).map_err(cannot)?;
+    let file_system = FileSystem::of(&to_read)?;
+    if let Some(why) = file_system.obstacle() {
+        return Err(unsupported(format!("{shown} {why}; nothing was changed")));
+    }
+    let about = rustix::fs::fstatvfs(&to_read).map_err(|error| io("cannot look", error))?;
+    if about.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        return Err(unsupported(format!(
+            "{shown} lies on a file system that is mounted read-only; nothing was changed"
+        )));
+    }
+    refuse_swap(path, &to_read)?;
+    let flags = system::flags(&to_read).unwrap_or(0);
+    refuse_flags(path, flags)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .map_err(|error| cannot_write(path, error))?;
+    let found = file.metadata().map_err(cannot)?;
+    let length = found.len();
+    if length == 0 {
+        return Err(DriveError::new(ErrorKind::Usage, format!("{shown} is empty")));
+    }
+    let extents = extents::of(&file, Span::new(0, length), Sync::First).map_err(|error| {
+        let what = format!("{} does not say where {shown} lies", file_system.name());
+        DriveError::with_source(ErrorKind::Unsupported, what, error)
+    })?;
+    let way = way_of(path, file_system, flags, agreed)?;
+    let notes = refuse_extents(path, &extents, length, way, agreed)?;
+    let block = about.f_frsize.max(512);
+    let place = Place::of(path).ok();
+    let directory = fs::canonicalize(path).map_err(cannot)?.parent().map(Path::to_owned);
+    let total = about.f_blocks * about.f_frsize;
+    Ok(Survey {
+        path: path.to_owned(),
+        identity: Identity { file_system: system_id(&file)?, inode: found.ino() },
+        file,
+        length,
+        way,
+        lies_on: place.as_ref().map_or_else(
+            || file_system.name(),
+            |place| {
+                let layers: Vec<String> = place.layers().iter().map(|it| it.words()).collect();
+                format!("{} on {}", place.file_system(), layers.join(", "))
+            },
+        ),
+        runs: data_runs(&extents, length),
+        extents,
+        directory,
+        device: place.as_ref().map(Place::device),
+        notes,
+        block,
+        reserve: (total / 100).clamp(16 << 20, 1 << 30),
+    })
+}
+
+/// What a file system is known by.
+fn system_id(file: &File) -> Result<String, DriveError> {
+    let about = rustix::fs::fstatvfs(file).map_err(|error| io("cannot look", error))?;
+    Ok(format!("{:x}", about.f_fsid))
+}
+
+fn cannot_write(path: &Path, error: std::io::Error) -> DriveError {
+    let shown = path.display();
+    match error.raw_os_error() {
+        Some(libc::ETXTBSY) => {
+            refused(format!("{shown} is a program that runs, or swap; nothing was changed"))
+        }
+        Some(libc::EROFS) => unsupported(format!(
+            "{shown} lies on a file system that is mounted read-only; nothing was changed"
+        )),
+        _ => io(format!("cannot open {shown} for writing"), error),
+    }
+}
+
+fn way_of(
+    path: &Path,
+    file_system: FileSystem,
+    flags: u32,
+    agreed: Agreed,
+) -> Result<Way, DriveError> {
+    match file_system {
+        FileSystem::Btrfs if agreed.frozen => Err(unsupported(format!(
+            "{} lies on btrfs, which does not say where on the device; leave --frozen out",
+            path.display()
+        ))),
+        FileSystem::Btrfs => Ok(Way::Defragment),
+        _ if agreed.frozen => Ok(Way::Frozen),
+        FileSystem::Ext4 if flags & FLAG_JOURNAL_DATA != 0 => Ok(Way::Frozen),
+        FileSystem::Ext4 => Ok(Way::MoveExtents),
+        _ => Ok(Way::Frozen),
+    }
+}
