@@ -10,6 +10,7 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
+use crate::urgency::Urgency;
 use crate::{DriveError, ErrorKind, io, refused, system};
 
 /// How long a freeze may last before something must be wrong.
@@ -30,6 +31,19 @@ pub struct Freezer {
     pub longest: Duration,
     /// Freezes so far.
     pub count: u64,
+    /// The last of them.
+    pub last: Times,
+}
+
+/// How long a freeze has lasted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// Until the file system was frozen: others wait from the request on.
+    pub freezing: Duration,
+    /// Until it was thawed, from the request to thaw.
+    pub thawing: Duration,
+    /// In all.
+    pub whole: Duration,
 }
 
 /// A file system that is frozen; thawed when this goes.
@@ -37,6 +51,9 @@ pub struct Freezer {
 pub struct Frozen<'a> {
     freezer: &'a mut Freezer,
     since: Instant,
+    freezing: Duration,
+    // Ends when it is thawed.
+    _urgency: Urgency,
 }
 
 impl Freezer {
@@ -68,7 +85,10 @@ impl Freezer {
             unsafe { libc::close(tell) };
             return Err(error);
         }
-        Ok(Freezer { directory, pipe: tell, child, longest: Duration::ZERO, count: 0 })
+        // What is swapped out would have to be read while everybody waits.
+        system::stay_in_memory();
+        let (longest, last) = (Duration::ZERO, Times::default());
+        Ok(Freezer { directory, pipe: tell, child, longest, count: 0, last })
     }
 
     fn tell(&self, word: u8) -> Result<(), DriveError> {
@@ -81,13 +101,14 @@ impl Freezer {
         Err(io("the process that thaws is gone", std::io::Error::last_os_error()))
     }
 
-    /// Freezes it. What is dirty is written back before, so that the freeze itself is short.
+    /// Freezes it. What is dirty should be [written back](Freezer::write_back) before, so that the
+    /// freeze itself is short.
     ///
     /// # Errors
     /// When it is frozen by somebody else, or cannot be.
     pub fn freeze(&mut self) -> Result<Frozen<'_>, DriveError> {
-        rustix::fs::syncfs(&self.directory).map_err(|error| io("cannot sync", error))?;
         self.tell(FROZEN)?;
+        let urgency = Urgency::begin();
         let since = Instant::now();
         stop_signals(libc::SIG_IGN);
         if let Err(error) = system::freeze(self.directory.as_raw_fd()) {
@@ -107,23 +128,41 @@ impl Freezer {
             });
         }
         self.count += 1;
-        Ok(Frozen { freezer: self, since })
+        Ok(Frozen { freezer: self, since, freezing: since.elapsed(), _urgency: urgency })
+    }
+
+    /// Writes back what is dirty, and says how long that takes once more, when next to nothing is:
+    /// a freeze will take that long as well.
+    ///
+    /// # Errors
+    /// When the file system fails.
+    pub fn write_back(&self) -> Result<Duration, DriveError> {
+        let mut took = Duration::ZERO;
+        for _ in 0..2 {
+            let since = Instant::now();
+            rustix::fs::syncfs(&self.directory).map_err(|error| io("cannot sync", error))?;
+            took = since.elapsed();
+        }
+        Ok(took)
     }
 }
 
 impl Frozen<'_> {
-    /// How long it has been frozen, counted from the request to freeze.
-    pub fn elapsed(&self) -> Duration {
-        self.since.elapsed()
+    /// When it was asked to freeze: others wait from then on.
+    pub fn since(&self) -> Instant {
+        self.since
     }
 }
 
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
+        let asked = Instant::now();
         let outcome = system::thaw(self.freezer.directory.as_raw_fd());
+        let (thawing, whole) = (asked.elapsed(), self.since.elapsed());
         let _ = self.freezer.tell(THAWED);
         stop_signals(libc::SIG_DFL);
-        self.freezer.longest = self.freezer.longest.max(self.since.elapsed());
+        self.freezer.last = Times { freezing: self.freezing, thawing, whole };
+        self.freezer.longest = self.freezer.longest.max(whole);
         // The child tries again when this process is gone; a frozen file system with nobody to
         // thaw it is the worst that can happen here.
         assert!(outcome.is_ok(), "the file system does not thaw: {outcome:?}");
@@ -153,6 +192,10 @@ fn watch(parent: libc::pid_t, listen: RawFd, directory: RawFd) -> ! {
     // SAFETY: only functions of signal-safety(7), on numbers that were made before the fork.
     unsafe {
         libc::setsid();
+        // Whoever is killed in the middle of a freeze leaves it to this process, however busy others
+        // are.
+        system::schedule(system::Scheduling::FIRST);
+        system::stay_in_memory();
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGTSTP] {
             libc::signal(signal, libc::SIG_IGN);
         }

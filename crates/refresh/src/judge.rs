@@ -14,7 +14,7 @@ use crate::window::Span;
 /// How many times slower than fresh data a window has to be for a rewrite to be worth its wear.
 pub const WORTH: f64 = 1.5;
 
-/// How many times slower than fresh data the first reading has to be for a second look.
+/// How many times slower than fresh data a reading has to be for a second look.
 pub const SUSPICIOUS: f64 = 1.25;
 
 /// Turns after which nothing is told. With 6 turns there is an interval at all.
@@ -78,6 +78,8 @@ pub struct Evidence {
     pub pieces: u32,
     /// Its first reading.
     pub first: f64,
+    /// The fastest of its readings from end to end: what others do only makes them slower.
+    pub fastest: f64,
     /// Later readings, each with one of the yardstick right beside it.
     pub turns: Vec<(f64, f64)>,
     /// Latencies of small reads, in seconds, each with one of the yardstick beside it.
@@ -90,7 +92,12 @@ impl Evidence {
     /// Of a window that was read once.
     pub fn new(span: Span, pieces: u32, first: f64) -> Evidence {
         let (turns, small) = (Vec::new(), Vec::new());
-        Evidence { span, pieces, first, turns, small, after_rewrite: None }
+        Evidence { span, pieces, first, fastest: first, turns, small, after_rewrite: None }
+    }
+
+    /// It was read from end to end once more.
+    pub fn read_again(&mut self, took: f64) {
+        self.fastest = self.fastest.min(took);
     }
 
     /// What can be expected of it after a rewrite, where fresh data reads in `fresh`.
@@ -100,7 +107,7 @@ impl Evidence {
 
     /// Whether it deserves a second look.
     pub fn is_suspicious(&self, fresh: f64) -> bool {
-        self.first > SUSPICIOUS * self.expected(fresh)
+        self.fastest > SUSPICIOUS * self.expected(fresh)
     }
 
     /// How many times slower than fresh data it is, by turns.
@@ -115,14 +122,14 @@ impl Evidence {
 
     /// The verdict; nothing while more turns are needed.
     pub fn verdict(&self, fresh: f64) -> Option<Verdict> {
+        let was_slow = self.first >= WORTH * self.expected(fresh);
         if !self.is_suspicious(fresh) {
-            return Some(Verdict::Fine);
+            return Some(if was_slow { Verdict::FirstOnly } else { Verdict::Fine });
         }
         let slowdown = self.slowdown(fresh)?;
         if slowdown.low >= WORTH {
             Some(Verdict::Slow(self.cause()))
         } else if slowdown.high < WORTH {
-            let was_slow = self.first >= WORTH * self.expected(fresh);
             let is_fast = slowdown.high < SUSPICIOUS;
             Some(if was_slow && is_fast { Verdict::FirstOnly } else { Verdict::Fine })
         } else if self.turns.len() >= TURNS_MAX {
@@ -147,7 +154,7 @@ impl Evidence {
     /// How long it takes to be read now, in seconds a byte: where it was read again, the median.
     pub fn now(&self) -> f64 {
         if self.turns.is_empty() {
-            return self.first;
+            return self.fastest;
         }
         let own: Vec<f64> = self.turns.iter().map(|turn| turn.0).collect();
         median(&own)
@@ -171,6 +178,15 @@ mod tests {
         assert_eq!(evidence(1.2, &[]).verdict(FRESH), Some(Verdict::Fine));
         assert_eq!(evidence(3.0, &[]).verdict(FRESH), None);
         assert_eq!(evidence(3.0, &[3.0; 5]).verdict(FRESH), None, "five turns are no interval");
+    }
+
+    #[test]
+    fn what_is_fast_when_it_is_read_again_is_slow_no_more() {
+        let mut held_up = evidence(3.0, &[]);
+        held_up.read_again(2.0);
+        assert_eq!(held_up.verdict(FRESH), None);
+        held_up.read_again(1.1);
+        assert_eq!(held_up.verdict(FRESH), Some(Verdict::FirstOnly));
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub mod probe;
 pub mod strategy;
 pub mod survey;
 mod system;
+mod urgency;
 pub mod window;
 pub mod yardstick;
 

@@ -157,10 +157,68 @@ pub(crate) fn cached_pages(file: &File, offset: u64, length: u64) -> Option<u64>
     (outcome == 0).then_some(counts[0])
 }
 
-/// Puts the requests of this thread behind everybody else's (I/O class idle, ioprio_set(2)).
+/// Whose priority is meant: this thread's (ioprio_set(2)).
+const WHO_THREAD: libc::c_int = 1;
+/// Behind everybody else's requests.
+const REQUESTS_LAST: i32 = 3 << 13;
+/// Before everybody else's: of the class for real time, the least urgent there.
+pub(crate) const REQUESTS_FIRST: i32 = (1 << 13) | 7;
+
+/// Puts the requests of this thread behind everybody else's (I/O class idle).
 pub(crate) fn yield_to_others() {
-    const WHO_PROCESS: libc::c_int = 1;
-    const CLASS_IDLE: libc::c_int = 3 << 13;
-    // SAFETY: three numbers. Where it fails, requests have the usual priority.
-    let _ = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE) };
+    set_priority_of_requests(REQUESTS_LAST);
+}
+
+/// The priority of this thread's requests.
+pub(crate) fn priority_of_requests() -> Option<i32> {
+    // SAFETY: two numbers.
+    let found = unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_THREAD, 0) };
+    i32::try_from(found).ok().filter(|&found| found >= 0)
+}
+
+/// Sets it. Where that is not allowed, it stays as it is.
+pub(crate) fn set_priority_of_requests(priority: i32) {
+    // SAFETY: three numbers.
+    let _ = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_THREAD, 0, priority) };
+}
+
+/// How a thread is given processors (sched_setscheduler(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scheduling {
+    policy: libc::c_int,
+    priority: libc::c_int,
+}
+
+impl Scheduling {
+    /// Before all threads that are not for real time; children begin without it.
+    pub(crate) const FIRST: Scheduling =
+        Scheduling { policy: libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, priority: 1 };
+}
+
+/// How this thread is given processors.
+pub(crate) fn scheduling() -> Option<Scheduling> {
+    // SAFETY: the kernel writes one number.
+    let (policy, parameters) = unsafe {
+        let mut parameters: libc::sched_param = std::mem::zeroed();
+        let policy = libc::sched_getscheduler(0);
+        (policy, (libc::sched_getparam(0, &raw mut parameters) == 0).then_some(parameters))
+    };
+    let priority = parameters?.sched_priority;
+    (policy >= 0).then_some(Scheduling { policy, priority })
+}
+
+/// Has this thread scheduled so; says whether that was allowed. Safe to call after a fork.
+pub(crate) fn schedule(how: Scheduling) -> bool {
+    // SAFETY: the kernel reads one number.
+    unsafe {
+        let mut parameters: libc::sched_param = std::mem::zeroed();
+        parameters.sched_priority = how.priority;
+        libc::sched_setscheduler(0, how.policy, &raw const parameters) == 0
+    }
+}
+
+/// Keeps this process's memory from being swapped out. Safe to call after a fork.
+pub(crate) fn stay_in_memory() {
+    // SAFETY: a number.
+    let _ = unsafe { libc::mlockall(libc::MCL_CURRENT) };
 }

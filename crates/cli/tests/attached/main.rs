@@ -13,4 +13,5 @@ mod nbd_clients;
 mod nonsense;
 mod postgres;
 mod refresh;
+mod refresh_judged;
 mod support;

@@ -23,13 +23,15 @@ const BLOCK: usize = 4096;
 const MIB: u64 = 1 << 20;
 
 /// A file on a drive that is attached and mounted.
-struct Scene<'a> {
+pub(crate) struct Scene<'a> {
     place: &'a Place,
     attached: Option<Attached<'a>>,
     file_system: &'a str,
     point: PathBuf,
     file: PathBuf,
     length: u64,
+    /// How long requests take: `fast` or `real`.
+    time: &'a str,
     generator: Pcg64Mcg,
 }
 
@@ -39,19 +41,28 @@ struct Aligned([u8; BLOCK]);
 
 impl<'a> Scene<'a> {
     fn new(place: &'a Place, file_system: &'a str, length: u64) -> Scene<'a> {
+        Scene::timed(place, file_system, length, "fast")
+    }
+
+    pub(crate) fn timed(
+        place: &'a Place,
+        file_system: &'a str,
+        length: u64,
+        time: &'a str,
+    ) -> Scene<'a> {
         let point = place.path("mounted");
         std::fs::create_dir(&point).unwrap();
         let file = point.join("table");
         let generator = Pcg64Mcg::seed_from_u64(7);
         let mut scene =
-            Scene { place, attached: None, file_system, point, file, length, generator };
+            Scene { place, attached: None, file_system, point, file, length, time, generator };
         scene.attach();
         scene
     }
 
     fn attach(&mut self) {
         let point = self.point.to_str().unwrap();
-        let options = ["--time", "fast", "--mount", point, "--fs", self.file_system];
+        let options = ["--time", self.time, "--mount", point, "--fs", self.file_system];
         self.attached = Some(self.place.attach(&options));
     }
 
@@ -67,7 +78,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Writes the file from its beginning to its end, with data that no drive can make smaller.
-    fn fill(&mut self) {
+    pub(crate) fn fill(&mut self) {
         let file = File::create(&self.file).unwrap();
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, self.length).unwrap();
         let mut data = vec![0; MIB as usize];
@@ -81,8 +92,13 @@ impl<'a> Scene<'a> {
 
     /// Writes all its blocks again, at random.
     fn scatter(&mut self) {
+        self.scatter_from(0);
+    }
+
+    /// Writes all its blocks from this byte on again, at random.
+    pub(crate) fn scatter_from(&mut self, offset: u64) {
         let file = self.direct();
-        let mut blocks: Vec<u64> = (0..self.length / BLOCK as u64).collect();
+        let mut blocks: Vec<u64> = (offset / BLOCK as u64..self.length / BLOCK as u64).collect();
         blocks.shuffle(&mut self.generator);
         let mut data = Box::new(Aligned([0; BLOCK]));
         for block in blocks {
@@ -93,7 +109,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Pages that the flash reads when the file is read from its beginning to its end.
-    fn pages_read(&self) -> u64 {
+    pub(crate) fn pages_read(&self) -> u64 {
         let pages = || {
             let status = self.place.status();
             status["counters"]["flash_page_reads_host"].as_u64().unwrap()
@@ -104,21 +120,21 @@ impl<'a> Scene<'a> {
         pages() - before
     }
 
-    fn written(&self) -> u64 {
+    pub(crate) fn written(&self) -> u64 {
         let status = self.place.status();
         let units = status["counters"]["host_write_units"].as_u64().unwrap();
         units * status["unit_bytes"].as_u64().unwrap()
     }
 
-    fn content(&self) -> Vec<u8> {
+    pub(crate) fn content(&self) -> Vec<u8> {
         std::fs::read(&self.file).unwrap()
     }
 
-    fn refresh(&self, options: &[&str]) -> Value {
+    pub(crate) fn refresh(&self, options: &[&str]) -> Value {
         refresh(self.place, &self.file, options)
     }
 
-    fn detach(&mut self) {
+    pub(crate) fn detach(&mut self) {
         self.attached.take().expect("it is attached").detach();
     }
 }

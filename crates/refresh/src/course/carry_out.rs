@@ -91,8 +91,13 @@ impl Refresh {
         if plan.resumed {
             return self.journal.go_on();
         }
+        self.begin_journal(&plan.rewrite)
+    }
+
+    /// Begins the journal of a plan.
+    pub(super) fn begin_journal(&mut self, planned: &[Span]) -> Result<(), DriveError> {
         let found = Earlier {
-            planned: plan.rewrite.clone(),
+            planned: planned.to_vec(),
             done: Vec::new(),
             fresh: self.fresh,
             before: self.evidence.iter().map(|it| (it.span, it.first)).collect(),

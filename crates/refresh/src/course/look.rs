@@ -7,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::{Options, Refresh, Watch, go_on};
 use crate::health::Health;
-use crate::journal::Journal;
+use crate::journal::{Earlier, Journal};
 use crate::judge::{Evidence, SUSPICIOUS, TURNS_MAX, Verdict, WORTH};
 use crate::pace::Pace;
 use crate::plan::{self, Found, Plan, SCHEMA};
@@ -19,6 +19,9 @@ use crate::{DriveError, ErrorKind, refused, system};
 
 /// Small reads of a slow window, each with one of the yardstick.
 const SMALL_READS: usize = 9;
+
+/// How often a window that seems slow is read again, where fresh data is known.
+const READ_AGAIN: usize = 2;
 
 /// What windows are held against.
 enum Standard {
@@ -89,10 +92,25 @@ impl Refresh {
         let mut rewrite = self.windows.clone();
         if !self.options.all {
             (found, rewrite, yardstick_bytes) = self.judge(watch)?;
+            if rewrite.is_empty() && yardstick_bytes > 0 {
+                self.journal_of_nothing()?;
+            }
         }
         let mut plan = self.plan_of(rewrite, found);
         plan.yardstick_bytes = yardstick_bytes;
         Ok(plan)
+    }
+
+    /// Notes what fresh data reads like, so that nothing has to be written to know it the next time.
+    /// What an earlier refresh has left to do is left as it is.
+    fn journal_of_nothing(&mut self) -> Result<(), DriveError> {
+        if self.journal.earlier.as_ref().is_some_and(|it| !it.open().is_empty()) {
+            return Ok(());
+        }
+        let after: Vec<(Span, f64)> =
+            self.evidence.iter().filter_map(|it| Some((it.span, it.after_rewrite?))).collect();
+        self.begin_journal(&[])?;
+        self.journal.over(after)
     }
 
     /// The plan of an earlier refresh, as far as it is not done.
@@ -143,27 +161,55 @@ impl Refresh {
     /// Judges all windows; returns what was found, what to rewrite, and how much was written for
     /// that.
     fn judge(&mut self, watch: &mut dyn Watch) -> Result<(Found, Vec<Span>, u64), DriveError> {
-        let known = self.journal.earlier.as_ref().and_then(|it| it.fresh);
+        let known = self.journal.earlier.as_ref().and_then(Earlier::known_fresh);
+        if let Some(fresh) = known {
+            self.fresh = Some(fresh);
+            self.read_suspicious_again(fresh, watch)?;
+        }
         if let Some(fresh) = known
             && !self.evidence.iter().any(|it| it.is_suspicious(fresh))
         {
-            self.fresh = Some(fresh);
-            let judged: Vec<_> = self.evidence.iter().map(|it| (it, Verdict::Fine)).collect();
-            return Ok((plan::found(&judged), Vec::new(), 0));
+            return Ok((self.found(fresh), Vec::new(), 0));
         }
-        let (mut standard, written) = self.standard(watch)?;
+        let (mut standard, written) =
+            match known.and_then(|fresh| fresh_windows(&self.evidence, fresh)) {
+                Some(windows) => (Standard::Own { windows, next: 0 }, 0),
+                None => self.standard(watch)?,
+            };
         let fresh = self.fresh.expect("the standard was measured");
         self.limit_handicaps(fresh);
         self.take_turns(&mut standard, fresh, watch)?;
         self.read_small(&mut standard, fresh, watch)?;
-        let judged: Vec<(&Evidence, Verdict)> = self
-            .evidence
-            .iter()
-            .map(|it| (it, it.verdict(fresh).expect("enough turns were taken")))
-            .collect();
-        let is_slow = |verdict: &Verdict| matches!(verdict, Verdict::Slow(_));
-        let rewrite = judged.iter().filter(|it| is_slow(&it.1)).map(|it| it.0.span).collect();
-        Ok((plan::found(&judged), rewrite, written))
+        let is_slow = |it: &&Evidence| matches!(it.verdict(fresh), Some(Verdict::Slow(_)));
+        let rewrite = self.evidence.iter().filter(is_slow).map(|it| it.span).collect();
+        Ok((self.found(fresh), rewrite, written))
+    }
+
+    fn found(&self, fresh: f64) -> Found {
+        let verdict = |it: &Evidence| it.verdict(fresh).expect("enough turns were taken");
+        let judged: Vec<_> = self.evidence.iter().map(|it| (it, verdict(it))).collect();
+        plan::found(&judged)
+    }
+
+    /// Whoever was held up by others once is fast the next time; what is scattered is slow each time.
+    /// Where it is known what fresh data reads like, that spares writing a yardstick.
+    fn read_suspicious_again(
+        &mut self,
+        fresh: f64,
+        watch: &mut dyn Watch,
+    ) -> Result<(), DriveError> {
+        for round in 0..READ_AGAIN {
+            for at in 0..self.evidence.len() {
+                if !self.evidence[at].is_suspicious(fresh) {
+                    continue;
+                }
+                let done = round * self.evidence.len() + at;
+                go_on(watch, "reading again", done, READ_AGAIN * self.evidence.len())?;
+                let again = self.probe.window(self.evidence[at].span, &mut self.pace)?;
+                self.evidence[at].read_again(again);
+            }
+        }
+        Ok(())
     }
 
     /// What an earlier rewrite did not mend counts, but a reading on a busy day must not keep a
@@ -295,6 +341,15 @@ impl Refresh {
     }
 }
 
+/// Windows that an earlier rewrite has made fresh, and that still are: as good as a yardstick, and
+/// nothing is written for them. Nothing where they are too few to be more than a cache holds.
+fn fresh_windows(evidence: &[Evidence], fresh: f64) -> Option<Vec<Span>> {
+    let is_fresh = |it: &&Evidence| it.after_rewrite.is_some() && !it.is_suspicious(fresh);
+    let windows: Vec<Span> = evidence.iter().filter(is_fresh).map(|it| it.span).collect();
+    let bytes: u64 = windows.iter().map(|it| it.length).sum();
+    (bytes >= yardstick::LENGTH / 4).then_some(windows)
+}
+
 fn way_words(way: Way) -> &'static str {
     match way {
         Way::MoveExtents => "moved by ext4 to new blocks, while others go on using it",
@@ -326,5 +381,33 @@ impl Standard {
                 read(own, windows[*next % windows.len()], generator, pace)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_rewritten_and_is_still_fresh_is_a_yardstick() {
+        const MIB: u64 = 1 << 20;
+        let evidence = |at: u64, first: f64, after: Option<f64>| {
+            let mut evidence = Evidence::new(Span::new(at * 4 * MIB, 4 * MIB), 1, first);
+            evidence.after_rewrite = after;
+            evidence
+        };
+        let mut all = vec![
+            evidence(0, 1.0, None),
+            evidence(1, 1.1, Some(1.0)),
+            evidence(2, 5.0, Some(1.0)),
+            evidence(3, 1.0, Some(1.0)),
+        ];
+        let windows = fresh_windows(&all, 1.0).expect("two windows are enough");
+        assert_eq!(windows, [all[1].span, all[3].span]);
+        all.pop();
+        assert_eq!(fresh_windows(&all, 1.0), None, "a cache may hold so little");
+        // Scattered again since: none is a yardstick.
+        let all: Vec<Evidence> = (0..8).map(|at| evidence(at, 5.0, Some(1.0))).collect();
+        assert_eq!(fresh_windows(&all, 1.0), None);
     }
 }

@@ -5,11 +5,13 @@
 //! Blocks of zeros are left out: where the drive knows that nothing is there, writing zeros would
 //! make it keep them as data.
 
-use std::collections::VecDeque;
+mod allowance;
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
+use self::allowance::{Allowance, CHUNK_MAX};
 use super::{Freezes, Left, Outcome, Strategy};
 use crate::buffer::Buffer;
 use crate::extents::{self, Content, Sync};
@@ -18,18 +20,8 @@ use crate::pace::Pace;
 use crate::window::Span;
 use crate::{DriveError, io};
 
-/// The most that is read and written back at once.
-const CHUNK_MAX: u64 = 1 << 20;
-
-/// The least, and what is compared with zeros.
-const CHUNK_MIN: u64 = 64 << 10;
+/// What is compared with zeros.
 const BLOCK: u64 = 4096;
-
-/// Chunks by whose times the next one is judged.
-const REMEMBERED: usize = 16;
-
-/// How much longer than the longest of them a chunk may take.
-const CAUTION: f64 = 1.5;
 
 /// Freezes in a row in which there was no time for anything.
 const IN_VAIN_MAX: u32 = 10;
@@ -37,6 +29,13 @@ const IN_VAIN_MAX: u32 = 10;
 /// Freezes in a row that lasted longer than allowed, after which it is given up: what was promised to
 /// others cannot be kept here.
 const TOO_LONG_MAX: u32 = 3;
+
+/// A sync of next to nothing that takes more than this part of the longest freeze says that the
+/// machine is too busy for one.
+const CALM: u32 = 4;
+
+/// How long a machine that is too busy is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Writes what it reads to the same place.
 #[derive(Debug)]
@@ -46,13 +45,8 @@ pub struct Rewrite {
     /// The file whose bytes are meant; of the device itself where there is none.
     file: Option<File>,
     freezer: Option<Freezer>,
-    /// The longest that a freeze may last.
-    max_freeze: Duration,
     buffer: Buffer,
-    chunk: u64,
-    /// Seconds that recent chunks took, and their bytes.
-    recent: VecDeque<(f64, u64)>,
-    too_long: u64,
+    allowance: Allowance,
 }
 
 /// Runs of blocks that hold something else than zeros.
@@ -96,23 +90,9 @@ impl Rewrite {
             device,
             file,
             freezer,
-            max_freeze,
             buffer: Buffer::new(CHUNK_MAX as usize),
-            chunk: CHUNK_MIN,
-            recent: VecDeque::new(),
-            too_long: 0,
+            allowance: Allowance::new(max_freeze),
         }
-    }
-
-    /// How long a chunk of so many bytes may take, by what recent ones took: a part that does not
-    /// depend on the size cannot be told from these, so a small one may take as long as any.
-    fn longest_expected(&self, bytes: u64) -> Duration {
-        let longest = self
-            .recent
-            .iter()
-            .map(|&(seconds, of)| seconds * (bytes as f64 / of as f64).max(1.0))
-            .fold(0.0, f64::max);
-        Duration::from_secs_f64(longest * CAUTION)
     }
 
     /// Reads and writes back a chunk of the device; returns the bytes written.
@@ -132,10 +112,7 @@ impl Rewrite {
                 .map_err(|error| io(format!("cannot write byte {at} of the device"), error))?;
             written += run.length;
         }
-        if self.recent.len() == REMEMBERED {
-            self.recent.pop_front();
-        }
-        self.recent.push_back((start.elapsed().as_secs_f64(), on_device.length));
+        self.allowance.chunk_took(start.elapsed(), on_device.length);
         Ok(written)
     }
 
@@ -154,18 +131,21 @@ impl Rewrite {
         }))
     }
 
-    /// Goes on within a window from `at` as far as the time allows. Returns where it ended, what was
-    /// written, and what stood in the way.
+    /// Goes on within a window from `at` as far as the time allows, which began at `since`; without
+    /// that to its end. Returns where it ended, what was written, and what stood in the way.
     fn go_on(
         &mut self,
         window: Span,
         mut at: u64,
-        may_go_on: impl Fn(Duration) -> bool,
+        since: Option<Instant>,
     ) -> Result<(u64, u64, Option<Left>), DriveError> {
-        let mut written = 0;
+        let (begin, mut written) = (at, 0);
         while at < window.end() {
-            let part = Span::new(at, self.chunk.min(window.end() - at));
-            if !may_go_on(self.longest_expected(part.length)) {
+            let chunk = since.map_or(CHUNK_MAX, |_| self.allowance.chunk());
+            let part = Span::new(at, chunk.min(window.end() - at));
+            if let Some(since) = since
+                && !self.allowance.allows(since.elapsed(), part.length, at == begin)
+            {
                 break;
             }
             let Some(place) = self.on_device(part)? else {
@@ -175,18 +155,15 @@ impl Rewrite {
             let length = place.length.next_multiple_of(BLOCK).min(CHUNK_MAX);
             written += self.rewrite_chunk(Span::new(place.offset, length))?.min(place.length);
             at += place.length;
-            // As large as the time allows: in small pieces it would lie less well in the flash.
-            let twice = (self.chunk * 2).min(CHUNK_MAX);
-            if may_go_on(self.longest_expected(twice) * 4) {
-                self.chunk = twice;
+            if let Some(since) = since {
+                self.allowance.grow(since.elapsed());
             }
         }
         Ok((at, written, None))
     }
 
     fn rewrite_alone(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError> {
-        self.chunk = CHUNK_MAX;
-        let (_, written, left) = self.go_on(window, window.offset, |_| true)?;
+        let (_, written, left) = self.go_on(window, window.offset, None)?;
         pace.spend(written);
         Ok(Outcome { written, left })
     }
@@ -199,52 +176,48 @@ impl Rewrite {
     ) -> Result<Outcome, DriveError> {
         let mut sum = Outcome::default();
         let mut at = window.offset;
-        let mut in_vain = 0;
-        let mut too_long = 0;
+        let (mut in_vain, mut too_long) = (0, 0);
         while at < window.end() {
-            let max = self.max_freeze;
+            if !self.wait_for_calm(freezer)? {
+                sum.left = Some(Left::Freeze);
+                break;
+            }
             let frozen = freezer.freeze()?;
-            let since = Instant::now().checked_sub(frozen.elapsed()).unwrap_or_else(Instant::now);
-            let outcome = self.go_on(window, at, |next| {
-                let until_now = since.elapsed();
-                !is_ended(until_now, next, max)
-            });
+            let outcome = self.go_on(window, at, Some(frozen.since()));
             drop(frozen);
-            let took = since.elapsed();
+            let times = freezer.last;
+            let is_too_long = self.allowance.freeze_took(times);
             let (ended, written, left) = outcome?;
             sum.written += written;
             sum.left = sum.left.or(left);
             in_vain = if ended > at { 0 } else { in_vain + 1 };
             at = ended;
-            self.adapt(took);
             pace.spend(written);
-            too_long = if took > max { too_long + 1 } else { 0 };
+            too_long = if is_too_long { too_long + 1 } else { 0 };
             if in_vain >= IN_VAIN_MAX || too_long >= TOO_LONG_MAX {
                 sum.left = Some(Left::Freeze);
                 break;
             }
             // Others get at least as much time as we took.
-            std::thread::sleep(took.max(Duration::from_millis(1)) * (1 + in_vain));
+            std::thread::sleep(times.whole.max(Duration::from_millis(1)) * (1 + in_vain));
         }
         Ok(sum)
     }
 
-    /// The next chunk after a freeze that took so long.
-    fn adapt(&mut self, took: Duration) {
-        if took > self.max_freeze {
-            self.too_long += 1;
-            self.chunk = (self.chunk / 4).max(CHUNK_MIN);
+    /// Waits until the machine is calm enough for a freeze; says whether it is. What a freeze does
+    /// before anything else is a sync, so one beforehand, that nobody has to wait for, tells.
+    fn wait_for_calm(&self, freezer: &Freezer) -> Result<bool, DriveError> {
+        let since = Instant::now();
+        let mut pause = Duration::from_millis(5);
+        while freezer.write_back()? > self.allowance.max() / CALM {
+            if since.elapsed() > PATIENCE {
+                return Ok(false);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(500));
         }
-        if self.too_long > 0 && self.recent.len() == REMEMBERED {
-            // One slow chunk must not keep everything from going on for ever.
-            self.recent.pop_front();
-        }
+        Ok(true)
     }
-}
-
-/// Whether there is no time for a chunk that takes `next` any more.
-fn is_ended(until_now: Duration, next: Duration, max: Duration) -> bool {
-    until_now.saturating_add(next) > max
 }
 
 impl Strategy for Rewrite {
@@ -273,7 +246,7 @@ impl Strategy for Rewrite {
         self.freezer.as_ref().map(|freezer| Freezes {
             count: freezer.count,
             longest: freezer.longest,
-            too_long: self.too_long,
+            too_long: self.allowance.too_long,
         })
     }
 }
@@ -304,22 +277,5 @@ mod tests {
         let mut found = vec![0; 3 << 20];
         file.read_exact_at(&mut found, 0).unwrap();
         assert!(found == content);
-    }
-
-    #[test]
-    fn a_chunk_is_not_begun_when_the_freeze_could_get_too_long() {
-        let max = Duration::from_millis(50);
-        assert!(!is_ended(Duration::from_millis(20), Duration::from_millis(29), max));
-        assert!(is_ended(Duration::from_millis(20), Duration::from_millis(31), max));
-        let mut rewrite = Rewrite::alone(tempfile::tempfile().unwrap());
-        rewrite.max_freeze = max;
-        rewrite.recent.push_back((0.010, CHUNK_MAX));
-        assert_eq!(rewrite.longest_expected(CHUNK_MIN), Duration::from_millis(15));
-        assert_eq!(rewrite.longest_expected(2 * CHUNK_MAX), Duration::from_millis(30));
-        rewrite.chunk = CHUNK_MAX;
-        rewrite.adapt(Duration::from_millis(60));
-        assert_eq!((rewrite.chunk, rewrite.too_long), (CHUNK_MAX / 4, 1));
-        rewrite.adapt(Duration::from_millis(10));
-        assert_eq!((rewrite.chunk, rewrite.too_long), (CHUNK_MAX / 4, 1));
     }
 }

@@ -1,0 +1,167 @@
+//! How much is rewritten in one freeze, by what recent ones took.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::freeze::Times;
+
+/// The most that is read and written back at once.
+pub(super) const CHUNK_MAX: u64 = 1 << 20;
+
+/// The least.
+const CHUNK_MIN: u64 = 64 << 10;
+
+/// Chunks and thaws by whose times the next one is judged.
+const REMEMBERED: usize = 16;
+
+/// How much longer than the longest of them the next may take.
+const CAUTION: f64 = 1.5;
+
+/// Share of the longest freeze that is aimed at: the rest is for what nobody can know before.
+const AIM: f64 = 0.5;
+
+/// The least that this share gets after freezes that were too long.
+const AIM_MIN: f64 = 0.125;
+
+/// What it grows by after one that was not.
+const AIM_STEP: f64 = 0.03125;
+
+/// Decides what fits into a freeze.
+#[derive(Debug)]
+pub(super) struct Allowance {
+    /// The longest that a freeze may last.
+    max: Duration,
+    /// Share of that which is aimed at.
+    aim: f64,
+    /// Bytes of the next chunk.
+    chunk: u64,
+    /// Seconds that recent chunks took, and their bytes.
+    chunks: VecDeque<(f64, u64)>,
+    /// Seconds that recent thaws took.
+    thaws: VecDeque<f64>,
+    /// Freezes that were too long.
+    pub(super) too_long: u64,
+}
+
+fn remember<T>(recent: &mut VecDeque<T>, next: T) {
+    if recent.len() == REMEMBERED {
+        recent.pop_front();
+    }
+    recent.push_back(next);
+}
+
+impl Allowance {
+    /// For freezes of at most `max`.
+    pub(super) fn new(max: Duration) -> Allowance {
+        let (chunks, thaws) = (VecDeque::new(), VecDeque::new());
+        Allowance { max, aim: AIM, chunk: CHUNK_MIN, chunks, thaws, too_long: 0 }
+    }
+
+    /// The longest that a freeze may last.
+    pub(super) fn max(&self) -> Duration {
+        self.max
+    }
+
+    /// Bytes of the next chunk.
+    pub(super) fn chunk(&self) -> u64 {
+        self.chunk
+    }
+
+    /// How long a chunk of so many bytes may take, and the thaw behind it: a part that does not
+    /// depend on the size cannot be told from these, so a small one may take as long as any.
+    fn expected(&self, bytes: u64) -> Duration {
+        let times =
+            self.chunks.iter().map(|&(took, of)| took * (bytes as f64 / of as f64).max(1.0));
+        let longest = times.fold(0.0, f64::max);
+        let thaw = self.thaws.iter().copied().fold(0.0, f64::max);
+        Duration::from_secs_f64((longest + thaw) * CAUTION)
+    }
+
+    /// Whether a chunk of so many bytes may be begun when the freeze has lasted for so long. The
+    /// first one of a freeze may take all the time there is, so that there is an end some day.
+    pub(super) fn allows(&self, elapsed: Duration, bytes: u64, is_first: bool) -> bool {
+        let limit = if is_first { self.max } else { self.max.mul_f64(self.aim) };
+        elapsed.saturating_add(self.expected(bytes)) <= limit
+    }
+
+    /// A chunk of so many bytes took so long.
+    pub(super) fn chunk_took(&mut self, took: Duration, bytes: u64) {
+        remember(&mut self.chunks, (took.as_secs_f64(), bytes));
+    }
+
+    /// Makes chunks as large as the time allows, when the freeze has lasted for so long: in small
+    /// pieces data would lie less well in the flash.
+    pub(super) fn grow(&mut self, elapsed: Duration) {
+        let twice = (self.chunk * 2).min(CHUNK_MAX);
+        if elapsed.saturating_add(self.expected(twice) * 4) <= self.max.mul_f64(self.aim) {
+            self.chunk = twice;
+        }
+    }
+
+    /// A freeze is over; says whether it was too long.
+    pub(super) fn freeze_took(&mut self, times: Times) -> bool {
+        remember(&mut self.thaws, times.thawing.as_secs_f64());
+        let is_too_long = times.whole > self.max;
+        if is_too_long {
+            self.too_long += 1;
+            self.aim = (self.aim / 2.0).max(AIM_MIN);
+        } else {
+            self.aim = (self.aim + AIM_STEP).min(AIM);
+        }
+        if times.whole > self.max.mul_f64(AIM) {
+            self.chunk = (self.chunk / 2).max(CHUNK_MIN);
+        }
+        if self.chunks.len() == REMEMBERED {
+            // One slow chunk must not keep everything from going on for ever.
+            self.chunks.pop_front();
+        }
+        is_too_long
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX: Duration = Duration::from_millis(50);
+
+    fn millis(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
+    fn times(whole: u64) -> Times {
+        Times { freezing: millis(1), thawing: millis(1), whole: millis(whole) }
+    }
+
+    #[test]
+    fn a_chunk_is_not_begun_when_the_freeze_could_get_too_long() {
+        let mut allowance = Allowance::new(MAX);
+        assert!(allowance.allows(millis(24), CHUNK_MIN, false));
+        allowance.chunk_took(millis(10), CHUNK_MAX);
+        assert_eq!(allowance.expected(CHUNK_MIN), millis(15));
+        assert_eq!(allowance.expected(2 * CHUNK_MAX), millis(30));
+        assert!(allowance.allows(millis(10), CHUNK_MAX, false));
+        assert!(!allowance.allows(millis(11), CHUNK_MAX, false), "half of the time is kept free");
+        assert!(allowance.allows(millis(35), CHUNK_MAX, true), "but something is done");
+        assert!(!allowance.allows(millis(36), CHUNK_MAX, true));
+        // What thawing takes is counted as well.
+        allowance.freeze_took(Times { thawing: millis(4), ..times(20) });
+        assert_eq!(allowance.expected(CHUNK_MAX), millis(21));
+    }
+
+    #[test]
+    fn chunks_grow_while_there_is_time_and_shrink_at_once() {
+        let mut allowance = Allowance::new(MAX);
+        assert_eq!(allowance.chunk(), CHUNK_MIN);
+        for _ in 0..10 {
+            allowance.chunk_took(millis(1), CHUNK_MAX);
+            allowance.grow(millis(1));
+        }
+        assert_eq!(allowance.chunk(), CHUNK_MAX);
+        assert!(!allowance.freeze_took(times(30)), "not too long, but over half");
+        assert_eq!(allowance.chunk(), CHUNK_MAX / 2);
+        assert!(allowance.freeze_took(times(51)));
+        assert_eq!((allowance.chunk(), allowance.too_long), (CHUNK_MAX / 4, 1));
+        assert!(!allowance.allows(millis(12), 1, false), "a quarter is aimed at now");
+    }
+}

@@ -1,0 +1,55 @@
+//! Haste while a file system is frozen. Others wait for us then, so it would be wrong to wait behind
+//! them: neither for a processor, nor for the drive, nor for memory that was swapped out.
+
+use crate::system::{self, Scheduling};
+
+/// This thread before all others, as far as that is allowed; as before when this goes.
+#[derive(Debug)]
+pub(crate) struct Urgency {
+    before: Option<Scheduling>,
+    requests_before: Option<i32>,
+}
+
+impl Urgency {
+    /// From now on.
+    pub(crate) fn begin() -> Urgency {
+        let before = system::scheduling();
+        // Only root may; without it the freeze is as it was.
+        let raised = before.is_some() && system::schedule(Scheduling::FIRST);
+        let requests_before = system::priority_of_requests();
+        system::set_priority_of_requests(system::REQUESTS_FIRST);
+        Urgency { before: before.filter(|_| raised), requests_before }
+    }
+}
+
+impl Drop for Urgency {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            system::schedule(before);
+        }
+        if let Some(before) = self.requests_before {
+            system::set_priority_of_requests(before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn priorities_are_as_before_afterwards() {
+        // A thread of its own: priorities belong to threads.
+        let thread = std::thread::spawn(|| {
+            system::yield_to_others();
+            let (threads, requests) = (system::scheduling(), system::priority_of_requests());
+            let urgency = Urgency::begin();
+            if rustix::process::geteuid().is_root() {
+                assert_ne!(system::priority_of_requests(), requests);
+            }
+            drop(urgency);
+            assert_eq!((system::scheduling(), system::priority_of_requests()), (threads, requests));
+        });
+        thread.join().unwrap();
+    }
+}
