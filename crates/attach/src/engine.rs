@@ -5,11 +5,15 @@
 //! whoever asked waits until then ([`Time::Real`]) or does not ([`Time::Fast`]).
 
 mod clock;
+mod durable;
 mod lifetime;
+mod read;
 mod requests;
 mod statistics;
 mod sync;
 mod trace;
+mod trim;
+mod write;
 
 pub use clock::Time;
 pub(crate) use lifetime::read_checkpoint;
@@ -23,6 +27,7 @@ use ssdlab_model::Configuration;
 use ssdlab_model::units::{Instant, LogicalUnit};
 
 use crate::drive::Model;
+use crate::memory::Mapped;
 use crate::store::receive::Arrivals;
 use clock::Clock;
 use statistics::Recorder;
@@ -37,6 +42,10 @@ pub struct Engine {
     inner: Mutex<Inner>,
     file: File,
     gate: Arc<RwLock<()>>,
+    /// The image's data, where it lies in memory.
+    mapped: Option<Mapped>,
+    /// Whether pages of the image stay as they are while somebody refers to them.
+    keeps_pages: bool,
     arrivals: Arc<Arrivals>,
     syncer: Syncer,
     clock: Clock,

@@ -4,6 +4,8 @@
 //! requests are asked for to be served at the same time (FUSE_ASYNC_DIO): without, a loop device on
 //! top has one request under way at a time.
 
+mod direct;
+
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,6 +22,7 @@ use fuser::{
 use crate::engine::{Answer, Engine};
 use crate::error::AttachError;
 use crate::timer::Timer;
+use direct::Direct;
 
 /// How long the kernel may remember what the file is: it never changes.
 const FOREVER: Duration = Duration::from_secs(3600);
@@ -36,12 +39,16 @@ const BACKGROUND: u16 = 512;
 /// Bytes of one request at most: what kernels send with the usual limit of pages.
 const REQUEST_MAX: u32 = 1 << 20;
 
+/// Bytes of a read from which on its data is sent from where it lies.
+const LARGE: usize = 1 << 16;
+
 /// The file system.
 struct OneFile {
     engine: Arc<Engine>,
     timer: Arc<Timer>,
     name: String,
     owner: (u32, u32),
+    direct: Arc<Direct>,
 }
 
 /// The file system, mounted.
@@ -64,7 +71,9 @@ impl Mounted {
     ) -> Result<Mounted, AttachError> {
         let cannot = |error| AttachError::io("mount the file of the drive at", directory, error);
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let file_system = OneFile { engine, timer, name: name.to_owned(), owner };
+        let direct = Arc::<Direct>::default();
+        let file_system =
+            OneFile { engine, timer, name: name.to_owned(), owner, direct: direct.clone() };
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName("ssdlab".to_owned()),
@@ -73,8 +82,10 @@ impl Mounted {
         ];
         config.acl = SessionACL::Owner;
         config.n_threads = Some(THREADS);
-        config.clone_fd = true;
+        // One connection for all threads: see `direct`.
+        config.clone_fd = false;
         let session = Session::new(file_system, directory, &config).map_err(cannot)?;
+        direct.connect(&session).map_err(cannot)?;
         let session = session.spawn().map_err(cannot)?;
         let file = directory.join(name);
         Ok(Mounted { session: Some(session), directory: directory.to_owned(), file })
@@ -243,7 +254,7 @@ impl Filesystem for OneFile {
 
     fn read(
         &self,
-        _: &Request,
+        request: &Request,
         _: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -261,12 +272,24 @@ impl Filesystem for OneFile {
             if buffer.len() < size {
                 buffer.resize(size, 0);
             }
-            match self.engine.read(offset.min(self.engine.capacity()), &mut buffer[..size]) {
-                Err(error) => reply.error(errno(error)),
-                Ok(answer) => match self.engine.deadline(answer) {
-                    None => reply.data(&buffer[..size]),
+            let (offset, buffer) = (offset.min(self.engine.capacity()), &mut buffer[..size]);
+            let mut sent = None;
+            let outcome = if size >= LARGE {
+                self.engine.read_or_send(offset, buffer, &mut |data| {
+                    sent = Some(self.direct.send(request.unique(), data));
+                })
+            } else {
+                self.engine.read(offset, buffer)
+            };
+            match (outcome, sent) {
+                // Dropped, it would send a reply of its own.
+                (_, Some(Ok(()))) => std::mem::forget(reply),
+                (_, Some(Err(_))) => reply.error(Errno::EIO),
+                (Err(error), None) => reply.error(errno(error)),
+                (Ok(answer), None) => match self.engine.deadline(answer) {
+                    None => reply.data(buffer),
                     deadline => {
-                        let data = buffer[..size].to_vec();
+                        let data = buffer.to_vec();
                         self.timer.at(deadline, move || reply.data(&data));
                     }
                 },

@@ -13,6 +13,7 @@ pub mod engine;
 pub mod error;
 pub mod fuse;
 pub mod image;
+pub mod memory;
 pub mod nbd;
 pub mod pipe;
 pub mod status;

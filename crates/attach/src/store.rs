@@ -59,6 +59,8 @@ struct Staged {
     /// Whether its data may be written ahead, and whether some of it was.
     may_go_ahead: bool,
     is_ahead: bool,
+    /// Whether a unit that was written ahead has changed since: the host wrote a part of it.
+    is_changed: bool,
     /// Pieces of it that are on their way to the image.
     on_their_way: Arc<AtomicU32>,
     data: Box<[u8]>,
@@ -73,6 +75,7 @@ impl Staged {
             is_booked: false,
             may_go_ahead: false,
             is_ahead: false,
+            is_changed: false,
             on_their_way: Arc::default(),
             data: vec![0; layout.program_size() as usize].into(),
             units: vec![Source::Nothing; layout.units_per_program as usize].into(),
@@ -249,6 +252,7 @@ impl Store {
             let mut staged = buffers.pop().unwrap_or_else(|| Staged::new(layout));
             (staged.life, staged.is_booked) = (*lives, false);
             (staged.may_go_ahead, staged.is_ahead) = (may_go_ahead, false);
+            staged.is_changed = false;
             staged
         };
         match staged.entry(program) {

@@ -3,6 +3,8 @@
 
 mod support;
 
+use std::io::IoSlice;
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_attach::engine::{Engine, Options, Time};
@@ -60,7 +62,16 @@ impl Own<'_> {
 
     fn check(&self, from: usize, count: usize, pipe: &mut Pipe) {
         let mut data = vec![0; count * UNIT];
-        let _ = self.engine.read_to(self.offset(from), &mut data, pipe).expect("a read");
+        if self.writes.is_multiple_of(2) {
+            let mut sent = None;
+            let mut send =
+                |pieces: &[IoSlice<'_>]| sent = Some(pieces.iter().flat_map(|it| it.to_vec()).collect());
+            let offset = self.offset(from);
+            let _ = self.engine.read_or_send(offset, &mut data, &mut send).expect("a read");
+            data = sent.unwrap_or(data);
+        } else {
+            let _ = self.engine.read_to(self.offset(from), &mut data, pipe).expect("a read");
+        }
         if pipe.filled() > 0 {
             assert_eq!(pipe.filled(), data.len());
             let (mut from, to) = std::os::unix::net::UnixStream::pair().expect("a pair");
@@ -143,4 +154,44 @@ fn each_thread_reads_what_it_wrote_and_so_does_the_next_life() {
 fn so_it_is_with_single_blocks_and_with_capacitors() {
     work(&[("collection.unit", "block")], 100, 100);
     work(&[("controller.power_loss_protection", "on")], 40, 200);
+}
+
+/// A sector of 512 bytes that write number `write` wrote.
+fn sector(write: u8) -> [u8; 512] {
+    [write; 512]
+}
+
+#[test]
+fn parts_of_units_are_written_behind_large_writes_while_others_read() {
+    // A program unit, and so much of the next that it is written straight to its place, too.
+    const RUN: usize = 6 + 4;
+    let directory = support::directory();
+    let engine = open(&support::small_image(directory.path(), &[]));
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut data = vec![0; RUN * UNIT];
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    let _ = engine.read(0, &mut data).expect("what is there before or after");
+                    for found in data.chunks(512) {
+                        assert_eq!(found, sector(found[0]), "a sector is torn");
+                    }
+                }
+            });
+        }
+        for write in 0..3000u32 {
+            let write = (write % 255) as u8;
+            // It goes to its place at once; what is left of its program unit stays open.
+            let _ = engine.write(0, &sector(write).repeat(RUN * 8), false).expect("a write");
+            let last = (RUN - 1) * UNIT;
+            let _ = engine.write(last as u64, &sector(write + 1), false).expect("a part of it");
+            let _ = engine.flush().expect("a flush");
+            let mut data = vec![0; UNIT];
+            let _ = engine.read(last as u64, &mut data).expect("what was written");
+            assert_eq!(data[..512], sector(write + 1));
+            assert_eq!(data[512..], sector(write).repeat(7));
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
 }

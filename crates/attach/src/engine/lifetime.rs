@@ -18,6 +18,7 @@ use crate::drive::{self, Model};
 use crate::error::AttachError;
 use crate::image::state::State;
 use crate::image::{Image, punch};
+use crate::memory::{Mapped, keeps_pages};
 use crate::status::{MapCache, Status, by_share};
 use crate::store::Store;
 
@@ -76,6 +77,10 @@ impl Engine {
         let (mut model, opened, clock) = open_model(image, before, &path)?;
         let (gate, arrivals) = (model.store().gate(), model.store().arrivals());
         let syncer = Syncer::new(&file).map_err(cannot)?;
+        let layout = model.store().image().layout();
+        let (data, part) = (layout.data, layout.data_of_part(0).1);
+        let mapped = Mapped::of(&file, data, layout.end);
+        let keeps_pages = keeps_pages(&file, data, part);
         let geometry = &configuration.geometry;
         let mut inner = Inner {
             model,
@@ -93,6 +98,8 @@ impl Engine {
             inner: Mutex::new(inner),
             file,
             gate,
+            mapped,
+            keeps_pages,
             arrivals,
             syncer,
             clock: Clock::new(options.time, clock),

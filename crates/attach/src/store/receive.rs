@@ -13,6 +13,10 @@
 //! way: one that is read for copies, one in RAM, and the next.) That is decided when the program unit is
 //! begun, and stays true until it is programmed: an erase that is owed later is carried out later.
 //!
+//! A place is written once between two erases, and so may be read without a lock. The exception is a
+//! unit of which the host writes a part while its program unit is filled: then it is in RAM again, and
+//! what was written ahead is replaced when nobody reads it.
+//!
 //! # What is on its way
 //!
 //! A program unit counts the pieces that are on their way to it. Whoever wants its data waits for them
@@ -166,6 +170,7 @@ impl Store {
             let mut count = 1;
             match of(logical) {
                 Received::Merged(bytes, sum) => {
+                    staged.is_changed |= matches!(staged.units[index], Source::Ahead { .. });
                     staged.data[index * size..(index + 1) * size].copy_from_slice(bytes);
                     staged.units[index] = Source::Here { logical, sum };
                 }

@@ -1,0 +1,253 @@
+//! Reading.
+
+use std::io::IoSlice;
+use std::os::unix::fs::FileExt;
+use std::sync::PoisonError;
+
+use ssdlab_model::units::LogicalUnit;
+
+use super::requests::{SCRATCH, Scratch, sectors};
+use super::{Answer, Engine, Errno, Inner, Kind, Time, errno};
+use crate::memory::{PAGE, SendPieces};
+use crate::pipe::Pipe;
+use crate::store::Place;
+
+/// A stretch of a read that lies in the image in one piece.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stretch {
+    /// Where in the image.
+    at: u64,
+    /// Where in the request's units.
+    unit: usize,
+    units: usize,
+}
+
+/// Pieces that a system call takes at most (`UIO_MAXIOV`), less one for a header.
+const PIECES_MAX: usize = 1023;
+
+/// How a read is answered, where all of it lies in the image and nobody waits for the drive's time.
+enum Way<'a> {
+    /// With a copy, as otherwise.
+    Copy,
+    /// From a pipe that holds it.
+    Pipe(&'a mut Pipe),
+    /// From where it lies.
+    InPlace(SendPieces<'a>),
+}
+
+impl Engine {
+    /// Reads from `offset` as many bytes as `data` has room for.
+    ///
+    /// # Errors
+    /// Behind the end of the drive; when what is in the image is not what was written; after a
+    /// power cut.
+    pub fn read(&self, offset: u64, data: &mut [u8]) -> Result<Answer, Errno> {
+        self.check_range(offset, data.len() as u64)?;
+        if data.is_empty() {
+            return Ok(Answer { at: self.lock().busy_until });
+        }
+        if self.is_whole(offset, data) {
+            return self.read_whole(offset, offset, data.len() as u64, data, Way::Copy);
+        }
+        let from = offset - offset % self.unit;
+        let end = (offset + data.len() as u64).next_multiple_of(self.unit);
+        let mut whole = vec![0; (end - from) as usize];
+        let answer = self.read_whole(from, offset, data.len() as u64, &mut whole, Way::Copy)?;
+        data.copy_from_slice(&whole[(offset - from) as usize..][..data.len()]);
+        Ok(answer)
+    }
+
+    fn is_whole(&self, offset: u64, data: &[u8]) -> bool {
+        (offset | data.len() as u64).is_multiple_of(self.unit)
+    }
+
+    /// Whether a read may go past `data`.
+    fn may_go_past(&self, offset: u64, data: &[u8]) -> bool {
+        let is_fast = self.clock.time() == Time::Fast;
+        is_fast && !data.is_empty() && self.is_whole(offset, data) && self.unit.is_multiple_of(PAGE)
+    }
+
+    /// Reads from `offset` as many bytes as `data` has room for: into `pipe`, which is empty, if all of
+    /// it lies in the image and nobody waits for the drive's time; into `data` otherwise.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub fn read_to(&self, offset: u64, data: &mut [u8], pipe: &mut Pipe) -> Result<Answer, Errno> {
+        let may = self.keeps_pages && data.len() <= pipe.capacity();
+        if !may || !self.may_go_past(offset, data) {
+            return self.read(offset, data);
+        }
+        self.check_range(offset, data.len() as u64)?;
+        self.read_whole(offset, offset, data.len() as u64, data, Way::Pipe(pipe))
+    }
+
+    /// Reads from `offset` as many bytes as `data` has room for: hands them to `send` from where they
+    /// lie, if all of them lie in an image in memory and nobody waits for the drive's time; reads them
+    /// into `data` otherwise.
+    ///
+    /// # Errors
+    /// As [`Engine::read`]; nothing was sent then.
+    pub fn read_or_send(
+        &self,
+        offset: u64,
+        data: &mut [u8],
+        send: SendPieces<'_>,
+    ) -> Result<Answer, Errno> {
+        if self.mapped.is_none() || !self.may_go_past(offset, data) {
+            return self.read(offset, data);
+        }
+        self.check_range(offset, data.len() as u64)?;
+        self.read_whole(offset, offset, data.len() as u64, data, Way::InPlace(send))
+    }
+
+    /// Reads whole units from `from` for a request of `length` bytes from `offset`: into `data`, unless
+    /// all can go another `way`.
+    fn read_whole(
+        &self,
+        from: u64,
+        offset: u64,
+        length: u64,
+        data: &mut [u8],
+        way: Way<'_>,
+    ) -> Result<Answer, Errno> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let Scratch { stretches, sums, .. } = scratch;
+            stretches.clear();
+            sums.clear();
+            let mut inner = self.lock();
+            let arrived = inner.begin(self)?;
+            inner.record(Kind::Read, offset, length);
+            let (first, count) = sectors(offset, length);
+            let at = inner.model.read(arrived, first, count);
+            let answer = inner.end(Kind::Read, length, arrived, at);
+            self.gather(&mut inner, from, data, stretches, sums)?;
+            if stretches.is_empty() {
+                return Ok(answer);
+            }
+            // Nothing of it is written over or punched out until this is let go.
+            let reading = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+            drop(inner);
+            let in_image: usize = stretches.iter().map(|it| it.units).sum();
+            let is_all = in_image * self.unit as usize == data.len();
+            self.fetch(data, stretches, sums, if is_all { way } else { Way::Copy })?;
+            drop(reading);
+            Ok(answer)
+        })
+    }
+
+    /// Compares `stretches` of the image with their `sums` and brings them the `way` they go.
+    fn fetch(
+        &self,
+        data: &mut [u8],
+        stretches: &[Stretch],
+        sums: &[u32],
+        way: Way<'_>,
+    ) -> Result<(), Errno> {
+        match (way, &self.mapped) {
+            (Way::Pipe(pipe), _) => {
+                if self.fill(pipe, stretches).is_err() {
+                    return self.check_stretches(data, stretches, sums, false);
+                }
+                let checked = self.check_stretches(data, stretches, sums, true);
+                if checked.is_err() {
+                    pipe.empty().map_err(|error| errno(&error))?;
+                }
+                checked
+            }
+            (Way::InPlace(send), Some(mapped)) if stretches.len() <= PIECES_MAX => {
+                let mut sums = sums.iter();
+                let mut pieces = Vec::with_capacity(stretches.len());
+                for stretch in stretches {
+                    let length = stretch.units * self.unit as usize;
+                    // SAFETY: the gate is held.
+                    let bytes = unsafe { mapped.bytes(stretch.at, length) };
+                    self.check(bytes, &mut sums)?;
+                    pieces.push(IoSlice::new(bytes));
+                }
+                send(&pieces);
+                Ok(())
+            }
+            _ => self.check_stretches(data, stretches, sums, false),
+        }
+    }
+
+    /// Puts `stretches` of the image into `pipe`, or nothing.
+    fn fill(&self, pipe: &mut Pipe, stretches: &[Stretch]) -> std::io::Result<()> {
+        for stretch in stretches {
+            let length = stretch.units * self.unit as usize;
+            if let Err(error) = pipe.fill(&self.file, stretch.at, length) {
+                pipe.empty()?;
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the units of `data` with the next of `sums`.
+    fn check<'a>(
+        &self,
+        data: &[u8],
+        sums: &mut impl Iterator<Item = &'a u32>,
+    ) -> Result<(), Errno> {
+        for (data, sum) in data.chunks(self.unit as usize).zip(sums) {
+            if crc32fast::hash(data) != *sum {
+                return Err(Errno::IO);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads `stretches` of the image to their places in `data`, or with `only_check` each to its
+    /// beginning, where it stays in the processor's caches; and compares them with their `sums`.
+    fn check_stretches(
+        &self,
+        data: &mut [u8],
+        stretches: &[Stretch],
+        sums: &[u32],
+        only_check: bool,
+    ) -> Result<(), Errno> {
+        let unit = self.unit as usize;
+        let mut sums = sums.iter();
+        for &Stretch { at, unit: first, units } in stretches {
+            let first = if only_check { 0 } else { first };
+            let data = &mut data[first * unit..(first + units) * unit];
+            self.file.read_exact_at(data, at).map_err(|error| errno(&error))?;
+            self.check(data, &mut sums)?;
+        }
+        Ok(())
+    }
+
+    /// Copies what is in RAM to `data`, and says where the rest lies.
+    fn gather(
+        &self,
+        inner: &mut Inner,
+        from: u64,
+        data: &mut [u8],
+        stretches: &mut Vec<Stretch>,
+        sums: &mut Vec<u32>,
+    ) -> Result<(), Errno> {
+        let (first, size) = (self.unit_of(from).0, self.unit as usize);
+        for (index, data) in data.chunks_mut(size).enumerate() {
+            let Some(place) = inner.model.place_of(LogicalUnit(first + index as u32)) else {
+                data.fill(0);
+                continue;
+            };
+            match inner.model.store().locate(place).map_err(|error| errno(&error))? {
+                Place::Ram(bytes) => data.copy_from_slice(bytes),
+                Place::Image { at, sum } => {
+                    sums.push(sum);
+                    match stretches.last_mut() {
+                        Some(last)
+                            if last.unit + last.units == index
+                                && last.at + (last.units * size) as u64 == at =>
+                        {
+                            last.units += 1;
+                        }
+                        _ => stretches.push(Stretch { at, unit: index, units: 1 }),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,70 @@
+//! Trimming, and writing zeros.
+
+use ssdlab_model::units::Instant;
+
+use super::requests::sectors;
+use super::{Answer, Engine, Errno, Kind, errno};
+
+impl Engine {
+    /// Forgets what the `length` bytes from `offset` held: they read as zeros from then on, in all
+    /// whole units; with `exact` in the parts of units at both ends, too.
+    ///
+    /// # Errors
+    /// Behind the end of the drive; when the image cannot be written; after a power cut.
+    pub fn trim(&self, offset: u64, length: u64, exact: bool) -> Result<Answer, Errno> {
+        self.check_range(offset, length)?;
+        if length == 0 {
+            return Ok(Answer { at: self.lock().busy_until });
+        }
+        let end = offset + length;
+        let whole = offset.next_multiple_of(self.unit)..end - end % self.unit;
+        let mut answer = None;
+        if !whole.is_empty() || !exact {
+            let mut inner = self.lock();
+            let arrived = inner.begin(self)?;
+            inner.admit_write(self, arrived)?;
+            inner.record(Kind::Trim, offset, length);
+            let (first, count) = sectors(offset, length);
+            let at = inner.model.trim(arrived, first, count);
+            answer = Some(inner.end(Kind::Trim, length, arrived, at));
+            if inner.model.store().trims_need_room() {
+                inner.condense_trims().map_err(|error| errno(&error))?;
+            }
+        }
+        if exact {
+            let parts = if whole.is_empty() {
+                [offset..end, end..end]
+            } else {
+                [offset..whole.start, whole.end..end]
+            };
+            for part in parts {
+                if !part.is_empty() {
+                    let zeros = vec![0; (part.end - part.start) as usize];
+                    answer = Some(self.write(part.start, &zeros, false)?);
+                }
+            }
+        }
+        Ok(answer.unwrap_or(Answer { at: Instant::START }))
+    }
+
+    /// Has the `length` bytes from `offset` read as zeros: by a trim where the drive carries those
+    /// out and `may_trim` says so, by writing otherwise.
+    ///
+    /// # Errors
+    /// As [`Engine::trim`] and [`Engine::write`].
+    pub fn zero(&self, offset: u64, length: u64, may_trim: bool) -> Result<Answer, Errno> {
+        if may_trim && self.trims {
+            return self.trim(offset, length, true);
+        }
+        self.check_range(offset, length)?;
+        let zeros = vec![0; length.min(1 << 20) as usize];
+        let (mut at, end) = (offset, offset + length);
+        let mut answer = Answer { at: Instant::START };
+        while at < end {
+            let count = (end - at).min(zeros.len() as u64);
+            answer = self.write(at, &zeros[..count as usize], false)?;
+            at += count;
+        }
+        Ok(answer)
+    }
+}
