@@ -64,8 +64,9 @@ impl Own<'_> {
         let mut data = vec![0; count * UNIT];
         if self.writes.is_multiple_of(2) {
             let mut sent = None;
-            let mut send =
-                |pieces: &[IoSlice<'_>]| sent = Some(pieces.iter().flat_map(|it| it.to_vec()).collect());
+            let mut send = |pieces: &[IoSlice<'_>]| {
+                sent = Some(pieces.iter().flat_map(|it| it.to_vec()).collect())
+            };
             let offset = self.offset(from);
             let _ = self.engine.read_or_send(offset, &mut data, &mut send).expect("a read");
             data = sent.unwrap_or(data);
