@@ -69,6 +69,8 @@ pub(crate) struct Emptied {
     pub(crate) trims_at: Instant,
     /// When that collection program and all before it are over, once it is known.
     pub(crate) copied_at: Option<Instant>,
+    /// Before this, it is known not to be erased: what it waits for only gets later.
+    pub(crate) not_before: Instant,
 }
 
 /// Collection programs that are not known to be over, and the blocks that wait for them.
@@ -187,6 +189,25 @@ impl CopiesUnderWay {
         Some(ReadCopy { first, die, sequence, data_at: self.read_at })
     }
 
+    /// When the data of the next program, in order, was read; never, as long as that waits for
+    /// reads or for units.
+    pub(crate) fn next_read(&self) -> Instant {
+        let mask = self.copies.len() - 1;
+        let &Copy { is_full, reads_left, data_at, .. } =
+            &self.copies[self.owed_until as usize & mask];
+        if self.owed_until == self.next || !is_full || reads_left > 0 {
+            return NOT_KNOWN;
+        }
+        data_at
+    }
+
+    /// Before when the block that was emptied first is not erased; never, as long as it waits for
+    /// copies.
+    pub(crate) fn next_emptied(&self) -> Instant {
+        let waits = |emptied: &Emptied| emptied.copied_at.map(|_| emptied.not_before);
+        self.emptied.front().and_then(waits).unwrap_or(NOT_KNOWN)
+    }
+
     /// Whether program `sequence` is still to be put on its die's list.
     pub(crate) fn is_to_be_owed(&self, sequence: u32) -> bool {
         sequence.wrapping_sub(self.owed_until) as i32 >= 0
@@ -236,7 +257,14 @@ impl CopiesUnderWay {
     /// All that was valid on `block` was moved, to programs up to the latest begun.
     pub(crate) fn add_emptied(&mut self, block: BlockIndex, host: Option<u32>, trims_at: Instant) {
         let sequence = self.latest();
-        self.emptied.push_back(Emptied { block, sequence, host, trims_at, copied_at: None });
+        self.emptied.push_back(Emptied {
+            block,
+            sequence,
+            host,
+            trims_at,
+            copied_at: None,
+            not_before: Instant::START,
+        });
         self.note_durable();
     }
 
@@ -261,6 +289,12 @@ impl CopiesUnderWay {
     #[inline(always)]
     pub(crate) fn oldest_emptied(&self) -> Option<Emptied> {
         self.emptied.front().copied()
+    }
+
+    /// The oldest emptied block will not be erased before `from`.
+    #[inline(always)]
+    pub(crate) fn keep_oldest_emptied_until(&mut self, from: Instant) {
+        self.emptied.front_mut().expect("some block was emptied").not_before = from;
     }
 
     /// The oldest emptied block is being erased.

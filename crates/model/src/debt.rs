@@ -38,13 +38,26 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.settle(DieIndex((from + next) as u32), now);
             from += next + 1;
         }
+        let is_idle = from == 0;
         self.owe_copies_read(now);
         self.erase_emptied(now);
-        self.collector.advance_from = if self.collector.copies.is_any() {
-            now + self.timing.page_read
-        } else {
+        let soon = now + self.timing.page_read;
+        self.collector.advance_from = if !self.collector.copies.is_any() {
             Instant::from_nanos(u64::MAX)
+        } else if is_idle {
+            soon.later(self.next_debt())
+        } else {
+            soon
         };
+    }
+
+    /// Before when there is nothing to carry out and nothing new to owe, if no more is asked for:
+    /// while the host only reads, what is left under way is not looked at again and again.
+    #[inline(never)]
+    fn next_debt(&self) -> Instant {
+        let dues = self.resources.debt_due.iter().copied();
+        let copies = &self.collector.copies;
+        dues.min().unwrap_or(Instant::START).min(copies.next_read()).min(copies.next_emptied())
     }
 
     /// Puts programs whose data was read by `now` on their dies' lists.
@@ -77,11 +90,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             let Some(copied_at) = emptied.copied_at else {
                 return;
             };
+            if emptied.not_before > now && !self.in_time.is_on() {
+                return;
+            }
             let Some(written_at) = self.written_anew_at(emptied.host) else {
                 return;
             };
             let from = copied_at.max(emptied.trims_at).max(written_at).max(self.condenser.until);
             if from > now {
+                self.collector.copies.keep_oldest_emptied_until(from);
                 if self.in_time.is_on() {
                     self.in_time.durable(from);
                 }
@@ -249,8 +266,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Books the oldest operation of a die's debt, not before `earliest`.
     pub(crate) fn carry_out_oldest(&mut self, die: DieIndex, earliest: Instant) {
         let queue = &mut self.resources.background[die.0 as usize];
-        let Owed { operation, from } = queue.front().expect("there is debt to pay");
-        queue.pop();
+        let &Owed { operation, from } = queue.take_oldest();
         let earliest = earliest.later(from);
         match operation {
             Operation::Read { units, programs, sequence } => {

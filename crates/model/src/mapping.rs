@@ -77,6 +77,12 @@ pub trait Mapping {
     /// Asks for the memory that the other calls will touch for `unit`.
     fn prefetch(&self, unit: LogicalUnit);
 
+    /// The same for what a spare area says it holds: a logical unit plus one, or zero for none.
+    #[inline(always)]
+    fn prefetch_held(&self, held: u32) {
+        self.prefetch(LogicalUnit(held.wrapping_sub(1)));
+    }
+
     /// What is known of a map that lies on flash; `None` for a map in RAM, and then all that
     /// asks is compiled away.
     #[inline(always)]
@@ -123,7 +129,9 @@ pub trait Mapping {
 
 /// The whole map in RAM, one entry of four bytes per unit.
 ///
-/// An entry is the physical unit plus one, and zero for none: the map of a new drive is memory
+/// It is counted from one, as the reverse map's units are: what that says of a unit is where its entry
+/// lies, and for none there is an entry that is never that of a unit. An entry is the physical unit
+/// plus one, and zero for none: the map of a new drive is memory
 /// that the operating system has not had to provide yet, so it takes room for what was touched
 /// and not for the drive's size.
 #[derive(Clone, Debug)]
@@ -134,32 +142,30 @@ pub struct PageMap {
 impl PageMap {
     /// An empty map of `units` logical units.
     pub fn new(units: u32) -> Self {
-        PageMap { entries: vec![0; units as usize] }
+        PageMap { entries: vec![0; units as usize + 1] }
     }
 }
 
 impl Mapping for PageMap {
     #[inline(always)]
     fn get(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
-        self.entries[unit.0 as usize].checked_sub(1).map(PhysicalUnit)
+        self.entries[unit.0 as usize + 1].checked_sub(1).map(PhysicalUnit)
     }
 
     #[inline(always)]
     fn lies_at(&self, unit: LogicalUnit, physical: PhysicalUnit) -> bool {
-        self.entries[unit.0 as usize] == physical.0 + 1
+        self.entries[unit.0 as usize + 1] == physical.0 + 1
     }
 
     #[inline(always)]
     fn relocate(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
-        self.entries[unit.0 as usize] = physical.0 + 1;
+        self.entries[unit.0 as usize + 1] = physical.0 + 1;
     }
 
     /// Without a branch for the outcome, which cannot be foreseen. No entry is that of none.
     #[inline(always)]
     fn relocate_held(&mut self, held: u32, from: PhysicalUnit, to: PhysicalUnit) -> bool {
-        let Some(entry) = self.entries.get_mut(held.wrapping_sub(1) as usize) else {
-            return false;
-        };
+        let entry = &mut self.entries[held as usize];
         let is_there = *entry == from.0 + 1;
         *entry = select_unpredictable(is_there, to.0 + 1, *entry);
         is_there
@@ -167,13 +173,13 @@ impl Mapping for PageMap {
 
     #[inline(always)]
     fn set(&mut self, unit: LogicalUnit, physical: PhysicalUnit) -> Option<PhysicalUnit> {
-        let old = std::mem::replace(&mut self.entries[unit.0 as usize], physical.0 + 1);
+        let old = std::mem::replace(&mut self.entries[unit.0 as usize + 1], physical.0 + 1);
         old.checked_sub(1).map(PhysicalUnit)
     }
 
     #[inline(always)]
     fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
-        let entry = &mut self.entries[unit.0 as usize];
+        let entry = &mut self.entries[unit.0 as usize + 1];
         let old = entry.checked_sub(1)?;
         // Only what was written is touched: mkfs trims drives whose map nobody has paid for yet.
         *entry = 0;
@@ -182,16 +188,20 @@ impl Mapping for PageMap {
 
     #[inline(always)]
     fn prefetch(&self, unit: LogicalUnit) {
-        prefetch(&self.entries, unit.0 as usize);
+        prefetch(&self.entries, unit.0 as usize + 1);
+    }
+
+    #[inline(always)]
+    fn prefetch_held(&self, held: u32) {
+        prefetch(&self.entries, held as usize);
     }
 
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let PageMap { entries } = self;
-        to.table(entries)
+        to.table(&entries[1..])
     }
 
     fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
-        self.entries = from.table(self.entries.len())?;
-        Ok(())
+        from.table_into(&mut self.entries[1..])
     }
 }

@@ -11,7 +11,7 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::resources::background::Operation;
 use crate::ssd::Ssd;
-use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
+use crate::units::{BlockIndex, Instant, PhysicalUnit};
 
 /// How far ahead of its use collection asks for a map entry, in units.
 const PREFETCH_UNITS: u32 = 24;
@@ -79,11 +79,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.flash.held(PhysicalUnit(first + PREFETCH_UNITS), units).as_chunks::<TOGETHER>();
         for units in ahead {
             for &held in units {
-                self.map.prefetch(LogicalUnit(held.wrapping_sub(1)));
+                self.map.prefetch_held(held);
             }
         }
         for &held in rest {
-            self.map.prefetch(LogicalUnit(held.wrapping_sub(1)));
+            self.map.prefetch_held(held);
         }
         self.flash.prefetch_held(PhysicalUnit(first + 3 * PREFETCH_UNITS));
         let joins_open = self.collector.stream.room() > 0;

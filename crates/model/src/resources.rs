@@ -169,8 +169,8 @@ impl Resources {
     #[inline(always)]
     pub(crate) fn note_debt_due(&mut self, die: DieIndex) -> Instant {
         let die = die.0 as usize;
-        let due = match self.background[die].front() {
-            Some(owed) => self.dies[die].booked_until().max(owed.from),
+        let due = match self.background[die].oldest_from() {
+            Some(from) => self.dies[die].booked_until().later(from),
             None => Instant::from_nanos(u64::MAX),
         };
         self.debt_due[die] = due;

@@ -154,8 +154,13 @@ impl<'a> Decoder<'a> {
 
     /// Reads a table of `length` entries.
     pub(crate) fn table(&mut self, length: usize) -> Result<Vec<u32>, SnapshotError> {
-        // Zeros that nobody touches take no memory.
         let mut values = vec![0u32; length];
+        self.table_into(&mut values)?;
+        Ok(values)
+    }
+
+    /// The same into memory that holds zeros: of those that nobody touches it takes none.
+    pub(crate) fn table_into(&mut self, values: &mut [u32]) -> Result<(), SnapshotError> {
         let mut bytes = vec![0; 4 * CHUNK];
         for chunk in values.chunks_mut(CHUNK) {
             match self.bytes()? {
@@ -171,7 +176,7 @@ impl<'a> Decoder<'a> {
                 [other] => return damaged(format!("a piece of a table is marked {other}")),
             }
         }
-        Ok(values)
+        Ok(())
     }
 }
 

@@ -87,15 +87,23 @@ impl BackgroundQueue {
         self.len += 1;
     }
 
+    /// From when on the oldest operation can be done, if any waits.
     #[inline(always)]
-    pub(crate) fn front(&self) -> Option<Owed> {
-        (self.len > 0).then(|| self.ring[self.first % DEBT_LIMIT])
+    pub(crate) fn oldest_from(&self) -> Option<Instant> {
+        if self.len > 0 { Some(self.ring[self.first % DEBT_LIMIT].from) } else { None }
     }
 
+    /// Takes out the oldest operation.
+    ///
+    /// # Panics
+    /// When none waits.
     #[inline(always)]
-    pub(crate) fn pop(&mut self) {
-        self.first = (self.first + 1) % DEBT_LIMIT;
+    pub(crate) fn take_oldest(&mut self) -> &Owed {
+        assert!(self.len > 0, "there is debt to pay");
+        let place = self.first % DEBT_LIMIT;
+        self.first = place + 1;
         self.len -= 1;
+        &self.ring[place]
     }
 
     /// Whether the erase of `block` waits here.

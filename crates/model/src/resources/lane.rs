@@ -28,6 +28,18 @@ const SMALL_PIECE: u64 = 16;
 /// Two, three and four slots in a row.
 const RUNS: [u64; 3] = [0b11, 0b111, 0b1111];
 
+/// How many lengths of transfers are told apart by where the lane is full for them.
+const FULL: usize = 8;
+
+/// A stretch in which no `slots` free slots in a row begin. What is taken is never given back, so it
+/// stays full.
+#[derive(Clone, Copy, Debug)]
+struct Full {
+    slots: u64,
+    from: u64,
+    until: u64,
+}
+
 /// One lane.
 #[derive(Clone, Debug)]
 pub(crate) struct Lane {
@@ -37,6 +49,8 @@ pub(crate) struct Lane {
     slot_shift: u32,
     /// Nanoseconds of a slot, less one.
     slot_mask: u64,
+    /// Where transfers of some lengths, by their slots, did not fit lately.
+    full: [Full; FULL],
     /// Nanoseconds of earlier transfers that fit no whole slot.
     carry: u64,
     /// The first slot of time that the ring holds, at the start of a word.
@@ -55,6 +69,7 @@ impl Lane {
             taken: Box::new([0; BYTES]),
             slot_shift: slot.ilog2(),
             slot_mask: (1 << slot.ilog2()) - 1,
+            full: [Full { slots: 0, from: 0, until: 0 }; FULL],
             carry: 0,
             first: 0,
             far_behind: 0,
@@ -142,32 +157,52 @@ impl Lane {
         Some(slot + first)
     }
 
-    /// The same for 8 to 32 slots: a program unit of the most common kind, or a part of it.
+    /// The same for up to [`PIECE`] slots, a program unit or a part of it, where the first that are
+    /// looked at are free.
     #[inline(always)]
     fn take_several(&mut self, slot: u64, slots: u64) -> Option<u64> {
+        if slots > PIECE || slot.wrapping_sub(self.first) > SLOTS - 64 {
+            return None;
+        }
         let byte = (slot / 8) as usize % BYTES;
-        let is_held = slot.wrapping_sub(self.first) <= SLOTS - 64;
-        let place = self.taken[byte..].first_chunk_mut()?;
-        let further = slots.wrapping_sub(8);
-        if !is_held || further > 24 {
-            return None;
-        }
-        let word = u64::from_le_bytes(*place);
         let bit = slot % 8;
-        let free = !word >> bit;
-        let two = free & (free >> 1);
-        let four = two & (two >> 2);
-        let eight = four & (four >> 4);
-        // Four times eight that overlap cover all of them.
-        let [second, third] = [further.min(8), further.min(16)];
-        let starts = eight & (eight >> second) & (eight >> third) & (eight >> further);
-        if starts == 0 {
-            return None;
-        }
-        let first = u64::from(starts.trailing_zeros());
+        let place = self.taken[byte..].first_chunk_mut()?;
+        let word = u64::from_le_bytes(*place);
         let run = (1u64 << slots) - 1;
-        *place = (word | run << (bit + first)).to_le_bytes();
-        Some(slot + first)
+        let in_the_way = (word >> bit) & run;
+        if in_the_way == 0 {
+            *place = (word | run << bit).to_le_bytes();
+            return Some(slot);
+        }
+        // No run begins before the last of those.
+        self.take_further(slot, slot + u64::from(64 - in_the_way.leading_zeros()), slots)
+    }
+
+    /// The same where a run asked for from `from` on does not begin before `slot`. A channel that is
+    /// busy with many of the same length is not looked through again for each of them.
+    #[inline(never)]
+    fn take_further(&mut self, from: u64, slot: u64, slots: u64) -> Option<u64> {
+        let run = (1u64 << slots) - 1;
+        let full = self.full[slots as usize % FULL];
+        let was_full = full.slots == slots && (full.from..full.until).contains(&slot);
+        let mut slot = if was_full { full.until } else { slot };
+        loop {
+            if slot.wrapping_sub(self.first) > SLOTS - 64 {
+                return None;
+            }
+            let byte = (slot / 8) as usize % BYTES;
+            let bit = slot % 8;
+            let place = self.taken[byte..].first_chunk_mut()?;
+            let word = u64::from_le_bytes(*place);
+            let in_the_way = (word >> bit) & run;
+            if in_the_way == 0 {
+                *place = (word | run << bit).to_le_bytes();
+                let from = if was_full { full.from.min(from) } else { from };
+                self.full[slots as usize % FULL] = Full { slots, from, until: slot + slots };
+                return Some(slot);
+            }
+            slot += u64::from(64 - in_the_way.leading_zeros());
+        }
     }
 
     /// The same for any number of slots, anywhere.
@@ -353,7 +388,12 @@ mod tests {
             let now = step * 150;
             let slot = now / 8 + generator.random_range(0..300u64);
             let slots = generator.random_range(1..=32u64);
-            let span = lane.reserve(at(now), at(slot * 8), Nanoseconds::new(slots * 8));
+            let duration = Nanoseconds::new(slots * 8);
+            let span = if generator.random() {
+                lane.reserve(at(now), at(slot * 8), duration)
+            } else {
+                lane.reserve_several(at(now), at(slot * 8), duration)
+            };
             let mut first = slot;
             while let Some(other) = taken.iter().find(|t| t.0 < first + slots && t.1 > first) {
                 first = other.1;
