@@ -39,6 +39,8 @@ enum Event {
     OnDie { first: u32, die: u32, sequence: u32 },
     /// The copies of the block that was emptied first are durable, as far as was known.
     Durable,
+    /// A page with `units` units of the segment that fetch `number` reads ahead is sensed.
+    SensedAhead { die: u32, units: u32, number: u32 },
 }
 
 /// What happens to copies under way, earliest first; of what happens at one instant, first what
@@ -74,6 +76,11 @@ impl InTime {
         into: Into,
     ) {
         self.add(at, Event::Sensed { die: die.0, booking, units, into });
+    }
+
+    /// A page of what fetch `number` reads ahead is sensed at `at`.
+    pub(crate) fn sensed_ahead(&mut self, at: Instant, die: DieIndex, units: u32, number: u32) {
+        self.add(at, Event::SensedAhead { die: die.0, units, number });
     }
 
     /// The data of a copy is on its die at `at`.
@@ -162,6 +169,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 self.in_time.durable_at = None;
                 self.erase_emptied(at);
             }
+            Event::SensedAhead { die, units, number } => {
+                self.move_ahead(DieIndex(die), units, number, at);
+            }
         }
     }
 
@@ -182,6 +192,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                         self.owe(DieIndex(die), program, at, self.resources.now());
                     }
                     Event::Durable => self.in_time.durable_at = None,
+                    Event::SensedAhead { die, units, number } => {
+                        self.move_ahead(DieIndex(die), units, number, at);
+                    }
                 }
             }
         }

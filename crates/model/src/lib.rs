@@ -18,6 +18,7 @@ pub mod counters;
 mod debt;
 mod divisor;
 mod expectation;
+mod fetch;
 mod flash;
 pub mod flush;
 pub mod geometry;

@@ -3,16 +3,16 @@
 //! [`Ssd::read`], [`Ssd::write`] and [`Ssd::flush`] answer at once, as if nothing came after them.
 //! Where all requests are of one kind that is so, or nearly. But reads go before programs that
 //! others wait for, and interrupt them; and what shares a channel or the link takes it in the order
-//! in which it asks. So whoever mixes kinds goes on with each request step by step: a step says
-//! when to go on, which may turn out to be too early, never too late. Resources are then asked for
-//! in the order of time. Who does not mix does not pay for it.
+//! in which it asks. And sequential reads share what is read ahead. So whoever mixes kinds, or reads
+//! a stream, goes on with each request step by step: a step says when to go on, which may turn out
+//! to be too early, never too late. Resources are then asked for in the order of time. Who does not
+//! need that does not pay for it.
 
 use crate::buffer::InFlight;
 use crate::journal::PageNumbers;
 use crate::large_read::Pages;
 use crate::mapping::Mapping;
 use crate::media::Media;
-use crate::read::NOTHING_LEFT_OUT;
 use crate::resources::{Class, Resource};
 use crate::ssd::Ssd;
 use crate::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, Sector, SectorCount};
@@ -120,15 +120,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             let end = self.read_acted_on(now, first, units);
             return Step::Answered(self.note_read(sent, end));
         }
-        if units > 1 {
-            return self.act_on_large_read(sent, now, first, units);
+        let start = self.find_extents_for_read(now, first, units);
+        let stream = self.follow(first.0, first.0 + units);
+        if stream.is_some() || units > 1 {
+            let (number, pages) = self.begin_large_read(stream, start, first, units);
+            return self.wait_for_pages(sent, number, pages);
         }
-        let (unit, start) = (first, self.find_extents_for_read(now, first, 1));
-        if let Some(stream) = self.follow(unit.0, unit.0 + 1) {
-            let end = self.read_many(Some(stream), start, unit, 1, NOTHING_LEFT_OUT);
-            return Step::Answered(self.note_read(sent, end));
-        }
-        match self.map.get(unit) {
+        match self.map.get(first) {
             None => self.counters.unmapped_read_units += 1,
             Some(physical) if self.is_buffered(physical, start) => {
                 self.counters.buffer_hit_units += 1;
@@ -143,27 +141,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
         }
         Step::Waits(Waiting { sent, until: start, what: For::Channel })
-    }
-
-    /// Acts on the command to read `units` units, more than one.
-    fn act_on_large_read(
-        &mut self,
-        sent: Instant,
-        now: Instant,
-        first: LogicalUnit,
-        units: u32,
-    ) -> Step {
-        let start = self.find_extents_for_read(now, first, units);
-        match self.follow(first.0, first.0 + units) {
-            None => {
-                let (number, pages) = self.begin_large_read(start, first, units);
-                self.wait_for_pages(sent, number, pages)
-            }
-            stream => {
-                let end = self.read_many(stream, start, first, units, NOTHING_LEFT_OUT);
-                Step::Answered(self.note_read(sent, end))
-            }
-        }
     }
 
     fn wait_for_pages(&mut self, sent: Instant, number: u32, pages: Pages) -> Step {
@@ -242,7 +219,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 let channel = self.geometry.channel_of(self.geometry.die_of(unit));
                 let channel = Resource::Channel(channel);
                 let transfer = self.unit_over_channel;
-                let until = self.resources.reserve(channel, Class::Read, now, transfer).end;
+                let until = self.resources.reserve_in_turn(channel, Class::Read, now, transfer).end;
                 Step::Waits(Waiting { sent, until, what: For::Channel })
             }
             For::Pages(number) => {
@@ -253,7 +230,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 let transfer = self.unit_to_host;
                 self.delays.reads.parts.link += transfer;
                 let link = Resource::LinkToHost;
-                let end = self.resources.reserve(link, Class::Read, now, transfer).end;
+                let end = self.resources.reserve_in_turn(link, Class::Read, now, transfer).end;
                 Step::Answered(self.note_read(sent, end))
             }
             For::Act(write) => self.act_on_write(sent, now, write),

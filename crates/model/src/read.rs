@@ -9,10 +9,11 @@
 //! as long as the new one is not programmed: either way it is one page read on some die.
 
 use crate::attribution::Blocked;
+use crate::fetch::FetchedAt;
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
-use crate::read_ahead::is_whole;
+use crate::read_ahead::{Arrival, is_whole};
 use crate::resources::{Class, Resource};
 use crate::ssd::Ssd;
 use crate::timing::Delivery;
@@ -28,7 +29,7 @@ pub(crate) const NOTHING_LEFT_OUT: [Nanoseconds; 2] = [Nanoseconds::ZERO; 2];
 /// Data of a request that arrives together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    ready: Instant,
+    pub(crate) ready: Instant,
     pub(crate) units: u32,
     /// What the host did not ask for of its first or last unit, as time on the link.
     left_out: Nanoseconds,
@@ -418,24 +419,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         units: u32,
         left_out: [Nanoseconds; 2],
     ) -> Instant {
-        let segment_units = self.read_ahead.parameters().segment;
-        let end = first.0 + units;
         self.begin_pieces();
-        let mut unit = first.0;
-        while unit < end {
-            let segment_end = (unit - unit % segment_units + segment_units).min(end);
-            match self.read_ahead.segment_at(stream, unit) {
-                Some(segment) => {
-                    let count = segment_end - unit;
-                    self.counters.read_ahead_hit_units += u64::from(count);
-                    let ready = segment.ready.max(start);
-                    let left_out = Nanoseconds::ZERO;
-                    self.scratch.pieces.push(Piece { ready, units: count, left_out });
-                }
-                None => self.gather(start, LogicalUnit(unit), segment_end - unit),
-            }
-            unit = segment_end;
-        }
+        self.gather_sequential(stream, start, first, units, |_, _| {
+            panic!("what was under way step by step has been booked");
+        });
         let fetched = self.scratch.pieces.iter().map(|piece| piece.ready).fold(start, Instant::max);
         let ready = self.sense_and_transfer(start, Asked::Stream { fetched });
         self.leave_out(left_out);
@@ -443,6 +430,44 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.delays.reads.parts.link += done.since(ready);
         self.fetch_ahead(stream, start);
         done
+    }
+
+    /// Collects the pieces of a request that continues a sequential stream: what was read ahead, and
+    /// the pages of the rest. `on_fetch` is told which piece waits for which fetch under way.
+    #[inline(always)]
+    pub(crate) fn gather_sequential(
+        &mut self,
+        stream: usize,
+        start: Instant,
+        first: LogicalUnit,
+        units: u32,
+        mut on_fetch: impl FnMut(u32, u32),
+    ) {
+        let segment_units = self.read_ahead.parameters().segment;
+        let (mut unit, end) = (first.0, first.0 + units);
+        while unit < end {
+            let segment_end = (unit - unit % segment_units + segment_units).min(end);
+            let count = segment_end - unit;
+            match self.read_ahead.fetched(stream, unit) {
+                Some(arrival) => {
+                    self.counters.read_ahead_hit_units += u64::from(count);
+                    let ready = match arrival {
+                        Arrival::At(ready) => ready,
+                        Arrival::WithFetch(number) => match self.fetches.arrival(number) {
+                            FetchedAt::Known(ready) => ready,
+                            FetchedAt::NotBefore(at) => {
+                                on_fetch(self.scratch.pieces.len() as u32, number);
+                                at
+                            }
+                        },
+                    };
+                    let (ready, left_out) = (ready.max(start), Nanoseconds::ZERO);
+                    self.scratch.pieces.push(Piece { ready, units: count, left_out });
+                }
+                None => self.gather(start, LogicalUnit(unit), count),
+            }
+            unit = segment_end;
+        }
     }
 
     fn fetch_ahead(&mut self, stream: usize, start: Instant) {
@@ -454,7 +479,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 self.begin_pieces();
                 self.gather(start, LogicalUnit(first), segment);
                 let ready = self.sense_and_transfer(start, Asked::ReadAhead);
-                self.read_ahead.note_fetched(stream, first, ready);
+                self.read_ahead.note_fetched(stream, first, Arrival::At(ready));
             }
         }
     }

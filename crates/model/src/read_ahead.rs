@@ -26,11 +26,20 @@ pub struct ReadAheadParameters {
     pub trigger: u32,
 }
 
+/// When the data of a segment is in the read-ahead buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arrival {
+    /// Then.
+    At(Instant),
+    /// When the fetch of this number is done ([`crate::fetch`]).
+    WithFetch(u32),
+}
+
 /// A segment that is in the read-ahead buffer, or on its way there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Segment {
-    pub(crate) first: u32,
-    pub(crate) ready: Instant,
+struct Segment {
+    first: u32,
+    arrival: Arrival,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -109,16 +118,16 @@ impl ReadAhead {
         None
     }
 
-    /// The fetched segment that holds `unit`, if there is one. Segments before it are dropped:
-    /// the stream has passed them.
-    pub(crate) fn segment_at(&mut self, stream: usize, unit: u32) -> Option<Segment> {
+    /// When the fetched segment that holds `unit` is there, if there is one. Segments before it are
+    /// dropped: the stream has passed them.
+    pub(crate) fn fetched(&mut self, stream: usize, unit: u32) -> Option<Arrival> {
         let segments = &mut self.streams[stream].segments;
         while let Some(&segment) = segments.front() {
             if unit < segment.first {
                 return None;
             }
             if unit < segment.first + self.parameters.segment {
-                return Some(segment);
+                return Some(segment.arrival);
             }
             segments.pop_front();
         }
@@ -140,9 +149,9 @@ impl ReadAhead {
         Some(first)
     }
 
-    /// Notes that the segment at `first` will be in the buffer at `ready`.
-    pub(crate) fn note_fetched(&mut self, stream: usize, first: u32, ready: Instant) {
-        self.streams[stream].segments.push_back(Segment { first, ready });
+    /// Notes that the segment at `first` is fetched.
+    pub(crate) fn note_fetched(&mut self, stream: usize, first: u32, arrival: Arrival) {
+        self.streams[stream].segments.push_back(Segment { first, arrival });
         self.fetched = true;
     }
 }

@@ -157,6 +157,31 @@ impl Resources {
         }
     }
 
+    /// The same for who asks in the order of time ([`crate::pending`]), as the events of one drive
+    /// happen.
+    pub(crate) fn reserve_in_turn(
+        &mut self,
+        resource: Resource,
+        class: Class,
+        at: Instant,
+        duration: Nanoseconds,
+    ) -> Span {
+        let now = self.now;
+        match resource {
+            Resource::Channel(channel) => self.channels[channel].reserve_in_turn(now, at, duration),
+            Resource::LinkToHost if self.full_duplex => {
+                self.to_host.reserve_in_turn(now, at, duration)
+            }
+            Resource::LinkToDrive if self.full_duplex => {
+                self.to_drive.reserve_in_turn(now, at, duration)
+            }
+            Resource::Die(_)
+            | Resource::LinkToHost
+            | Resource::LinkToDrive
+            | Resource::Controller => self.reserve(resource, class, at, duration),
+        }
+    }
+
     /// Keeps the controller busy for `longer` with the command that it has just taken up, and
     /// acts on at `at`; returns when it does now.
     #[inline(always)]

@@ -252,6 +252,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             read_ahead: _,
             scratch: _,
             large_reads: _,
+            fetches: _,
             in_time: _,
             merges: _,
             condenser: _,

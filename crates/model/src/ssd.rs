@@ -12,6 +12,7 @@ use crate::checkpoint;
 use crate::collection::{CollectionParameters, Collector};
 use crate::condense::Condenser;
 use crate::counters::{Counters, Wear};
+use crate::fetch::Fetches;
 use crate::flash::Flash;
 use crate::flush::Durability;
 use crate::geometry::{Geometry, GeometryError};
@@ -150,6 +151,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) read_ahead: ReadAhead,
     pub(crate) scratch: ReadScratch,
     pub(crate) large_reads: LargeReads,
+    pub(crate) fetches: Fetches,
     pub(crate) merges: Merges,
     pub(crate) condenser: Condenser,
     pub(crate) counters: Counters,
@@ -258,6 +260,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             read_ahead: ReadAhead::new(*read_ahead),
             scratch: ReadScratch::default(),
             large_reads: LargeReads::default(),
+            fetches: Fetches::default(),
             merges: Merges::default(),
             condenser: Condenser::default(),
             counters: Counters::default(),

@@ -1,4 +1,5 @@
-//! The closed loop of phases that mix reads and writes.
+//! The closed loop of phases whose requests are gone on with step by step: those that mix reads and
+//! writes, and streams of reads.
 
 use ssdlab_model::units::{Instant, SectorCount};
 

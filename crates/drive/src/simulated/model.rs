@@ -12,7 +12,7 @@ use super::responder::Responder;
 use super::{mixed_loop, open_loop};
 use crate::Observer;
 use crate::measure::{PhaseResult, ThroughputMeter};
-use crate::phase::{Phase, Rate};
+use crate::phase::{Mix, Pattern, Phase, Rate};
 
 /// The model that `configuration` asks for: the one place where its mapping scheme becomes a type.
 pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, GeometryError> {
@@ -55,6 +55,10 @@ pub(crate) trait Model: Responder + Send + Sync {
     fn boxed_clone(&self) -> Box<dyn Model>;
 }
 
+fn is_stream_of_reads(phase: &Phase) -> bool {
+    phase.mix == Mix::READ && phase.pattern == Pattern::Sequential
+}
+
 impl<R: Responder + Clone + Send + Sync + 'static> Model for R {
     fn run(
         &mut self,
@@ -68,8 +72,10 @@ impl<R: Responder + Clone + Send + Sync + 'static> Model for R {
             Some(Rate::Open(rate)) => {
                 open_loop::run(self, phase, rate, start, result, meter, observer)
             }
-            // Requests that are alone with the drive wait for nothing that is sent after them.
-            _ if phase.mix.is_mixed() && phase.depth > 1 => {
+            // Requests that are alone with the drive wait for nothing that is sent after them, and
+            // writes alone, or random reads, hardly. Of a sequential stream those in flight share
+            // what is read ahead.
+            _ if phase.depth > 1 && (phase.mix.is_mixed() || is_stream_of_reads(phase)) => {
                 mixed_loop::run(self, phase, start, result, meter, observer)
             }
             _ => closed_loop::run(self, phase, start, result, meter, observer),

@@ -1,7 +1,7 @@
 //! Requests in flight that are gone on with step by step, in the order of time.
 //!
-//! A drive asked like that is exact where reads meet writes or flushes: see
-//! [`ssdlab_model::pending`]. Requests of one kind are asked for at once, which is faster.
+//! A drive asked like that is exact where reads meet writes or flushes, and where reads share what
+//! is read ahead: see [`ssdlab_model::pending`]. Other requests are asked for at once, which is faster.
 
 use ssdlab_model::pending::{Step, Waiting};
 use ssdlab_model::units::Instant;

@@ -115,6 +115,27 @@ impl Lane {
         }
     }
 
+    /// The same for who asks in the order of time: what follows the last transfer booked begins when
+    /// that ends, to the nanosecond, rather than with a slot. A host that waits for every transfer
+    /// feels where each of them lies; to one that keeps a lane busy only their number matters.
+    pub(crate) fn reserve_in_turn(
+        &mut self,
+        now: Instant,
+        earliest: Instant,
+        duration: Nanoseconds,
+    ) -> Span {
+        let before = self.free_from;
+        let span = self.reserve(now, earliest, duration);
+        let slot = Nanoseconds::new(self.slot_mask + 1);
+        if span.start >= before + slot || before >= span.start + slot {
+            return span;
+        }
+        let start = before.max(earliest);
+        let end = start + span.end.since(span.start);
+        self.free_from = end;
+        Span { start, end }
+    }
+
     /// The whole slots that a transfer of `duration` takes, with what earlier ones left over.
     #[inline(always)]
     fn slots_for(&mut self, duration: Nanoseconds) -> u64 {
@@ -416,6 +437,26 @@ mod tests {
         }
         let exact = 1_241.0 * 10_000.0;
         assert!((end.nanos() as f64 / exact - 1.0).abs() < 1e-3, "{end:?}");
+    }
+
+    #[test]
+    fn transfers_asked_for_in_turn_follow_each_other_to_the_nanosecond() {
+        let mut lane = Lane::new(Nanoseconds::new(10_240));
+        let (mut exact, mut now) = (0, 0);
+        for step in 0..10_000u64 {
+            // Now and then the lane is idle for a while.
+            now += if step % 7 == 0 { 50_003 } else { 9_001 };
+            let duration = 10_240 * (1 + step % 3);
+            let span = lane.reserve_in_turn(at(now), at(now), Nanoseconds::new(duration));
+            exact = now.max(exact) + duration;
+            assert_eq!(span.end, at(exact), "step {step}");
+            now = now.max(exact.saturating_sub(40_000));
+        }
+        // What was booked for later keeps its place.
+        let later = lane.reserve(at(now), at(now + 400_000), Nanoseconds::new(10_240)).start;
+        let first = lane.reserve_in_turn(at(now), at(now), Nanoseconds::new(10_240));
+        assert!(first.end <= later);
+        assert_eq!(lane.free_from(), later + Nanoseconds::new(10_240));
     }
 
     #[test]
