@@ -20,13 +20,13 @@ mod trim_path;
 pub use responder::Responder;
 pub use trim_path::{TrimEnd, TrimPath};
 
-use ssdlab_model::age::{AgeError, Workload};
+use ssdlab_model::Configuration;
+use ssdlab_model::age::{AgeError, Past};
 use ssdlab_model::bad_blocks::EndOfLife;
 use ssdlab_model::geometry::GeometryError;
 use ssdlab_model::health::Service;
 use ssdlab_model::make_new::FormatError;
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
-use ssdlab_model::{Configuration, Ssd};
 
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::{PhaseResult, ThroughputMeter};
@@ -36,7 +36,7 @@ use crate::{
     Control, Description, Drive, DriveKind, Durability, Inside, Lane, LaneResult, Observer,
     Progress, Template,
 };
-use model::Model;
+use model::{Model, aged_model};
 
 /// Longest stretch of a rest that is simulated between two looks at the observer.
 const REST_STEP: Nanoseconds = Nanoseconds::from_secs(60);
@@ -148,10 +148,9 @@ impl SimulatedDrive {
     pub fn aged(
         name: impl Into<String>,
         configuration: Configuration,
-        workload: Workload,
-        seed: u64,
+        past: Past,
     ) -> Result<Self, AgeError> {
-        let model = Box::new(Ssd::aged(&configuration, workload, seed)?);
+        let model = aged_model(&configuration, past)?;
         Ok(SimulatedDrive {
             name: name.into(),
             facts: Vec::new(),

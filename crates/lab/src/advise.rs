@@ -226,6 +226,7 @@ fn try_spare(
         written: Some(Written::Capacities(0.25)),
         stored_for: Nanoseconds::ZERO,
         workload: request.workload,
+        cache: age::CacheFill::Empty,
         seed: request.seed,
     };
     let aged = age::age(&name, &profile, ageing, watcher);

@@ -5,7 +5,7 @@ use std::path::Path;
 use ssdlab_drive::simulated::{SimulatedDrive, saved};
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region};
 use ssdlab_model::age::AgeError;
-pub use ssdlab_model::age::Workload;
+pub use ssdlab_model::age::{CacheFill, Past, Workload};
 use ssdlab_model::profile::Profile;
 use ssdlab_model::text::{QuantityError, parse_duration, parse_length, parse_percent};
 use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
@@ -115,8 +115,17 @@ pub struct Ageing {
     pub stored_for: Nanoseconds,
     /// The writes that a steady drive was under.
     pub workload: Workload,
+    /// What its cache holds after them.
+    pub cache: CacheFill,
     /// Seed of all that is drawn.
     pub seed: u64,
+}
+
+impl Ageing {
+    /// What a steady drive went through.
+    fn past(&self) -> Past {
+        Past { workload: self.workload, cache: self.cache, seed: self.seed }
+    }
 }
 
 /// A drive of `profile`, called `name`, aged; and how it came to its state, in words.
@@ -132,13 +141,14 @@ pub fn age(
     let configuration = profile.configuration()?;
     let wrong = |why: String| LabError::Target { text: name.to_owned(), why };
     let mut drive = match ageing.state {
-        State::Steady => SimulatedDrive::aged(name, configuration, ageing.workload, ageing.seed)
-            .map_err(|error| match error {
+        State::Steady => SimulatedDrive::aged(name, configuration, ageing.past()).map_err(
+            |error| match error {
                 AgeError::NoTheory { .. } => LabError::Unsupported(format!(
                     "target '{name}': {error} (--state random --written 3x)"
                 )),
                 error => wrong(error.to_string()),
-            })?,
+            },
+        )?,
         _ => SimulatedDrive::new(name, configuration).map_err(|error| wrong(error.to_string()))?,
     };
     let once = Written::Capacities(1.0);
@@ -174,7 +184,11 @@ pub fn age(
                     pages * 100.0
                 ),
             };
-            let steady = format!("full, in the steady state of {writes}, built from theory");
+            let cache = match ageing.cache {
+                CacheFill::Empty => "",
+                CacheFill::Full => ", its cache full",
+            };
+            let steady = format!("full, in the steady state of {writes}{cache}, built at once");
             match ageing.written {
                 None => steady,
                 Some(written) => {
@@ -280,6 +294,7 @@ mod tests {
                 written,
                 stored_for: Nanoseconds::ZERO,
                 workload: Workload::Uniform,
+                cache: CacheFill::Empty,
                 seed: 1,
             },
             &mut Unwatched,
@@ -301,7 +316,7 @@ mod tests {
         assert!(twice.1.contains("1.60 GiB written at random"), "{}", twice.1);
         let steady = aged(State::Steady, None);
         assert_eq!(written(&steady), 0);
-        assert!(steady.1.contains("built from theory"));
+        assert!(steady.1.contains("built at once"));
     }
 
     #[test]
@@ -331,6 +346,7 @@ mod tests {
             written: None,
             stored_for: Nanoseconds::ZERO,
             workload: Workload::Uniform,
+            cache: CacheFill::Empty,
             seed: 1,
         };
         let error = age("test", &profile, ageing, &mut Unwatched).map(|_| ()).unwrap_err();

@@ -123,11 +123,6 @@ impl Collector {
         self.stream.open_blocks()
     }
 
-    /// Takes over a block to write to, with `programs` program units of it filled.
-    pub(crate) fn resume(&mut self, group: u32, block: BlockIndex, programs: u32) {
-        self.stream.resume(group, block, programs);
-    }
-
     /// Forgets what it owes and where it writes to, once nothing is under way.
     pub(crate) fn begin_anew(&mut self, geometry: &Geometry) {
         assert!(!self.copies.is_any() && self.victim.is_none(), "collection has nothing under way");

@@ -13,6 +13,9 @@ use crate::victim::VictimQueue;
 /// Blocks of which all is known in 128 KiB: 8 bytes each here, and 8 in the lists of victims.
 const AT_HAND: usize = 8192;
 
+/// Marks a saved block whose victims are chosen apart.
+const APART: u32 = 1 << 16;
+
 /// What a block is being used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockState {
@@ -268,7 +271,8 @@ impl Flash {
         &mut self.reverse
     }
 
-    /// Notes that `physical`, which is not programmed yet, will be left empty after all.
+    /// Notes that `physical`, which is not programmed yet, will be left empty after all; or forgets
+    /// what it holds that is not valid any more.
     pub(crate) fn forget_unsent(&mut self, physical: PhysicalUnit) {
         self.reverse[physical.0 as usize] = 0;
     }
@@ -315,11 +319,40 @@ impl Flash {
         SpareArea::new(&self.reverse[first.0 as usize..(first.0 + units) as usize])
     }
 
+    /// Draws victims from generators begun anew from here on, as the drive that is restored will.
+    pub(crate) fn begin_draws_anew(&mut self) {
+        self.victims.begin_draws_anew();
+        if let Some(apart) = &mut self.apart {
+            apart.begin_draws_anew();
+        }
+    }
+
+    /// Whether `block` is in use and of the kind whose victims are chosen apart.
+    pub(crate) fn is_apart(&self, block: BlockIndex) -> bool {
+        let Block { state, apart, .. } = self.blocks[block.0 as usize];
+        apart && state != BlockState::Free && state != BlockState::Retired
+    }
+
+    /// The closed blocks, those whose victims are chosen apart last.
+    pub(crate) fn closed_blocks(&self) -> impl Iterator<Item = BlockIndex> + '_ {
+        let apart = self.apart.iter().flat_map(|it| it.blocks());
+        self.victims.blocks().chain(apart).map(BlockIndex)
+    }
+
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        // The valid part of the reverse map follows from the map.
-        let Flash { reverse: _, blocks, erases, victims, apart, .. } = self;
-        assert!(apart.is_none(), "drives with streams of their own blocks are not saved");
-        for block in blocks {
+        let Flash {
+            // The valid part of it follows from the map.
+            reverse: _,
+            blocks,
+            erases,
+            victims,
+            apart,
+            fruitless,
+            // From the configuration.
+            units_per_block: _,
+            seeks_gain: _,
+        } = self;
+        for (block, index) in blocks.iter().zip(0..) {
             let state = match block.state {
                 BlockState::Free => 0,
                 BlockState::Closed => 1,
@@ -328,11 +361,19 @@ impl Flash {
                 BlockState::Retired => 4,
                 BlockState::Closing | BlockState::Victim => panic!("the drive was shut down"),
             };
-            to.word(state)?;
+            let apart = if self.is_apart(BlockIndex(index)) { APART } else { 0 };
+            to.word(state | apart)?;
             to.word(block.valid)?;
         }
         to.table(erases)?;
-        victims.save(to)
+        victims.save(to)?;
+        match apart {
+            None => Ok(()),
+            Some(apart) => {
+                apart.save(to)?;
+                to.word(*fruitless)
+            }
+        }
     }
 
     /// Takes on what was saved, but for the reverse map. A block's count is checked by the caller.
@@ -341,9 +382,11 @@ impl Flash {
         from: &mut Decoder<'_>,
         units_per_block: u32,
     ) -> Result<(), SnapshotError> {
-        let mut closed = 0;
+        let has_apart = self.apart.is_some();
+        let mut closed = [0; 2];
         for block in &mut self.blocks {
-            block.state = match from.word()? {
+            let word = from.word()?;
+            block.state = match word & !APART {
                 0 => BlockState::Free,
                 1 => BlockState::Closed,
                 2 => BlockState::OpenForHost,
@@ -351,12 +394,30 @@ impl Flash {
                 4 => BlockState::Retired,
                 other => return damaged(format!("a block is in state {other}")),
             };
-            closed += u32::from(block.state == BlockState::Closed);
+            block.apart = word & APART != 0;
+            let is_in_use = !matches!(block.state, BlockState::Free | BlockState::Retired);
+            if block.apart && !(has_apart && is_in_use) {
+                return damaged("a block is of a kind that the drive does not have");
+            }
+            closed[usize::from(block.apart)] += u32::from(block.state == BlockState::Closed);
             block.valid = from.at_most(units_per_block, "a block's count of valid units")?;
         }
         self.erases = from.table(self.erases.len())?;
-        let Flash { victims, blocks, .. } = self;
-        victims.restore(from, closed, blocks.len() as u32, |block| blocks[block as usize].valid)
+        let Flash { victims, apart, blocks, fruitless, .. } = self;
+        let count = blocks.len() as u32;
+        let valid = |block: u32| blocks[block as usize].valid;
+        victims.restore(from, closed[0], count, valid)?;
+        if victims.blocks().any(|block| blocks[block as usize].apart) {
+            return damaged("a block is listed among those of another kind");
+        }
+        if let Some(apart) = apart {
+            apart.restore(from, closed[1], count, valid)?;
+            if !apart.blocks().all(|block| blocks[block as usize].apart) {
+                return damaged("a block is listed among those of another kind");
+            }
+            *fruitless = from.at_most(count, "the count of victims without gain")?;
+        }
+        Ok(())
     }
 
     /// How many units of `block` hold data that the map knows: among the first `written`, and

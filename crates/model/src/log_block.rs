@@ -13,6 +13,7 @@
 //! tables of the log blocks, and leaves the rules to say what goes where.
 
 mod merges;
+mod saved;
 
 use std::collections::VecDeque;
 
@@ -275,7 +276,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
     }
 
     /// An erased block, of the groups of dies in turn.
-    fn take_block(&mut self) -> BlockIndex {
+    pub(crate) fn take_block(&mut self) -> BlockIndex {
         let groups = self.geometry().groups();
         for _ in 0..groups {
             self.group = (self.group + 1) % groups;
@@ -406,9 +407,19 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         self.data[logical as usize]
     }
 
-    /// After a power cut: `block` is the data block of a logical block.
+    /// `block` is the data block of a logical block, as was found or planned.
     pub(crate) fn set_data_block(&mut self, logical: u32, block: BlockIndex) {
         self.data[logical as usize] = Some(block);
+    }
+
+    /// `block` is the latest random log block, of which `programs` program units are filled, or all.
+    pub(crate) fn take_latest_log(&mut self, block: BlockIndex, programs: Option<u32>) {
+        self.logs.push_back(block);
+        if let Some(programs) = programs {
+            let group = self.geometry().group_of(block);
+            self.ssd.host.resume(group, block, programs);
+            self.open_log = Some(OpenLog { block, programs });
+        }
     }
 
     /// After a power cut: `block` is a random log block, in the order of `age` among others.

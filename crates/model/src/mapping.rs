@@ -3,7 +3,7 @@
 pub mod cached;
 pub mod extent;
 mod map_area;
-mod regions;
+pub(crate) mod regions;
 mod traffic;
 
 use std::hint::select_unpredictable;
@@ -109,22 +109,21 @@ pub trait Mapping {
     /// When anything is wrong, saying what.
     fn check_invariants(&self) {}
 
+    /// Forgets what the scheme knows besides the map for its own convenience, as at power-on.
+    fn forget_what_is_volatile(&mut self) {}
+
     /// Writes the map of a drive that was shut down.
     ///
     /// # Errors
-    /// When writing fails, or the scheme cannot be saved.
-    fn save(&self, _: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        Err(SnapshotError::Unsupported { what: "this mapping scheme" })
-    }
+    /// When writing fails.
+    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError>;
 
     /// Takes on the map that was saved of a drive of the same configuration. Whether what it
     /// points to exists is checked by the caller.
     ///
     /// # Errors
-    /// When reading fails, or the scheme cannot be saved.
-    fn restore(&mut self, _: &mut Decoder<'_>) -> Result<(), SnapshotError> {
-        Err(SnapshotError::Unsupported { what: "this mapping scheme" })
-    }
+    /// When reading fails, or what was read is no such map.
+    fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError>;
 }
 
 /// The whole map in RAM, one entry of four bytes per unit.

@@ -123,6 +123,22 @@ impl SlcCache {
         self.parameters.page_read
     }
 
+    /// Units of a program unit in SLC mode.
+    pub(crate) fn units_per_program(&self) -> u32 {
+        self.units_per_program
+    }
+
+    /// Program units of a block in SLC mode.
+    pub(crate) fn programs_per_block(&self) -> u32 {
+        self.programs_per_block
+    }
+
+    /// Units that a block in SLC mode takes after so many program units; no room is never left in
+    /// an open one.
+    pub(crate) fn units_left(&self, programs: u32) -> u32 {
+        self.programs_per_block.saturating_sub(programs) * self.units_per_program
+    }
+
     /// `block` is in SLC mode, as was found on the flash.
     pub(crate) fn take_over(&mut self, block: BlockIndex) {
         self.of_block[block.0 as usize] = true;

@@ -262,6 +262,16 @@ impl WriteStream {
         Ok(())
     }
 
+    /// Has blocks that `is_limited` take `programs` program units only, after they were restored.
+    /// Whether they have room is checked by the caller.
+    pub(crate) fn limit_blocks(&mut self, is_limited: impl Fn(BlockIndex) -> bool, programs: u32) {
+        for open in self.open.iter_mut().flatten() {
+            if is_limited(open.block) {
+                open.programs_most = programs;
+            }
+        }
+    }
+
     /// Units until the program unit being filled is full; zero when none has been begun.
     #[inline(always)]
     pub(crate) fn room(&self) -> u32 {

@@ -10,9 +10,11 @@
 //! power cut: streams need capacitors. Copies have one open program unit in all. When collection
 //! goes on to a block of another stream, what is open is completed with padding.
 
+use crate::flash::{BlockState, Flash};
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::media::Media;
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Ssd;
 use crate::stream::WriteStream;
 use crate::units::{BlockIndex, LogicalUnit};
@@ -66,6 +68,24 @@ impl Aside {
         std::mem::swap(current, &mut self.streams[self.active]);
         std::mem::swap(current, &mut self.streams[to]);
         self.active = to;
+    }
+
+    /// Writes those put aside. The one being written is saved where it is.
+    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        to.word(self.active as u32)?;
+        self.others().try_for_each(|stream| stream.save(to))
+    }
+
+    fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        geometry: &Geometry,
+    ) -> Result<(), SnapshotError> {
+        let last = self.streams.len() - 1;
+        self.active = from.at_most(last as u32, "the stream being written")? as usize;
+        let active = self.active;
+        let others = self.streams.iter_mut().enumerate().filter(|&(id, _)| id != active);
+        others.map(|(_, stream)| stream).try_for_each(|stream| stream.restore(from, geometry))
     }
 
     /// Those put aside. In the place of the active one is one that was never written.
@@ -130,6 +150,91 @@ impl Streams {
     /// Whether the next victim is to be one of the hot stream's.
     pub(crate) fn collects_hot(&self) -> bool {
         self.hot_blocks > self.hot_blocks_max
+    }
+
+    /// The drive is turned off: what the host said of a write to come is forgotten.
+    pub(crate) fn forget_hint(&mut self) {
+        self.hint = None;
+    }
+
+    /// `block`, which was just opened, belongs to `stream`; whether its victims are chosen apart.
+    pub(crate) fn take_over(&mut self, block: BlockIndex, stream: StreamId) -> bool {
+        self.of_block[block.0 as usize] = stream.0;
+        let is_apart = self.is_apart(stream.0.into());
+        self.hot_blocks += u32::from(is_apart);
+        is_apart
+    }
+
+    /// The host's stream numbered `stream`, or that of its copies, which is put aside.
+    pub(crate) fn aside(&mut self, stream: StreamId, by_host: bool) -> &mut WriteStream {
+        let aside = if by_host { &mut self.host } else { &mut self.copies };
+        assert!(aside.active != usize::from(stream.0), "it is put aside");
+        &mut aside.streams[usize::from(stream.0)]
+    }
+
+    /// Blocks that streams put aside write to, with the program units that are filled.
+    pub(crate) fn open_blocks_aside(
+        &self,
+    ) -> impl Iterator<Item = ((BlockIndex, u32), BlockState)> + '_ {
+        let of = |aside: &'_ Aside, state| {
+            let blocks: Vec<_> = aside.others().flat_map(WriteStream::open_blocks).collect();
+            blocks.into_iter().map(move |it| (it, state))
+        };
+        let copies = of(&self.copies, BlockState::OpenForCollection);
+        of(&self.host, BlockState::OpenForHost).chain(copies)
+    }
+
+    pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let Streams {
+            // From the configuration.
+            parameters: _,
+            young: _,
+            hot_blocks_max: _,
+            // Nothing, of a drive that was shut down.
+            hint: _,
+            // Those whose victims are chosen apart.
+            hot_blocks: _,
+            host,
+            copies,
+            of_block,
+            begun,
+            host_blocks,
+        } = self;
+        host.save(to)?;
+        copies.save(to)?;
+        for &stream in of_block {
+            to.word(stream.into())?;
+        }
+        to.table(begun)?;
+        to.word(*host_blocks)
+    }
+
+    /// Takes on what was saved of streams that were new. Whether blocks are open for them is
+    /// checked by the caller.
+    pub(crate) fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        geometry: &Geometry,
+        flash: &Flash,
+    ) -> Result<(), SnapshotError> {
+        self.host.restore(from, geometry)?;
+        self.copies.restore(from, geometry)?;
+        for stream in &mut self.of_block {
+            *stream = from.at_most(self.parameters.count - 1, "a block's stream")? as u8;
+        }
+        self.begun = from.table(self.begun.len())?;
+        self.host_blocks = from.word()?;
+        if self.begun.iter().any(|&begun| begun > self.host_blocks) {
+            return damaged("a block was begun after the latest");
+        }
+        for block in (0..geometry.blocks()).map(BlockIndex) {
+            let is_hot = flash.is_apart(block);
+            self.hot_blocks += u32::from(is_hot);
+            if is_hot && !self.is_apart(usize::from(self.of_block[block.0 as usize])) {
+                return damaged("a block of another stream is among the hot stream's");
+            }
+        }
+        Ok(())
     }
 
     /// Whether what the host rewrites was in a block that it began not long ago.

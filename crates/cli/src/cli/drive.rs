@@ -48,6 +48,10 @@ pub struct AgeArguments {
     /// its beginning, that they went to; uniform unless said (needs collection.policy=fifo)
     #[arg(long, value_name = "WRITES:DRIVE")]
     pub hot: Option<String>,
+    /// What the pseudo-SLC cache of a steady drive holds, if it has blocks of its own; nothing
+    /// unless said
+    #[arg(long, value_enum, value_name = "CACHE")]
+    pub cache: Option<AgeCache>,
     /// How long it lies without power after that, such as 365d, so that its data gets old (needs
     /// retention.retry in the profile or with --set)
     #[arg(long, value_name = "TIME")]
@@ -77,6 +81,15 @@ pub enum AgeState {
     Random,
     /// Full, in the steady state of random writes; built from theory, without writing
     Steady,
+}
+
+/// What a cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AgeCache {
+    /// Nothing, as after a rest
+    Empty,
+    /// What is left there after writing without a rest
+    Full,
 }
 
 /// What can be done with power cuts.

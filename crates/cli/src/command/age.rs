@@ -1,10 +1,10 @@
 //! `age`: a used drive, made and saved.
 
 use ssdlab_lab::Target;
-use ssdlab_lab::age::{self, Ageing, State, Workload, Written};
+use ssdlab_lab::age::{self, Ageing, CacheFill, State, Workload, Written};
 use ssdlab_model::units::Nanoseconds;
 
-use crate::cli::{AgeArguments, AgeState};
+use crate::cli::{AgeArguments, AgeCache, AgeState};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -45,6 +45,13 @@ pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure>
             age::parse_hot(text).map_err(|error| Failure::usage(format!("--hot: {error}")))?
         }
     };
+    let cache = match arguments.cache {
+        None | Some(AgeCache::Empty) => CacheFill::Empty,
+        Some(AgeCache::Full) => CacheFill::Full,
+    };
+    if arguments.cache.is_some() && state != State::Steady {
+        return Err(Failure::usage("--cache: only a steady drive can be asked for".to_owned()));
+    }
     let stored_for = match &arguments.stored_for {
         None => Nanoseconds::ZERO,
         Some(text) => age::parse_stored(text)
@@ -55,7 +62,7 @@ pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure>
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
     let mut progress = Progress::new(terminal, interrupt, None);
-    let ageing = Ageing { state, written, stored_for, workload, seed: arguments.seed.number };
+    let ageing = Ageing { state, written, stored_for, workload, cache, seed: arguments.seed.number };
     let outcome = age::age(&name, &profile, ageing, &mut progress);
     progress.finish();
     let (mut drive, history) = outcome?;

@@ -3,6 +3,7 @@
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::log_block::LogBlockSsd;
+use ssdlab_model::snapshot::{Encoder, SnapshotError};
 use ssdlab_model::units::{ByteLength, Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 use super::responder::Responder;
@@ -71,5 +72,13 @@ impl Responder for LogBlockSsd {
 
     fn attribution(&self) -> Attribution {
         LogBlockSsd::attribution(self)
+    }
+
+    fn shut_down(&mut self, at: Instant) -> Instant {
+        LogBlockSsd::shut_down(self, at)
+    }
+
+    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        LogBlockSsd::save(self, to)
     }
 }

@@ -1,7 +1,10 @@
 //! Which model a configuration means, and how a drive holds one without naming its type.
 
+use ssdlab_model::age::{AgeError, Past};
 use ssdlab_model::geometry::GeometryError;
 use ssdlab_model::log_block::LogBlockSsd;
+use ssdlab_model::mapping::cached::CachedMap;
+use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{MappingScheme, PageMap};
 use ssdlab_model::snapshot::{Decoder, SnapshotError};
 use ssdlab_model::units::Instant;
@@ -25,18 +28,40 @@ pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, 
     })
 }
 
+/// The same, used.
+pub(crate) fn aged_model(
+    configuration: &Configuration,
+    past: Past,
+) -> Result<Box<dyn Model>, AgeError> {
+    configuration.check_mapping()?;
+    Ok(match configuration.mechanisms.mapping {
+        MappingScheme::Page => Box::new(Ssd::aged(configuration, past)?),
+        MappingScheme::Extent => Box::new(Ssd::aged_with_extent_map(configuration, past)?),
+        MappingScheme::Cached => Box::new(Ssd::aged_with_cached_map(configuration, past)?),
+        MappingScheme::LogBlock => Box::new(LogBlockSsd::aged(configuration, past)?),
+    })
+}
+
 /// The same in a state that was saved.
 pub(crate) fn restored_model(
     configuration: &Configuration,
     from: &mut Decoder<'_>,
 ) -> Result<Box<dyn Model>, SnapshotError> {
-    match configuration.mechanisms.mapping {
+    Ok(match configuration.mechanisms.mapping {
         MappingScheme::Page => {
             let map = PageMap::new(configuration.geometry.logical_units());
-            Ok(Box::new(Ssd::restored(configuration, map, from)?))
+            Box::new(Ssd::restored(configuration, map, from)?)
         }
-        _ => Err(SnapshotError::Unsupported { what: "this mapping scheme" }),
-    }
+        MappingScheme::Extent => {
+            let extents = configuration.mechanisms.extents;
+            let map = ExtentMap::new(&configuration.geometry, extents);
+            Box::new(Ssd::restored(configuration, map, from)?)
+        }
+        MappingScheme::Cached => {
+            Box::new(Ssd::restored(configuration, CachedMap::new(configuration)?, from)?)
+        }
+        MappingScheme::LogBlock => Box::new(LogBlockSsd::restored(configuration, from)?),
+    })
 }
 
 /// A [`Responder`] behind a pointer. A whole phase is run by one call through it.

@@ -15,11 +15,14 @@
 //! Wherry: Caching Strategies to Improve Disk System Performance, Computer 27(3), 1994, which the
 //! paper uses too; that half of RAM is protected is assumed.
 
+mod saved;
+
 use std::collections::VecDeque;
 
 use super::map_area::{self, MapArea};
 use super::{Mapping, PageMap};
 use crate::geometry::{Geometry, GeometryError};
+use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
 use crate::units::{ByteLength, Instant, LogicalUnit, PhysicalUnit};
 
@@ -97,6 +100,20 @@ impl<M: Mapping> Mapping for CachedMap<M> {
     #[inline(always)]
     fn cache(&mut self) -> Option<&mut MapCache> {
         Some(&mut self.cache)
+    }
+
+    fn forget_what_is_volatile(&mut self) {
+        self.cache.empty();
+    }
+
+    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        self.truth.save(to)?;
+        self.cache.save(to)
+    }
+
+    fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.truth.restore(from)?;
+        self.cache.restore(from)
     }
 
     fn check_invariants(&self) {
@@ -393,6 +410,12 @@ impl MapCache {
         }
         entry.dirty = false;
         Some(entry.ready)
+    }
+
+    /// Whether `page` is in RAM and differs from what the flash holds.
+    pub(crate) fn is_dirty(&self, page: u32) -> bool {
+        let entry = &self.pages[page as usize];
+        entry.segment != Segment::Absent && entry.dirty
     }
 
     /// What is in RAM now.

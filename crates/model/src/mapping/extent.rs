@@ -20,6 +20,7 @@
 use super::regions::RegionQueue;
 use super::{Mapping, PageMap};
 use crate::geometry::Geometry;
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::units::{ByteLength, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Bytes of an entry of the table: a logical and a physical unit in 32 bits each.
@@ -239,6 +240,33 @@ impl<M: Mapping> Mapping for ExtentMap<M> {
         }
         let further: u32 = (first.0 + 1..=last.0).map(|unit| self.begins_at(unit)).sum();
         found + per_extent * u64::from(further)
+    }
+
+    /// What it has at hand is found anew.
+    fn forget_what_is_volatile(&mut self) {
+        self.table.at_hand = u32::MAX;
+    }
+
+    /// How many extents each region has follows from the map, in which order equals lie does not.
+    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        self.truth.save(to)?;
+        let regions: Vec<u32> = self.table.regions.in_order().collect();
+        to.list(regions.into_iter())
+    }
+
+    fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.truth.restore(from)?;
+        let regions = regions(&self.table.geometry);
+        let order = from.list(regions, regions, "the list of regions")?;
+        let mut is_listed = vec![false; regions as usize];
+        let twice = order.iter().any(|&it| std::mem::replace(&mut is_listed[it as usize], true));
+        if twice || order.len() < regions as usize {
+            return damaged("not every region is listed once");
+        }
+        let counts: Vec<u32> = (0..regions).map(|region| self.count(region)).collect();
+        self.table.extents = counts.iter().sum();
+        self.table.regions.rebuild(&order, &counts);
+        Ok(())
     }
 
     fn check_invariants(&self) {

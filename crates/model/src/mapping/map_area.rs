@@ -79,13 +79,29 @@ impl MapArea {
             flash: Flash::new(&geometry, VictimPolicy::Greedy, 0),
             free: FreePool::new(&geometry),
             stream: WriteStream::new(&geometry),
-            // One program unit on its way to each die, and one that is filled.
-            buffer: WriteBuffer::new((geometry.dies() + 1) * geometry.units_per_program()),
+            buffer: MapArea::new_buffer(&geometry),
             data_at: Instant::START,
             victim: None,
             emptied: VecDeque::new(),
             geometry,
         })
+    }
+
+    /// Blocks that hold no map pages for long.
+    pub(crate) fn blocks_kept(&self) -> u32 {
+        self.geometry.groups() * KEPT_PER_GROUP
+    }
+
+    /// Begins anew what RAM knows of an area of which nothing is under way.
+    pub(crate) fn forget_what_is_volatile(&mut self) {
+        assert!(self.victim.is_none() && self.emptied.is_empty(), "nothing is under way");
+        self.buffer = MapArea::new_buffer(&self.geometry);
+        self.data_at = Instant::START;
+    }
+
+    /// One program unit on its way to each die, and one that is filled.
+    fn new_buffer(geometry: &Geometry) -> WriteBuffer {
+        WriteBuffer::new((geometry.dies() + 1) * geometry.units_per_program())
     }
 
     /// Whether map collection has to go on.

@@ -49,6 +49,22 @@ impl RegionQueue {
         self.link(region, had + after - before);
     }
 
+    /// All regions: of equal ones the one that changed last comes first.
+    pub(crate) fn in_order(&self) -> impl Iterator<Item = u32> + '_ {
+        let some = |region: u32| (region != NONE).then_some(region);
+        self.heads.iter().flat_map(move |&head| {
+            std::iter::successors(some(head), move |&it| some(self.regions[it as usize].next))
+        })
+    }
+
+    /// Takes on the regions in such an order, which holds each once, with the extents of each.
+    pub(crate) fn rebuild(&mut self, order: &[u32], extents: &[u32]) {
+        self.heads.fill(NONE);
+        for &region in order.iter().rev() {
+            self.link(region, extents[region as usize]);
+        }
+    }
+
     /// The region with the most extents, and their number; of equals the one that changed last.
     pub(crate) fn most(&mut self) -> (u32, u32) {
         while self.heads[self.highest as usize] == NONE {

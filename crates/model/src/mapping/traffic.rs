@@ -9,6 +9,8 @@
 //! until they are written, each map page once (the paper's batching), spread over the collection
 //! of the next victim.
 
+mod shut_down;
+
 use super::Mapping;
 use super::cached::{DELAYS, LaterRead, MapCache};
 use crate::buffer::InFlight;
@@ -125,7 +127,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
         cache.area.data_at = cache.area.data_at.max(admitted).max(data_at);
         if cache.area.stream.room() == 0 {
-            self.program_map();
+            self.program_map(0);
         }
         admitted
     }
@@ -142,8 +144,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
-    /// Sends the map stream's full program unit to its die.
-    fn program_map(&mut self) {
+    /// Sends the map stream's full program unit to its die; its last `padding` units are empty.
+    fn program_map(&mut self, padding: u32) {
         let area = &mut self.cache().area;
         let filled = area.stream.finish_program(&area.geometry);
         let ready = std::mem::replace(&mut area.data_at, Instant::START);
@@ -159,8 +161,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let program = self.timing.program;
         let end = self.resources.reserve(Resource::Die(die), Class::Write, arrived, program).end;
         self.counters.programs += 1;
-        self.counters.program_units_map += u64::from(units);
-        self.note_map_sent(&filled, units, die, end);
+        self.counters.program_units_map += u64::from(units - padding);
+        self.counters.program_units_padding += u64::from(padding);
+        self.note_map_sent(&filled, units - padding, die, end);
     }
 
     fn note_map_sent(&mut self, filled: &FilledProgram, units: u32, die: DieIndex, end: Instant) {

@@ -9,6 +9,7 @@ use ssdlab_model::Span;
 use ssdlab_model::geometry::Geometry;
 use ssdlab_model::mapping::{Mapping, PageMap};
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea};
+use ssdlab_model::snapshot::{Decoder, Encoder, SnapshotError};
 use ssdlab_model::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
 
 /// A page map that knows which write of the host's each place holds. The medium and the test look
@@ -107,6 +108,14 @@ impl Mapping for Versions {
     }
 
     fn prefetch(&self, _: LogicalUnit) {}
+
+    fn save(&self, _: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        Err(SnapshotError::Unsupported { what: "a test's map" })
+    }
+
+    fn restore(&mut self, _: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        Err(SnapshotError::Unsupported { what: "a test's map" })
+    }
 }
 
 /// One copy of a logical unit in the flash.

@@ -2,6 +2,7 @@
 //! property tests and the fuzz targets (`fuzz/`) call the same functions.
 
 use ssdlab_model::log_block::LogBlockSsd;
+use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, PageMap};
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
@@ -185,26 +186,101 @@ fn works_on<M: Mapping>(opened: Result<(Ssd<M, Found>, Recovery), RecoveryError>
     }
 }
 
-/// The state of a saved drive: any bytes, and those of a sound one with some of them changed.
+/// The state of a saved drive: any bytes, and those of a sound one with some of them changed. The
+/// first byte says which mechanisms it has.
 pub fn snapshot(bytes: &[u8]) {
-    let configuration = tiny_drive(&[]);
-    let restored = |mut bytes: &[u8]| {
-        let map = PageMap::new(configuration.geometry.logical_units());
-        let mut decoder = Decoder::new(&mut bytes);
-        if let Ok(ssd) = Ssd::restored(&configuration, map, &mut decoder) {
-            ssd.check_invariants();
+    let Some((&kind, bytes)) = bytes.split_first() else { return };
+    let slc = [
+        ("capacity.physical", "4M"),
+        ("slc.size", "256K"),
+        ("slc.bits", "3"),
+        ("slc.program", "200us"),
+        ("slc.page_read", "30us"),
+    ];
+    let streams = [
+        ("capacity.physical", "6M"),
+        ("collection.low_water", "3"),
+        ("collection.idle_high_water", "3"),
+        ("controller.power_loss_protection", "on"),
+        ("streams.count", "2"),
+        ("streams.hot_within", "0.3"),
+        ("streams.hot_blocks", "0.4"),
+    ];
+    match kind % 6 {
+        0 => snapshot_of(&tiny_drive(&[]), PageMap::new, bytes),
+        1 => snapshot_of(&tiny_drive(&slc), PageMap::new, bytes),
+        2 => snapshot_of(&tiny_drive(&streams), PageMap::new, bytes),
+        3 => {
+            let extents = [("mapping.scheme", "extent"), ("mapping.table", "4K")];
+            let configuration = tiny_drive(&extents);
+            let mechanisms = &configuration.mechanisms;
+            let map = |_| ExtentMap::new(&configuration.geometry, mechanisms.extents);
+            snapshot_of(&configuration, map, bytes);
         }
-    };
-    restored(bytes);
-    let mut ssd = Ssd::new(&configuration).expect("a sound drive");
-    let written = ssd.write(Instant::START, LogicalUnit(0), 40);
-    ssd.shut_down(written);
-    let mut saved = Vec::new();
-    ssd.save(&mut Encoder::new(&mut saved)).expect("a page map is saved");
+        4 => {
+            let cached = [
+                ("mapping.scheme", "cached"),
+                ("mapping.cache", "16K"),
+                ("collection.metadata_units", "6"),
+            ];
+            let configuration = tiny_drive(&cached);
+            let map = |_| CachedMap::new(&configuration).expect("room for the map");
+            snapshot_of(&configuration, map, bytes);
+        }
+        _ => snapshot_with_log_blocks(bytes),
+    }
+}
+
+/// A sound state with as many of its bytes changed as `bytes` say.
+fn spoilt(mut saved: Vec<u8>, bytes: &[u8]) -> Vec<u8> {
     for change in bytes.chunks_exact(3) {
         let at = usize::from(change[0]) << 8 | usize::from(change[1]);
         let length = saved.len();
         saved[at % length] ^= change[2];
     }
-    restored(&saved);
+    saved
+}
+
+fn snapshot_of<M: Mapping>(configuration: &Configuration, map: impl Fn(u32) -> M, bytes: &[u8]) {
+    let new_map = || map(configuration.geometry.logical_units());
+    let restored = |mut bytes: &[u8]| {
+        let mut decoder = Decoder::new(&mut bytes);
+        if let Ok(mut ssd) = Ssd::restored(configuration, new_map(), &mut decoder) {
+            ssd.check_invariants();
+            let units = ssd.geometry().logical_units();
+            // Long after all that the state may say of its past.
+            ssd.write(Instant::from_nanos(1 << 60), LogicalUnit(0), units);
+            ssd.check_invariants();
+        }
+    };
+    restored(bytes);
+    let ssd = Ssd::with(configuration, new_map(), ssdlab_model::media::Null);
+    let mut ssd = ssd.expect("a sound drive");
+    let written = ssd.write(Instant::START, LogicalUnit(0), 40);
+    ssd.shut_down(written);
+    let mut saved = Vec::new();
+    ssd.save(&mut Encoder::new(&mut saved)).expect("it is saved");
+    restored(&spoilt(saved, bytes));
+}
+
+fn snapshot_with_log_blocks(bytes: &[u8]) {
+    let configuration = tiny_drive(&[("mapping.scheme", "log-block"), ("mapping.log_blocks", "2")]);
+    let restored = |mut bytes: &[u8]| {
+        if let Ok(mut ssd) = LogBlockSsd::restored(&configuration, &mut Decoder::new(&mut bytes)) {
+            ssd.check_invariants();
+            let units = ssd.geometry().logical_units();
+            ssd.write(Instant::from_nanos(1 << 60), LogicalUnit(0), units);
+            ssd.check_invariants();
+        }
+    };
+    restored(bytes);
+    let mut ssd = LogBlockSsd::new(&configuration).expect("a sound drive");
+    let mut at = ssd.write(Instant::START, LogicalUnit(0), 40);
+    for unit in (0..200).step_by(7) {
+        at = ssd.write(at, LogicalUnit(unit), 1);
+    }
+    ssd.shut_down(at);
+    let mut saved = Vec::new();
+    ssd.save(&mut Encoder::new(&mut saved)).expect("it is saved");
+    restored(&spoilt(saved, bytes));
 }

@@ -1,0 +1,68 @@
+//! A drive whose map lies on flash: the map area is filled with map pages in the steady state of its
+//! own collection.
+//!
+//! Under random writes map pages are written as uniformly as data is, and collected greedily; so
+//! the same closed form says what the blocks of the map hold. There are few of them, and they are
+//! written anew within a thousandth of the time that data takes: whatever the form neglects is gone
+//! by then.
+
+use super::order::Order;
+use super::page::generator;
+use super::plan::Pool;
+use super::{AgeError, Past};
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::mapping::cached::CachedMap;
+use crate::media::Null;
+use crate::policy::VictimPolicy;
+use crate::ssd::{Configuration, Ssd};
+use crate::units::PhysicalUnit;
+
+impl Ssd<CachedMap, Null> {
+    /// A full drive in the steady state of random writes, with no map page in RAM.
+    ///
+    /// # Errors
+    /// When there is no closed form for the drive's policy under such writes, or no such drive.
+    pub fn aged_with_cached_map(
+        configuration: &Configuration,
+        past: Past,
+    ) -> Result<Self, AgeError> {
+        let mut ssd = Ssd::with_cached_map(configuration)?;
+        ssd.age_data(configuration, past)?;
+        ssd.age_map(past)?;
+        Ok(ssd)
+    }
+
+    fn age_map(&mut self, past: Past) -> Result<(), AgeError> {
+        let cache = self.map.cache().expect("the map lies on flash");
+        let geometry = cache.area.geometry.clone();
+        let (groups, b) = (geometry.groups(), geometry.units_per_block());
+        // As many blocks are free in each group as collection of the map keeps, and one is open.
+        let closed = geometry.blocks() - cache.area.blocks_kept();
+        let pages = geometry.logical_units();
+        let mut generator = generator(past);
+        let held = match pages {
+            0 => Vec::new(),
+            // Fewer blocks than all the pages fill leave no choice.
+            _ if u64::from(closed) * u64::from(b) <= u64::from(pages) => {
+                return Err(AgeError::NoTheory { what: "so few metadata blocks" });
+            }
+            _ => Pool::of(VictimPolicy::Greedy, pages, closed, b, false, &mut generator)?.held,
+        };
+        let mut order = Order::new(0, pages, &mut generator);
+        for (index, held) in (0..).zip(held) {
+            let area = &mut cache.area;
+            let block = area.free.take(index % groups).expect("there are more than are closed");
+            area.flash.open(block, BlockState::OpenForHost, held);
+            let first = area.geometry.first_unit(block).0;
+            for place in (0..held).map(|place| PhysicalUnit(first + place)) {
+                let (page, _) = order.cold.next();
+                cache.area.flash.note_written(place, page);
+                cache.set_place(page.0, place);
+            }
+            cache.area.flash.close(block, BlockState::Closed);
+        }
+        assert!(order.is_over(), "every map page lies somewhere");
+        Ok(())
+    }
+}

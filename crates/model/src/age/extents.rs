@@ -1,0 +1,266 @@
+//! A drive with a map of extents, full and under random writes for a long time.
+//!
+//! What random writes leave behind are the fragments that the table has room for: each region was
+//! condensed once while the table was filled. Which fragments those are is followed in the
+//! abstract, region by region, for several times that long; then all is put in its place at once:
+//! a region's run in a block of its own, and the fragments in the blocks that the host has written
+//! since. (With few writes to a region each adds two extents, all regions grow alike and the fullest
+//! is condensed; so their extents spread evenly from one to twice the mean.)
+
+use std::collections::HashMap;
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use super::page::generator;
+use super::{AgeError, CacheFill, Past, Workload};
+use crate::flash::BlockState;
+use crate::geometry::Geometry;
+use crate::mapping::extent::ExtentMap;
+use crate::mapping::regions::RegionQueue;
+use crate::media::Null;
+use crate::policy::VictimPolicy;
+use crate::ssd::{Configuration, Ssd};
+use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
+
+/// How many times as much is written as the table remembers.
+const TIMES: u64 = 6;
+
+/// Extents that a write needs room for; see `ExtentTable::needed_for`.
+const NEEDED: u32 = 3;
+
+/// The fragments of a drive with a map of extents.
+struct Fragments {
+    units: u32,
+    per_region: u32,
+    extents_max: u32,
+    extents: u32,
+    regions: RegionQueue,
+    /// Whether an extent begins at a unit that is not the first of its region.
+    begins: Vec<u64>,
+    /// Units written since their region was condensed, by region; some more than once.
+    of_region: Vec<Vec<u32>>,
+    /// When each of those was written last, counted in writes.
+    written: HashMap<u32, u64>,
+    writes: u64,
+}
+
+impl Fragments {
+    fn new(geometry: &Geometry, extents_max: u32) -> Fragments {
+        let (units, per_region) = (geometry.logical_units(), geometry.units_per_block());
+        let regions = units.div_ceil(per_region);
+        Fragments {
+            units,
+            per_region,
+            extents_max,
+            extents: regions,
+            regions: RegionQueue::new(regions, per_region),
+            begins: vec![0; units.div_ceil(64) as usize],
+            of_region: vec![Vec::new(); regions as usize],
+            written: HashMap::new(),
+            writes: 0,
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.extents + NEEDED > self.extents_max
+    }
+
+    /// An extent begins at `unit` from now on; how many that are more.
+    fn begin_at(&mut self, unit: u32) -> u32 {
+        if unit.is_multiple_of(self.per_region) || unit >= self.units {
+            return 0;
+        }
+        let (word, bit) = (&mut self.begins[unit as usize / 64], 1 << (unit % 64));
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new.into()
+    }
+
+    fn write(&mut self, unit: u32) {
+        while self.is_full() {
+            let (region, _) = self.regions.most();
+            self.condense(region);
+        }
+        let region = unit / self.per_region;
+        let more = self.begin_at(unit) + self.begin_at(unit + 1);
+        self.regions.change(region, 0, more);
+        self.extents += more;
+        self.of_region[region as usize].push(unit);
+        self.written.insert(unit, self.writes);
+        self.writes += 1;
+    }
+
+    fn condense(&mut self, region: u32) {
+        let extents = self.regions.count(region);
+        self.regions.change(region, extents, 1);
+        self.extents -= extents - 1;
+        for unit in std::mem::take(&mut self.of_region[region as usize]) {
+            self.written.remove(&unit);
+            for unit in [unit, unit + 1] {
+                if !unit.is_multiple_of(self.per_region) && unit < self.units {
+                    self.begins[unit as usize / 64] &= !(1 << (unit % 64));
+                }
+            }
+        }
+    }
+
+    /// Writes at random until what it began with is forgotten, and until the host has filled a
+    /// program unit of `per_program` units.
+    fn age(&mut self, per_program: u32, generator: &mut Pcg64Mcg) {
+        // Begins with regions at all stages: they would come by that only after long.
+        let stage: Vec<f64> = (0..self.of_region.len()).map(|_| generator.random()).collect();
+        while !self.is_full() {
+            let unit = generator.random_range(0..self.units);
+            if generator.random::<f64>() < stage[(unit / self.per_region) as usize] {
+                self.write(unit);
+            }
+        }
+        let least = self.writes * (1 + TIMES);
+        while self.writes < least || !self.writes.is_multiple_of(per_program.into()) {
+            self.write(generator.random_range(0..self.units));
+        }
+    }
+}
+
+impl Ssd<ExtentMap, Null> {
+    /// A full drive after random writes of single units for a long time.
+    ///
+    /// # Errors
+    /// When it was written otherwise, collects other than greedily, its spare area does not hold
+    /// what fragments are left, or there is no such drive.
+    pub fn aged_with_extent_map(
+        configuration: &Configuration,
+        past: Past,
+    ) -> Result<Self, AgeError> {
+        let Configuration { geometry, mechanisms, collection, .. } = configuration;
+        if past.cache == CacheFill::Full {
+            return Err(AgeError::NoCache);
+        }
+        if past.workload != Workload::Uniform {
+            return Err(AgeError::NoTheory { what: "hot and cold units with a map of extents" });
+        }
+        if mechanisms.victims != VictimPolicy::Greedy {
+            return Err(AgeError::NoTheory { what: "this policy with a map of extents" });
+        }
+        if mechanisms.slc.is_some() || mechanisms.streams.count > 1 {
+            return Err(AgeError::NoTheory { what: "a cache or streams with a map of extents" });
+        }
+        let mut ssd = Ssd::with_extent_map(configuration)?;
+        let mut fragments = Fragments::new(geometry, mechanisms.extents.extents_max);
+        fragments.age(geometry.units_per_program(), &mut generator(past));
+        // As many blocks are free as collection keeps, and one can be taken for a run.
+        let kept = collection.low_water + 1 + fragments.of_region.len() as u32;
+        let room = geometry.blocks().saturating_sub(kept);
+        let log = Log::of(&fragments, geometry, room).ok_or(AgeError::NoTheory {
+            what: "a table of extents whose fragments do not fit the spare area",
+        })?;
+        for region in 0..fragments.of_region.len() as u32 {
+            let first = region * fragments.per_region;
+            let is_in_run = |it: &u32| *it < fragments.units && !fragments.written.contains_key(it);
+            let held = (first..first + fragments.per_region).map(|it| Some(it).filter(is_in_run));
+            let block = ssd.place_run(held, BlockState::OpenForCollection);
+            ssd.flash.close(block, BlockState::Closed);
+        }
+        // The rest holds nothing valid and waits to be collected.
+        let empty = vec![None; geometry.units_per_block() as usize];
+        for _ in 0..room - (log.moved.len() + log.blocks.len()) as u32 {
+            let block = ssd.place_run(empty.iter().copied(), BlockState::OpenForCollection);
+            ssd.flash.close(block, BlockState::Closed);
+        }
+        for held in log.moved {
+            let block = ssd.place_run(held.into_iter(), BlockState::OpenForCollection);
+            ssd.flash.close(block, BlockState::Closed);
+        }
+        let latest = log.blocks.len() - 1;
+        for (index, held) in log.blocks.into_iter().enumerate() {
+            let programs = held.len() as u32 / geometry.units_per_program();
+            let is_full = held.len() as u32 == geometry.units_per_block();
+            let block = ssd.place_run(held.into_iter(), BlockState::OpenForHost);
+            if is_full {
+                ssd.flash.close(block, BlockState::Closed);
+            } else {
+                assert!(index == latest, "only the latest block is being filled");
+                ssd.host.resume(0, block, programs);
+            }
+        }
+        Ok(ssd)
+    }
+
+    /// Fills a block with units, or with what is not valid any more.
+    fn place_run(
+        &mut self,
+        held: impl Iterator<Item = Option<u32>>,
+        state: BlockState,
+    ) -> BlockIndex {
+        let block = self.free.take(0).expect("there are enough blocks");
+        self.flash.open(block, state, self.geometry.units_per_block());
+        let first = self.geometry.first_unit(block).0;
+        for (place, unit) in (first..).zip(held) {
+            match unit.map(LogicalUnit) {
+                Some(unit) => self.put_unit(PhysicalUnit(place), (unit, unit)),
+                None => drop(self.flash.lose_unit(block)),
+            }
+        }
+        block
+    }
+}
+
+/// The fragments where they lie, the oldest first.
+struct Log {
+    /// Blocks that collection has written.
+    moved: Vec<Vec<Option<u32>>>,
+    /// Blocks that the host has written.
+    blocks: Vec<Vec<Option<u32>>>,
+}
+
+/// The most that may have been moved, as a share of all fragments: what is in blocks that the host
+/// has written is known, where collection was is not.
+const MOVED_MAX: f64 = 0.1;
+
+impl Log {
+    /// In at most `room` blocks. Some regions are written to so rarely that they go long without
+    /// being condensed; what is left of them in blocks that are nearly empty was moved together.
+    fn of(fragments: &Fragments, geometry: &Geometry, room: u32) -> Option<Log> {
+        let per_block = geometry.units_per_block();
+        let mut blocks = Log::written(fragments, per_block);
+        let (mut moved, mut emptied) = (Vec::new(), 0);
+        let too_many = |emptied: usize, moved: &[Option<u32>]| {
+            blocks.len() - emptied + moved.len().div_ceil(per_block as usize) > room as usize
+        };
+        while too_many(emptied, &moved) {
+            moved.extend(blocks[emptied].iter().flatten().map(|&unit| Some(unit)));
+            emptied += 1;
+            if moved.len() as f64 > MOVED_MAX * fragments.written.len() as f64 {
+                return None;
+            }
+        }
+        blocks.drain(..emptied);
+        let moved = moved.chunks(per_block as usize).map(|chunk| {
+            let mut block = chunk.to_vec();
+            block.resize(per_block as usize, None);
+            block
+        });
+        Some(Log { moved: moved.collect(), blocks })
+    }
+
+    /// The blocks that the host has written and of which something is valid.
+    fn written(fragments: &Fragments, per_block: u32) -> Vec<Vec<Option<u32>>> {
+        let per_block = u64::from(per_block);
+        let mut in_order: Vec<(u64, u32)> =
+            fragments.written.iter().map(|(&unit, &at)| (at, unit)).collect();
+        in_order.sort_unstable();
+        let mut blocks: Vec<Vec<Option<u32>>> = Vec::new();
+        let mut latest = None;
+        for (at, unit) in in_order {
+            if latest != Some(at / per_block) {
+                let left = fragments.writes - at / per_block * per_block;
+                blocks.push(vec![None; left.min(per_block) as usize]);
+                latest = Some(at / per_block);
+            }
+            let block = blocks.last_mut().expect("one was begun");
+            block[(at % per_block) as usize] = Some(unit);
+        }
+        blocks
+    }
+}

@@ -1,0 +1,130 @@
+//! Hot and cold units in one stream under FIFO: what blocks of each age hold.
+
+use std::collections::VecDeque;
+
+use rand_pcg::Pcg64Mcg;
+
+use super::plan::{Held, binomial};
+use crate::theory::SpareFactor;
+use crate::theory::hot_cold::HotCold;
+
+/// Hot and cold units under FIFO with one stream. A unit of a class that gets share `r` of the
+/// writes and is fraction `f` of all units lives on to share `t` of its block's way with
+/// probability `e^(-t r alpha / (f A))` (Desnoyers, SYSTOR 2012; see `theory::hot_cold`).
+///
+/// That says how many units of an age live, not which block holds which: what survives a block is
+/// colder than the block was, and collection writes it to one block or two, so that blocks differ
+/// the more the more often their units were moved. So the queue of blocks is followed in
+/// expectation, block by block, for as long as cold units need to be written anew.
+pub(super) struct HotColdByAge {
+    pub(super) amplification: f64,
+    hot_written: f64,
+    pub(super) hot_collected: f64,
+    /// How fast hot and cold units die on a block's way.
+    dies: [f64; 2],
+}
+
+/// Lives of a cold unit until the queue of blocks has forgotten what it was begun with.
+const LIVES: f64 = 8.0;
+
+/// Blocks closed at most until then.
+const CLOSED_MAX: f64 = 1e8;
+
+/// A block in expectation.
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    /// Shares of its units that were hot and cold when it was closed.
+    units: [f64; 2],
+    /// When that was, in blocks closed.
+    closed: f64,
+}
+
+impl HotColdByAge {
+    pub(super) fn new(theory: HotCold, writes: f64, pages: f64, spare: SpareFactor) -> Self {
+        let amplification = theory.fifo_one_stream(spare);
+        let dies = |r: f64, f: f64| r * spare.alpha() / (f * amplification);
+        let dies = [dies(writes, pages), dies(1.0 - writes, 1.0 - pages)];
+        // Of all that is programmed; the formula is that these shares add up to one.
+        let hot = writes / amplification / -(-dies[0]).exp_m1();
+        let collected = 1.0 - 1.0 / amplification;
+        let hot_collected = if collected > 0.0 {
+            ((hot - writes / amplification) / collected).clamp(0.0, 1.0)
+        } else {
+            writes
+        };
+        HotColdByAge { amplification, hot_written: writes, hot_collected, dies }
+    }
+
+    /// What lives of a block when `closed` blocks have been closed, of a queue of `blocks`.
+    fn living(&self, block: Expected, closed: f64, blocks: f64) -> [f64; 2] {
+        let way = (closed - block.closed) / blocks;
+        std::array::from_fn(|class| block.units[class] * (-self.dies[class] * way).exp())
+    }
+
+    /// The queue of blocks, oldest first, in expectation.
+    fn queue(&self, blocks: u32) -> (VecDeque<Expected>, f64) {
+        let length = f64::from(blocks);
+        let by = |hot: f64, closed: f64| Expected { units: [hot, 1.0 - hot], closed };
+        // Begun with hosts' blocks among collection's as there will be on the whole.
+        let mut by_host = 0.0;
+        let mut queue: VecDeque<Expected> = (0..blocks)
+            .map(|block| {
+                by_host += 1.0 / self.amplification;
+                let hot = if by_host >= 1.0 { self.hot_written } else { self.hot_collected };
+                by_host -= f64::from(u8::from(by_host >= 1.0));
+                by(hot, f64::from(block))
+            })
+            .collect();
+        let mut closed = length;
+        let (mut copies, mut host) = ([0.0; 2], 0.0);
+        let slowest = self.dies[0].min(self.dies[1]);
+        let until = (length * (1.0 + LIVES / slowest)).min(CLOSED_MAX);
+        while closed < until {
+            // What survives of a victim fills collection's block, and the host writes as much to
+            // its own as the victim yields.
+            let victim = queue.pop_front().expect("the queue is never empty");
+            let living = self.living(victim, closed, length);
+            let all = living[0] + living[1];
+            let fits = ((1.0 - copies[0] - copies[1]) / all).min(1.0);
+            for class in 0..2 {
+                copies[class] += living[class] * fits;
+            }
+            if fits < 1.0 {
+                queue.push_back(Expected { units: copies, closed });
+                copies = living.map(|living| living * (1.0 - fits));
+                closed += 1.0;
+            }
+            host += 1.0 - all;
+            if host >= 1.0 {
+                queue.push_back(by(self.hot_written, closed));
+                host -= 1.0;
+                closed += 1.0;
+            }
+        }
+        // It is a block longer or shorter now and then.
+        while queue.len() > blocks as usize {
+            queue.pop_front();
+        }
+        while queue.len() < blocks as usize {
+            queue.push_back(by(self.hot_written, closed));
+        }
+        (queue, closed)
+    }
+
+    pub(super) fn held(&self, blocks: u32, b: u32, generator: &mut Pcg64Mcg) -> Vec<Held> {
+        let (queue, closed) = self.queue(blocks);
+        let block = |block: &Expected| {
+            let [hot, cold] = self.living(*block, closed, f64::from(blocks));
+            let all = binomial(b, (hot + cold).min(1.0), generator);
+            let hot = binomial(all, hot / (hot + cold), generator);
+            Held { hot, cold: all - hot, ..Held::default() }
+        };
+        queue.iter().map(block).collect()
+    }
+
+    /// The first `units` units of a block of which `hot` are hot.
+    pub(super) fn open(&self, units: u32, hot: f64) -> Held {
+        let hot = (f64::from(units) * hot).round() as u32;
+        Held { hot, cold: units - hot, ..Held::default() }
+    }
+}

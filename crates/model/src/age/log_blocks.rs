@@ -1,0 +1,198 @@
+//! A drive with log blocks, full and under random writes for a long time.
+//!
+//! There is no closed form for what each log block holds, but all that random writes leave behind
+//! is in the few log blocks and is forgotten with them. So the latest writes are followed as the
+//! scheme has it, without flash, time or data, for several times as long as anything of them is
+//! remembered, and what is left is put in its place at once.
+
+use std::collections::{HashMap, VecDeque};
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use super::page::generator;
+use super::{AgeError, CacheFill, Past, Workload};
+use crate::flash::BlockState;
+use crate::geometry::Geometry;
+use crate::log_block::LogBlockSsd;
+use crate::ssd::Configuration;
+use crate::units::{LogicalUnit, PhysicalUnit};
+
+/// How many times what is remembered is written, so that what it began with is forgotten.
+const TIMES: f64 = 8.0;
+
+/// Where the units of a drive with log blocks lie, as far as that is not in their data blocks.
+struct Log {
+    geometry: Geometry,
+    log_blocks: usize,
+    /// Units written to each log block, the oldest first.
+    blocks: VecDeque<Vec<u32>>,
+    /// Log blocks reclaimed so far: the number of the oldest one.
+    reclaimed: u64,
+    /// The number of the log block, and the place in it, of each unit that lies in one.
+    at: HashMap<u32, (u64, u32)>,
+    /// The same units by logical block; some are there more than once.
+    of_logical: Vec<Vec<u32>>,
+    /// The logical block of the sequential log, and the unit that continues it.
+    sequence: Option<(u32, u32)>,
+}
+
+impl Log {
+    fn new(geometry: &Geometry, log_blocks: u32) -> Log {
+        let logical = geometry.logical_units().div_ceil(geometry.units_per_block());
+        Log {
+            geometry: geometry.clone(),
+            log_blocks: log_blocks as usize,
+            blocks: VecDeque::new(),
+            reclaimed: 0,
+            at: HashMap::new(),
+            of_logical: vec![Vec::new(); logical as usize],
+            sequence: None,
+        }
+    }
+
+    /// Units written until nothing is left of what was there before: a logical block is merged
+    /// again when the log block is reclaimed that is the first to hold something of it.
+    fn memory(&self) -> f64 {
+        let b = f64::from(self.geometry.units_per_block());
+        let none = (-b / self.of_logical.len() as f64).exp();
+        b * (self.log_blocks as f64 + none / (1.0 - none))
+    }
+
+    /// What is valid of a logical block is copied to a data block of its own.
+    fn merge(&mut self, logical: u32) {
+        for unit in std::mem::take(&mut self.of_logical[logical as usize]) {
+            self.at.remove(&unit);
+        }
+    }
+
+    fn end_sequence(&mut self) {
+        if let Some((logical, _)) = self.sequence.take() {
+            self.merge(logical);
+        }
+    }
+
+    fn write(&mut self, unit: u32) {
+        let b = self.geometry.units_per_block();
+        let (logical, offset) = (unit / b, unit % b);
+        if offset == 0 {
+            self.end_sequence();
+            self.sequence = Some((logical, unit));
+        }
+        if self.sequence == Some((logical, unit)) {
+            self.at.remove(&unit);
+            self.sequence = Some((logical, unit + 1));
+            if offset + 1 == b || unit + 1 == self.geometry.logical_units() {
+                self.end_sequence();
+            }
+            return;
+        }
+        if self.sequence.is_some_and(|(of, _)| of == logical) {
+            self.end_sequence();
+        }
+        self.append(logical, unit);
+    }
+
+    fn append(&mut self, logical: u32, unit: u32) {
+        let b = self.geometry.units_per_block() as usize;
+        if self.blocks.back().is_none_or(|block| block.len() == b) {
+            if self.blocks.len() == self.log_blocks {
+                self.reclaim_oldest();
+            }
+            self.blocks.push_back(Vec::with_capacity(b));
+        }
+        let number = self.reclaimed + self.blocks.len() as u64 - 1;
+        let block = self.blocks.back_mut().expect("one is being filled");
+        self.at.insert(unit, (number, block.len() as u32));
+        block.push(unit);
+        self.of_logical[logical as usize].push(unit);
+    }
+
+    fn reclaim_oldest(&mut self) {
+        let b = self.geometry.units_per_block();
+        let units = self.blocks.pop_front().expect("there are log blocks");
+        if units.iter().any(|unit| self.sequence.is_some_and(|(logical, _)| logical == unit / b)) {
+            self.end_sequence();
+        }
+        for (place, unit) in (0..).zip(units) {
+            if self.at.get(&unit) == Some(&(self.reclaimed, place)) {
+                self.merge(unit / b);
+            }
+        }
+        self.reclaimed += 1;
+    }
+
+    /// Whether the log block being filled ends with a whole program unit.
+    fn is_even(&self) -> bool {
+        let units = self.blocks.back().map_or(0, Vec::len) as u32;
+        units.is_multiple_of(self.geometry.units_per_program())
+    }
+}
+
+/// The log after random writes for a long time.
+fn written(configuration: &Configuration, generator: &mut Pcg64Mcg) -> Log {
+    let units = configuration.geometry.logical_units();
+    let mut log = Log::new(&configuration.geometry, configuration.mechanisms.log_blocks);
+    let least = (TIMES * log.memory()) as u64;
+    let mut count = 0;
+    while count < least || !log.is_even() {
+        log.write(generator.random_range(0..units));
+        count += 1;
+    }
+    log.end_sequence();
+    log
+}
+
+impl LogBlockSsd {
+    /// A full drive after random writes of single units for a long time.
+    ///
+    /// # Errors
+    /// When it was written otherwise, or there is no such drive.
+    pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
+        if past.cache == CacheFill::Full {
+            return Err(AgeError::NoCache);
+        }
+        if past.workload != Workload::Uniform {
+            return Err(AgeError::NoTheory { what: "hot and cold units with log blocks" });
+        }
+        let mut drive = LogBlockSsd::new(configuration)?;
+        let log = written(configuration, &mut generator(past));
+        let b = configuration.geometry.units_per_block();
+        for logical in 0..log.of_logical.len() as u32 {
+            let first = logical * b;
+            let until = (first + b).min(configuration.geometry.logical_units());
+            let in_log = |unit: &u32| log.at.contains_key(unit);
+            let held = (first..first + b).map(|it| (it < until && !in_log(&it)).then_some(it));
+            let block = drive.place_block(held);
+            drive.as_ssd_mut().flash.close(block, BlockState::Closed);
+            drive.set_data_block(logical, block);
+        }
+        for (number, units) in (log.reclaimed..).zip(&log.blocks) {
+            let is_there =
+                |(place, &unit)| (log.at.get(&unit) == Some(&(number, place))).then_some(unit);
+            let block = drive.place_block((0..).zip(units).map(is_there));
+            let programs = units.len() as u32 / configuration.geometry.units_per_program();
+            if units.len() as u32 == b {
+                drive.as_ssd_mut().flash.close(block, BlockState::Closed);
+                drive.take_latest_log(block, None);
+            } else {
+                drive.take_latest_log(block, Some(programs));
+            }
+        }
+        Ok(drive)
+    }
+
+    /// Fills a block with units, or with what is not valid any more.
+    fn place_block(&mut self, held: impl Iterator<Item = Option<u32>>) -> crate::units::BlockIndex {
+        let block = self.take_block();
+        let ssd = self.as_ssd_mut();
+        let first = ssd.geometry.first_unit(block).0;
+        for (place, unit) in (first..).zip(held) {
+            match unit.map(LogicalUnit) {
+                Some(unit) => ssd.put_unit(PhysicalUnit(place), (unit, unit)),
+                None => drop(ssd.flash.lose_unit(block)),
+            }
+        }
+        block
+    }
+}

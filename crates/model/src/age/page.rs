@@ -1,0 +1,249 @@
+//! A drive whose map is known unit by unit, filled as planned.
+
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::order::Order;
+use super::plan::{Held, Plan};
+use super::{AgeError, CacheFill, Past, STREAM, Workload};
+use crate::flash::BlockState;
+use crate::mapping::{Mapping, MappingScheme, PageMap};
+use crate::media::Null;
+use crate::policy::Pacing;
+use crate::slc::{SlcSpace, WhenFull};
+use crate::ssd::{Configuration, Ssd};
+use crate::streams::StreamId;
+use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
+
+/// How the blocks of a drive are used.
+pub(super) struct Layout {
+    /// Blocks of each group of dies that are closed; they come first.
+    closed_per_group: u32,
+    pub(super) groups: u32,
+    /// Write streams that hold data of their own.
+    pub(super) streams: u32,
+    /// Whether a block more is closed, half of it moved already: in steady state a drive that
+    /// keeps pace is always at work on a victim.
+    pub(super) has_victim: bool,
+    /// Whether the host writes to blocks with all bits; otherwise to a cache only.
+    pub(super) host_is_direct: bool,
+    /// Program units that are written of each open block.
+    pub(super) open_programs: u32,
+    /// Units that the cache holds, in full blocks in SLC mode.
+    pub(super) cached_units: u32,
+    /// How many blocks those are.
+    cached_blocks: u32,
+}
+
+impl Layout {
+    fn of(configuration: &Configuration, past: Past) -> Layout {
+        let Configuration { geometry, collection, mechanisms, .. } = configuration;
+        let groups = geometry.groups();
+        let free = match mechanisms.pacing {
+            Pacing::Paced => collection.low_water,
+            Pacing::Bursty { high_water } => high_water.max(collection.low_water),
+        };
+        let told = matches!(past.workload, Workload::HotCold { .. });
+        let streams = if told { mechanisms.streams.count } else { 1 };
+        // A cache of free blocks has none while the drive is full.
+        let cache = mechanisms.slc.filter(|slc| slc.space == SlcSpace::Fixed);
+        let own = cache.map_or(0, |slc| slc.blocks);
+        let host_is_direct = cache.is_none_or(|slc| slc.when_full == WhenFull::Direct);
+        let open = streams * (1 + u32::from(host_is_direct));
+        let kept = groups * (free + open) + own;
+        let full = cache.filter(|_| past.cache == CacheFill::Full);
+        // Beside the cache, what was written to it has been overwritten.
+        let units_of_cached = full.filter(|_| !host_is_direct).map_or(0, |slc| {
+            let (units, programs) = slc.shape(geometry);
+            units * programs
+        });
+        let cached_blocks = if full.is_some() { own } else { 0 };
+        Layout {
+            closed_per_group: geometry.blocks_per_group() - kept.div_ceil(groups),
+            groups,
+            streams,
+            has_victim: mechanisms.pacing == Pacing::Paced,
+            host_is_direct,
+            open_programs: geometry.units_per_block() / geometry.units_per_program() / 2,
+            cached_units: cached_blocks * units_of_cached,
+            cached_blocks,
+        }
+    }
+
+    pub(super) fn closed(&self) -> u32 {
+        self.closed_per_group * self.groups
+    }
+
+    /// The open blocks of a stream.
+    pub(super) fn open_states(&self) -> Vec<BlockState> {
+        let mut states = vec![BlockState::OpenForCollection];
+        if self.host_is_direct {
+            states.insert(0, BlockState::OpenForHost);
+        }
+        if self.open_programs == 0 { Vec::new() } else { states }
+    }
+}
+
+impl Ssd<PageMap, Null> {
+    /// A full drive in the steady state of random writes. Takes some nanoseconds a unit.
+    ///
+    /// # Errors
+    /// When there is no closed form for the drive's policy or mapping scheme under such writes, or
+    /// no such drive.
+    pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
+        if configuration.mechanisms.mapping != MappingScheme::Page {
+            return Err(AgeError::NoTheory { what: "its mapping scheme" });
+        }
+        let mut ssd = Ssd::new(configuration)?;
+        ssd.age_data(configuration, past)?;
+        Ok(ssd)
+    }
+}
+
+/// The generator that all is drawn from.
+pub(super) fn generator(past: Past) -> Pcg64Mcg {
+    Pcg64Mcg::seed_from_u64(past.seed ^ STREAM)
+}
+
+impl<M: Mapping> Ssd<M, Null> {
+    /// Fills a new drive as it is in the steady state of the writes it was under.
+    pub(super) fn age_data(
+        &mut self,
+        configuration: &Configuration,
+        past: Past,
+    ) -> Result<(), AgeError> {
+        if configuration.mechanisms.streams.hot_within.is_some() {
+            return Err(AgeError::NoTheory { what: "finding out what is hot" });
+        }
+        let mut generator = generator(past);
+        let layout = Layout::of(configuration, past);
+        if past.cache == CacheFill::Full && layout.cached_blocks == 0 {
+            return Err(AgeError::NoCache);
+        }
+        let plan = Plan::of(configuration, past.workload, &layout, &mut generator)?;
+        let mut order = Order::new(plan.hot_units, self.geometry.logical_units(), &mut generator);
+        for group in 0..layout.groups {
+            for index in 0..layout.closed_per_group {
+                let held = plan.held[(index * layout.groups + group) as usize];
+                self.fill_block(group, held, &mut order, &mut generator);
+            }
+        }
+        // Into the queue in the order they were closed, the victim before all others.
+        if layout.has_victim {
+            let victim = BlockIndex(layout.closed_per_group);
+            self.fill_block(0, plan.victim, &mut order, &mut generator);
+            self.flash.close(victim, BlockState::Closed);
+        }
+        for index in 0..layout.closed_per_group {
+            for group in 0..layout.groups {
+                let block = BlockIndex(group * self.geometry.blocks_per_group() + index);
+                self.flash.close(block, BlockState::Closed);
+            }
+        }
+        for _ in 0..layout.cached_blocks {
+            self.fill_cache_block(layout.cached_units > 0, &mut order);
+        }
+        for group in 0..layout.groups {
+            for &(state, held) in &plan.open {
+                self.open_half(group, state, &layout, held, &mut order);
+            }
+        }
+        assert!(order.is_over(), "every logical unit lies somewhere");
+        Ok(())
+    }
+
+    /// Takes a free block of `group` and puts the next units of `order` on places of it
+    /// that are drawn, each choice of places as likely as any other (selection sampling: Knuth,
+    /// The Art of Computer Programming 2, 3.4.2, algorithm S).
+    fn fill_block(&mut self, group: u32, held: Held, order: &mut Order, generator: &mut Pcg64Mcg) {
+        let block = self.free.take(group).expect("there are more blocks than are closed");
+        let units = self.geometry.units_per_block();
+        self.flash.open(block, BlockState::OpenForCollection, held.all());
+        self.take_for_stream(block, held.stream);
+        let first = self.geometry.first_unit(block).0;
+        let mut left = held;
+        for place in 0..units {
+            let draw = (u64::from(generator.next_u32()) * u64::from(units - place)) >> 32;
+            if draw >= u64::from(left.all()) {
+                continue;
+            }
+            // The same draw says which of them: below it is hot.
+            let unit = if draw < u64::from(left.hot) {
+                left.hot -= 1;
+                order.hot.next()
+            } else {
+                left.cold -= 1;
+                order.cold.next()
+            };
+            self.put_unit(PhysicalUnit(first + place), unit);
+        }
+    }
+
+    /// A block that was just opened belongs to `stream`.
+    fn take_for_stream(&mut self, block: BlockIndex, stream: StreamId) {
+        let Some(streams) = &mut self.streams else { return };
+        if streams.take_over(block, stream) {
+            self.flash.set_apart(block);
+        }
+    }
+
+    /// Fills a block of the cache, with what is valid or was.
+    fn fill_cache_block(&mut self, is_valid: bool, order: &mut Order) {
+        let block = self.free.take(0).expect("the cache has blocks of its own");
+        let units = if is_valid { self.units_of_block(true) } else { 0 };
+        self.flash.open(block, BlockState::OpenForHost, units);
+        self.flash.set_apart(block);
+        let slc = self.slc.as_mut().expect("there is a cache");
+        slc.take_over(block);
+        let per_program = if is_valid { slc.units_per_program() } else { 0 };
+        let programs = slc.programs_per_block();
+        let first = self.geometry.first_unit(block).0;
+        for program in 0..programs {
+            for place in 0..per_program {
+                let at = first + program * self.geometry.units_per_program() + place;
+                self.put_unit(PhysicalUnit(at), order.cold.next());
+            }
+        }
+        self.flash.close(block, BlockState::Closed);
+    }
+
+    /// Opens a block for a stream that has written half of it: hot units first, which is no matter,
+    /// because nothing asks for the order within a block.
+    fn open_half(
+        &mut self,
+        group: u32,
+        state: BlockState,
+        layout: &Layout,
+        held: Held,
+        order: &mut Order,
+    ) {
+        let block = self.free.take(group).expect("there are more blocks than are closed");
+        self.flash.open(block, state, self.geometry.units_per_block());
+        self.take_for_stream(block, held.stream);
+        let first = self.geometry.first_unit(block).0;
+        for place in 0..held.all() {
+            let unit = if place < held.hot { order.hot.next() } else { order.cold.next() };
+            self.put_unit(PhysicalUnit(first + place), unit);
+        }
+        let is_host = state == BlockState::OpenForHost;
+        let stream = match (&mut self.streams, is_host) {
+            (Some(streams), _) if held.stream != StreamId::default() => {
+                streams.aside(held.stream, is_host)
+            }
+            (_, true) => &mut self.host,
+            (_, false) => self.collector.stream(),
+        };
+        stream.resume(group, block, layout.open_programs);
+    }
+
+    #[inline(always)]
+    pub(super) fn put_unit(
+        &mut self,
+        physical: PhysicalUnit,
+        (logical, soon): (LogicalUnit, LogicalUnit),
+    ) {
+        self.map.prefetch(soon);
+        self.flash.note_written(physical, logical);
+        self.map.set(logical, physical);
+    }
+}

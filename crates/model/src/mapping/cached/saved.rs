@@ -1,0 +1,125 @@
+//! A map on flash of a drive that was turned off: where its map pages lie, and the blocks of the map
+//! area. RAM holds none of it then, and no page differs from what the flash holds.
+
+use super::MapCache;
+use crate::flash::BlockState;
+use crate::mapping::map_area::MapArea;
+use crate::snapshot::check::Blocks;
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
+use crate::units::{Instant, LogicalUnit, PhysicalUnit};
+
+impl MapCache {
+    /// Map pages in RAM that differ from what the flash holds.
+    pub(crate) fn dirty_pages(&self) -> Vec<u32> {
+        (0..self.pages.len() as u32).filter(|&page| self.is_dirty(page)).collect()
+    }
+
+    /// Takes all pages out of RAM, none of which differs from what the flash holds, and forgets
+    /// what was being read.
+    pub(super) fn empty(&mut self) {
+        assert!(
+            self.moved.is_empty() && self.owed.is_empty(),
+            "what collection changed is written"
+        );
+        while let Some(page) = [self.probation.tail, self.protected.tail].into_iter().find(is_page)
+        {
+            assert!(!self.take_out(page).dirty, "what was changed is written");
+        }
+        for page in &mut self.pages {
+            page.ready = Instant::START;
+        }
+        self.later_reads.iter_mut().for_each(|it| it.clear());
+        self.delays.iter_mut().for_each(|it| it.clear());
+        self.acted_at = Instant::START;
+        self.area.forget_what_is_volatile();
+    }
+
+    pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let MapCache {
+            // From the configuration.
+            entries_shift: _,
+            capacity: _,
+            // Nothing, of a drive that was shut down.
+            probation,
+            protected,
+            moved: _,
+            owed: _,
+            owed_per_step: _,
+            acted_at: _,
+            later_reads: _,
+            delays: _,
+            pages,
+            area,
+        } = self;
+        assert!(probation.len + protected.len == 0, "the drive was shut down");
+        let places: Vec<u32> = pages.iter().map(|page| page.place).collect();
+        to.table(&places)?;
+        area.save(to)
+    }
+
+    pub(super) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        let places = from.table(self.pages.len())?;
+        self.area.restore(from)?;
+        for (page, place) in (0..).zip(places) {
+            let Some(at) = place.checked_sub(1).map(PhysicalUnit) else { continue };
+            let area = &mut self.area;
+            if at.0 >= area.geometry.physical_units() || area.flash.logical_at(at).is_some() {
+                return damaged(format!("map page {page} lies where it cannot"));
+            }
+            area.flash.note_written(at, LogicalUnit(page));
+            self.pages[page as usize].place = place;
+        }
+        self.area.check_restored()
+    }
+}
+
+/// Whether a link of a list leads to a page.
+fn is_page(page: &u32) -> bool {
+    *page != super::NONE
+}
+
+impl MapArea {
+    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let MapArea {
+            // From the configuration.
+            geometry: _,
+            // Nothing, of a drive that was shut down.
+            buffer: _,
+            data_at: _,
+            victim,
+            emptied,
+            flash,
+            free,
+            stream,
+        } = self;
+        assert!(victim.is_none() && emptied.is_empty(), "the drive was shut down");
+        flash.save(to)?;
+        free.save(to)?;
+        stream.save(to)
+    }
+
+    fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.flash.restore(from, self.geometry.units_per_block())?;
+        // Oldest first, whatever their wear.
+        self.free.restore(from, |_| 0)?;
+        self.stream.restore(from, &self.geometry)
+    }
+
+    /// Checks what the structures say of each other.
+    fn check_restored(&self) -> Result<(), SnapshotError> {
+        let mut blocks = Blocks::new(&self.geometry, &self.flash);
+        for (block, programs) in self.stream.open_blocks() {
+            blocks.note_open(block, programs, BlockState::OpenForHost)?;
+        }
+        blocks.note_free(&self.free)?;
+        let per_block = self.geometry.units_per_block();
+        let per_program = self.geometry.units_per_program();
+        if blocks.check(|_, programs| per_block - programs * per_program)? > 0 {
+            return damaged("blocks of the map do not go bad");
+        }
+        if self.free.is_empty() {
+            return damaged("no block is left to write the map to");
+        }
+        Ok(())
+    }
+}

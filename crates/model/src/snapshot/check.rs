@@ -1,0 +1,122 @@
+//! Whether what was read of blocks agrees: every block is what the lists say it is, and holds what is
+//! counted of it.
+
+use super::{SnapshotError, damaged};
+use crate::flash::{BlockState, Flash};
+use crate::geometry::Geometry;
+use crate::stream::FreePool;
+use crate::units::BlockIndex;
+
+/// What the lists say of blocks, to be held against what the flash says.
+pub(crate) struct Blocks<'a> {
+    geometry: &'a Geometry,
+    flash: &'a Flash,
+    /// Per block that a stream writes to, its program units that are filled.
+    open: Vec<Option<u32>>,
+    /// Whether a list of free or of closed blocks holds it.
+    is_listed: Vec<bool>,
+    free: u32,
+}
+
+impl<'a> Blocks<'a> {
+    /// Of a drive, or of its map area, no list of which was looked at.
+    pub(crate) fn new(geometry: &'a Geometry, flash: &'a Flash) -> Self {
+        let blocks = geometry.blocks() as usize;
+        Blocks {
+            geometry,
+            flash,
+            open: vec![None; blocks],
+            is_listed: vec![false; blocks],
+            free: 0,
+        }
+    }
+
+    /// A stream writes to `block`, of which `programs` program units are filled; its state has to
+    /// be `state`.
+    pub(crate) fn note_open(
+        &mut self,
+        block: BlockIndex,
+        programs: u32,
+        state: BlockState,
+    ) -> Result<(), SnapshotError> {
+        let entry = &mut self.open[block.0 as usize];
+        if self.flash.state(block) != state || entry.is_some() {
+            return damaged(format!("no stream can write to block {}", block.0));
+        }
+        *entry = Some(programs);
+        Ok(())
+    }
+
+    /// Blocks of `pool` are free.
+    pub(crate) fn note_free(&mut self, pool: &FreePool) -> Result<(), SnapshotError> {
+        self.free = pool.len();
+        for block in pool.blocks() {
+            self.list(block)?;
+        }
+        Ok(())
+    }
+
+    fn list(&mut self, block: BlockIndex) -> Result<(), SnapshotError> {
+        if std::mem::replace(&mut self.is_listed[block.0 as usize], true) {
+            return damaged(format!("block {} is listed more than once", block.0));
+        }
+        Ok(())
+    }
+
+    /// Holds all that was noted against the flash; `left_of` says how many units an open block
+    /// will still take after so many program units. Returns how many blocks are retired.
+    pub(crate) fn check(
+        mut self,
+        left_of: impl Fn(BlockIndex, u32) -> u32,
+    ) -> Result<u32, SnapshotError> {
+        for block in self.flash.closed_blocks() {
+            self.list(block)?;
+        }
+        let (mut free, mut closed, mut retired) = (0, 0, 0);
+        for block in (0..self.geometry.blocks()).map(BlockIndex) {
+            match self.flash.state(block) {
+                BlockState::Free => free += 1,
+                BlockState::Closed => closed += 1,
+                BlockState::Retired => retired += 1,
+                _ => {}
+            }
+            if !self.is_fine(block, &left_of) {
+                return damaged(format!("block {} does not hold what is said of it", block.0));
+            }
+        }
+        // With every free and closed block listed, and as many listed, nothing else is.
+        if closed != self.flash.closed() || free != self.free {
+            return damaged("the lists of free and closed blocks hold others, too");
+        }
+        Ok(retired)
+    }
+
+    fn is_fine(&self, block: BlockIndex, left_of: &impl Fn(BlockIndex, u32) -> u32) -> bool {
+        let (geometry, index) = (self.geometry, block.0 as usize);
+        let is_listed = self.is_listed[index];
+        let valid = self.flash.valid(block);
+        match (self.flash.state(block), self.open[index]) {
+            (BlockState::Free, None) => {
+                is_listed && valid == 0 && self.units_held(block, 0) == Some(0)
+            }
+            (BlockState::Closed, None) => {
+                is_listed && self.units_held(block, geometry.units_per_block()) == Some(valid)
+            }
+            (BlockState::OpenForHost | BlockState::OpenForCollection, Some(programs)) => {
+                let held = self.units_held(block, programs * geometry.units_per_program());
+                !is_listed && held.map(|held| held + left_of(block, programs)) == Some(valid)
+            }
+            (BlockState::Retired, None) => {
+                !is_listed && valid == 0 && self.units_held(block, 0) == Some(0)
+            }
+            _ => false,
+        }
+    }
+
+    /// The valid units of a block of which `written` units are written; nothing where more hold
+    /// data.
+    fn units_held(&self, block: BlockIndex, written: u32) -> Option<u32> {
+        let (written, rest) = self.flash.units_held(block, self.geometry, written);
+        (rest == 0).then_some(written)
+    }
+}
