@@ -219,6 +219,7 @@ pub fn snapshot(bytes: &[u8]) {
         }
         4 => {
             let cached = [
+                ("capacity.physical", "6M"),
                 ("mapping.scheme", "cached"),
                 ("mapping.cache", "16K"),
                 ("collection.metadata_units", "6"),
