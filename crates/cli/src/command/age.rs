@@ -62,7 +62,8 @@ pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure>
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
     let mut progress = Progress::new(terminal, interrupt, None);
-    let ageing = Ageing { state, written, stored_for, workload, cache, seed: arguments.seed.number };
+    let ageing =
+        Ageing { state, written, stored_for, workload, cache, seed: arguments.seed.number };
     let outcome = age::age(&name, &profile, ageing, &mut progress);
     progress.finish();
     let (mut drive, history) = outcome?;
