@@ -20,6 +20,9 @@ const ROWS_MAX: usize = 40;
 /// would mislead.
 const MEASURES_MAX: usize = 8;
 
+/// Numbers whose distance is less than this share of the greatest look the same in a picture.
+const SAME: f64 = 0.02;
+
 /// So many steps are a course of their own.
 const MANY_STEPS: usize = 6;
 
@@ -28,6 +31,9 @@ const MANY_STEPS: usize = 6;
 pub(crate) struct TableChart {
     /// What it shows, such as "Best by step".
     pub(crate) title: String,
+    /// What the table is called, and what its rows are, in words.
+    table: String,
+    rows: String,
     /// Unit of every number in it.
     pub(crate) unit: String,
     /// The name of each row.
@@ -52,6 +58,16 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
+    /// Whether its numbers are further apart than what is left to chance usually is.
+    fn differs(&self) -> bool {
+        let numbers = self.values.iter().flatten();
+        let (least, most) = numbers
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), &number| {
+                (least.min(number), most.max(number))
+            });
+        most - least > SAME * most.abs()
+    }
+
     /// A number as the table shows it.
     pub(crate) fn text(&self, value: f64) -> String {
         self.format.number(value)
@@ -80,6 +96,16 @@ impl TableChart {
             .filter(|&index| formats[index].is_numeric())
             .filter(|&index| runs.contains(&&*table.columns[index].name));
         TableChart::of_columns(table, &formats, measures.collect())
+    }
+
+    /// The measurement to show where there is room for one: the first, unless that is the same in
+    /// all rows and another is not.
+    fn telling(&self) -> &Measure {
+        let first = &self.measures[0];
+        if !self.slowdown.is_empty() || first.differs() {
+            return first;
+        }
+        self.measures.iter().find(|measure| measure.differs()).unwrap_or(first)
     }
 
     /// Whether its rows are steps, and so many that their course says more than one over time.
@@ -113,8 +139,11 @@ impl TableChart {
             [only] => format!("{}: {}", heading(&table.name, ""), only.name),
             _ => heading(&table.name, ""),
         };
+        let rows = format!("by {}{}", label(&key.name, &key.unit), in_unit(unit));
         Some(TableChart {
-            title: format!("{what} by {}{}", label(&key.name, &key.unit), in_unit(unit)),
+            title: format!("{what} {rows}"),
+            table: heading(&table.name, ""),
+            rows,
             unit: unit.clone(),
             categories: categories(table, formats, keys),
             is_ordered,
@@ -194,15 +223,18 @@ pub(crate) struct Bar {
 const PARTS: (&str, &str) = ("as when new", "added by use");
 
 impl Bars {
-    /// Bars for the first measurement of a table. Where the table knows a slowdown, the part
-    /// of a bar beyond the first row's is what use has added.
+    /// Bars for the most telling measurement of a table. Where the table knows a slowdown, the
+    /// part of a bar beyond the first row's is what use has added.
     pub(crate) fn of(chart: &TableChart) -> Bars {
-        let measure = &chart.measures[0];
+        let measure = chart.telling();
         let new = measure.values.first().copied().flatten();
         let is_ageing = !chart.slowdown.is_empty() && new.is_some();
         let rows = chart.categories.iter().zip(&measure.values).enumerate();
         Bars {
-            title: chart.title.clone(),
+            title: match &chart.measures[..] {
+                [_] => chart.title.clone(),
+                _ => format!("{}: {} {}", chart.table, measure.name, chart.rows),
+            },
             unit: chart.unit.clone(),
             parts: is_ageing.then_some(PARTS),
             rows: rows
@@ -253,4 +285,26 @@ impl Bars {
 
 fn times(ratio: Option<f64>) -> String {
     ratio.map_or_else(String::new, |ratio| format!("{} x", super::format::fixed(ratio, 2)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Cell, Column};
+
+    #[test]
+    fn bars_show_what_differs() {
+        let column = |name: &str, unit: &str| Column { name: name.into(), unit: unit.into() };
+        let row = |pass, extract, delete| {
+            vec![Cell::Integer(pass), Cell::Number(extract), Cell::Number(delete)]
+        };
+        let columns =
+            vec![column("pass", ""), column("extract_seconds", "s"), column("delete_seconds", "s")];
+        let rows = vec![row(1, 15.6, 1.96), row(2, 15.6, 1.46)];
+        let mut table = Table { name: "passes".into(), columns, rows };
+        let bars = |table: &Table| Bars::of(&TableChart::of(table).expect("it has a picture"));
+        assert_eq!(bars(&table).title, "Passes: delete by pass, in seconds");
+        table.rows[1][1] = Cell::Number(12.0);
+        assert_eq!(bars(&table).title, "Passes: extract by pass, in seconds");
+    }
 }

@@ -123,6 +123,7 @@ pub(crate) fn label(name: &str, unit: &str) -> String {
     }
     let short = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
     let words = short.split(['_', ' ']).map(|word| match word {
+        "sqlite" => "SQLite",
         "kib" => "KiB",
         "mib" => "MiB",
         "gib" => "GiB",

@@ -25,6 +25,11 @@ fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
     if least > most { (0.0, 1.0) } else { (least, most) }
 }
 
+/// Whether all are whole numbers, such as of passes or minutes.
+fn are_whole(mut numbers: impl Iterator<Item = f64>) -> bool {
+    numbers.all(|number| number.fract() == 0.0)
+}
+
 fn points(x: &[f64], y: &[f64]) -> Vec<(f64, f64)> {
     x.iter().copied().zip(y.iter().copied()).collect()
 }
@@ -40,12 +45,13 @@ fn draw_family(Family { title, series, labels }: &Family) -> Markup {
     let (unit_x, unit_y) = (&*series[0].unit_x, &*series[0].unit_y);
     let x = range(series.iter().flat_map(|series| &series.x).copied());
     let y = range(series.iter().flat_map(|series| &series.y).copied());
+    let are_counted = are_whole(series.iter().flat_map(|series| &series.x).copied());
     let curve =
         |index: usize, label| Curve { label, points: points(&series[index].x, &series[index].y) };
     let name_place = |place| place_words(place, unit_x);
     let chart = |curves, name: &str, is_small| Chart {
         summary: summary(name, y, unit_y),
-        x: Axis::positions(x.0, x.1, unit_x, if is_small { 4 } else { 6 }),
+        x: Axis::positions(x.0, x.1, unit_x, if is_small { 4 } else { 6 }, are_counted),
         y: Axis::values(y.0, y.1, unit_y, if is_small { 3 } else { 4 }),
         unit: unit_y,
         curves,
@@ -200,7 +206,7 @@ fn overlaid(series: &ComparedSeries, labels: &[&str]) -> Markup {
     });
     let chart = Chart {
         summary: summary(&format::heading(&series.name, ""), y, &series.unit_y),
-        x: Axis::positions(x.0, x.1, &series.unit_x, 4),
+        x: Axis::positions(x.0, x.1, &series.unit_x, 4, false),
         y: Axis::values(y.0, y.1, &series.unit_y, 3),
         unit: &series.unit_y,
         curves: curves.collect(),

@@ -93,7 +93,8 @@ impl Chart<'_> {
         html! {
             svg.stretched viewBox="0 0 1000 1000" preserveAspectRatio="none" width="100%"
                 height="100%" {
-                path class={ "curve ink" (index % 8) @if index >= 8 { " dashed" } } d=(path) {}
+                path class={ "curve ink" (index % 8) @if self.is_dashed(index) { " dashed" } }
+                    d=(path) {}
             }
             @if has_dots {
                 @for (x, y) in &curve.points {
@@ -102,6 +103,20 @@ impl Chart<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a curve shows what lies under it: because its colour was used before, or because it
+    /// runs over one drawn before.
+    fn is_dashed(&self, index: usize) -> bool {
+        let covers = |below: &Curve, above: &Curve| {
+            below.points.len() == above.points.len()
+                && below.points.iter().zip(&above.points).all(|(a, b)| {
+                    (self.x.place(a.0) - self.x.place(b.0)).abs() < 0.5
+                        && (self.y.place(a.1) - self.y.place(b.1)).abs() < 0.5
+                })
+        };
+        let curve = &self.curves[index];
+        index >= 8 || self.curves[..index].iter().any(|below| covers(below, curve))
     }
 
     fn strips(&self) -> Markup {

@@ -27,21 +27,34 @@ impl Axis {
     /// From zero (or from the least value below it) to a little above the greatest, in about
     /// `count` steps.
     pub(super) fn values(least: f64, greatest: f64, unit: &str, count: usize) -> Axis {
-        Axis::linear(least.min(0.0), greatest, unit, count, true)
+        Axis::linear([least.min(0.0), greatest], unit, count, true, 0.0)
     }
 
     /// From `least` (or from zero, where that is near) to exactly `greatest`, so that a curve
-    /// fills the width.
-    pub(super) fn positions(least: f64, greatest: f64, unit: &str, count: usize) -> Axis {
+    /// fills the width. Where places `are_counted`, only whole numbers are marked.
+    pub(super) fn positions(
+        least: f64,
+        greatest: f64,
+        unit: &str,
+        count: usize,
+        are_counted: bool,
+    ) -> Axis {
         let is_near_zero = least >= 0.0 && least < 0.25 * greatest;
         let low = if is_near_zero { 0.0 } else { least };
-        Axis::linear(low, greatest, unit, count, false)
+        let step_min = if are_counted { 1.0 } else { 0.0 };
+        Axis::linear([low, greatest], unit, count, false, step_min)
     }
 
-    fn linear(low: f64, high: f64, unit: &str, count: usize, has_headroom: bool) -> Axis {
+    fn linear(
+        [low, high]: [f64; 2],
+        unit: &str,
+        count: usize,
+        has_headroom: bool,
+        step_min: f64,
+    ) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
         let (factor, caption) = shown_unit(unit, high.abs().max(low.abs()));
-        let step = round_step((high - low) / factor / count as f64) * factor;
+        let step = round_step((high - low) / factor / count as f64).max(step_min) * factor;
         // A curve should not touch the edge, but rounding up to the next mark may waste half
         // the height.
         let high = if has_headroom { high + 0.06 * (high - low) } else { high };
@@ -178,7 +191,7 @@ mod tests {
 
     #[test]
     fn positions_end_where_the_curve_ends_and_long_times_change_unit() {
-        let axis = Axis::positions(60.0, 14_400.0, "s", 5);
+        let axis = Axis::positions(60.0, 14_400.0, "s", 5, false);
         assert_eq!(labels(&axis), ["0", "1", "2", "3", "4"]);
         assert_eq!(axis.caption, "hours");
         assert_eq!(axis.place(14_400.0), 100.0);
@@ -195,6 +208,9 @@ mod tests {
     #[test]
     fn a_single_value_still_makes_an_axis() {
         assert!(Axis::values(0.0, 0.0, "", 4).ticks.len() > 1);
-        assert!(Axis::positions(5.0, 5.0, "s", 4).place(5.0).is_finite());
+        assert!(Axis::positions(5.0, 5.0, "s", 4, false).place(5.0).is_finite());
+        let labels: Vec<_> = Axis::positions(1.0, 2.0, "pass", 6, true).ticks;
+        let labels: Vec<_> = labels.iter().map(|tick| &*tick.label).collect();
+        assert_eq!(labels, ["1", "2"], "there is no half of a pass");
     }
 }
