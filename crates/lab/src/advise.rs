@@ -1,14 +1,17 @@
 //! How much spare area a workload deserves: a drive in its steady state at one spare area after the
 //! other, with what that does to write amplification, speed, latencies and life.
 
+mod load;
+
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region};
+use ssdlab_drive::{Amount, Drive, Phase};
 use ssdlab_model::age::Workload;
 use ssdlab_model::profile::Profile;
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
+pub use self::load::Load;
 use crate::age::{self, Ageing, State, Written};
 use crate::error::LabError;
 use crate::experiment::{Record, Watched, Watcher};
@@ -25,6 +28,9 @@ pub const SPARES: [f64; 7] = [7.0, 10.0, 15.0, 20.0, 28.0, 35.0, 50.0];
 
 /// A drive larger than this is made small: in the steady state each block goes through the same.
 const SIMULATED_MAX: u64 = 8 << 30;
+
+/// Capacities that a workload of its own kind writes before it is measured.
+const WARM_UP: u64 = 2;
 
 /// With fewer blocks the choice of victim is a matter of luck.
 const BLOCKS_LEAST: u32 = 400;
@@ -45,10 +51,8 @@ pub struct Request {
     pub spares: Vec<f64>,
     /// Where writes go.
     pub workload: Workload,
-    /// Reads in a hundred requests.
-    pub read_percent: u8,
-    /// Requests in flight.
-    pub depth: u32,
+    /// What is measured.
+    pub load: Load,
     /// Erase cycles that the flash is good for; the profile's where nothing is said.
     pub cycles: Option<u32>,
     /// Seed of all that is drawn.
@@ -164,16 +168,10 @@ fn parameters(request: &Request, cycles: u32) -> Vec<Parameter> {
         }
     };
     let spares: Vec<String> = request.spares.iter().map(|it| format!("{it}%")).collect();
-    [
-        ("spares", spares.join(",")),
-        ("writes", workload),
-        ("read_percent", request.read_percent.to_string()),
-        ("depth", request.depth.to_string()),
-        ("cycles", cycles.to_string()),
-    ]
-    .into_iter()
-    .map(|(name, value)| Parameter { name: name.to_owned(), value, changed: false })
-    .collect()
+    let mut all = vec![("spares".to_owned(), spares.join(",")), ("writes".to_owned(), workload)];
+    all.extend(request.load.settings());
+    all.push(("cycles".to_owned(), cycles.to_string()));
+    all.into_iter().map(|(name, value)| Parameter { name, value, changed: false }).collect()
 }
 
 fn profile_of(text: &str) -> Result<(Box<Profile>, String), LabError> {
@@ -239,20 +237,19 @@ fn try_spare(
         aged => aged?,
     };
     let description = drive.description();
-    let phase = Phase {
-        name: "advise".to_owned(),
-        pattern: Pattern::Random,
-        block_size: description.block_size,
-        depth: request.depth,
-        mix: Mix { read_percent: request.read_percent },
-        region: Region::first(
-            description.block_size * description.capacity.whole(description.block_size),
-        ),
-        amount: Amount::Bytes(ByteLength::new(description.capacity.bytes() / 2)),
-        rate: None,
-        seed: request.seed.wrapping_add(1),
-        flush_at_end: false,
-        interval: Nanoseconds::ZERO,
+    let measured = ByteLength::new(description.capacity.bytes() / 2);
+    let load =
+        request.load.phase(&description, geometry.capacity(), request.seed.wrapping_add(1))?;
+    if !request.load.is_of_theory() {
+        // The steady state that it was aged into is not that of this workload.
+        let phase = Phase { seed: load.seed.wrapping_add(1), ..load.clone() };
+        let phase = writing(&phase, description.capacity * WARM_UP);
+        drive.run_phase(&phase, &mut Watched(watcher))?;
+    }
+    // Of plain requests half of the capacity moves, read or written.
+    let phase = match request.load.is_of_theory() {
+        true => Phase { amount: Amount::Bytes(measured), ..load },
+        false => writing(&load, measured),
     };
     let before = drive.inside().expect("a simulated drive shows its inside");
     let result = drive.run_phase(&phase, &mut Watched(watcher))?;
@@ -266,7 +263,10 @@ fn try_spare(
         spare,
         capacity: geometry.capacity().bytes() as f64,
         write_amplification,
-        theory: after.expectation.map(|it| it.write_amplification),
+        theory: after
+            .expectation
+            .filter(|_| request.load.is_of_theory())
+            .map(|it| it.write_amplification),
         iops: result.requests as f64 / result.elapsed.seconds(),
         mean_us: us(latencies.mean()),
         deviation_us: latencies.histogram().stdev() / 1e3,
@@ -275,6 +275,13 @@ fn try_spare(
         simulated: result.elapsed.seconds(),
         requests: result.requests,
     })
+}
+
+/// The phase, going on until it has written about so much.
+fn writing(phase: &Phase, bytes: ByteLength) -> Phase {
+    let writes = 100 - u64::from(phase.mix.read_percent);
+    let requests = (bytes.bytes() * 100 / writes).div_ceil(phase.block_size.bytes());
+    Phase { amount: Amount::Bytes(phase.block_size * requests), ..phase.clone() }
 }
 
 fn table(tried: &[Tried]) -> Table {
@@ -388,22 +395,46 @@ mod tests {
         assert_eq!(enough(&[tried(7.0, 100.0), tried(28.0, 101.0)]), 0);
     }
 
-    #[test]
-    fn more_spare_is_less_work_for_the_flash_and_more_life_as_theory_says() {
-        let request = Request {
+    fn request(load: Load) -> Request {
+        Request {
             target: "sim:,scale=1/512".to_owned(),
             spares: vec![7.0, 28.0],
             workload: Workload::Uniform,
-            read_percent: 0,
-            depth: 32,
+            load,
             cycles: None,
             seed: 1,
             how: vec!["Do this.".to_owned()],
-        };
-        let report = advise(&request, &mut Unwatched).unwrap();
+        }
+    }
+
+    fn number(report: &Report, row: usize, name: &str) -> f64 {
         let table = report.table("spare").unwrap();
-        let number =
-            |row: usize, name: &str| table.rows[row][table.column(name).unwrap()].number().unwrap();
+        table.rows[row][table.column(name).unwrap()].number().unwrap()
+    }
+
+    #[test]
+    fn sequential_writes_deserve_no_spare_area_and_no_theory_is_claimed() {
+        let load = Load::Blocks {
+            pattern: ssdlab_drive::Pattern::Sequential,
+            block_size: Some(ByteLength::new(1 << 20)),
+            read_percent: 0,
+            depth: 4,
+        };
+        let report = advise(&request(load), &mut Unwatched).unwrap();
+        for row in 0..2 {
+            let found = number(&report, row, "write_amplification");
+            assert!(found < 1.1, "{found}");
+        }
+        let text = &report.findings.iter().find(|it| it.code == "spare-enough").unwrap().text;
+        assert!(text.starts_with("7 %"), "{text}");
+        assert!(!report.findings.iter().any(|it| it.code == "against-theory"));
+    }
+
+    #[test]
+    fn more_spare_is_less_work_for_the_flash_and_more_life_as_theory_says() {
+        let request = request(Load::Units { read_percent: 0, depth: 32 });
+        let report = advise(&request, &mut Unwatched).unwrap();
+        let number = |row, name| number(&report, row, name);
         for row in 0..2 {
             let (found, theory) = (number(row, "write_amplification"), number(row, "theory"));
             assert!((found / theory - 1.0).abs() < 0.03, "{found} against {theory}");

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::shared::{ReportArguments, Seed};
 
@@ -11,6 +11,7 @@ Examples:
   ssdlab advise sim:samsung-840-pro-512
   ssdlab advise sim:toshiba-xg5 --read-percent 70 --html advice.html
   ssdlab advise sim:,collection.policy=fifo --hot 80%:20% --spare 7%,28%
+  ssdlab advise sim:micron-5200 --workload database.fio
   ssdlab advise /var/lib/postgresql --like sim:micron-5200
           how to get the spare area on the layers that are there";
 
@@ -50,6 +51,19 @@ pub struct AdviseArguments {
     /// to; uniform unless said (needs collection.policy=fifo)
     #[arg(long, value_name = "WRITES:DRIVE")]
     pub hot: Option<String>,
+    /// The workload: a job file of fio's, with one job that writes
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["hot", "pattern", "block_size", "read_percent", "depth"]
+    )]
+    pub workload: Option<PathBuf>,
+    /// The order of requests
+    #[arg(long, value_enum, value_name = "ORDER", default_value_t = AdvisePattern::Random)]
+    pub pattern: AdvisePattern,
+    /// Bytes of a request, such as 128K [default: those of the drive's mapping unit]
+    #[arg(long, value_name = "LENGTH")]
+    pub block_size: Option<String>,
     /// Reads in a hundred requests
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=99))]
     pub read_percent: u8,
@@ -65,6 +79,15 @@ pub struct AdviseArguments {
     /// What becomes of the report.
     #[command(flatten)]
     pub report: ReportArguments,
+}
+
+/// The order of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AdvisePattern {
+    /// At random places
+    Random,
+    /// One after the other
+    Sequential,
 }
 
 /// Arguments of `refresh`.

@@ -1,12 +1,14 @@
 //! `advise`: how much spare area a workload deserves, and how to get it here.
 
+use ssdlab_drive::Pattern;
 use ssdlab_host::{LayerKind, Live, Stack, layers};
-use ssdlab_lab::advise::{self, Request};
+use ssdlab_lab::advise::{self, Load, Request};
 use ssdlab_lab::age::{self, Workload};
 use ssdlab_lab::output::{html, text};
-use ssdlab_model::text::parse_percent;
+use ssdlab_model::text::{parse_length, parse_percent};
+use ssdlab_model::units::ByteLength;
 
-use crate::cli::AdviseArguments;
+use crate::cli::{AdviseArguments, AdvisePattern};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::page::Page;
@@ -31,8 +33,7 @@ pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Fa
                 age::parse_hot(text).map_err(|error| Failure::usage(format!("--hot: {error}")))?
             }
         },
-        read_percent: arguments.read_percent,
-        depth: arguments.depth,
+        load: load(arguments)?,
         cycles: arguments.cycles,
         seed: arguments.seed.number,
         how,
@@ -54,6 +55,28 @@ pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Fa
         text::render_with(&report, &terminal.text_options())
     };
     terminal.print(&words)
+}
+
+/// The workload that was typed.
+fn load(arguments: &AdviseArguments) -> Result<Load, Failure> {
+    if let Some(path) = &arguments.workload {
+        return Ok(Load::read(path)?);
+    }
+    let (read_percent, depth) = (arguments.read_percent, arguments.depth);
+    let wrong = |error| Failure::usage(format!("--block-size: {error}"));
+    let block_size =
+        arguments.block_size.as_deref().map(parse_length).transpose().map_err(wrong)?;
+    if block_size == Some(ByteLength::ZERO) {
+        return Err(Failure::usage("--block-size: a request has bytes".to_owned()));
+    }
+    let pattern = match arguments.pattern {
+        AdvisePattern::Random if block_size.is_none() => {
+            return Ok(Load::Units { read_percent, depth });
+        }
+        AdvisePattern::Random => Pattern::Random,
+        AdvisePattern::Sequential => Pattern::Sequential,
+    };
+    Ok(Load::Blocks { pattern, block_size, read_percent, depth })
 }
 
 /// Reads `7%,15%,28%`.

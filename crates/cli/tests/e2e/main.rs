@@ -4,6 +4,7 @@
 //! stderr, past the capturing of output, when they are skipped.
 #![cfg(target_os = "linux")]
 
+mod advise;
 mod age;
 mod attach;
 mod compare;

@@ -1,0 +1,233 @@
+//! The workload that advice is for, as a phase on a drive that was made small.
+
+use std::path::{Path, PathBuf};
+
+use ssdlab_drive::{Amount, Description, Mix, Pattern, Phase, Region};
+use ssdlab_interchange::InputError;
+use ssdlab_interchange::fio::work::{Space, Work};
+use ssdlab_interchange::fio::{Direction, Job, JobFile};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use crate::error::LabError;
+
+/// What writes to the drive, and reads from it.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// Requests of the mapping unit at random places of all of the drive: what closed forms are for.
+    Units {
+        /// Reads in a hundred requests.
+        read_percent: u8,
+        /// Requests in flight.
+        depth: u32,
+    },
+    /// Requests of one size over all of the drive.
+    Blocks {
+        /// Their order.
+        pattern: Pattern,
+        /// Bytes of each; those of the mapping unit unless given.
+        block_size: Option<ByteLength>,
+        /// Reads in a hundred requests.
+        read_percent: u8,
+        /// Requests in flight.
+        depth: u32,
+    },
+    /// A job of fio's.
+    Job {
+        /// The file it stands in.
+        path: PathBuf,
+        /// The job.
+        job: Box<Job>,
+    },
+}
+
+impl Load {
+    /// The one job of a job file.
+    ///
+    /// # Errors
+    /// With the line, where it is not understood, where there is more than one, or where it asks for
+    /// what does not go with advice.
+    pub fn read(path: &Path) -> Result<Load, LabError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| LabError::Read { path: path.to_owned(), source })?;
+        let wrong = |source| LabError::Input { path: path.to_owned(), source };
+        let file = JobFile::parse(&text).map_err(wrong)?;
+        let mut jobs = file.jobs();
+        let Some(job) = jobs.next() else {
+            return Err(wrong(InputError::whole("there is no job in it")));
+        };
+        if let Some(other) = jobs.next() {
+            let why = "advice is for one job; leave the others out";
+            return Err(wrong(InputError::at(other.line, why)));
+        }
+        let job = plain(job).map_err(wrong)?;
+        Ok(Load::Job { path: path.to_owned(), job: Box::new(job) })
+    }
+
+    /// Whether closed forms say what write amplification it has.
+    pub(super) fn is_of_theory(&self) -> bool {
+        matches!(self, Load::Units { .. })
+    }
+
+    /// Name and value of all that matters of it.
+    pub(super) fn settings(&self) -> Vec<(String, String)> {
+        let own = |name: &str, value: String| (name.to_owned(), value);
+        match self {
+            Load::Units { read_percent, depth } => {
+                vec![own("read_percent", read_percent.to_string()), own("depth", depth.to_string())]
+            }
+            Load::Blocks { pattern, block_size, read_percent, depth } => vec![
+                own("pattern", pattern_words(*pattern).to_owned()),
+                own("block_size", block_size.map_or("unit".to_owned(), |it| it.to_string())),
+                own("read_percent", read_percent.to_string()),
+                own("depth", depth.to_string()),
+            ],
+            Load::Job { job, .. } => {
+                let settings = job.settings().into_iter();
+                settings.map(|(name, value)| (format!("{}.{name}", job.name), value)).collect()
+            }
+        }
+    }
+
+    /// It on a drive, where the whole one has `whole` bytes: regions are the same share of both.
+    pub(super) fn phase(
+        &self,
+        drive: &Description,
+        whole: ByteLength,
+        seed: u64,
+    ) -> Result<Phase, LabError> {
+        let unit = drive.block_size;
+        let all = Region::first(unit * drive.capacity.whole(unit));
+        let phase = |pattern, block_size: ByteLength, read_percent, depth| Phase {
+            name: "advise".to_owned(),
+            pattern,
+            block_size,
+            depth,
+            mix: Mix { read_percent },
+            region: Region::first(block_size * all.length.whole(block_size)),
+            amount: Amount::Bytes(block_size),
+            rate: None,
+            seed,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        };
+        match self {
+            Load::Units { read_percent, depth } => {
+                Ok(phase(Pattern::Random, unit, *read_percent, *depth))
+            }
+            Load::Blocks { pattern, block_size, read_percent, depth } => {
+                Ok(phase(*pattern, block_size.unwrap_or(unit), *read_percent, *depth))
+            }
+            Load::Job { path, job } => {
+                let wrong = |source| LabError::Input { path: path.clone(), source };
+                let space = Space { capacity: whole, unit, is_fixed: true };
+                let work = Work::new(job, space).map_err(wrong)?;
+                let block = job.block_size;
+                let share = |bytes: ByteLength| {
+                    let scaled = bytes.bytes() as f64 / whole.bytes() as f64;
+                    block
+                        * ByteLength::new((scaled * all.length.bytes() as f64) as u64).whole(block)
+                };
+                let region = Region {
+                    offset: share(work.region().offset),
+                    length: share(work.region().length),
+                };
+                if region.length == ByteLength::ZERO {
+                    let why = format!(
+                        "its region is less than one block of {block} on the drive made small"
+                    );
+                    return Err(wrong(InputError::at(job.line, why)));
+                }
+                let found = work.phase(seed, Nanoseconds::ZERO).ok_or_else(|| {
+                    wrong(InputError::at(job.line, "it cannot be said as one workload"))
+                })?;
+                Ok(Phase { region, ..found })
+            }
+        }
+    }
+}
+
+/// The order of requests, as it can be typed.
+fn pattern_words(pattern: Pattern) -> &'static str {
+    match pattern {
+        Pattern::Sequential => "sequential",
+        Pattern::Random => "random",
+        Pattern::RandomOnce => "random-once",
+    }
+}
+
+/// The job without what has no place in advice: how long it runs and what comes before and after.
+fn plain(job: &Job) -> Result<Job, InputError> {
+    let refuse = |why: &str| Err(InputError::at(job.line, why));
+    match job.direction {
+        Direction::Read => return refuse("it writes nothing, so spare area does nothing for it"),
+        Direction::Trim => return refuse("it only trims; advice is for writes"),
+        Direction::Write | Direction::Mixed(_) => {}
+    }
+    if job.flush_every.is_some() || job.think.is_some() {
+        return refuse("advice is not made for fsync and thinktime; leave them out");
+    }
+    if job.copies > 1 && !job.random {
+        return refuse("copies of a sequential job are not made here; leave numjobs out");
+    }
+    let mut job = job.clone();
+    // Copies at random places of one region are as many more requests in flight.
+    job.depth = job.depth.saturating_mul(job.copies);
+    job.copies = 1;
+    job.loops = 1;
+    job.io_size = None;
+    job.runtime = None;
+    job.time_based = false;
+    job.ramp = Nanoseconds::ZERO;
+    job.flush_at_end = false;
+    Ok(job)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Load, String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("mix.fio");
+        std::fs::write(&path, text).unwrap();
+        Load::read(&path).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_job_that_is_not_for_advice_is_refused_with_its_line() {
+        let begin = "[global]\ndirect=1\nioengine=libaio\n";
+        for (job, words) in [
+            ("[a]\nrw=read\n", "writes nothing"),
+            ("[a]\nrw=trim\n", "only trims"),
+            ("[a]\nrw=randwrite\nfsync=1\n", "fsync"),
+            ("[a]\nrw=write\nnumjobs=2\n", "numjobs"),
+            ("[a]\nrw=write\n[b]\nrw=write\n", "one job"),
+        ] {
+            let error = read(&format!("{begin}{job}")).unwrap_err();
+            assert!(error.contains(words) && error.contains("line"), "{error}");
+        }
+    }
+
+    #[test]
+    fn regions_keep_their_share_of_the_drive() {
+        let text = "[a]\ndirect=1\nioengine=libaio\nrw=randwrite\nnorandommap\nbs=8k\noffset=25%\n\
+                    size=50%\niodepth=8\nnumjobs=4\nruntime=60\nramp_time=5\n";
+        let load = read(text).unwrap();
+        let drive = Description {
+            kind: ssdlab_drive::DriveKind::Simulated,
+            name: String::new(),
+            capacity: ByteLength::new(1 << 30),
+            block_size: ByteLength::new(4096),
+            engine: String::new(),
+            measures_flash: true,
+            caveats: Vec::new(),
+            facts: Vec::new(),
+        };
+        let phase = load.phase(&drive, ByteLength::new(64 << 30), 1).unwrap();
+        assert_eq!(phase.region.offset, ByteLength::new(1 << 28));
+        assert_eq!(phase.region.length, ByteLength::new(1 << 29));
+        assert_eq!((phase.pattern, phase.depth), (Pattern::Random, 32));
+        assert_eq!(phase.block_size, ByteLength::new(8192));
+        assert!(!load.is_of_theory());
+    }
+}
