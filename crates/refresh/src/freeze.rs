@@ -16,6 +16,10 @@ use crate::{DriveError, ErrorKind, io, refused, system};
 /// How long a freeze may last before something must be wrong.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Kinds of writers that are locked out one after the other: those that write, those that touch
+/// mapped memory, and the file system's own.
+const WRITERS: u32 = 3;
+
 /// What the child is told.
 const FROZEN: u8 = b'f';
 const THAWED: u8 = b't';
@@ -101,7 +105,7 @@ impl Freezer {
         Err(io("the process that thaws is gone", std::io::Error::last_os_error()))
     }
 
-    /// Freezes it. What is dirty should be [written back](Freezer::write_back) before, so that the
+    /// Freezes it. What is dirty should be [written back](Freezer::outlook) before, so that the
     /// freeze itself is short.
     ///
     /// # Errors
@@ -131,19 +135,24 @@ impl Freezer {
         Ok(Frozen { freezer: self, since, freezing: since.elapsed(), _urgency: urgency })
     }
 
-    /// Writes back what is dirty, and says how long that takes once more, when next to nothing is:
-    /// a freeze will take that long as well.
+    /// How long it would take now until the file system is frozen, as far as can be known without
+    /// anybody having to wait: what is dirty is written back, and once more, when next to nothing is;
+    /// and the kernel locks out three kinds of writers one after the other, each of which takes it a
+    /// grace period (`freeze_super`, fs/super.c; `percpu_down_write`). Right after a thaw it has not
+    /// yet unlocked in earnest, and that costs nothing; so `is_first` should not be said in the midst
+    /// of freezes, since waiting for grace periods would end that.
     ///
     /// # Errors
     /// When the file system fails.
-    pub fn write_back(&self) -> Result<Duration, DriveError> {
-        let mut took = Duration::ZERO;
-        for _ in 0..2 {
-            let since = Instant::now();
-            rustix::fs::syncfs(&self.directory).map_err(|error| io("cannot sync", error))?;
-            took = since.elapsed();
+    pub fn outlook(&self, is_first: bool) -> Result<Duration, DriveError> {
+        let sync = || rustix::fs::syncfs(&self.directory).map_err(|error| io("cannot sync", error));
+        sync()?;
+        let since = Instant::now();
+        sync()?;
+        if is_first {
+            (0..WRITERS).for_each(|_| system::grace_period());
         }
-        Ok(took)
+        Ok(since.elapsed())
     }
 }
 

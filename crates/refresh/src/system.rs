@@ -222,3 +222,11 @@ pub(crate) fn stay_in_memory() {
     // SAFETY: a number.
     let _ = unsafe { libc::mlockall(libc::MCL_CURRENT) };
 }
+
+/// Waits until the kernel has seen all processors somewhere else (an RCU grace period,
+/// membarrier(2)); where it does not do that, it does not wait.
+pub(crate) fn grace_period() {
+    const GLOBAL: libc::c_int = 1;
+    // SAFETY: three numbers.
+    let _ = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
+}

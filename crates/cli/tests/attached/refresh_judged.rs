@@ -9,8 +9,8 @@ use crate::support::{Place, has_devices};
 
 const MIB: u64 = 1 << 20;
 
-/// Reads of a page take a hundred times as long as on the drive.
-const SLOW: &str = "sim:toshiba-xg5,scale=1/64,flash.page_read=8ms";
+/// Reads of a page take forty times as long as on the drive.
+const SLOW: &str = "sim:toshiba-xg5,scale=1/64,flash.page_read=2ms";
 
 /// Bytes that were found slow, whatever the cause.
 fn slow(plan: &Value) -> u64 {

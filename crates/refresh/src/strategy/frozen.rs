@@ -30,9 +30,9 @@ const IN_VAIN_MAX: u32 = 10;
 /// others cannot be kept here.
 const TOO_LONG_MAX: u32 = 3;
 
-/// A sync of next to nothing that takes more than this part of the longest freeze says that the
-/// machine is too busy for one.
-const CALM: u32 = 4;
+/// A machine is too busy where it would take more than this share of the longest freeze until the file
+/// system is frozen.
+const CALM: f64 = 0.5;
 
 /// How long a machine that is too busy is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -204,12 +204,13 @@ impl Rewrite {
         Ok(sum)
     }
 
-    /// Waits until the machine is calm enough for a freeze; says whether it is. What a freeze does
-    /// before anything else is a sync, so one beforehand, that nobody has to wait for, tells.
+    /// Waits until the machine is calm enough for a freeze; says whether it is.
     fn wait_for_calm(&self, freezer: &Freezer) -> Result<bool, DriveError> {
         let since = Instant::now();
         let mut pause = Duration::from_millis(5);
-        while freezer.write_back()? > self.allowance.max() / CALM {
+        // In the midst of freezes that were short enough the next one will be as well.
+        let is_first = freezer.count == 0 || freezer.last.whole > self.allowance.max();
+        while freezer.outlook(is_first)? > self.allowance.max().mul_f64(CALM) {
             if since.elapsed() > PATIENCE {
                 return Ok(false);
             }
