@@ -27,6 +27,9 @@ pub enum Route {
     File(PathBuf),
     /// By NBD.
     Nbd(Address),
+    /// As a ublk device.
+    #[cfg(feature = "ublk")]
+    Ublk,
 }
 
 /// What the threads that answer questions share with the one that looks after the drive.
@@ -47,6 +50,8 @@ pub struct Attachment {
     shared: Arc<Shared>,
     opened: Opened,
     server: Option<Server>,
+    #[cfg(feature = "ublk")]
+    ublk: Option<crate::ublk::Device>,
     mounted: Option<Mounted>,
     /// The directory that we made for the file of a loop device.
     directory: Option<PathBuf>,
@@ -82,6 +87,8 @@ impl Attachment {
             shared,
             opened,
             server: None,
+            #[cfg(feature = "ublk")]
+            ublk: None,
             mounted: None,
             directory: None,
             control: None,
@@ -103,6 +110,13 @@ impl Attachment {
                 let server = Server::start(engine, timer, address, &stem)?;
                 let place = server.uri().to_owned();
                 self.server = Some(server);
+                place
+            }
+            #[cfg(feature = "ublk")]
+            Route::Ublk => {
+                let made = crate::ublk::Device::start(&engine, &timer)?;
+                let place = made.path().to_owned();
+                self.ublk = Some(made);
                 place
             }
             Route::File(directory) => {
@@ -190,6 +204,11 @@ impl Attachment {
         let released = device.map_or(Ok(()), |mut device| device.detach());
         if let Some(mut server) = self.server.take() {
             server.close();
+        }
+        #[cfg(feature = "ublk")]
+        if let Some(mut device) = self.ublk.take() {
+            let path = device.path().to_owned();
+            device.stop().map_err(|error| AttachError::io("take away", Path::new(&path), error))?;
         }
         if let Some(mut mounted) = self.mounted.take() {
             let directory = mounted.directory().to_owned();

@@ -19,5 +19,7 @@ pub mod pipe;
 pub mod status;
 pub mod store;
 pub mod timer;
+#[cfg(feature = "ublk")]
+pub mod ublk;
 
 pub use error::AttachError;

@@ -73,6 +73,10 @@ pub struct AttachArguments {
     /// Serve NBD at unix:PATH or HOST:PORT (this machine alone where no host is named) instead
     #[arg(long, value_name = "ADDRESS", conflicts_with = "mount")]
     pub nbd: Option<String>,
+    /// Make it a ublk device instead, which needs the kernel's ublk_drv
+    #[cfg(feature = "ublk")]
+    #[arg(long, conflicts_with_all = ["file", "nbd", "mount"])]
+    pub ublk: bool,
     /// Mount the block device here
     #[arg(long, value_name = "DIRECTORY")]
     pub mount: Option<PathBuf>,

@@ -51,6 +51,10 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
 }
 
 fn route(arguments: &AttachArguments) -> Result<Route, Failure> {
+    #[cfg(feature = "ublk")]
+    if arguments.ublk {
+        return Ok(Route::Ublk);
+    }
     if let Some(address) = &arguments.nbd {
         return Ok(Route::Nbd(Address::parse(address)?));
     }

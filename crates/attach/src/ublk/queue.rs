@@ -1,0 +1,211 @@
+//! A queue of requests: a thread that fetches them, carries them out and says how they went.
+//!
+//! Only the thread that fetched a request may end it. What is answered at the drive's time is therefore
+//! handed back by the timer, and the thread woken.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use io_uring::{IoUring, opcode, types};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use super::abi::{self, Descriptor};
+use crate::engine::{Answer, Engine, Errno};
+use crate::timer::Timer;
+
+/// Requests that a queue has under way.
+pub(super) const DEPTH: u16 = 64;
+
+/// Bytes of a request at most.
+pub(super) const BYTES_MAX: u32 = 1 << 20;
+
+/// Bytes of a sector, which the driver counts in.
+pub(super) const SECTOR: u64 = 512;
+
+/// What the timer's wake-up is told from requests by.
+const WAKE: u64 = u64::MAX;
+
+/// Requests whose time has come.
+struct Done {
+    results: Mutex<Vec<(u16, i32)>>,
+    wake: OwnedFd,
+}
+
+impl Done {
+    fn add(&self, tag: u16, result: i32) {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).push((tag, result));
+        // It can only fail where it is woken anyway.
+        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+    }
+}
+
+/// A queue of a device.
+pub(super) struct Queue {
+    number: u16,
+    file: File,
+    descriptors: NonNull<Descriptor>,
+    mapped: usize,
+    ring: IoUring,
+    done: Arc<Done>,
+    engine: Arc<Engine>,
+    timer: Arc<Timer>,
+    buffer: Vec<u8>,
+    /// Requests that will not be fetched again, because the device goes.
+    over: u16,
+}
+
+// SAFETY: the mapping is the queue's own, and only read.
+unsafe impl Send for Queue {}
+
+impl Queue {
+    /// Opens queue `number` of the device behind `file`, and asks for requests.
+    pub(super) fn open(
+        file: File,
+        number: u16,
+        engine: Arc<Engine>,
+        timer: Arc<Timer>,
+    ) -> io::Result<Queue> {
+        let page = rustix::param::page_size();
+        let bytes_of = |depth: usize| (depth * size_of::<Descriptor>()).next_multiple_of(page);
+        let mapped = bytes_of(usize::from(DEPTH));
+        // The driver keeps room for the deepest queue that there can be.
+        let from = u64::from(number) * bytes_of(4096) as u64;
+        // SAFETY: a new mapping, at a place that the system chooses.
+        let base = unsafe {
+            let flags = MapFlags::SHARED | MapFlags::POPULATE;
+            mmap(std::ptr::null_mut(), mapped, ProtFlags::READ, flags, &file, from)?
+        };
+        let descriptors = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let done = Done { results: Mutex::default(), wake: eventfd(0, EventfdFlags::NONBLOCK)? };
+        let queue = Queue {
+            number,
+            file,
+            descriptors,
+            mapped,
+            ring: IoUring::new(2 * u32::from(DEPTH))?,
+            done: Arc::new(done),
+            engine,
+            timer,
+            buffer: vec![0; BYTES_MAX as usize],
+            over: 0,
+        };
+        Ok(queue)
+    }
+
+    /// Asks for requests; the device can be started when all its queues have. To be called by the thread
+    /// that serves them.
+    pub(super) fn fetch(&mut self) -> io::Result<()> {
+        for tag in 0..DEPTH {
+            self.ask(abi::FETCH, tag, 0)?;
+        }
+        self.wait_for_wake()?;
+        self.ring.submit().map(drop)
+    }
+
+    /// Serves requests until the device goes.
+    pub(super) fn serve(mut self) -> io::Result<()> {
+        while self.over < DEPTH {
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            let ended: Vec<(u64, i32)> =
+                self.ring.completion().map(|it| (it.user_data(), it.result())).collect();
+            for (what, result) in ended {
+                match (what, result) {
+                    (WAKE, _) => self.end_those_done()?,
+                    (tag, 0) => self.begin(tag as u16)?,
+                    // It was cancelled, because the device goes.
+                    _ => self.over += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, entry: &io_uring::squeue::Entry) -> io::Result<()> {
+        // SAFETY: the files are open as long as the ring, and commands have their data within.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            self.ring.submit()?;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, command: u32, tag: u16, result: i32) -> io::Result<()> {
+        let file = types::Fd(self.file.as_raw_fd());
+        let fields = abi::io_command(self.number, tag, result);
+        let entry = opcode::UringCmd16::new(file, command).cmd(fields).build();
+        self.push(&entry.user_data(u64::from(tag)))
+    }
+
+    fn wait_for_wake(&mut self) -> io::Result<()> {
+        let wake = types::Fd(self.done.wake.as_raw_fd());
+        self.push(&opcode::PollAdd::new(wake, libc::POLLIN as u32).build().user_data(WAKE))
+    }
+
+    fn end_those_done(&mut self) -> io::Result<()> {
+        // What it counts does not matter.
+        let _ = rustix::io::read(&self.done.wake, &mut [0; 8]);
+        let results =
+            std::mem::take(&mut *self.done.results.lock().unwrap_or_else(PoisonError::into_inner));
+        for (tag, result) in results {
+            self.ask(abi::COMMIT_AND_FETCH, tag, result)?;
+        }
+        self.wait_for_wake()
+    }
+
+    /// Carries out request `tag`, and ends it or leaves that to the timer.
+    fn begin(&mut self, tag: u16) -> io::Result<()> {
+        // SAFETY: there are as many as the queue is deep; the driver has written it before it
+        // handed the request out.
+        let request = unsafe { self.descriptors.add(usize::from(tag)).read_volatile() };
+        let bytes = u64::from(request.sectors) * SECTOR;
+        match self.carry_out(tag, request, bytes) {
+            Err(error) => self.ask(abi::COMMIT_AND_FETCH, tag, -error.raw_os_error()),
+            Ok(answer) => match self.engine.deadline(answer) {
+                None => self.ask(abi::COMMIT_AND_FETCH, tag, bytes as i32),
+                deadline => {
+                    let done = self.done.clone();
+                    self.timer.at(deadline, move || done.add(tag, bytes as i32));
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    fn carry_out(&mut self, tag: u16, request: Descriptor, bytes: u64) -> Result<Answer, Errno> {
+        let (engine, data_at) = (&self.engine, abi::data_at(self.number, tag));
+        let offset = request.first.checked_mul(SECTOR).ok_or(Errno::INVAL)?;
+        let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
+        match request.what & 0xff {
+            abi::READ => {
+                let data = self.buffer.get_mut(..bytes as usize).ok_or(Errno::INVAL)?;
+                let answer = engine.read(offset, data)?;
+                self.file.write_all_at(data, data_at).map_err(errno)?;
+                Ok(answer)
+            }
+            abi::WRITE => {
+                let data = self.buffer.get_mut(..bytes as usize).ok_or(Errno::INVAL)?;
+                self.file.read_exact_at(data, data_at).map_err(errno)?;
+                engine.write(offset, data, request.what & abi::FUA != 0)
+            }
+            abi::FLUSH => engine.flush(),
+            abi::DISCARD => engine.trim(offset, bytes, false),
+            abi::WRITE_ZEROES => engine.zero(offset, bytes, request.what & abi::NO_UNMAP == 0),
+            _ => Err(Errno::OPNOTSUPP),
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: it is the queue's own. A mapping that stays costs nothing.
+        let _ = unsafe { munmap(self.descriptors.as_ptr().cast(), self.mapped) };
+    }
+}
