@@ -284,6 +284,8 @@ impl Shared {
             Ask::Detach => {
                 let is_used =
                     lock(&self.device).as_ref().is_some_and(LoopDevice::is_used_by_others);
+                #[cfg(feature = "ublk")]
+                let is_used = is_used || crate::ublk::is_used(&lock(&self.place));
                 if is_used && !self.engine.is_cut() {
                     return "\"in use\"".to_owned();
                 }

@@ -10,6 +10,7 @@ mod queue;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
@@ -122,8 +123,13 @@ impl Device {
             return Err(AttachError::System(words.to_owned()));
         }
         device.set_parameters(engine).map_err(cannot)?;
+        // It can be opened once.
+        let path = format!("/dev/ublkc{}", device.id);
+        let file = open_when_there(&path)
+            .map_err(|error| AttachError::io("open", Path::new(&path), error))?;
         for number in 0..QUEUES {
-            device.start_queue(number, engine.clone(), timer.clone()).map_err(cannot)?;
+            let file = file.try_clone().map_err(cannot)?;
+            device.start_queue(file, number, engine.clone(), timer.clone()).map_err(cannot)?;
         }
         let pid = u64::from(std::process::id());
         device.control.ask(abi::START_DEVICE, device.id, 0, 0, pid).map_err(cannot)?;
@@ -164,11 +170,11 @@ impl Device {
 
     fn start_queue(
         &mut self,
+        file: File,
         number: u16,
         engine: Arc<Engine>,
         timer: Arc<Timer>,
     ) -> io::Result<()> {
-        let file = open_when_there(&format!("/dev/ublkc{}", self.id))?;
         let mut queue = Queue::open(file, number, engine, timer)?;
         let (begun, has_begun) = mpsc::channel();
         let thread = std::thread::Builder::new().name(format!("ublk {number}"));
@@ -205,6 +211,13 @@ impl Drop for Device {
         // What is left of a device is seen in /dev.
         let _ = self.stop();
     }
+}
+
+/// Whether `path` is such a device, and somebody has it for themselves, as who mounts it does.
+pub fn is_used(path: &str) -> bool {
+    let exclusively = || OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path);
+    path.starts_with("/dev/ublkb")
+        && exclusively().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
 }
 
 /// Opens the file of a device that was just made.

@@ -70,7 +70,8 @@ impl Queue {
         engine: Arc<Engine>,
         timer: Arc<Timer>,
     ) -> io::Result<Queue> {
-        let page = rustix::param::page_size();
+        // SAFETY: it only asks.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let bytes_of = |depth: usize| (depth * size_of::<Descriptor>()).next_multiple_of(page);
         let mapped = bytes_of(usize::from(DEPTH));
         // The driver keeps room for the deepest queue that there can be.
@@ -181,7 +182,8 @@ impl Queue {
 
     fn carry_out(&mut self, tag: u16, request: Descriptor, bytes: u64) -> Result<Answer, Errno> {
         let (engine, data_at) = (&self.engine, abi::data_at(self.number, tag));
-        let offset = request.first.checked_mul(SECTOR).ok_or(Errno::INVAL)?;
+        // A flush has no place; the engine refuses one behind the end.
+        let offset = request.first.saturating_mul(SECTOR);
         let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
         match request.what & 0xff {
             abi::READ => {
