@@ -4,6 +4,8 @@
 //! SplitMix64: both are named, portable algorithms, so a seed printed in a report gives the same
 //! requests on any machine and with any version of the crates used.
 
+use std::hint::select_unpredictable;
+
 use rand::Rng;
 use rand_pcg::Mcg128Xsl64;
 
@@ -227,11 +229,11 @@ fn scaled_hash(value: u64, key: (u64, u64), bound: u64) -> u64 {
     ((u128::from(mixed) * u128::from(bound)) >> 64) as u64
 }
 
-/// `a + b` modulo `bound`, both below it.
+/// `a + b` modulo `bound`, both below it. Which way it goes is chance, and no branch.
 #[inline]
 fn add_below(a: u64, b: u64, bound: u64) -> u64 {
     let sum = a + b;
-    if sum >= bound { sum - bound } else { sum }
+    select_unpredictable(sum >= bound, sum.wrapping_sub(bound), sum)
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): seeds from a seed.

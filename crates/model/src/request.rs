@@ -27,7 +27,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     pub fn write_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
         match self.whole_units(first, count) {
-            Some((unit, units)) => self.write(at, unit, units),
+            Some((unit, units)) => self.write_units(at, unit, units),
             None => self.write_in_part(at, first, count),
         }
     }

@@ -26,6 +26,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// When the range is empty or does not lie within the drive.
     #[inline]
     pub fn write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        self.write_units(at, first, units)
+    }
+
+    /// The same, for the loops that do nothing else.
+    #[inline(always)]
+    pub(crate) fn write_units(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
         if !self.can_write(first, units) {
             return self.refuse_write(at, first, units);
         }
