@@ -236,6 +236,13 @@ impl WriteBuffer {
         self.send_again(InFlight { number, ..program });
     }
 
+    /// The same for who numbers program units in the order in which they were begun, and sends them
+    /// off in another.
+    pub(crate) fn send_as(&mut self, program: InFlight) {
+        self.next_number = self.next_number.wrapping_add(1);
+        self.send_again(program);
+    }
+
     #[inline(always)]
     fn send_again(&mut self, program: InFlight) {
         self.in_flight_until = self.in_flight_until.max(program.end);

@@ -32,15 +32,38 @@ pub(crate) struct Into {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// Booking number `booking` of `die` has sensed what `units` units are copied from.
-    Sensed { die: u32, booking: u32, units: u16, into: Into },
+    Sensed {
+        die: u32,
+        booking: u32,
+        units: u16,
+        into: Into,
+    },
     /// The data of a read is in the controller.
     Read(Into),
     /// The data of program unit `sequence` is on its die.
-    OnDie { first: u32, die: u32, sequence: u32 },
+    OnDie {
+        first: u32,
+        die: u32,
+        sequence: u32,
+    },
     /// The copies of the block that was emptied first are durable, as far as was known.
     Durable,
     /// A page with `units` units of the segment that fetch `number` reads ahead is sensed.
-    SensedAhead { die: u32, units: u32, number: u32 },
+    SensedAhead {
+        die: u32,
+        units: u32,
+        number: u32,
+    },
+    /// A map page is sensed for load `load`, and is in the controller.
+    MapSensed {
+        die: u32,
+        load: u32,
+    },
+    MapRead {
+        load: u32,
+    },
+    /// There is room in the map's write buffer, as far as was known.
+    MapRoom,
 }
 
 /// What happens to copies under way, earliest first; of what happens at one instant, first what
@@ -83,6 +106,21 @@ impl InTime {
         self.add(at, Event::SensedAhead { die: die.0, units, number });
     }
 
+    /// A map page is sensed at `at` for load `load`.
+    pub(crate) fn map_sensed(&mut self, at: Instant, die: DieIndex, load: u32) {
+        self.add(at, Event::MapSensed { die: die.0, load });
+    }
+
+    /// It is in the controller.
+    pub(crate) fn map_read(&mut self, at: Instant, load: u32) {
+        self.add(at, Event::MapRead { load });
+    }
+
+    /// The map's write buffer has room at `at`, as far as is known.
+    pub(crate) fn map_room(&mut self, at: Instant) {
+        self.add(at, Event::MapRoom);
+    }
+
     /// The data of a copy is on its die at `at`.
     pub(crate) fn on_die(&mut self, at: Instant, copy: ReadCopy) {
         let ReadCopy { first, die, sequence, .. } = copy;
@@ -103,12 +141,8 @@ impl InTime {
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Does all of collection's work that comes before `now`, in the order of time. With its map on
-    /// flash a drive cannot: what the map has read is booked at once.
+    /// Does all that comes before `now` by itself, in the order of time.
     pub(crate) fn advance_in_time(&mut self, now: Instant) {
-        if self.map.cache().is_some() {
-            return self.advance_debt_at_times(now);
-        }
         if !self.in_time.is_on {
             self.in_time.is_on = true;
             // Whoever asks at once then sees to what is under way.
@@ -169,9 +203,26 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 self.in_time.durable_at = None;
                 self.erase_emptied(at);
             }
+            Event::SensedAhead { .. }
+            | Event::MapSensed { .. }
+            | Event::MapRead { .. }
+            | Event::MapRoom => self.go_on_with_reads(event, at),
+        }
+    }
+
+    /// What is read ahead, and of the map, goes on.
+    fn go_on_with_reads(&mut self, event: Event, at: Instant) {
+        match event {
             Event::SensedAhead { die, units, number } => {
                 self.move_ahead(DieIndex(die), units, number, at);
             }
+            Event::MapSensed { die, load } => self.move_map_page_read(DieIndex(die), load, at),
+            Event::MapRead { load } => self.note_map_page_read(load, at),
+            Event::MapRoom => {
+                self.note_map_room();
+                self.admit_map_pages(at);
+            }
+            _ => unreachable!("collection's work goes on otherwise"),
         }
     }
 
@@ -192,11 +243,19 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                         self.owe(DieIndex(die), program, at, self.resources.now());
                     }
                     Event::Durable => self.in_time.durable_at = None,
-                    Event::SensedAhead { die, units, number } => {
-                        self.move_ahead(DieIndex(die), units, number, at);
-                    }
+                    Event::SensedAhead { .. }
+                    | Event::MapSensed { .. }
+                    | Event::MapRead { .. }
+                    | Event::MapRoom => self.go_on_with_reads(event, at),
                 }
             }
         }
+    }
+
+    /// Books at once what is under way, though more will be asked step by step.
+    pub(crate) fn book_what_is_in_time(&mut self) {
+        let is_on = self.in_time.is_on;
+        self.leave_in_time();
+        self.in_time.is_on = is_on;
     }
 }

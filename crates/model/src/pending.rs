@@ -12,6 +12,7 @@ use crate::buffer::InFlight;
 use crate::journal::PageNumbers;
 use crate::large_read::Pages;
 use crate::mapping::Mapping;
+use crate::mapping::loads::Known;
 use crate::media::Media;
 use crate::resources::{Class, Resource};
 use crate::ssd::Ssd;
@@ -46,6 +47,8 @@ impl Waiting {
 enum For {
     /// The command to read so many units is being dealt with.
     Read(LogicalUnit, u32),
+    /// The map pages with the entries of so many units are on their way, since then, as this lookup.
+    MapPages(LogicalUnit, u32, Instant, u32),
     /// A page is being sensed.
     Sense(PhysicalUnit),
     /// Pages of the large read of this number are being sensed or moved.
@@ -58,6 +61,8 @@ enum For {
     Room(Write),
     /// The data of a write that fills the program unit of this number is on its way.
     Fill(Write, u32),
+    /// The map pages of a write are on their way, all of whose data is there.
+    MapOf(Write),
     /// The command to flush is being dealt with.
     Flush,
     Programs(Programs),
@@ -71,8 +76,9 @@ struct Write {
     ready: Instant,
     next: u32,
     end: u32,
-    /// When its map entries are in RAM, if they were looked up.
-    known: Option<Instant>,
+    /// Whether its map entries were looked up, and what for.
+    looked_up: bool,
+    lookup: Option<u32>,
     /// What it writes, and when it was acted on.
     first: LogicalUnit,
     acted: Instant,
@@ -115,11 +121,41 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Acts on the command to read `units` units.
     fn act_on_read(&mut self, sent: Instant, now: Instant, first: LogicalUnit, units: u32) -> Step {
-        self.release_buffer(now);
-        if self.map.cache().is_some() {
-            let end = self.read_acted_on(now, first, units);
-            return Step::Answered(self.note_read(sent, end));
+        match self.begin_lookup(now, first, units, false) {
+            None => self.read_of_known(sent, now, first, units),
+            Some(lookup) => self.go_on_with_lookup(sent, now, (first, units, now, lookup)),
         }
+    }
+
+    /// Goes on with a read, acted on at `acted`, that waits for map pages.
+    fn go_on_with_lookup(
+        &mut self,
+        sent: Instant,
+        now: Instant,
+        (first, units, acted, lookup): (LogicalUnit, u32, Instant, u32),
+    ) -> Step {
+        match self.look_at_lookup(lookup, now) {
+            Known::At(at) if at <= now => {
+                self.end_lookup(lookup);
+                self.delays.reads.parts.map_miss += now.since(acted);
+                self.read_of_known(sent, now, first, units)
+            }
+            Known::At(until) | Known::NotBefore(until) => {
+                let what = For::MapPages(first, units, acted, lookup);
+                Step::Waits(Waiting { sent, until, what })
+            }
+        }
+    }
+
+    /// Reads `units` units of which it is known where they lie.
+    fn read_of_known(
+        &mut self,
+        sent: Instant,
+        now: Instant,
+        first: LogicalUnit,
+        units: u32,
+    ) -> Step {
+        self.release_buffer(now);
         let start = self.find_extents_for_read(now, first, units);
         let stream = self.follow(first.0, first.0 + units);
         if stream.is_some() || units > 1 {
@@ -179,7 +215,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             ready,
             next: first.0,
             end: first.0 + units,
-            known: None,
+            looked_up: false,
+            lookup: None,
             first,
             acted: ready,
             queued: 0,
@@ -215,6 +252,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.advance_in_time(now);
         match what {
             For::Read(first, units) => self.act_on_read(sent, now, first, units),
+            For::MapPages(first, units, acted, lookup) => {
+                self.go_on_with_lookup(sent, now, (first, units, acted, lookup))
+            }
             For::Sense(unit) => {
                 let channel = self.geometry.channel_of(self.geometry.die_of(unit));
                 let channel = Resource::Channel(channel);
@@ -239,8 +279,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 if self.is_full(number) {
                     self.program_host(now, 0);
                 }
-                self.finish_write(sent, write)
+                self.finish_write(sent, now, write)
             }
+            For::MapOf(write) => self.finish_write(sent, now, write),
             For::Flush => {
                 self.pad_host_program(now);
                 let ready = self.make_trims_durable(now).max(now);
@@ -265,9 +306,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             if let Err(until) = self.buffer.let_in(write.queued, count, now, &self.resources.dies) {
                 // A program unit that is yet to be sent off may make room sooner.
                 let until = until.min(now + self.shortest_program());
-                if write.known.is_none() {
-                    write.known = Some(self.look_up_for(&write));
-                }
+                self.look_up_for(&mut write);
                 return Step::Waits(Waiting { sent, until, what: For::Room(write) });
             }
             write.program.get_or_insert(self.buffer.next_number());
@@ -281,13 +320,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 let number = self.buffer.next_number();
                 if write.next == write.end && write.ready > now && self.in_time.is_on() {
                     // What is asked for until then comes before the program.
+                    self.look_up_for(&mut write);
                     let (until, what) = (write.ready, For::Fill(write, number));
                     return Step::Waits(Waiting { sent, until, what });
                 }
                 self.program_host(write.ready, 0);
             }
         }
-        self.finish_write(sent, write)
+        self.finish_write(sent, now, write)
     }
 
     /// Whether the host's program unit `number` is full and was not sent off.
@@ -296,11 +336,20 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// A write all of whose data is in the buffer, or on its way there.
-    fn finish_write(&mut self, sent: Instant, mut write: Write) -> Step {
-        let known = write.known.unwrap_or_else(|| self.look_up_for(&write));
-        if known > write.ready {
-            self.delays.writes.parts.map_miss += known.since(write.ready);
-            write.ready = known;
+    fn finish_write(&mut self, sent: Instant, now: Instant, mut write: Write) -> Step {
+        self.look_up_for(&mut write);
+        if let Some(lookup) = write.lookup {
+            match self.look_at_lookup(lookup, now) {
+                Known::NotBefore(until) => {
+                    return Step::Waits(Waiting { sent, until, what: For::MapOf(write) });
+                }
+                Known::At(known) if known > write.ready => {
+                    self.delays.writes.parts.map_miss += known.since(write.ready);
+                    write.ready = known;
+                }
+                Known::At(_) => {}
+            }
+            self.end_lookup(lookup);
         }
         if !write.force {
             return Step::Answered(self.note_write(sent, write.ready));
@@ -309,9 +358,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.wait_for_programs(sent, write.program, write.ready, false)
     }
 
-    /// Looks up where the units of a write lay; returns when that is known.
-    fn look_up_for(&mut self, write: &Write) -> Instant {
-        self.look_up(write.acted, write.first, write.end - write.first.0, true)
+    /// Looks up where the units of a write lay, unless that was done.
+    fn look_up_for(&mut self, write: &mut Write) {
+        if !write.looked_up {
+            write.looked_up = true;
+            let units = write.end - write.first.0;
+            write.lookup = self.begin_lookup(write.acted, write.first, units, true);
+        }
     }
 
     fn shortest_program(&self) -> Nanoseconds {

@@ -222,7 +222,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         start: Instant,
         duration: Nanoseconds,
     ) -> Instant {
-        if self.map.cache().is_some_and(|cache| start > cache.acted_at) {
+        let in_time = self.in_time.is_on();
+        if self.map.cache().is_some_and(|cache| !in_time && start > cache.acted_at) {
             return self.sense_later(die, start);
         }
         self.settle(die, start);

@@ -107,15 +107,20 @@ impl<T: Copy> Steps<T> {
 #[cfg(test)]
 mod tests {
     use rand::{RngExt, SeedableRng};
-    use ssdlab_model::Ssd;
+    use ssdlab_model::mapping::Mapping;
     use ssdlab_model::profile::Profile;
     use ssdlab_model::units::{Nanoseconds, Sector, SectorCount};
+    use ssdlab_model::{Configuration, Ssd};
 
     use super::super::responder::Kind;
     use super::*;
 
     /// A drive of 64 MiB with the parts of the default profile and these changes.
     fn drive(changes: &[(&str, &str)]) -> Ssd {
+        Ssd::new(&configuration(changes)).unwrap()
+    }
+
+    fn configuration(changes: &[(&str, &str)]) -> Configuration {
         let mut profile = Profile::named(ssdlab_model::profile::DEFAULT).unwrap();
         let small = [
             ("capacity.logical", "64M"),
@@ -127,7 +132,7 @@ mod tests {
         for (key, value) in small.iter().chain(changes) {
             profile.set(key, value).unwrap();
         }
-        Ssd::new(&profile.configuration().unwrap()).unwrap()
+        profile.configuration().unwrap()
     }
 
     fn random_request(generator: &mut rand_pcg::Pcg64Mcg) -> Request {
@@ -144,15 +149,48 @@ mod tests {
         Request { kind, first: Sector(first), count: SectorCount(count) }
     }
 
-    /// Sends `requests` requests, `depth` at a time; returns all latencies, of reads and of the rest.
-    fn run(ssd: &mut Ssd, depth: usize, requests: usize) -> [Nanoseconds; 2] {
-        let mut generator = rand_pcg::Pcg64Mcg::seed_from_u64(depth as u64);
+    /// Random requests, and in between stretches of sequential reads.
+    struct Requests {
+        generator: rand_pcg::Pcg64Mcg,
+        next: u64,
+        left: u32,
+    }
+
+    impl Requests {
+        fn next(&mut self) -> Request {
+            if self.left == 0 {
+                let request = random_request(&mut self.generator);
+                if self.generator.random_range(0..20) == 0 {
+                    (self.next, self.left) = (request.first.0 / 16 * 8, 30);
+                }
+                return request;
+            }
+            let (first, count) = (self.next, [8, 16, 128][self.generator.random_range(0..3)]);
+            (self.next, self.left) = (first + count, self.left - 1);
+            Request { kind: Kind::Read, first: Sector(first), count: SectorCount(count) }
+        }
+    }
+
+    /// Sends `requests` requests, `depth` at a time, and now and then trims meanwhile; returns all
+    /// latencies, of reads and of the rest.
+    fn run<M: Mapping>(ssd: &mut Ssd<M>, depth: usize, requests: usize) -> [Nanoseconds; 2] {
+        let generator = rand_pcg::Pcg64Mcg::seed_from_u64(depth as u64);
+        let mut source = Requests { generator, next: 0, left: 0 };
+        let mut now = Instant::START;
+        for first in (0..64 << 11).step_by(256) {
+            now = Responder::write(ssd, now, Sector(first), SectorCount(256));
+        }
+        let mut latencies = [Nanoseconds::ZERO, now.since(Instant::START)];
         let mut steps = Steps::new(depth, Instant::START);
-        let (mut sent, mut answered, mut now) = (0, 0, Instant::START);
-        let mut latencies = [Nanoseconds::ZERO; 2];
+        let (mut sent, mut answered) = (0, 0);
         while answered < requests {
             if sent < requests && steps.has_room() {
-                let request = random_request(&mut generator);
+                let request = source.next();
+                if sent % 101 == 100 {
+                    // At once, as lanes do.
+                    let end = Responder::trim(ssd, now, request.first, SectorCount(256));
+                    latencies[1] += end.since(now);
+                }
                 steps.send(ssd, now, request, (now, request.kind == Kind::Read));
                 sent += 1;
                 continue;
@@ -169,6 +207,17 @@ mod tests {
         latencies
     }
 
+    fn check<M: Mapping>(mut ssd: Ssd<M>, depth: usize, what: &[(&str, &str)]) {
+        let latencies = run(&mut ssd, depth, 6_000);
+        ssd.check_invariants();
+        let told = ssd.attribution();
+        let rest = told.writes.total() + told.others.total();
+        assert_eq!([told.reads.total(), rest], latencies, "{what:?}, depth {depth}");
+        let counters = ssd.counters();
+        assert!(counters.collections > 0, "collection went on meanwhile");
+        assert!(counters.read_ahead_hit_units > 0, "the stream was read ahead of");
+    }
+
     #[test]
     fn every_request_is_answered_and_all_of_its_time_accounted_for() {
         for changes in [
@@ -179,13 +228,22 @@ mod tests {
             &[("flash.suspend", "both"), ("flash.suspends_most", "4")],
         ] {
             for depth in [1, 4, 32] {
-                let mut ssd = drive(changes);
-                let latencies = run(&mut ssd, depth, 6_000);
-                ssd.check_invariants();
-                let told = ssd.attribution();
-                let rest = told.writes.total() + told.others.total();
-                assert_eq!([told.reads.total(), rest], latencies, "{changes:?}, depth {depth}");
-                assert!(ssd.counters().collections > 0, "collection went on meanwhile");
+                check(drive(changes), depth, changes);
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_with_a_map_on_flash() {
+        for changes in [
+            &[("mapping.cache", "32K")][..],
+            &[("mapping.cache", "16K"), ("controller.power_loss_protection", "on")],
+            &[("mapping.cache", "32K"), ("flash.suspend", "both"), ("flash.suspends_most", "4")],
+        ] {
+            let cached = [("mapping.scheme", "cached"), ("collection.metadata_units", "8")];
+            let configuration = configuration(&[&cached, changes].concat());
+            for depth in [1, 4, 32] {
+                check(Ssd::with_cached_map(&configuration).unwrap(), depth, changes);
             }
         }
     }

@@ -19,6 +19,7 @@ mod saved;
 
 use std::collections::VecDeque;
 
+use super::loads::{MapUnderWay, There};
 use super::map_area::{self, MapArea};
 use super::{Mapping, PageMap};
 use crate::geometry::{Geometry, GeometryError};
@@ -141,7 +142,7 @@ struct MapPage {
     /// Whether entries of it that collection has changed wait to be written to it.
     moved: bool,
     /// When it is in RAM.
-    ready: Instant,
+    there: There,
 }
 
 /// A list of map pages through their links, most recently used first.
@@ -173,7 +174,7 @@ pub(crate) struct Evicted {
     pub(crate) page: u32,
     pub(crate) dirty: bool,
     /// When it was in RAM.
-    pub(crate) ready: Instant,
+    pub(crate) there: There,
 }
 
 /// A read that a die has not learnt of, because its map page is being read.
@@ -201,6 +202,8 @@ pub struct MapCache {
     /// How many of `owed` are written for each program unit that is collected.
     owed_per_step: u32,
     pub(crate) area: MapArea,
+    /// What is under way step by step.
+    pub(crate) under_way: MapUnderWay,
     /// When the latest request was acted on.
     pub(crate) acted_at: Instant,
     /// By die, in the order in which it learns of them: reads that are not booked yet.
@@ -226,7 +229,7 @@ impl MapCache {
             segment: Segment::Absent,
             dirty: false,
             moved: false,
-            ready: Instant::START,
+            there: There::At(Instant::START),
         };
         Ok(MapCache {
             entries_shift: geometry.unit_size().whole(ENTRY).trailing_zeros(),
@@ -238,6 +241,7 @@ impl MapCache {
             owed: Vec::new(),
             owed_per_step: 0,
             area: MapArea::new(geometry, pages)?,
+            under_way: MapUnderWay::default(),
             acted_at: Instant::START,
             later_reads: vec![VecDeque::new(); geometry.dies() as usize],
             delays: std::array::from_fn(|_| VecDeque::new()),
@@ -257,15 +261,15 @@ impl MapCache {
 
     /// Uses `page`, if it is in RAM; returns when it is there.
     #[inline(always)]
-    pub(crate) fn touch(&mut self, page: u32, change: bool) -> Option<Instant> {
+    pub(crate) fn touch(&mut self, page: u32, change: bool) -> Option<There> {
         let entry = &mut self.pages[page as usize];
         if entry.segment == Segment::Absent {
             return None;
         }
         entry.dirty |= change;
-        let ready = entry.ready;
+        let there = entry.there;
         self.promote(page);
-        Some(ready)
+        Some(there)
     }
 
     fn promote(&mut self, page: u32) {
@@ -292,15 +296,15 @@ impl MapCache {
         self.unlink(page);
         let entry = &mut self.pages[page as usize];
         entry.segment = Segment::Absent;
-        Evicted { page, dirty: std::mem::take(&mut entry.dirty), ready: entry.ready }
+        Evicted { page, dirty: std::mem::take(&mut entry.dirty), there: entry.there }
     }
 
-    /// Puts a page on probation that will be there at `ready`. What collection has changed in it
+    /// Puts a page on probation that will be there then. What collection has changed in it
     /// meanwhile goes into it.
-    pub(crate) fn insert(&mut self, page: u32, change: bool, ready: Instant) {
+    pub(crate) fn insert(&mut self, page: u32, change: bool, there: There) {
         let entry = &mut self.pages[page as usize];
         entry.dirty = change | std::mem::take(&mut entry.moved);
-        entry.ready = ready;
+        entry.there = there;
         self.link(page, Segment::Probation);
     }
 
@@ -403,13 +407,13 @@ impl MapCache {
 
     /// A map page that is in RAM is about to be written, whoever asked for it: it is the same as on
     /// flash from then on. Returns when it is in RAM, if it is.
-    pub(crate) fn clean(&mut self, page: u32) -> Option<Instant> {
+    pub(crate) fn clean(&mut self, page: u32) -> Option<There> {
         let entry = &mut self.pages[page as usize];
         if entry.segment == Segment::Absent {
             return None;
         }
         entry.dirty = false;
-        Some(entry.ready)
+        Some(entry.there)
     }
 
     /// Whether `page` is in RAM and differs from what the flash holds.
@@ -465,7 +469,7 @@ mod tests {
             return (true, None);
         }
         let evicted = cache.make_room();
-        cache.insert(page, change, Instant::START);
+        cache.insert(page, change, There::At(Instant::START));
         (false, evicted.map(|it| it.page))
     }
 

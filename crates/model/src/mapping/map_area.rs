@@ -6,10 +6,12 @@
 
 use std::collections::VecDeque;
 
+use super::loads::UnsentMapProgram;
 use crate::buffer::WriteBuffer;
 use crate::flash::{BlockState, Flash};
 use crate::geometry::{Geometry, GeometryError, GeometryParameters};
 use crate::policy::VictimPolicy;
+use crate::resources::die::Die;
 use crate::stream::{FreePool, WriteStream};
 use crate::units::{BlockIndex, Instant, PhysicalUnit};
 
@@ -48,6 +50,9 @@ pub(crate) struct MapArea {
     pub(crate) buffer: WriteBuffer,
     /// When all that is in the program unit being filled is there.
     pub(crate) data_at: Instant,
+    /// Program units that are gone on with step by step, and were not sent off; the last of them
+    /// may be the one being filled.
+    pub(crate) unsent: VecDeque<UnsentMapProgram>,
     pub(crate) victim: Option<MapVictim>,
     pub(crate) emptied: VecDeque<EmptiedMapBlock>,
 }
@@ -81,6 +86,7 @@ impl MapArea {
             stream: WriteStream::new(&geometry),
             buffer: MapArea::new_buffer(&geometry),
             data_at: Instant::START,
+            unsent: VecDeque::new(),
             victim: None,
             emptied: VecDeque::new(),
             geometry,
@@ -95,6 +101,7 @@ impl MapArea {
     /// Begins anew what RAM knows of an area of which nothing is under way.
     pub(crate) fn forget_what_is_volatile(&mut self) {
         assert!(self.victim.is_none() && self.emptied.is_empty(), "nothing is under way");
+        assert!(self.unsent.is_empty(), "all that was begun was sent off");
         self.buffer = MapArea::new_buffer(&self.geometry);
         self.data_at = Instant::START;
     }
@@ -114,20 +121,50 @@ impl MapArea {
     pub(crate) fn is_buffered(&self, place: PhysicalUnit, at: Instant) -> bool {
         match self.flash.state(self.geometry.block_of(place)) {
             BlockState::OpenForHost | BlockState::Closing => {
-                self.stream.holds(place) || self.buffer.is_in_flight(place, at)
+                self.stream.holds(place)
+                    || self.unsent.iter().any(|it| it.holds(place))
+                    || self.buffer.is_in_flight(place, at)
             }
             _ => false,
         }
     }
 
+    /// The number of the program unit that is being filled, or will be next.
+    pub(crate) fn next_program(&self) -> u32 {
+        let full = self.unsent.iter().filter(|it| it.filled.is_some()).count() as u32;
+        self.buffer.next_number().wrapping_add(full)
+    }
+
+    /// The program unit that is being filled, of those that are gone on with step by step.
+    pub(crate) fn unsent_being_filled(&mut self) -> &mut UnsentMapProgram {
+        let number = self.next_program();
+        if self.unsent.back().is_none_or(|it| it.filled.is_some()) {
+            let begun =
+                UnsentMapProgram { number, missing: 0, ready: Instant::START, filled: None };
+            self.unsent.push_back(begun);
+        }
+        self.unsent.back_mut().expect("it is there")
+    }
+
+    /// Whether some program unit up to number `number` is full, but was not sent off.
+    pub(crate) fn is_unsent_through(&self, number: u32) -> bool {
+        let is_of_them = |it: &UnsentMapProgram| it.number.wrapping_sub(number) as i32 <= 0;
+        self.unsent.iter().any(|it| it.filled.is_some() && is_of_them(it))
+    }
+
     /// Takes a slot of the map's write buffer; returns when it is free.
-    pub(crate) fn admit(
-        &mut self,
-        at: Instant,
-        dies: &mut [crate::resources::die::Die],
-    ) -> Instant {
+    pub(crate) fn admit(&mut self, at: Instant, dies: &mut [Die]) -> Instant {
+        self.admit_units(at, 1, dies)
+    }
+
+    /// Notes which programs are over at `at`.
+    pub(crate) fn release(&mut self, at: Instant, dies: &mut [Die]) {
+        self.admit_units(at, 0, dies);
+    }
+
+    fn admit_units(&mut self, at: Instant, units: u32, dies: &mut [Die]) -> Instant {
         let flash = &mut self.flash;
-        self.buffer.admit(at, 1, dies, |block| {
+        self.buffer.admit(at, units, dies, |block| {
             if flash.state(block) == BlockState::Closing {
                 flash.set_state(block, BlockState::Closed);
             }
@@ -186,7 +223,7 @@ impl MapArea {
             return false;
         }
         let open = u32::from(!self.stream.is_partial());
-        let number = self.buffer.next_number().wrapping_sub(open);
+        let number = self.next_program().wrapping_sub(open);
         self.emptied.push_back(EmptiedMapBlock { block: victim.block, number });
         self.victim = None;
         true

@@ -13,6 +13,7 @@ mod shut_down;
 
 use super::Mapping;
 use super::cached::{DELAYS, LaterRead, MapCache};
+use super::loads::{Reading, There};
 use crate::buffer::InFlight;
 use crate::flash::BlockState;
 use crate::media::Media;
@@ -49,7 +50,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     ) -> Instant {
         match self.map.cache() {
             None => at,
-            Some(cache) => {
+            Some(_) => {
+                self.leave_in_time();
+                let cache = self.cache();
                 cache.acted_at = at;
                 let pages = (cache.page_of(first), cache.page_of(LogicalUnit(first.0 + units - 1)));
                 let mut ready = at;
@@ -78,20 +81,35 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     fn look_up_page(&mut self, at: Instant, page: u32, change: bool) -> Instant {
-        if let Some(ready) = self.cache().touch(page, change) {
+        if let Some(there) = self.cache().touch(page, change) {
             self.counters.map_hits += 1;
-            return ready.max(at);
+            return self.there_at(there).max(at);
         }
         self.counters.map_misses += 1;
         let mut ready = self.read_map_page(page, at);
         if let Some(evicted) = self.cache().make_room()
             && evicted.dirty
         {
-            ready = ready.max(self.write_map_page(evicted.page, at, evicted.ready));
+            let data_at = self.there_at(evicted.there);
+            ready = ready.max(self.write_map_page(evicted.page, at, data_at));
             self.collect_map(at);
         }
-        self.cache().insert(page, change, ready);
+        self.cache().insert(page, change, There::At(ready));
         ready
+    }
+
+    /// When a map page is in RAM, where nothing is under way step by step.
+    fn there_at(&mut self, there: There) -> Instant {
+        match there {
+            There::At(at) => at,
+            There::WithLoad(load) => match self.cache().under_way.loads.get(load) {
+                None => Instant::START,
+                Some(load) => {
+                    assert!(load.reading == Reading::Done && !load.awaits_room, "all is booked");
+                    load.at
+                }
+            },
+        }
     }
 
     /// Reads a map page at `at`; returns when it is there. One never written is all empty.
@@ -119,20 +137,27 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
         let cache = self.map.cache().expect("the map lies on flash");
         let admitted = cache.area.admit(at, &mut self.resources.dies);
+        self.place_map_page(page);
+        let area = &mut self.cache().area;
+        area.data_at = area.data_at.max(admitted).max(data_at);
+        if area.stream.room() == 0 {
+            self.program_map(0);
+        }
+        admitted
+    }
+
+    /// Gives a map page the next place of the map's stream.
+    pub(super) fn place_map_page(&mut self, page: u32) {
+        let cache = self.cache();
         let place = cache.area.stream.append();
         cache.area.flash.note_written(place, LogicalUnit(page));
         if let Some(old) = cache.set_place(page, place) {
             let block = cache.area.geometry.block_of(old);
             cache.area.flash.lose_unit(block);
         }
-        cache.area.data_at = cache.area.data_at.max(admitted).max(data_at);
-        if cache.area.stream.room() == 0 {
-            self.program_map(0);
-        }
-        admitted
     }
 
-    fn begin_map_program(&mut self, at: Instant) {
+    pub(super) fn begin_map_program(&mut self, at: Instant) {
         self.erase_map_blocks(at, false);
         if self.cache().area.stream.needs_block() && self.cache().area.free.is_empty() {
             self.erase_map_blocks(at, true);
@@ -148,7 +173,25 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn program_map(&mut self, padding: u32) {
         let area = &mut self.cache().area;
         let filled = area.stream.finish_program(&area.geometry);
-        let ready = std::mem::replace(&mut area.data_at, Instant::START);
+        let mut ready = std::mem::replace(&mut area.data_at, Instant::START);
+        let number = area.next_program();
+        if let Some(begun) = area.unsent.pop_back_if(|it| it.number == number) {
+            assert!(begun.missing == 0, "what was under way step by step has been booked");
+            ready = ready.max(begun.ready);
+        }
+        self.send_map_program(&filled, number, ready, padding);
+    }
+
+    /// Sends map program `number`, all of which was there at `ready`, to its die; its last `padding`
+    /// units are empty.
+    pub(super) fn send_map_program(
+        &mut self,
+        filled: &FilledProgram,
+        number: u32,
+        ready: Instant,
+        padding: u32,
+    ) {
+        let area = &mut self.cache().area;
         let (units, stripe) = (area.geometry.units_per_program(), area.geometry.stripe());
         let die = area.geometry.die_of_program(filled.block, filled.index);
         self.settle(die, ready);
@@ -163,19 +206,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.programs += 1;
         self.counters.program_units_map += u64::from(units - padding);
         self.counters.program_units_padding += u64::from(padding);
-        self.note_map_sent(&filled, units - padding, die, end);
-    }
-
-    fn note_map_sent(&mut self, filled: &FilledProgram, units: u32, die: DieIndex, end: Instant) {
         let booking = self.resources.dies[die.0 as usize].latest_booking();
         let area = &mut self.cache().area;
-        area.buffer.send(InFlight {
+        area.buffer.send_as(InFlight {
             first: filled.first,
-            units,
+            units: units - padding,
             end,
             die,
             booking,
-            number: 0,
+            number,
             given_away: false,
             closes: filled.closes.then_some(filled.block),
         });
@@ -190,7 +229,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Has the map's collection keep pace with a page that was written to its stream.
-    fn collect_map(&mut self, at: Instant) {
+    pub(super) fn collect_map(&mut self, at: Instant) {
         let area = &mut self.cache().area;
         if area.victim.is_none() && !area.is_short_of_blocks() {
             return;
@@ -212,8 +251,16 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn move_map_page(&mut self, at: Instant) {
         let cache = self.cache();
         let (page, place) = cache.next_of_map_victim().expect("something on the victim is valid");
-        let data_at = match cache.clean(page) {
-            Some(ready) => ready,
+        let there = cache.clean(page);
+        if self.in_time.is_on() {
+            let data = match there {
+                Some(there) => there,
+                None => There::WithLoad(self.begin_load(Some(place), at)),
+            };
+            return self.write_map_page_in_time(page, at, data, None);
+        }
+        let data_at = match there {
+            Some(there) => self.there_at(there),
             None => self.read_map_page_at(place, at),
         };
         self.write_map_page(page, at, data_at);
@@ -224,6 +271,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn erase_map_blocks(&mut self, at: Instant, forced: bool) {
         let mut forced = forced;
         while let Some(&emptied) = self.cache().area.emptied.front() {
+            if self.cache().area.is_unsent_through(emptied.number) {
+                if !forced {
+                    return;
+                }
+                self.book_what_is_in_time();
+            }
             let cache = self.map.cache().expect("the map lies on flash");
             let dies = &self.resources.dies;
             let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
@@ -260,6 +313,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let Some(page) = self.cache().take_owed() else {
             return false;
         };
+        if self.in_time.is_on() {
+            let place = self.cache().place(page);
+            let load = self.begin_load(place, now);
+            self.write_map_page_in_time(page, now, There::WithLoad(load), None);
+            self.collect_map(now);
+            return true;
+        }
         let read = self.read_map_page(page, now);
         // Slots are taken in the order of the requests that made this necessary.
         let at = self.cache().acted_at;
@@ -285,9 +345,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         first: LogicalUnit,
         units: u32,
     ) -> Instant {
-        let Some(cache) = self.map.cache() else {
+        if self.map.cache().is_none() {
             return at;
-        };
+        }
+        self.leave_in_time();
+        let cache = self.cache();
         cache.acted_at = at;
         let (shift, end) = (cache.entries_shift(), first.0 + units);
         let mut ready = at;

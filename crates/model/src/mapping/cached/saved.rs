@@ -3,6 +3,7 @@
 
 use super::MapCache;
 use crate::flash::BlockState;
+use crate::mapping::loads::{MapUnderWay, There};
 use crate::mapping::map_area::MapArea;
 use crate::snapshot::check::Blocks;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
@@ -26,8 +27,9 @@ impl MapCache {
             assert!(!self.take_out(page).dirty, "what was changed is written");
         }
         for page in &mut self.pages {
-            page.ready = Instant::START;
+            page.there = There::At(Instant::START);
         }
+        self.under_way = MapUnderWay::default();
         self.later_reads.iter_mut().for_each(|it| it.clear());
         self.delays.iter_mut().for_each(|it| it.clear());
         self.acted_at = Instant::START;
@@ -48,6 +50,7 @@ impl MapCache {
             acted_at: _,
             later_reads: _,
             delays: _,
+            under_way: _,
             pages,
             area,
         } = self;
@@ -88,11 +91,15 @@ impl MapArea {
             data_at: _,
             victim,
             emptied,
+            unsent,
             flash,
             free,
             stream,
         } = self;
-        assert!(victim.is_none() && emptied.is_empty(), "the drive was shut down");
+        assert!(
+            victim.is_none() && emptied.is_empty() && unsent.is_empty(),
+            "the drive was shut down"
+        );
         flash.save(to)?;
         free.save(to)?;
         stream.save(to)

@@ -1,7 +1,6 @@
 //! Turning off a drive whose map lies on flash: what RAM has changed of the map is written, and the
 //! block of the map under collection is emptied, so that flash says where everything lies.
 
-use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::ssd::Ssd;
@@ -14,6 +13,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if self.map.cache().is_none() {
             return;
         }
+        self.leave_in_time();
         for die in 0..self.geometry.dies() {
             self.book_later_reads(DieIndex(die), Instant::from_nanos(u64::MAX));
         }
@@ -25,7 +25,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         for page in self.cache().dirty_pages() {
             // Collecting the map may have written it meanwhile.
             if self.cache().is_dirty(page) {
-                let ready = self.cache().clean(page).expect("what is dirty is in RAM");
+                let there = self.cache().clean(page).expect("what is dirty is in RAM");
+                let ready = self.there_at(there);
                 self.write_map_page(page, at, ready);
                 self.collect_map(at);
             }
@@ -57,11 +58,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Blocks of the map whose last program is over at `at` can be collected.
     pub(crate) fn release_map(&mut self, at: Instant) {
         let Some(cache) = self.map.cache() else { return };
-        let flash = &mut cache.area.flash;
-        cache.area.buffer.admit(at, 0, &mut self.resources.dies, |block| {
-            if flash.state(block) == BlockState::Closing {
-                flash.set_state(block, BlockState::Closed);
-            }
-        });
+        cache.area.release(at, &mut self.resources.dies);
     }
 }
