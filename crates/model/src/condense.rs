@@ -21,6 +21,10 @@ use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, Phys
 /// sensed and moved while the one before it is programmed.
 const ROWS_AHEAD: u32 = 2;
 
+/// Extents that a trim adds at most: one at each end. What it covers lies nowhere afterwards, one
+/// extent in each region, and was no fewer before.
+const NEEDED_FOR_TRIM: u32 = 2;
+
 /// What condensing is about.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Condenser {
@@ -76,9 +80,29 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     #[inline(never)]
     fn wait_for_room(&mut self, at: Instant, first: LogicalUnit, last: LogicalUnit) -> Instant {
+        let table = self.map.extents().expect("there is a table of extents");
+        let needed = table.needed_for(first, last);
+        let until = self.make_room_in_table(at, needed);
+        self.delays.writes.parts.merge += until.since(at);
+        until
+    }
+
+    /// Sees to it that the table has room for what a trim acted on at `at` adds; returns when it can
+    /// go on.
+    pub(crate) fn make_room_for_trim(&mut self, at: Instant) -> Instant {
+        match self.map.extents() {
+            Some(table) if table.is_short_of(NEEDED_FOR_TRIM) => {
+                self.make_room_in_table(at, NEEDED_FOR_TRIM)
+            }
+            _ => at,
+        }
+    }
+
+    /// Condenses from `at` on until the table has room for `needed` extents; returns when it has.
+    fn make_room_in_table(&mut self, at: Instant, needed: u32) -> Instant {
         loop {
             let table = self.map.extents().expect("there is a table of extents");
-            if !table.is_short_of(table.needed_for(first, last)) {
+            if !table.is_short_of(needed) {
                 break;
             }
             let (region, extents) = table.most_fragmented();
@@ -88,7 +112,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
         let until = self.condenser.until.max(at);
         self.counters.condensing_wait_ns += until.since(at).nanos();
-        self.delays.writes.parts.merge += until.since(at);
         until
     }
 
@@ -303,6 +326,22 @@ mod tests {
         assert!(counters.condensed_empty_units > 0);
         assert!(counters.condensed_empty_units < counters.program_units_condensing);
         ssd.check_invariants();
+    }
+
+    #[test]
+    fn trims_leave_no_more_extents_than_the_table_has_room_for() {
+        let mut ssd = filled_drive(600);
+        let units = ssd.geometry().logical_units();
+        let mut at = LATER;
+        for unit in (1..units).step_by(7) {
+            let answered = ssd.trim(at, LogicalUnit(unit), 1);
+            assert!(extents(&mut ssd) <= 600, "after the trim of unit {unit}");
+            at = answered;
+        }
+        assert!(ssd.counters().condensed_regions > 0 && ssd.counters().condensing_wait_ns > 0);
+        ssd.check_invariants();
+        ssd.trim(at, LogicalUnit(0), units);
+        assert_eq!(extents(&mut ssd), regions(&ssd), "nothing is left");
     }
 
     #[test]

@@ -10,6 +10,15 @@ use crate::write::Unsent;
 /// Rests shorter than this do not age data noticeably.
 const RETENTION_STEP: Nanoseconds = Nanoseconds::from_secs(3600);
 
+/// Time in which the drive was left alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rest {
+    since: Instant,
+    until: Instant,
+    /// Requests that had come by then.
+    requests: u64,
+}
+
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Forgets what `units` units from `first` hold, in one command; returns when the host is told
     /// so. They are read without flash from then on. A drive whose trim is off takes the command and does nothing.
@@ -24,6 +33,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if self.trim_enabled {
             self.read_ahead.forget();
             start = self.look_up_trimmed(start, first, units);
+            start = self.make_room_for_trim(start);
             self.trim_units(start, first, units);
         }
         self.note_trim(at, start)
@@ -52,8 +62,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// drive that was tested did that.
     pub fn rest(&mut self, from: Instant, duration: Nanoseconds) {
         let until = from + duration;
-        if duration >= self.buffer_parameters.idle_before_flush {
-            let idle = from + self.buffer_parameters.idle_before_flush;
+        if let Some(idle) = self.idle_between(from, until) {
             self.pad_host_program(idle);
             self.make_trims_durable(idle);
         }
@@ -64,6 +73,18 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         } else {
             self.collect_while_idle(until);
         }
+    }
+
+    /// When a drive that is left alone from `from` until `until` has been idle for as long as it takes
+    /// to program what its buffer holds; nothing where that is later, or was before. A rest that
+    /// follows another, with no request in between, goes on with it.
+    pub(crate) fn idle_between(&mut self, from: Instant, until: Instant) -> Option<Instant> {
+        let requests = self.counters.requests;
+        let goes_on = self.rest.filter(|it| it.until == from && it.requests == requests);
+        let since = goes_on.map_or(from, |it| it.since);
+        self.rest = Some(Rest { since, until, requests });
+        let idle = since + self.buffer_parameters.idle_before_flush;
+        (idle <= until).then_some(idle.max(from))
     }
 
     pub(crate) fn release_buffer(&mut self, at: Instant) {
@@ -78,5 +99,35 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// The instant by which all that was asked of the drive is done, debt of collection aside.
     pub fn idle_from(&self) -> Instant {
         self.resources.idle_from()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssd::tests::small_configuration;
+
+    #[test]
+    fn a_rest_in_steps_is_one_rest() {
+        let configuration = small_configuration(&[("controller.idle_before_flush", "150s")]);
+        let padded = |steps: &[u64], request_after: Option<usize>| {
+            let mut ssd = Ssd::new(&configuration).expect("a sound drive");
+            let mut at = ssd.write(Instant::START, LogicalUnit(0), 1);
+            for (step, &seconds) in steps.iter().enumerate() {
+                let rest = Nanoseconds::from_secs(seconds);
+                ssd.rest(at, rest);
+                at += rest;
+                if request_after == Some(step) {
+                    at = ssd.read(at, LogicalUnit(0), 1);
+                }
+            }
+            ssd.counters().program_units_padding > 0
+        };
+        assert!(!padded(&[149], None));
+        assert!(padded(&[150], None));
+        assert!(padded(&[60, 60, 30], None), "the drive has been idle for as long");
+        assert!(!padded(&[60, 60, 29], None));
+        assert!(!padded(&[60, 60, 30], Some(0)), "a request ends a rest");
+        assert!(padded(&[60, 60, 60, 30], Some(0)));
     }
 }

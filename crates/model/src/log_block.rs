@@ -28,7 +28,7 @@ use crate::resources::Class;
 use crate::resources::Resource;
 use crate::ssd::{Configuration, Ssd};
 use crate::stream::WriteStream;
-use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds};
+use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 /// The sequential log block.
 #[derive(Clone, Copy, Debug)]
@@ -386,13 +386,20 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         self.ssd.trim(at, first, units)
     }
 
+    /// Trims as a host does that keeps to the drive's limits; see [`Ssd::trim_by_commands`].
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    pub fn trim_by_commands(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        self.ssd.trim_by_commands(at, first, count)
+    }
+
     /// Leaves the drive alone from `from` for `duration`: it programs what the random log holds.
     /// It merges nothing that it need not.
     pub fn rest(&mut self, from: Instant, duration: Nanoseconds) {
-        let idle = self.ssd.buffer_parameters.idle_before_flush;
-        if duration >= idle {
-            self.pad_log(from + idle);
-            self.ssd.make_trims_durable(from + idle);
+        if let Some(idle) = self.ssd.idle_between(from, from + duration) {
+            self.pad_log(idle);
+            self.ssd.make_trims_durable(idle);
         }
         self.ssd.release_buffer(from + duration);
     }

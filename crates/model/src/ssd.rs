@@ -16,6 +16,7 @@ use crate::fetch::Fetches;
 use crate::flash::Flash;
 use crate::flush::Durability;
 use crate::geometry::{Geometry, GeometryError};
+use crate::idle::Rest;
 use crate::in_time::InTime;
 use crate::large_read::LargeReads;
 use crate::log_block;
@@ -148,6 +149,8 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) buffer_parameters: BufferParameters,
     pub(crate) durability: Durability,
     pub(crate) trim_log: TrimLog,
+    /// The latest rest.
+    pub(crate) rest: Option<Rest>,
     pub(crate) read_ahead: ReadAhead,
     pub(crate) scratch: ReadScratch,
     pub(crate) large_reads: LargeReads,
@@ -257,6 +260,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             buffer_parameters: *buffer,
             durability: Durability::new(configuration),
             trim_log: TrimLog::new(),
+            rest: None,
             read_ahead: ReadAhead::new(*read_ahead),
             scratch: ReadScratch::default(),
             large_reads: LargeReads::default(),

@@ -13,7 +13,8 @@ use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::log_block::LogBlockSsd;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds};
+use ssdlab_model::trim::TrimParameters;
+use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 /// A drive with the timing of the default profile, of the given shape.
 fn configuration(parameters: GeometryParameters, log_blocks: u32) -> Configuration {
@@ -258,4 +259,29 @@ fn random_writes_cost_the_full_merges_that_associativity_says() {
         let merged = counted.program_units_merge as f64 / counted.full_merges as f64;
         assert_eq!(merged, 128.0, "a full merge writes the whole block");
     }
+}
+
+#[test]
+fn a_trim_keeps_to_what_a_command_can_hold() {
+    let profile = Profile::named(ssdlab_model::profile::DEFAULT).expect("the default profile");
+    let parameters = GeometryParameters {
+        logical_units: 4096,
+        collection_units: 16,
+        ..profile.configuration().expect("a sound profile").geometry.parameters().clone()
+    };
+    let mut configuration = configuration(parameters, 2);
+    configuration.mechanisms.trim = TrimParameters {
+        command: Nanoseconds::from_millis(1),
+        ranges_most: 1,
+        range_most: SectorCount(64),
+        ..TrimParameters::default()
+    };
+    let mut ssd = LogBlockSsd::new(&configuration).expect("a sound drive");
+    let written = ssd.write(Instant::START, LogicalUnit(0), 64);
+    let before = ssd.counters().requests;
+    let trimmed = ssd.trim_by_commands(written, Sector(0), SectorCount(256));
+    assert_eq!(ssd.counters().requests - before, 4, "four commands of 64 sectors");
+    assert!(trimmed.since(written) >= Nanoseconds::from_millis(4));
+    assert_eq!(ssd.counters().host_trim_units, 32);
+    ssd.check_invariants();
 }

@@ -41,8 +41,7 @@ impl Responder for LogBlockSsd {
     }
 
     fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let (first, units) = units_of(self, first, count);
-        LogBlockSsd::trim(self, at, first, units)
+        self.trim_by_commands(at, first, count)
     }
 
     fn passes_trim(&self) -> bool {

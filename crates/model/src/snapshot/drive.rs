@@ -47,6 +47,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             media: _,
             resources: _,
             buffer: _,
+            rest: _,
             read_ahead: _,
             scratch: _,
             large_reads: _,

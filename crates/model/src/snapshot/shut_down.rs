@@ -42,6 +42,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.merges = Merges::default();
         self.condenser = Condenser::default();
         self.trim_log = TrimLog::new();
+        self.rest = None;
         self.collector.forget_copies();
         self.flash.begin_draws_anew();
         self.map.forget_what_is_volatile();
