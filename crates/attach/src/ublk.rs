@@ -1,7 +1,7 @@
 //! The drive as a ublk device: a block device whose requests the kernel hands to this program by io_uring,
 //! without a file system in between. Needs the driver (`ublk_drv`) with user copy, as since Linux 6.5.
 //!
-//! A device is added, given its parameters, and started when its queues ask for requests ([`queue`]); at
+//! A device is added, given its parameters, and started when its queues ask for requests (`queue`); at
 //! the end it is stopped and deleted.
 
 mod abi;
