@@ -21,7 +21,7 @@ pub struct Needed {
 /// given, files that pose as block devices, and what we say goes to.
 ///
 /// # Errors
-/// [`ErrorKind::Refused`], with what it is.
+/// [`crate::ErrorKind::Refused`], with what it is.
 pub fn refuse_deadlock(directory: &Path, needed: &[Needed]) -> Result<(), DriveError> {
     let mounts = mounts::all().unwrap_or_default();
     let mount_below = |path: &Path| -> Option<DeviceNumber> {
