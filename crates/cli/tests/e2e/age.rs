@@ -31,6 +31,39 @@ fn a_used_drive_is_saved_and_is_a_target_alone_or_in_a_stack() {
 }
 
 #[test]
+fn drives_of_every_mapping_scheme_and_cache_are_aged_saved_and_opened() {
+    let place = Place::new();
+    let slc = [
+        "slc.size=64MiB",
+        "slc.space=fixed",
+        "slc.bits=3",
+        "slc.program=200us",
+        "slc.page_read=25us",
+    ];
+    let drives: [(&[&str], &[&str]); 5] = [
+        (&["mapping.scheme=cached", "mapping.cache=64KiB", "collection.metadata_units=12"], &[]),
+        (&["mapping.scheme=extent", "mapping.table=64KiB"], &[]),
+        (&["mapping.scheme=log-block", "mapping.log_blocks=8"], &[]),
+        (&slc, &[]),
+        (&slc, &["--cache", "full"]),
+    ];
+    for (changes, options) in drives {
+        let mut age = vec!["age", SMALL, "-o", "aged.ssd", "--force"];
+        age.extend(options);
+        for change in changes {
+            age.extend(["--set", change]);
+        }
+        let aged = place.run(&age).with_code(0);
+        assert!(aged.stderr.contains("steady state of random writes"), "{}", aged.stderr);
+        let report = place.run(&run("sim:./aged.ssd")).with_code(0).json();
+        let amplification = report["counters"]["write_amplification"].as_f64().unwrap();
+        assert!(amplification > 1.05, "{changes:?}: it is used: {amplification}");
+    }
+    let full = ["age", SMALL, "--cache", "full", "-o", "no.ssd"];
+    place.run(&full).fails(2, &["no pseudo-SLC cache with blocks of its own"]);
+}
+
+#[test]
 fn what_was_saved_stays_unless_told_otherwise() {
     let place = Place::new();
     let new = ["age", SMALL, "--state", "new", "-o", "drive.ssd"];
