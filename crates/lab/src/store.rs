@@ -237,9 +237,16 @@ impl Store {
         self.run(|connection| connection.busy_timeout(timeout))
     }
 
-    /// Whether the file holds our layout; `false` where it holds nothing at all yet.
+    /// Whether the file holds our layout; `false` where it holds nothing at all yet. Looked at as
+    /// of one moment, since another process may be laying it out.
     fn is_ours(&self) -> Result<bool, StoreError> {
-        self.run(identify)?.verdict(&self.path)
+        let identity = self.run(|connection| {
+            let moment = connection.unchecked_transaction()?;
+            let identity = identify(&moment)?;
+            moment.commit()?;
+            Ok(identity)
+        })?;
+        identity.verdict(&self.path)
     }
 
     /// Lays out an empty file. Another process may be doing the same: whoever gets the lock
