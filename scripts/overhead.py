@@ -68,6 +68,9 @@ def run(command):
 
 
 def run_fio(options, case, seconds):
+    if case.fill:
+        # ssdlab's file is filled right before; what a disk has just taken in is read differently.
+        fill(case.path, case.size)
     command = [
         "fio", "--name=overhead", f"--filename={case.path}", "--direct=1", "--bs=4k",
         f"--rw=rand{case.operation}", f"--iodepth={case.depth}", "--time_based", "--thread",
