@@ -132,21 +132,23 @@ impl FlashContents for Found {
     }
 }
 
+/// What gives [`tiny_drive`] a pseudo-SLC cache.
+const SLC: [(&str, &str); 5] = [
+    ("capacity.physical", "4M"),
+    ("slc.size", "256K"),
+    ("slc.bits", "3"),
+    ("slc.program", "200us"),
+    ("slc.page_read", "30us"),
+];
+
 /// The spare areas, trim records and saved buffer of a flash; the first byte says how its drive
 /// maps.
 pub fn recovery(bytes: &[u8]) {
     let Some((&kind, bytes)) = bytes.split_first() else { return };
-    let slc = [
-        ("capacity.physical", "4M"),
-        ("slc.size", "256K"),
-        ("slc.bits", "3"),
-        ("slc.program", "200us"),
-        ("slc.page_read", "30us"),
-    ];
     let at = Instant::START;
     match kind % 4 {
         0 | 1 => {
-            let configuration = tiny_drive(if kind % 4 == 1 { &slc } else { &[] });
+            let configuration = tiny_drive(if kind % 4 == 1 { &SLC } else { &[] });
             let found = Found::of(bytes, &configuration);
             let map = PageMap::new(configuration.geometry.logical_units());
             works_on(Ssd::open(&configuration, map, found, at));
@@ -190,13 +192,6 @@ fn works_on<M: Mapping>(opened: Result<(Ssd<M, Found>, Recovery), RecoveryError>
 /// first byte says which mechanisms it has.
 pub fn snapshot(bytes: &[u8]) {
     let Some((&kind, bytes)) = bytes.split_first() else { return };
-    let slc = [
-        ("capacity.physical", "4M"),
-        ("slc.size", "256K"),
-        ("slc.bits", "3"),
-        ("slc.program", "200us"),
-        ("slc.page_read", "30us"),
-    ];
     let streams = [
         ("capacity.physical", "6M"),
         ("collection.low_water", "3"),
@@ -208,7 +203,7 @@ pub fn snapshot(bytes: &[u8]) {
     ];
     match kind % 6 {
         0 => snapshot_of(&tiny_drive(&[]), PageMap::new, bytes),
-        1 => snapshot_of(&tiny_drive(&slc), PageMap::new, bytes),
+        1 => snapshot_of(&tiny_drive(&SLC), PageMap::new, bytes),
         2 => snapshot_of(&tiny_drive(&streams), PageMap::new, bytes),
         3 => {
             let extents = [("mapping.scheme", "extent"), ("mapping.table", "4K")];
