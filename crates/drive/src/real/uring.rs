@@ -1,5 +1,5 @@
 //! The engine for many requests at a time: io_uring, with the file and the buffers registered,
-//! and as many requests handed over per call as are due.
+//! and a few requests handed over per call.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -13,6 +13,15 @@ use super::course::{Clock, Course, Request, Step, Watch};
 use super::handle::{Handle, io_error};
 use super::payload::{Carried, Payload};
 use crate::error::DriveError;
+
+/// The most requests that are handed over in one call while others are due.
+///
+/// The kernel passes what comes in one call to the drive together, when the last of it has been
+/// prepared. Answers that come together are then followed by requests that go together, until the
+/// drive works in bursts: a virtio disk at depth 32 did 0.85 of the reads a second that it does
+/// with four, at an equal processor time of a request. One by one costs a tenth to a quarter more
+/// processor time, and is no faster.
+const HANDED_OVER: usize = 4;
 
 /// Whether the kernel has what this engine needs, and lets this process use it.
 pub(super) fn available() -> io::Result<()> {
@@ -88,7 +97,7 @@ impl<'a> Ring<'a> {
         let mut outcome = Ok(());
         let mut now = clock.now();
         loop {
-            let next_due = self.queue_due(course, now);
+            let next_due = self.queue_due(course, clock, now)?;
             if self.in_flight > 0 {
                 self.submit_and_wait(clock, next_due)?;
             } else if let Some(until) = next_due {
@@ -109,20 +118,29 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Queues the requests that are due and find a slot. Returns when the next one is due, where
-    /// time is what it waits for.
-    fn queue_due(&mut self, course: &mut Course, now: Nanoseconds) -> Option<Nanoseconds> {
+    /// Queues the requests that are due and find a slot, and hands over all but the last few.
+    /// Returns when the next one is due, where time is what it waits for.
+    fn queue_due(
+        &mut self,
+        course: &mut Course,
+        clock: &Clock,
+        now: Nanoseconds,
+    ) -> Result<Option<Nanoseconds>, DriveError> {
         while let Some(&slot) = self.free.last() {
+            if self.fresh.len() == HANDED_OVER {
+                self.note_sent(clock.now());
+                self.check(self.ring.submitter().submit())?;
+            }
             match course.next(now) {
                 Step::Send(request) => {
                     self.free.pop();
                     self.queue(slot, request);
                 }
-                Step::Wait(until) => return Some(until),
-                Step::Done => return None,
+                Step::Wait(until) => return Ok(Some(until)),
+                Step::Done => return Ok(None),
             }
         }
-        None
+        Ok(None)
     }
 
     fn queue(&mut self, slot: u32, request: Request) {
@@ -146,18 +164,29 @@ impl<'a> Ring<'a> {
         next_due: Option<Nanoseconds>,
     ) -> Result<(), DriveError> {
         let now = clock.now();
-        for slot in self.fresh.drain(..) {
-            if let Some((_, sent)) = &mut self.slots[slot as usize] {
-                *sent = now;
-            }
-        }
+        self.note_sent(now);
         let until = next_due.unwrap_or(now + Watch::PAUSE * 2);
         let asleep = Clock::sleepable(now, until);
         let timeout = Timespec::new()
             .sec(asleep.nanos() / 1_000_000_000)
             .nsec((asleep.nanos() % 1_000_000_000) as u32);
         let arguments = SubmitArgs::new().timespec(&timeout);
-        match self.ring.submitter().submit_with_args(1, &arguments) {
+        self.check(self.ring.submitter().submit_with_args(1, &arguments))
+    }
+
+    /// Notes that what is queued is handed over at `now`.
+    fn note_sent(&mut self, now: Nanoseconds) {
+        for slot in self.fresh.drain(..) {
+            if let Some((_, sent)) = &mut self.slots[slot as usize] {
+                *sent = now;
+            }
+        }
+    }
+
+    /// Fails where a call that hands over has failed for good. What it did not take stays queued
+    /// for the next one.
+    fn check(&self, handed_over: io::Result<usize>) -> Result<(), DriveError> {
+        match handed_over {
             Err(error) if !is_passing(&error) => {
                 Err(io_error(format!("io_uring on {}", self.file.shown.display()), error))
             }
@@ -233,4 +262,58 @@ fn entry(request: &Request, buffer: &mut [u8], registered: bool) -> squeue::Entr
 fn is_passing(error: &io::Error) -> bool {
     let passing = [Errno::TIME, Errno::INTR, Errno::AGAIN, Errno::BUSY];
     Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use ssdlab_model::units::{KIB, MIB};
+
+    use super::*;
+    use crate::data::BlockData;
+    use crate::phase::{Amount, Mix, Pattern, Phase, Region};
+    use crate::real::{RealDrive, RealOptions};
+    use crate::{Drive, Unobserved};
+
+    #[test]
+    fn requests_go_to_the_drive_in_small_groups() {
+        if let Err(error) = available() {
+            let _ = writeln!(io::stderr(), "\nSKIPPED: no io_uring: {error}");
+            return;
+        }
+        let directory = tempfile::tempdir_in(".").unwrap();
+        let options = RealOptions {
+            require_direct: false,
+            reserve: Some(ByteLength::ZERO),
+            ..RealOptions::default()
+        };
+        let mut drive = RealDrive::open(directory.path(), options).unwrap();
+        drive.prepare(MIB).unwrap();
+        let phase = Phase {
+            name: "test".into(),
+            pattern: Pattern::RandomOnce,
+            block_size: KIB * 4,
+            depth: 32,
+            mix: Mix::WRITE,
+            region: Region::first(MIB),
+            amount: Amount::Bytes(MIB),
+            rate: None,
+            seed: 3,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        };
+        let payload = Payload::new(&BlockData::new(phase.seed), &phase, 0).unwrap();
+        let mut ring = Ring::new(drive.handle().unwrap(), phase.depth, payload).unwrap();
+        let (mut course, clock) = (Course::new(&phase, 0), Clock::start());
+        ring.queue_due(&mut course, &clock, clock.now()).unwrap();
+        assert_eq!(ring.in_flight, phase.depth);
+        assert!(ring.fresh.len() <= HANDED_OVER, "{} wait to go together", ring.fresh.len());
+        let sent = |slot: &Option<(Request, Nanoseconds)>| slot.unwrap().1;
+        let (first, later) = (sent(&ring.slots[0]), sent(&ring.slots[HANDED_OVER]));
+        assert!(Nanoseconds::ZERO < first && first < later, "each group has a time of its own");
+        ring.run(&mut course, &mut Watch::new(&mut Unobserved), &clock).unwrap();
+        drop(ring);
+        assert_eq!(course.sequence(), 256);
+    }
 }
