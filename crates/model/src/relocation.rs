@@ -4,6 +4,7 @@
 //! one read senses are gone through without a branch for each, and the program units that they
 //! fill are seen to afterwards.
 
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use crate::flash::BlockState;
@@ -269,8 +270,8 @@ fn relocate_together<M: Mapping, D: Media>(
         }
         count += u32::from(is_moved);
     }
-    if count < TOGETHER as u32 {
-        places[count as usize] = 0;
-    }
+    // How many they are is chance, and no branch: where all were kept, the last stays as it is.
+    let last = (count as usize).min(TOGETHER - 1);
+    places[last] = select_unpredictable(count < TOGETHER as u32, 0, places[last]);
     count
 }

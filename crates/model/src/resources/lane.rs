@@ -179,25 +179,29 @@ impl Lane {
         Some(slot + first)
     }
 
-    /// The same for up to [`PIECE`] slots, a program unit or a part of it, where the first that are
-    /// looked at are free.
+    /// The same for up to [`PIECE`] slots, a program unit or a part of it. Where in the first word
+    /// they are free is chance, and no branch; that they are somewhere is most likely.
     #[inline(always)]
     fn take_several(&mut self, slot: u64, slots: u64) -> Option<u64> {
         if slots > PIECE || slot.wrapping_sub(self.first) > SLOTS - 64 {
             return None;
         }
+        if !(4..=32).contains(&slots) {
+            return self.take_further(slot, slot, slots);
+        }
         let byte = (slot / 8) as usize % BYTES;
         let bit = slot % 8;
         let place = self.taken[byte..].first_chunk_mut()?;
         let word = u64::from_le_bytes(*place);
-        let run = (1u64 << slots) - 1;
-        let in_the_way = (word >> bit) & run;
-        if in_the_way == 0 {
-            *place = (word | run << bit).to_le_bytes();
-            return Some(slot);
+        // What is shifted in counts as taken.
+        let starts = runs_of_four_to_32(!word >> bit, slots);
+        if starts == 0 {
+            // No run begins before the last that would lie in the word.
+            return self.take_further(slot, slot + 65 - bit - slots, slots);
         }
-        // No run begins before the last of those.
-        self.take_further(slot, slot + u64::from(64 - in_the_way.leading_zeros()), slots)
+        let first = u64::from(starts.trailing_zeros());
+        *place = (word | ((1u64 << slots) - 1) << (bit + first)).to_le_bytes();
+        Some(slot + first)
     }
 
     /// The same where a run asked for from `from` on does not begin before `slot`. A channel that is
@@ -348,6 +352,22 @@ impl Lane {
         self.far_behind = first + slots;
         first
     }
+}
+
+/// The places from which `run` bits of `free` in a row are set, four to 32 of them; without a branch
+/// for how many.
+#[inline(always)]
+fn runs_of_four_to_32(free: u64, run: u64) -> u64 {
+    let two = free & (free >> 1);
+    let mut runs = two & (two >> 2);
+    let mut missing = run - 4;
+    // Each step makes the runs longer by at most as much as they are long.
+    for most in [4, 8, 16] {
+        let more = missing.min(most);
+        runs &= runs >> more;
+        missing -= more;
+    }
+    runs
 }
 
 /// The places from which `run` bits of `free` in a row are set; at most 64 of them.
