@@ -11,6 +11,7 @@
 //! next one, so a lane that is always busy moves exactly what its rate says.
 
 use super::Span;
+use crate::prefetch::prefetch;
 use crate::units::{Instant, Nanoseconds};
 
 /// Slots of the timetable: some 130 ms to 1 s. Only those ahead of the present are touched.
@@ -18,6 +19,9 @@ const SLOTS: u64 = 1 << 18;
 
 /// Bytes of the ring. It is read and written in words of eight bytes that begin at any byte.
 const BYTES: usize = SLOTS as usize / 8;
+
+/// Bytes that the processor fetches together.
+const LINE: usize = 64;
 
 /// Most slots that are looked for at a time: a word, less the slots before the first in its byte.
 const PIECE: u64 = 56;
@@ -201,6 +205,8 @@ impl Lane {
         }
         let first = u64::from(starts.trailing_zeros());
         *place = (word | ((1u64 << slots) - 1) << (bit + first)).to_le_bytes();
+        // Time goes on, and the ring is long enough to have left the processor's caches since.
+        prefetch(&*self.taken, byte + LINE);
         Some(slot + first)
     }
 
