@@ -11,6 +11,7 @@ use crate::engine::{Engine, Opened, Options, Outcome, Time};
 use crate::error::AttachError;
 use crate::fuse::Mounted;
 use crate::image::Image;
+use crate::lateness::Recorder;
 use crate::nbd::{Address, Server};
 use crate::status::Status;
 use crate::timer::Timer;
@@ -36,6 +37,7 @@ pub enum Route {
 struct Shared {
     engine: Arc<Engine>,
     timer: Arc<Timer>,
+    lateness: Arc<Recorder>,
     began: Instant,
     time: Time,
     image: PathBuf,
@@ -70,11 +72,13 @@ impl Attachment {
         let opened = Image::open(image)?;
         let profile = opened.profile().name().to_owned();
         let (engine, opened) = Engine::open(opened, options)?;
-        let timer =
-            Timer::start().map_err(|error| AttachError::io("start a thread for", image, error))?;
+        let lateness = Arc::<Recorder>::default();
+        let timer = Timer::start(lateness.clone())
+            .map_err(|error| AttachError::io("start a thread for", image, error))?;
         let shared = Arc::new(Shared {
             engine: Arc::new(engine),
             timer: Arc::new(timer),
+            lateness,
             began: Instant::now(),
             time: options.time,
             image: std::fs::canonicalize(image).unwrap_or_else(|_| image.to_owned()),
@@ -107,7 +111,7 @@ impl Attachment {
         let mut device = None;
         let place = match route {
             Route::Nbd(address) => {
-                let server = Server::start(engine, timer, address, &stem)?;
+                let server = Server::start(engine, self.shared.lateness.clone(), address, &stem)?;
                 let place = server.uri().to_owned();
                 self.server = Some(server);
                 place
@@ -262,7 +266,7 @@ impl Shared {
             blocks_by_valid_share: Default::default(),
             requests: Default::default(),
             attribution: Default::default(),
-            lateness: self.timer.lateness(),
+            lateness: self.lateness.figures(),
         };
         self.engine.inside(&mut status);
         status

@@ -1,11 +1,13 @@
 //! Requests with payload, to a drive that keeps it.
 //!
 //! One lock covers the model and what is staged; data in the image is read without it. A request
-//! is carried through at once and answered with the instant at which the drive would answer it;
-//! whoever asked waits until then ([`Time::Real`]) or does not ([`Time::Fast`]).
+//! is carried through at once and answered with the instant at which the drive would answer it, if it
+//! came when the caller says; whoever asked waits until then ([`Time::Real`]) or does not
+//! ([`Time::Fast`]).
 
 mod clock;
 mod durable;
+mod extents;
 mod lifetime;
 mod read;
 mod requests;
@@ -16,6 +18,7 @@ mod trim;
 mod write;
 
 pub use clock::Time;
+pub use extents::Extent;
 pub(crate) use lifetime::read_checkpoint;
 pub use lifetime::{Opened, Options, Outcome};
 pub use statistics::{Kind, LatencyFigures, Statistics};
@@ -101,6 +104,11 @@ impl Engine {
     /// Whether it carries out trims.
     pub fn trims(&self) -> bool {
         self.trims
+    }
+
+    /// How long requests take for whoever asks.
+    pub fn time(&self) -> Time {
+        self.clock.time()
     }
 
     /// When to answer, by the host's clock; nothing where that is at once.

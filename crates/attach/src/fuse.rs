@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
@@ -275,15 +275,16 @@ impl Filesystem for OneFile {
             let (offset, buffer) = (offset.min(self.engine.capacity()), &mut buffer[..size]);
             let mut sent = None;
             let outcome = if size >= LARGE {
-                self.engine.read_or_send(offset, buffer, &mut |data| {
+                self.engine.read_or_send(Instant::now(), offset, buffer, &mut |data| {
                     sent = Some(self.direct.send(request.unique(), data));
                 })
             } else {
-                self.engine.read(offset, buffer)
+                self.engine.read(Instant::now(), offset, buffer)
             };
             match (outcome, sent) {
-                // Dropped, it would send a reply of its own.
-                (_, Some(Ok(()))) => std::mem::forget(reply),
+                // The crate's own reply comes too late then: the kernel knows of no such request any
+                // more, and takes no notice of it.
+                (_, Some(Ok(()))) => drop(reply),
                 (_, Some(Err(_))) => reply.error(Errno::EIO),
                 (Err(error), None) => reply.error(errno(error)),
                 (Ok(answer), None) => match self.engine.deadline(answer) {
@@ -315,7 +316,7 @@ impl Filesystem for OneFile {
         }
         let data = &data[..(data.len() as u64).min(left) as usize];
         let is_sync = flags.0 & (libc::O_DSYNC | libc::O_SYNC) != 0;
-        match self.engine.write(offset, data, is_sync) {
+        match self.engine.write(Instant::now(), offset, data, is_sync) {
             Ok(answer) => {
                 let size = data.len() as u32;
                 self.timer.at(self.engine.deadline(answer), move || reply.written(size));
@@ -330,7 +331,7 @@ impl Filesystem for OneFile {
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        self.reply_empty(self.engine.flush(), reply);
+        self.reply_empty(self.engine.flush(Instant::now()), reply);
     }
 
     fn fallocate(
@@ -349,9 +350,9 @@ impl Filesystem for OneFile {
         let outcome = match kind {
             // A drive that drops trims would read old data where zeros must be.
             libc::FALLOC_FL_PUNCH_HOLE if self.engine.trims() => {
-                self.engine.trim(offset, length, true)
+                self.engine.trim(Instant::now(), offset, length, true)
             }
-            libc::FALLOC_FL_ZERO_RANGE => self.engine.zero(offset, length, false),
+            libc::FALLOC_FL_ZERO_RANGE => self.engine.zero(Instant::now(), offset, length, false),
             _ => return reply.error(Errno::EOPNOTSUPP),
         };
         self.reply_empty(outcome, reply);

@@ -4,6 +4,7 @@
 //! physical place, with its spare area, and what is erased is a hole. [`store`] is the flash of the
 //! model, backed by that file; [`engine`] takes requests with payload, by as many threads as like.
 
+pub mod answers;
 pub mod attachment;
 pub mod check;
 pub mod control;
@@ -13,6 +14,7 @@ pub mod engine;
 pub mod error;
 pub mod fuse;
 pub mod image;
+pub mod lateness;
 pub mod memory;
 pub mod nbd;
 pub mod pipe;

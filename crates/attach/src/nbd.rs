@@ -1,11 +1,17 @@
-//! The drive as an NBD server: fixed newstyle negotiation, simple replies.
+//! The drive as an NBD server: fixed newstyle negotiation, simple or structured replies, what is
+//! allocated.
 //!
 //! The protocol is that of the NetworkBlockDevice project's `proto.md`. A connection has two threads
 //! of its own, one of which reads what comes; several connections
 //! may serve one client (multi-conn), because a flush on one makes durable what was answered on all.
 
+mod carry_out;
+mod context;
 mod handshake;
+mod in_time;
 mod protocol;
+mod reply;
+mod request;
 mod transmission;
 
 use std::io::{self, IoSlice, Read, Write};
@@ -21,9 +27,9 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_send_buffer_size_force;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Time};
 use crate::error::AttachError;
-use crate::timer::Timer;
+use crate::lateness::Recorder;
 
 /// Connections at a time; more are refused, so that nobody can use up the threads.
 const CONNECTIONS_MAX: usize = 64;
@@ -226,7 +232,7 @@ fn remove_stale(path: &Path) {
 /// What connections share.
 struct Shared {
     engine: Arc<Engine>,
-    timer: Arc<Timer>,
+    lateness: Arc<Recorder>,
     /// What the export is called besides "".
     name: String,
     is_closing: AtomicBool,
@@ -248,7 +254,7 @@ impl Server {
     /// When it cannot listen there.
     pub fn start(
         engine: Arc<Engine>,
-        timer: Arc<Timer>,
+        lateness: Arc<Recorder>,
         address: &Address,
         name: &str,
     ) -> Result<Server, AttachError> {
@@ -256,7 +262,7 @@ impl Server {
         let uri = listener.uri(address);
         let shared = Arc::new(Shared {
             engine,
-            timer,
+            lateness,
             name: name.to_owned(),
             is_closing: AtomicBool::new(false),
             connections: Mutex::default(),
@@ -343,11 +349,14 @@ fn connections(shared: &Shared) -> std::sync::MutexGuard<'_, Vec<(u64, Stream)>>
 }
 
 /// Serves one client until it goes, or talks nonsense.
-fn serve(mut stream: Stream, shared: &Arc<Shared>) {
+fn serve(mut stream: Stream, shared: &Shared) {
     // What a client does wrong, or a connection that breaks, ends the connection and nothing else.
-    if let Ok(true) = handshake::negotiate(&mut stream, &shared.engine, &shared.name) {
-        let _ = transmission::serve(stream, shared);
-    }
+    let agreed = handshake::negotiate(&mut stream, &shared.engine, &shared.name);
+    let Ok(Some(agreed)) = agreed else { return };
+    let _ = match shared.engine.time() {
+        Time::Fast => transmission::serve(stream, agreed, shared),
+        Time::Real => in_time::serve(stream, agreed, &shared.engine, &shared.lateness),
+    };
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use ssdlab_model::mapping::cached::InRam;
 
 use crate::engine::Statistics;
 use crate::error::AttachError;
-use crate::timer::Lateness;
+use crate::lateness::Lateness;
 
 /// Shares of a block that are told apart: tenths.
 pub const SHARES: usize = 10;

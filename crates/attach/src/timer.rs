@@ -6,7 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
+use crate::answers::be_prompt;
+use crate::lateness::Recorder;
 
 /// What is done when it is time.
 type Action = Box<dyn FnOnce() + Send>;
@@ -52,26 +53,13 @@ struct Queue {
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
-    lateness: Mutex<Histogram<u32>>,
+    lateness: Arc<Recorder>,
 }
 
 /// Does things at their time.
 pub struct Timer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// How late answers were, in nanoseconds after the drive's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Lateness {
-    /// Answers that were waited for.
-    pub answers: u64,
-    /// Half of them were no later.
-    pub p50_ns: u64,
-    /// 99 % were no later.
-    pub p99_ns: u64,
-    /// The latest.
-    pub max_ns: u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -83,13 +71,9 @@ impl Timer {
     ///
     /// # Errors
     /// When the system has no thread for it.
-    pub fn start() -> std::io::Result<Timer> {
-        let lateness = Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("sound bounds");
-        let shared = Arc::new(Shared {
-            queue: Mutex::default(),
-            changed: Condvar::new(),
-            lateness: Mutex::new(lateness),
-        });
+    pub fn start(lateness: Arc<Recorder>) -> std::io::Result<Timer> {
+        let shared =
+            Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new(), lateness });
         let its_own = shared.clone();
         let thread = std::thread::Builder::new()
             .name("answers".to_owned())
@@ -112,17 +96,6 @@ impl Timer {
         drop(queue);
         if is_first {
             self.shared.changed.notify_one();
-        }
-    }
-
-    /// How late answers were so far.
-    pub fn lateness(&self) -> Lateness {
-        let lateness = lock(&self.shared.lateness);
-        Lateness {
-            answers: lateness.len(),
-            p50_ns: lateness.value_at_quantile(0.5),
-            p99_ns: lateness.value_at_quantile(0.99),
-            max_ns: lateness.max(),
         }
     }
 
@@ -150,8 +123,7 @@ impl std::fmt::Debug for Timer {
 }
 
 fn serve(shared: &Shared) {
-    ask_for_fine_timers();
-    ask_for_short_turns();
+    be_prompt();
     let mut queue = lock(&shared.queue);
     loop {
         let now = Instant::now();
@@ -162,9 +134,9 @@ fn serve(shared: &Shared) {
             Some(deadline) if deadline <= now || is_closed => {
                 let job = queue.jobs.pop().expect("there is one");
                 drop(queue);
-                let late = Instant::now().saturating_duration_since(deadline);
+                let sent = Instant::now();
                 (job.action)();
-                lock(&shared.lateness).saturating_record((late.as_nanos() as u64).max(1));
+                shared.lateness.note(sent, [deadline]);
                 queue = lock(&shared.queue);
             }
             Some(deadline) if deadline - now > SPIN => {
@@ -181,37 +153,6 @@ fn serve(shared: &Shared) {
     }
 }
 
-/// Has the system wake this thread when it asked to be, and not up to 50 us later.
-fn ask_for_fine_timers() {
-    // It is later without; nothing else depends on it.
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-}
-
-/// Has the system run this thread in turns of a tenth of a millisecond, the shortest there are. It is
-/// then run soon after it woke, before those with longer turns, and gets no larger share than they.
-fn ask_for_short_turns() {
-    /// `sched_attr` of linux/sched/types.h.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Attributes {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime: u64,
-        deadline: u64,
-        period: u64,
-    }
-    let size = size_of::<Attributes>() as u32;
-    // SAFETY: it takes numbers alone.
-    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-    let attributes = Attributes { size, nice, runtime: 100_000, ..Attributes::default() };
-    // Systems before Linux 6.12 refuse it or take no notice; it is later then.
-    // SAFETY: the structure says how long it is, and outlives the call.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(&attributes), 0) };
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,7 +160,8 @@ mod tests {
 
     #[test]
     fn things_are_done_in_the_order_of_their_times_and_not_before() {
-        let mut timer = Timer::start().expect("a thread");
+        let lateness = Arc::<Recorder>::default();
+        let mut timer = Timer::start(lateness.clone()).expect("a thread");
         let (done, order) = mpsc::channel();
         let now = Instant::now();
         for ms in [30u64, 10, 20] {
@@ -232,13 +174,13 @@ mod tests {
         }
         timer.at(None, move || done.send(0).expect("somebody listens"));
         assert_eq!(order.iter().collect::<Vec<_>>(), [0, 10, 20, 30]);
-        assert_eq!(timer.lateness().answers, 3);
+        assert_eq!(lateness.figures().answers, 3);
         timer.close();
     }
 
     #[test]
     fn closing_answers_what_waits() {
-        let mut timer = Timer::start().expect("a thread");
+        let mut timer = Timer::start(Arc::default()).expect("a thread");
         let (done, answers) = mpsc::channel();
         timer.at(Some(Instant::now() + Duration::from_secs(3600)), move || {
             done.send(()).expect("somebody listens");

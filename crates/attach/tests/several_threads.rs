@@ -4,6 +4,7 @@
 mod support;
 
 use std::io::IoSlice;
+use std::time::Instant;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -51,12 +52,15 @@ impl Own<'_> {
         let units = from..from + count;
         let data: Vec<u8> =
             units.clone().flat_map(|unit| content(self.first + unit, self.writes)).collect();
-        let _ = self.engine.write(self.offset(from), &data, fua).expect("a write");
+        let _ = self.engine.write(Instant::now(), self.offset(from), &data, fua).expect("a write");
         self.written[units].fill(self.writes);
     }
 
     fn trim(&mut self, from: usize, count: usize) {
-        let _ = self.engine.trim(self.offset(from), (count * UNIT) as u64, true).expect("a trim");
+        let _ = self
+            .engine
+            .trim(Instant::now(), self.offset(from), (count * UNIT) as u64, true)
+            .expect("a trim");
         self.written[from..from + count].fill(0);
     }
 
@@ -68,10 +72,16 @@ impl Own<'_> {
                 sent = Some(pieces.iter().flat_map(|it| it.to_vec()).collect())
             };
             let offset = self.offset(from);
-            let _ = self.engine.read_or_send(offset, &mut data, &mut send).expect("a read");
+            let _ = self
+                .engine
+                .read_or_send(Instant::now(), offset, &mut data, &mut send)
+                .expect("a read");
             data = sent.unwrap_or(data);
         } else {
-            let _ = self.engine.read_to(self.offset(from), &mut data, pipe).expect("a read");
+            let _ = self
+                .engine
+                .read_to(Instant::now(), self.offset(from), &mut data, pipe)
+                .expect("a read");
         }
         if pipe.filled() > 0 {
             assert_eq!(pipe.filled(), data.len());
@@ -97,7 +107,10 @@ impl Own<'_> {
     /// Reads what others may be writing now: each unit is as it was or as it will be, never an error.
     fn peek(&self, from: usize, count: usize) {
         let mut data = vec![0; count * UNIT];
-        let _ = self.engine.read((from * UNIT) as u64, &mut data).expect("what is being written");
+        let _ = self
+            .engine
+            .read(Instant::now(), (from * UNIT) as u64, &mut data)
+            .expect("what is being written");
         for (unit, data) in (from..).zip(data.chunks(UNIT)) {
             let found = u64::from_le_bytes(data[..8].try_into().expect("8 bytes"));
             assert!(data == content(unit, found >> 32), "unit {unit} is torn");
@@ -112,7 +125,7 @@ impl Own<'_> {
             8..11 => self.check(from, count, pipe),
             11..13 => self.peek(generator.random_range(0..THREADS * UNITS - count), count),
             13..15 => self.trim(from, count),
-            _ => drop(self.engine.flush().expect("a flush")),
+            _ => drop(self.engine.flush(Instant::now()).expect("a flush")),
         }
     }
 }
@@ -141,7 +154,7 @@ fn work(changes: &[(&str, &str)], steps: u32, seed: u64) {
                 });
             }
         });
-        let _ = engine.flush().expect("a flush");
+        let _ = engine.flush(Instant::now()).expect("a flush");
         // It is not closed: the next one recovers.
     }
 }
@@ -174,7 +187,9 @@ fn parts_of_units_are_written_behind_large_writes_while_others_read() {
             scope.spawn(|| {
                 let mut data = vec![0; RUN * UNIT];
                 while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                    let _ = engine.read(0, &mut data).expect("what is there before or after");
+                    let _ = engine
+                        .read(Instant::now(), 0, &mut data)
+                        .expect("what is there before or after");
                     for found in data.chunks(512) {
                         assert_eq!(found, sector(found[0]), "a sector is torn");
                     }
@@ -184,12 +199,16 @@ fn parts_of_units_are_written_behind_large_writes_while_others_read() {
         for write in 0..3000u32 {
             let write = (write % 255) as u8;
             // It goes to its place at once; what is left of its program unit stays open.
-            let _ = engine.write(0, &sector(write).repeat(RUN * 8), false).expect("a write");
+            let _ = engine
+                .write(Instant::now(), 0, &sector(write).repeat(RUN * 8), false)
+                .expect("a write");
             let last = (RUN - 1) * UNIT;
-            let _ = engine.write(last as u64, &sector(write + 1), false).expect("a part of it");
-            let _ = engine.flush().expect("a flush");
+            let _ = engine
+                .write(Instant::now(), last as u64, &sector(write + 1), false)
+                .expect("a part of it");
+            let _ = engine.flush(Instant::now()).expect("a flush");
             let mut data = vec![0; UNIT];
-            let _ = engine.read(last as u64, &mut data).expect("what was written");
+            let _ = engine.read(Instant::now(), last as u64, &mut data).expect("what was written");
             assert_eq!(data[..512], sector(write + 1));
             assert_eq!(data[512..], sector(write).repeat(7));
         }

@@ -38,10 +38,14 @@ impl Clock {
         self.time
     }
 
-    /// The drive's time for a request that comes now; the latest one was answered, or will be, at
-    /// `busy_until`.
+    /// The drive's time now; the latest request was answered, or will be, at `busy_until`.
     pub(super) fn now(&self, busy_until: Instant) -> Instant {
-        let elapsed = self.began.elapsed().as_nanos() as u64;
+        self.of(HostInstant::now(), busy_until)
+    }
+
+    /// The drive's time for a request that came at `came`.
+    pub(super) fn of(&self, came: HostInstant, busy_until: Instant) -> Instant {
+        let elapsed = came.saturating_duration_since(self.began).as_nanos() as u64;
         match self.time {
             Time::Real => self.base + Nanoseconds::new(elapsed),
             Time::Fast => {

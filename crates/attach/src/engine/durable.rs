@@ -1,6 +1,7 @@
 //! Making durable what was promised to be, and doing to the image what the drive has done.
 
 use std::sync::MutexGuard;
+use std::time::Instant as HostInstant;
 
 use ssdlab_model::media::TrimRecord;
 use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit};
@@ -12,9 +13,9 @@ impl Engine {
     ///
     /// # Errors
     /// When the image cannot be made durable; after a power cut.
-    pub fn flush(&self) -> Result<Answer, Errno> {
+    pub fn flush(&self, came: HostInstant) -> Result<Answer, Errno> {
         let mut inner = self.lock();
-        let arrived = inner.begin(self)?;
+        let arrived = inner.begin(self, came)?;
         if let Some(failed) = self.syncer.failed() {
             return Err(failed);
         }

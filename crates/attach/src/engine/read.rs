@@ -3,6 +3,7 @@
 use std::io::IoSlice;
 use std::os::unix::fs::FileExt;
 use std::sync::PoisonError;
+use std::time::Instant as HostInstant;
 
 use ssdlab_model::units::LogicalUnit;
 
@@ -41,18 +42,19 @@ impl Engine {
     /// # Errors
     /// Behind the end of the drive; when what is in the image is not what was written; after a
     /// power cut.
-    pub fn read(&self, offset: u64, data: &mut [u8]) -> Result<Answer, Errno> {
+    pub fn read(&self, came: HostInstant, offset: u64, data: &mut [u8]) -> Result<Answer, Errno> {
         self.check_range(offset, data.len() as u64)?;
         if data.is_empty() {
             return Ok(Answer { at: self.lock().busy_until });
         }
         if self.is_whole(offset, data) {
-            return self.read_whole(offset, offset, data.len() as u64, data, Way::Copy);
+            return self.read_whole(came, offset, offset, data.len() as u64, data, Way::Copy);
         }
         let from = offset - offset % self.unit;
         let end = (offset + data.len() as u64).next_multiple_of(self.unit);
         let mut whole = vec![0; (end - from) as usize];
-        let answer = self.read_whole(from, offset, data.len() as u64, &mut whole, Way::Copy)?;
+        let answer =
+            self.read_whole(came, from, offset, data.len() as u64, &mut whole, Way::Copy)?;
         data.copy_from_slice(&whole[(offset - from) as usize..][..data.len()]);
         Ok(answer)
     }
@@ -72,13 +74,19 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::read`].
-    pub fn read_to(&self, offset: u64, data: &mut [u8], pipe: &mut Pipe) -> Result<Answer, Errno> {
+    pub fn read_to(
+        &self,
+        came: HostInstant,
+        offset: u64,
+        data: &mut [u8],
+        pipe: &mut Pipe,
+    ) -> Result<Answer, Errno> {
         let may = self.keeps_pages && data.len() <= pipe.capacity();
         if !may || !self.may_go_past(offset, data) {
-            return self.read(offset, data);
+            return self.read(came, offset, data);
         }
         self.check_range(offset, data.len() as u64)?;
-        self.read_whole(offset, offset, data.len() as u64, data, Way::Pipe(pipe))
+        self.read_whole(came, offset, offset, data.len() as u64, data, Way::Pipe(pipe))
     }
 
     /// Reads from `offset` as many bytes as `data` has room for: hands them to `send` from where they
@@ -89,21 +97,23 @@ impl Engine {
     /// As [`Engine::read`]; nothing was sent then.
     pub fn read_or_send(
         &self,
+        came: HostInstant,
         offset: u64,
         data: &mut [u8],
         send: SendPieces<'_>,
     ) -> Result<Answer, Errno> {
         if self.mapped.is_none() || !self.may_go_past(offset, data) {
-            return self.read(offset, data);
+            return self.read(came, offset, data);
         }
         self.check_range(offset, data.len() as u64)?;
-        self.read_whole(offset, offset, data.len() as u64, data, Way::InPlace(send))
+        self.read_whole(came, offset, offset, data.len() as u64, data, Way::InPlace(send))
     }
 
     /// Reads whole units from `from` for a request of `length` bytes from `offset`: into `data`, unless
     /// all can go another `way`.
     fn read_whole(
         &self,
+        came: HostInstant,
         from: u64,
         offset: u64,
         length: u64,
@@ -115,7 +125,7 @@ impl Engine {
             stretches.clear();
             sums.clear();
             let mut inner = self.lock();
-            let arrived = inner.begin(self)?;
+            let arrived = inner.begin(self, came)?;
             inner.record(Kind::Read, offset, length);
             let (first, count) = sectors(offset, length);
             let at = inner.model.read(arrived, first, count);

@@ -1,6 +1,7 @@
 //! What all requests have in common: when they arrive, whether they are taken, and their end.
 
 use std::cell::RefCell;
+use std::time::Instant as HostInstant;
 
 use ssdlab_model::units::{Instant, LogicalUnit, Sector, SectorCount};
 
@@ -28,12 +29,13 @@ pub(super) fn sectors(offset: u64, length: u64) -> (Sector, SectorCount) {
 }
 
 impl Inner {
-    /// Whether requests are taken, and the instant at which one arrives that comes now.
-    pub(super) fn begin(&mut self, engine: &Engine) -> Result<Instant, Errno> {
+    /// Whether requests are taken, and the instant at which one arrives that came at `came`: not before
+    /// one that was taken earlier.
+    pub(super) fn begin(&mut self, engine: &Engine, came: HostInstant) -> Result<Instant, Errno> {
         if self.is_cut || self.is_closed {
             return Err(Errno::IO);
         }
-        let at = engine.clock.now(self.busy_until).max(self.latest);
+        let at = engine.clock.of(came, self.busy_until).max(self.latest);
         self.rest_until(at, engine);
         self.latest = at;
         // What cannot be written now is written when there is room again; reads go on meanwhile.

@@ -1,5 +1,7 @@
 //! Trimming, and writing zeros.
 
+use std::time::Instant as HostInstant;
+
 use ssdlab_model::units::Instant;
 
 use super::requests::sectors;
@@ -11,7 +13,13 @@ impl Engine {
     ///
     /// # Errors
     /// Behind the end of the drive; when the image cannot be written; after a power cut.
-    pub fn trim(&self, offset: u64, length: u64, exact: bool) -> Result<Answer, Errno> {
+    pub fn trim(
+        &self,
+        came: HostInstant,
+        offset: u64,
+        length: u64,
+        exact: bool,
+    ) -> Result<Answer, Errno> {
         self.check_range(offset, length)?;
         if length == 0 {
             return Ok(Answer { at: self.lock().busy_until });
@@ -21,7 +29,7 @@ impl Engine {
         let mut answer = None;
         if !whole.is_empty() || !exact {
             let mut inner = self.lock();
-            let arrived = inner.begin(self)?;
+            let arrived = inner.begin(self, came)?;
             inner.admit_write(self, arrived)?;
             inner.record(Kind::Trim, offset, length);
             let (first, count) = sectors(offset, length);
@@ -40,7 +48,7 @@ impl Engine {
             for part in parts {
                 if !part.is_empty() {
                     let zeros = vec![0; (part.end - part.start) as usize];
-                    answer = Some(self.write(part.start, &zeros, false)?);
+                    answer = Some(self.write(came, part.start, &zeros, false)?);
                 }
             }
         }
@@ -52,9 +60,15 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::trim`] and [`Engine::write`].
-    pub fn zero(&self, offset: u64, length: u64, may_trim: bool) -> Result<Answer, Errno> {
+    pub fn zero(
+        &self,
+        came: HostInstant,
+        offset: u64,
+        length: u64,
+        may_trim: bool,
+    ) -> Result<Answer, Errno> {
         if may_trim && self.trims {
-            return self.trim(offset, length, true);
+            return self.trim(came, offset, length, true);
         }
         self.check_range(offset, length)?;
         let zeros = vec![0; length.min(1 << 20) as usize];
@@ -62,7 +76,7 @@ impl Engine {
         let mut answer = Answer { at: Instant::START };
         while at < end {
             let count = (end - at).min(zeros.len() as u64);
-            answer = self.write(at, &zeros[..count as usize], false)?;
+            answer = self.write(came, at, &zeros[..count as usize], false)?;
             at += count;
         }
         Ok(answer)

@@ -1,6 +1,7 @@
 //! Writing.
 
 use std::os::unix::fs::FileExt;
+use std::time::Instant as HostInstant;
 
 use ssdlab_model::units::LogicalUnit;
 
@@ -14,7 +15,13 @@ impl Engine {
     /// # Errors
     /// Behind the end of the drive; when the image cannot be written (nothing is written then); after
     /// a power cut.
-    pub fn write(&self, offset: u64, data: &[u8], fua: bool) -> Result<Answer, Errno> {
+    pub fn write(
+        &self,
+        came: HostInstant,
+        offset: u64,
+        data: &[u8],
+        fua: bool,
+    ) -> Result<Answer, Errno> {
         self.check_range(offset, data.len() as u64)?;
         if data.is_empty() {
             return Ok(Answer { at: self.lock().busy_until });
@@ -26,12 +33,13 @@ impl Engine {
             let head = if within == 0 { 0 } else { (self.unit - within) as usize };
             let whole = data.get(head..).unwrap_or_default().chunks_exact(self.unit as usize);
             sums.extend(whole.map(crc32fast::hash));
-            self.write_with_sums(offset, data, fua, sums, pieces)
+            self.write_with_sums(came, offset, data, fua, sums, pieces)
         })
     }
 
     fn write_with_sums(
         &self,
+        came: HostInstant,
         offset: u64,
         data: &[u8],
         fua: bool,
@@ -41,7 +49,7 @@ impl Engine {
         let (size, length) = (self.unit, data.len() as u64);
         let (first, last) = (self.unit_of(offset), self.unit_of(offset + length - 1));
         let mut inner = self.lock();
-        let arrived = inner.begin(self)?;
+        let arrived = inner.begin(self, came)?;
         inner.admit_write(self, arrived)?;
         inner.record(Kind::Write, offset, length);
         let mut merged: [Option<(LogicalUnit, Vec<u8>, u32)>; 2] = [None, None];

@@ -1,8 +1,10 @@
-//! Negotiation: fixed newstyle, with GO, INFO, LIST, ABORT and EXPORT_NAME.
+//! Negotiation: fixed newstyle, with GO, INFO, LIST, ABORT, EXPORT_NAME, STRUCTURED_REPLY and contexts.
 
 use std::io::{self, Read, Write};
 
+use super::context;
 use super::protocol::*;
+use super::reply::Agreed;
 use crate::engine::Engine;
 
 /// No option that is understood is longer.
@@ -21,7 +23,7 @@ fn nonsense<T>() -> io::Result<T> {
     Err(io::ErrorKind::InvalidData.into())
 }
 
-/// Negotiates with a client. Returns whether it wants to go on to requests.
+/// Negotiates with a client. Returns what was agreed upon, if it wants to go on to requests.
 ///
 /// # Errors
 /// When the connection breaks, or the client does not keep to the protocol.
@@ -29,7 +31,7 @@ pub(super) fn negotiate(
     stream: &mut (impl Read + Write),
     engine: &Engine,
     name: &str,
-) -> io::Result<bool> {
+) -> io::Result<Option<Agreed>> {
     let mut hello = Vec::new();
     hello.extend(NBDMAGIC.to_be_bytes());
     hello.extend(IHAVEOPT.to_be_bytes());
@@ -40,6 +42,9 @@ pub(super) fn negotiate(
         return nonsense();
     }
     let no_zeroes = flags & u32::from(FLAG_NO_ZEROES) != 0;
+    let mut is_structured = false;
+    // The export that a context was chosen for: it counts for no other.
+    let mut chosen: Option<Vec<u8>> = None;
     for _ in 0..OPTIONS_MAX {
         if u64::from_be_bytes(read(stream)?) != IHAVEOPT {
             return nonsense();
@@ -58,16 +63,27 @@ pub(super) fn negotiate(
                 if !is_export(&data, name) {
                     return nonsense();
                 }
-                let mut answer = export(engine);
+                let mut answer = export(engine, is_structured);
                 if !no_zeroes {
                     answer.extend([0; 124]);
                 }
                 stream.write_all(&answer)?;
-                return Ok(true);
+                let tells_allocation = chosen.as_deref() == Some(&data);
+                return Ok(Some(Agreed { is_structured, tells_allocation }));
             }
             OPT_ABORT => {
                 reply(stream, option, REP_ACK, &[])?;
-                return Ok(false);
+                return Ok(None);
+            }
+            OPT_STRUCTURED_REPLY if data.is_empty() => {
+                is_structured = true;
+                reply(stream, option, REP_ACK, &[])?;
+            }
+            OPT_LIST_META_CONTEXT => {
+                context::choose(stream, option, &data, name, is_structured)?;
+            }
+            OPT_SET_META_CONTEXT => {
+                chosen = context::choose(stream, option, &data, name, is_structured)?;
             }
             OPT_LIST if data.is_empty() => {
                 let mut server = (name.len() as u32).to_be_bytes().to_vec();
@@ -75,11 +91,14 @@ pub(super) fn negotiate(
                 reply(stream, option, REP_SERVER, &server)?;
                 reply(stream, option, REP_ACK, &[])?;
             }
-            OPT_LIST => reply(stream, option, REP_ERR_INVALID, &[])?,
+            OPT_LIST | OPT_STRUCTURED_REPLY => reply(stream, option, REP_ERR_INVALID, &[])?,
             OPT_INFO | OPT_GO => {
-                let is_known = information(stream, engine, name, option, &data)?;
+                let answer = export(engine, is_structured);
+                let is_known = information(stream, engine, &answer, name, option, &data)?;
                 if is_known && option == OPT_GO {
-                    return Ok(true);
+                    let tells_allocation =
+                        chosen.as_deref() == asked_for(&data) && chosen.is_some();
+                    return Ok(Some(Agreed { is_structured, tells_allocation }));
                 }
             }
             _ => reply(stream, option, REP_ERR_UNSUP, &[])?,
@@ -88,14 +107,15 @@ pub(super) fn negotiate(
     nonsense()
 }
 
-fn is_export(asked: &[u8], name: &str) -> bool {
+pub(super) fn is_export(asked: &[u8], name: &str) -> bool {
     asked.is_empty() || asked == name.as_bytes()
 }
 
 /// Size and flags of the export.
-fn export(engine: &Engine) -> Vec<u8> {
+fn export(engine: &Engine, is_structured: bool) -> Vec<u8> {
     let mut bytes = engine.capacity().to_be_bytes().to_vec();
-    bytes.extend(TRANSMISSION_FLAGS.to_be_bytes());
+    let flags = if is_structured { TRANSMISSION_FLAG_DF } else { 0 };
+    bytes.extend((TRANSMISSION_FLAGS | flags).to_be_bytes());
     bytes
 }
 
@@ -103,6 +123,7 @@ fn export(engine: &Engine) -> Vec<u8> {
 fn information(
     stream: &mut impl Write,
     engine: &Engine,
+    export: &[u8],
     name: &str,
     option: u32,
     data: &[u8],
@@ -116,7 +137,7 @@ fn information(
         return Ok(false);
     }
     let mut info = INFO_EXPORT.to_be_bytes().to_vec();
-    info.extend(export(engine));
+    info.extend(export);
     reply(stream, option, REP_INFO, &info)?;
     let mut info = INFO_BLOCK_SIZE.to_be_bytes().to_vec();
     for size in [1, engine.unit().clamp(512, 1 << 16) as u32, PAYLOAD_MAX] {
@@ -136,7 +157,12 @@ fn asked_for(data: &[u8]) -> Option<&[u8]> {
     (rest.len() == 2 + 2 * count).then_some(name)
 }
 
-fn reply(stream: &mut impl Write, option: u32, kind: u32, data: &[u8]) -> io::Result<()> {
+pub(super) fn reply(
+    stream: &mut impl Write,
+    option: u32,
+    kind: u32,
+    data: &[u8],
+) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(20 + data.len());
     bytes.extend(OPTION_REPLY.to_be_bytes());
     bytes.extend(option.to_be_bytes());

@@ -9,6 +9,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use io_uring::{IoUring, opcode, types};
 use rustix::event::{EventfdFlags, eventfd};
@@ -188,18 +189,20 @@ impl Queue {
         match request.what & 0xff {
             abi::READ => {
                 let data = self.buffer.get_mut(..bytes as usize).ok_or(Errno::INVAL)?;
-                let answer = engine.read(offset, data)?;
+                let answer = engine.read(Instant::now(), offset, data)?;
                 self.file.write_all_at(data, data_at).map_err(errno)?;
                 Ok(answer)
             }
             abi::WRITE => {
                 let data = self.buffer.get_mut(..bytes as usize).ok_or(Errno::INVAL)?;
                 self.file.read_exact_at(data, data_at).map_err(errno)?;
-                engine.write(offset, data, request.what & abi::FUA != 0)
+                engine.write(Instant::now(), offset, data, request.what & abi::FUA != 0)
             }
-            abi::FLUSH => engine.flush(),
-            abi::DISCARD => engine.trim(offset, bytes, false),
-            abi::WRITE_ZEROES => engine.zero(offset, bytes, request.what & abi::NO_UNMAP == 0),
+            abi::FLUSH => engine.flush(Instant::now()),
+            abi::DISCARD => engine.trim(Instant::now(), offset, bytes, false),
+            abi::WRITE_ZEROES => {
+                engine.zero(Instant::now(), offset, bytes, request.what & abi::NO_UNMAP == 0)
+            }
             _ => Err(Errno::OPNOTSUPP),
         }
     }

@@ -1,5 +1,7 @@
 //! What a drive must hold, with one request at a time.
 
+use std::time::Instant;
+
 use rand::{Rng, RngExt};
 use ssdlab_attach::engine::Engine;
 
@@ -62,20 +64,20 @@ impl Shadow {
             11..15 => self.read(engine, range),
             15..17 => {
                 let length = range.len() as u64 * SECTOR;
-                let _ = engine.trim(offset, length, true).expect("a trim");
+                let _ = engine.trim(Instant::now(), offset, length, true).expect("a trim");
                 for sector in range {
                     self.sectors[sector].push(0);
                 }
             }
             17 => {
                 let length = range.len() as u64 * SECTOR;
-                let _ = engine.zero(offset, length, false).expect("zeros");
+                let _ = engine.zero(Instant::now(), offset, length, false).expect("zeros");
                 for sector in range {
                     self.sectors[sector].push(0);
                 }
             }
             _ => {
-                let _ = engine.flush().expect("a flush");
+                let _ = engine.flush(Instant::now()).expect("a flush");
                 self.settle();
             }
         }
@@ -85,7 +87,7 @@ impl Shadow {
         self.writes += 1;
         let offset = range.start as u64 * SECTOR;
         let data: Vec<u8> = range.clone().flat_map(|it| content(it, self.writes)).collect();
-        let _ = engine.write(offset, &data, fua).expect("a write");
+        let _ = engine.write(Instant::now(), offset, &data, fua).expect("a write");
         for sector in range {
             let states = &mut self.sectors[sector];
             states.push(self.writes);
@@ -97,7 +99,8 @@ impl Shadow {
 
     fn read(&self, engine: &Engine, range: std::ops::Range<usize>) {
         let mut data = vec![0; range.len() * SECTOR as usize];
-        let _ = engine.read(range.start as u64 * SECTOR, &mut data).expect("a read");
+        let _ =
+            engine.read(Instant::now(), range.start as u64 * SECTOR, &mut data).expect("a read");
         for (sector, data) in range.zip(data.chunks(SECTOR as usize)) {
             let expected = *self.sectors[sector].last().expect("a state");
             let found = u64::from_le_bytes(data[..8].try_into().expect("eight bytes"));
@@ -118,7 +121,7 @@ impl Shadow {
         for first in (0..total).step_by(per_read) {
             let count = per_read.min(total - first);
             let data = &mut data[..count * SECTOR as usize];
-            let _ = engine.read(first as u64 * SECTOR, data).expect("a read");
+            let _ = engine.read(Instant::now(), first as u64 * SECTOR, data).expect("a read");
             for (index, data) in data.chunks(SECTOR as usize).enumerate() {
                 let states = &mut self.sectors[first + index];
                 let found = states.iter().rev().find(|&&it| data == content(first + index, it));

@@ -14,4 +14,5 @@ mod nonsense;
 mod postgres;
 mod refresh;
 mod refresh_judged;
+mod structured;
 mod support;

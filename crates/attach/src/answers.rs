@@ -1,0 +1,275 @@
+//! Answers that wait for their time, and the one thread of a connection that sends them.
+//!
+//! That thread also receives requests: on a machine of few processors a thread that only answers has to
+//! wait for its turn behind the one that receives, and that is what makes answers late. So it looks at
+//! the clock between two requests, sends all that is due, and while something is due soon it looks both
+//! at the clock and for requests instead of sleeping.
+
+use std::collections::BinaryHeap;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::time::Timespec;
+
+/// How long before it is time a thread no longer sleeps. The system wakes it up late by about this much.
+const AWAKE: Duration = Duration::from_micros(60);
+
+/// Whether a thread is awake to look at the clock. One at a time is: each takes a processor, and the
+/// others, which sleep until it is time, are later by what the system takes to wake them.
+static IS_ONE_AWAKE: AtomicBool = AtomicBool::new(false);
+
+struct Waiting<T> {
+    deadline: Instant,
+    order: u64,
+    answer: T,
+}
+
+impl<T> PartialEq for Waiting<T> {
+    fn eq(&self, other: &Waiting<T>) -> bool {
+        self.order == other.order
+    }
+}
+
+impl<T> Eq for Waiting<T> {}
+
+impl<T> PartialOrd for Waiting<T> {
+    fn partial_cmp(&self, other: &Waiting<T>) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Waiting<T> {
+    fn cmp(&self, other: &Waiting<T>) -> std::cmp::Ordering {
+        // The earliest is the largest: a heap hands that out.
+        (other.deadline, other.order).cmp(&(self.deadline, self.order))
+    }
+}
+
+struct Queue<T> {
+    waiting: BinaryHeap<Waiting<T>>,
+    added: u64,
+    /// Until when the thread that sends them sleeps, if it does.
+    sleeps_until: Option<Instant>,
+}
+
+/// Answers of one connection that wait for their time.
+pub struct Answers<T> {
+    queue: Mutex<Queue<T>>,
+    wake: OwnedFd,
+}
+
+/// A right to look at the clock instead of sleeping.
+struct Awake;
+
+impl Awake {
+    fn try_now() -> Option<Awake> {
+        (!IS_ONE_AWAKE.swap(true, Ordering::Relaxed)).then_some(Awake)
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        IS_ONE_AWAKE.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What the thread that sends answers keeps between two looks.
+#[derive(Default)]
+pub struct Watch(Option<Awake>);
+
+/// Never, as far as a drive is concerned.
+const LONG: Duration = Duration::from_secs(3600);
+
+impl<T> Answers<T> {
+    /// None yet.
+    ///
+    /// # Errors
+    /// When the system has no more descriptors.
+    pub fn new() -> io::Result<Answers<T>> {
+        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
+        let queue = Queue { waiting: BinaryHeap::new(), added: 0, sleeps_until: None };
+        Ok(Answers { queue: Mutex::new(queue), wake: eventfd(0, flags)? })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue<T>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `answer` sent at `deadline`; any thread may ask for that.
+    pub fn add(&self, deadline: Instant, answer: T) {
+        let mut queue = self.lock();
+        queue.added += 1;
+        let order = queue.added;
+        queue.waiting.push(Waiting { deadline, order, answer });
+        let oversleeps = queue.sleeps_until.is_some_and(|until| deadline < until);
+        drop(queue);
+        if oversleeps {
+            // It can only fail where the other is woken anyway.
+            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Moves what is due to `due`, with its time, in the order of times.
+    pub fn take_due(&self, due: &mut Vec<(Instant, T)>) {
+        let mut queue = self.lock();
+        let Some(first) = queue.waiting.peek() else { return };
+        let now = Instant::now();
+        if first.deadline > now {
+            return;
+        }
+        while queue.waiting.peek().is_some_and(|it| it.deadline <= now) {
+            if let Some(Waiting { deadline, answer, .. }) = queue.waiting.pop() {
+                due.push((deadline, answer));
+            }
+        }
+    }
+
+    /// Returns when something is due, when `socket` has what `wanted` says, or after
+    /// `at_most`: while something is
+    /// due within a moment, at once, so that the caller looks for itself.
+    ///
+    /// # Errors
+    /// When the system fails it.
+    pub fn wait(
+        &self,
+        socket: BorrowedFd<'_>,
+        wanted: PollFlags,
+        at_most: Option<Duration>,
+        watch: &mut Watch,
+    ) -> io::Result<()> {
+        let mut queue = self.lock();
+        let now = Instant::now();
+        let first = queue.waiting.peek().map_or(now + LONG, |it| it.deadline);
+        if first <= now {
+            return Ok(());
+        }
+        if first - now <= AWAKE {
+            watch.0 = watch.0.take().or_else(Awake::try_now);
+            if watch.0.is_some() {
+                return Ok(());
+            }
+        } else {
+            watch.0 = None;
+        }
+        let early = if IS_ONE_AWAKE.load(Ordering::Relaxed) { Duration::ZERO } else { AWAKE };
+        let until = (first - early).max(now);
+        queue.sleeps_until = Some(first);
+        drop(queue);
+        let left = (until - now).min(at_most.unwrap_or(LONG));
+        let timeout =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let mut polled =
+            [PollFd::from_borrowed_fd(socket, wanted), PollFd::new(&self.wake, PollFlags::IN)];
+        let outcome = poll(&mut polled, Some(&timeout));
+        if !polled[1].revents().is_empty() {
+            // Somebody woke us, and may do so again.
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
+        self.lock().sleeps_until = None;
+        match outcome {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Has the system run this thread as soon as it has something to do.
+pub(crate) fn be_prompt() {
+    ask_for_fine_timers();
+    // SAFETY: it only asks.
+    let policy = unsafe { libc::sched_getscheduler(0) };
+    // Somebody who gave us a better place keeps it.
+    if policy == libc::SCHED_OTHER {
+        ask_for_short_turns();
+    }
+}
+
+/// Has the system wake this thread when it asked to be, and not up to 50 us later.
+fn ask_for_fine_timers() {
+    // It is later without; nothing else depends on it.
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+}
+
+/// Has the system run this thread in turns of a tenth of a millisecond, the shortest there are. It is
+/// then run soon after it woke, before those with longer turns, and gets no larger share than they.
+fn ask_for_short_turns() {
+    /// `sched_attr` of linux/sched/types.h.
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        size: u32,
+        policy: u32,
+        flags: u64,
+        nice: i32,
+        priority: u32,
+        runtime: u64,
+        deadline: u64,
+        period: u64,
+    }
+    let size = size_of::<Attributes>() as u32;
+    // SAFETY: it takes numbers alone.
+    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    let attributes = Attributes { size, nice, runtime: 100_000, ..Attributes::default() };
+    // Systems before Linux 6.12 refuse it or take no notice; it is later then.
+    // SAFETY: the structure says how long it is, and outlives the call.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(&attributes), 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    fn later(ms: u64) -> Instant {
+        Instant::now() + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn answers_come_in_the_order_of_their_times_and_not_before() {
+        let answers = Answers::new().expect("a descriptor");
+        let (socket, _other) = UnixStream::pair().expect("a socket");
+        for ms in [30u64, 10, 20] {
+            answers.add(later(ms), ms);
+        }
+        let (mut due, mut watch) = (Vec::new(), Watch::default());
+        while due.len() < 3 {
+            answers.wait(socket.as_fd(), PollFlags::IN, None, &mut watch).expect("time passes");
+            answers.take_due(&mut due);
+            assert!(due.iter().all(|(deadline, _)| *deadline <= Instant::now()));
+        }
+        assert_eq!(due.iter().map(|(_, ms)| *ms).collect::<Vec<_>>(), [10, 20, 30]);
+    }
+
+    #[test]
+    fn one_that_is_due_earlier_wakes_who_waits_for_another() {
+        let answers = Answers::new().expect("a descriptor");
+        let (socket, _other) = UnixStream::pair().expect("a socket");
+        answers.add(later(3_600_000), "much later");
+        let (mut due, mut watch) = (Vec::new(), Watch::default());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                answers.add(later(1), "soon");
+            });
+            while due.is_empty() {
+                answers.wait(socket.as_fd(), PollFlags::IN, None, &mut watch).expect("a wait");
+                answers.take_due(&mut due);
+            }
+        });
+        assert_eq!(due[0].1, "soon");
+    }
+
+    #[test]
+    fn a_request_ends_the_wait() {
+        let answers = Answers::<()>::new().expect("a descriptor");
+        let (socket, mut other) = UnixStream::pair().expect("a socket");
+        std::io::Write::write_all(&mut other, b"request").expect("room");
+        let mut watch = Watch::default();
+        answers.wait(socket.as_fd(), PollFlags::IN, None, &mut watch).expect("a request");
+    }
+}

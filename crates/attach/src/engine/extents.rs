@@ -1,0 +1,44 @@
+//! What is mapped, without reading it.
+
+use super::{Engine, Errno};
+
+/// Units that are looked at in one go, so that nobody waits long for it.
+const UNITS_MAX: u64 = 1 << 16;
+
+/// A stretch of the drive that is mapped or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Its bytes.
+    pub length: u64,
+    /// Whether nothing is mapped there: it reads as zeros.
+    pub is_hole: bool,
+}
+
+impl Engine {
+    /// Which of the `length` bytes from `offset` are holes; at least the first of them, and no more than
+    /// can be told soon. The drive is not asked for anything: this takes none of its time.
+    ///
+    /// # Errors
+    /// Behind the end of the drive; after a power cut.
+    pub fn extents(&self, offset: u64, length: u64) -> Result<Vec<Extent>, Errno> {
+        self.check_range(offset, length)?;
+        let inner = self.lock();
+        if inner.is_cut || inner.is_closed {
+            return Err(Errno::IO);
+        }
+        let begin = offset - offset % self.unit;
+        let end = (offset + length).min(begin + UNITS_MAX * self.unit);
+        let mut extents: Vec<Extent> = Vec::new();
+        let mut at = offset;
+        while at < end {
+            let until = (at - at % self.unit + self.unit).min(end);
+            let is_hole = inner.model.place_of(self.unit_of(at)).is_none();
+            match extents.last_mut() {
+                Some(last) if last.is_hole == is_hole => last.length += until - at,
+                _ => extents.push(Extent { length: until - at, is_hole }),
+            }
+            at = until;
+        }
+        Ok(extents)
+    }
+}

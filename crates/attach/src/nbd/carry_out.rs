@@ -1,0 +1,100 @@
+//! Doing what a request asks for.
+
+use std::time::Instant;
+
+use super::protocol::*;
+use super::reply::Agreed;
+use super::request::Request;
+use crate::engine::{Answer, Engine, Errno};
+
+/// Does what is asked by a request that came at `came` with `data`, and puts the reply behind `output`.
+/// Returns when the drive answers; nothing where it has no part in it.
+pub(super) fn carry_out(
+    engine: &Engine,
+    agreed: Agreed,
+    request: &Request,
+    came: Instant,
+    data: &[u8],
+    output: &mut Vec<u8>,
+) -> Option<Answer> {
+    let began = output.len();
+    match try_to(engine, agreed, request, came, data, output) {
+        Ok(answer) => answer,
+        Err(error) => {
+            output.truncate(began);
+            agreed.failed(request, error, output);
+            None
+        }
+    }
+}
+
+fn try_to(
+    engine: &Engine,
+    agreed: Agreed,
+    request: &Request,
+    came: Instant,
+    data: &[u8],
+    output: &mut Vec<u8>,
+) -> Result<Option<Answer>, Errno> {
+    let (offset, length) = (request.offset, u64::from(request.length));
+    if request.length == 0 && request.kind != CMD_FLUSH {
+        return Err(Errno::INVAL);
+    }
+    let answer = match request.kind {
+        CMD_READ => {
+            if request.length > PAYLOAD_MAX {
+                return Err(Errno::INVAL);
+            }
+            return read(engine, agreed, request, came, output).map(Some);
+        }
+        CMD_WRITE => {
+            engine.write(came, offset, data, request.has(CMD_FLAG_FUA)).map_err(no_space)?
+        }
+        CMD_FLUSH => engine.flush(came)?,
+        CMD_TRIM => engine.trim(came, offset, length, false)?,
+        CMD_WRITE_ZEROES => {
+            let may_trim = !request.has(CMD_FLAG_NO_HOLE);
+            engine.zero(came, offset, length, may_trim).map_err(no_space)?
+        }
+        CMD_BLOCK_STATUS if agreed.tells_allocation => {
+            agreed.allocation(request, &engine.extents(offset, length)?, output);
+            return Ok(None);
+        }
+        _ => return Err(Errno::INVAL),
+    };
+    agreed.done(request, output);
+    if request.has(CMD_FLAG_FUA) && matches!(request.kind, CMD_TRIM | CMD_WRITE_ZEROES) {
+        return engine.flush(came).map(Some);
+    }
+    Ok(Some(answer))
+}
+
+/// Reads, and puts the reply behind `output`. What is large may have holes that need not be sent.
+fn read(
+    engine: &Engine,
+    agreed: Agreed,
+    request: &Request,
+    came: Instant,
+    output: &mut Vec<u8>,
+) -> Result<Answer, Errno> {
+    let (offset, length) = (request.offset, request.length as usize);
+    if request.is_large() && agreed.may_leave_out_holes(request) {
+        let extents = engine.extents(offset, length as u64)?;
+        let covered: u64 = extents.iter().map(|it| it.length).sum();
+        if covered == length as u64 && extents.iter().any(|it| it.is_hole) {
+            let mut data = vec![0; length];
+            let answer = engine.read(came, offset, &mut data)?;
+            agreed.without_holes(request, &data, &extents, output);
+            return Ok(answer);
+        }
+    }
+    output.extend(agreed.before_data(request).bytes());
+    let from = output.len();
+    output.resize(from + length, 0);
+    engine.read(came, offset, &mut output[from..])
+}
+
+/// A write behind the end of the drive is told so.
+fn no_space(error: Errno) -> Errno {
+    if error == Errno::INVAL { Errno::NOSPC } else { error }
+}

@@ -1,0 +1,288 @@
+//! Requests and replies at the drive's time.
+//!
+//! One thread receives requests, carries them out and sends their replies when they are due, several in
+//! one call; it never waits in a call for anything but the next of either ([`crate::answers`]). Two
+//! threads take turns at that: who meets a large request carries it out while the other goes on.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg};
+
+use super::carry_out::carry_out;
+use super::protocol::*;
+use super::reply::Agreed;
+use super::request::{HEADER, LARGE, Request};
+use super::{PATIENCE, Stream};
+use crate::answers::{Answers, Watch, be_prompt};
+use crate::engine::Engine;
+use crate::lateness::Recorder;
+
+/// Bytes that are received at a time.
+const INPUT: usize = 1 << 18;
+
+/// Bytes of replies that a client does not read, from which on we receive nothing more from it.
+const UNSENT_MAX: usize = 64 << 20;
+
+/// Replies that are sent in one call.
+const AT_ONCE: usize = 64;
+
+/// What was received and not yet taken.
+struct Input {
+    bytes: Box<[u8]>,
+    from: usize,
+    until: usize,
+    /// When the latest of it came.
+    came: Instant,
+    /// A write whose data is not all there, and how much of it is in `data`.
+    begun: Option<(Request, usize)>,
+    /// Data of the write that was received last.
+    data: Vec<u8>,
+}
+
+impl Input {
+    fn new() -> Input {
+        let bytes = vec![0; INPUT].into();
+        Input { bytes, from: 0, until: 0, came: Instant::now(), begun: None, data: Vec::new() }
+    }
+
+    /// The next request, if all of it is there.
+    fn next(&mut self) -> io::Result<Option<Request>> {
+        if self.begun.is_none() {
+            let Some(header) = self.bytes[self.from..self.until].first_chunk::<HEADER>() else {
+                return Ok(None);
+            };
+            let request = Request::decode(header)?;
+            self.from += HEADER;
+            if request.kind != CMD_WRITE {
+                return Ok(Some(request));
+            }
+            self.data.resize(request.length as usize, 0);
+            self.begun = Some((request, 0));
+        }
+        let Some((request, filled)) = &mut self.begun else { return Ok(None) };
+        let ready = (self.until - self.from).min(self.data.len() - *filled);
+        let received = &self.bytes[self.from..self.from + ready];
+        self.data[*filled..*filled + ready].copy_from_slice(received);
+        self.from += ready;
+        *filled += ready;
+        if *filled < self.data.len() {
+            return Ok(None);
+        }
+        let request = *request;
+        self.begun = None;
+        Ok(Some(request))
+    }
+
+    /// Receives more, when there is no whole request; returns whether there was anything.
+    fn receive(&mut self, stream: &Stream) -> io::Result<bool> {
+        let Input { bytes, from, until, begun, data, .. } = self;
+        let (into, filled) = match begun {
+            // Data of a large write goes where it belongs at once.
+            Some((_, filled)) if data.len() - *filled >= LARGE as usize => {
+                (&mut data[*filled..], filled)
+            }
+            _ => {
+                bytes.copy_within(*from..*until, 0);
+                (*from, *until) = (0, *until - *from);
+                (&mut bytes[*until..], until)
+            }
+        };
+        match recv(stream.as_fd(), into, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok((_, count)) => {
+                *filled += count;
+                self.came = Instant::now();
+                Ok(true)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Replies that are on their way to the client.
+struct Sending {
+    stream: Stream,
+    replies: VecDeque<Vec<u8>>,
+    /// Bytes of the first that are sent.
+    begun: usize,
+    /// Bytes of all of them.
+    bytes: usize,
+    /// When the client took some last, or had nothing to take.
+    moved: Instant,
+}
+
+impl Sending {
+    fn add(&mut self, reply: Vec<u8>) {
+        if self.replies.is_empty() {
+            self.moved = Instant::now();
+        }
+        self.bytes += reply.len();
+        self.replies.push_back(reply);
+    }
+
+    /// Sends as much as there is room for.
+    fn send(&mut self) -> io::Result<()> {
+        while !self.replies.is_empty() {
+            let mut pieces = [IoSlice::new(&[]); AT_ONCE];
+            let count = self.replies.len().min(AT_ONCE);
+            for (piece, reply) in pieces.iter_mut().zip(&self.replies) {
+                *piece = IoSlice::new(reply);
+            }
+            pieces[0].advance(self.begun);
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let mut nothing = SendAncillaryBuffer::default();
+            match sendmsg(self.stream.as_fd(), &pieces[..count], &mut nothing, flags) {
+                Ok(sent) => self.note(sent),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if self.moved.elapsed() < PATIENCE => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, sent: usize) {
+        self.moved = Instant::now();
+        self.begun += sent;
+        while self.replies.front().is_some_and(|first| first.len() <= self.begun) {
+            if let Some(first) = self.replies.pop_front() {
+                self.begun -= first.len();
+                self.bytes -= first.len();
+            }
+        }
+    }
+}
+
+/// A reply, and whether the drive had part in when it is sent.
+struct Reply {
+    bytes: Vec<u8>,
+    is_the_drives: bool,
+}
+
+/// What belongs to the thread whose turn it is.
+struct Turn {
+    input: Input,
+    sending: Sending,
+    watch: Watch,
+    due: Vec<(Instant, Reply)>,
+    is_over: bool,
+}
+
+/// What the threads of a connection share.
+struct Connection<'a> {
+    engine: &'a Engine,
+    lateness: &'a Recorder,
+    agreed: Agreed,
+    stream: Stream,
+    answers: Answers<Reply>,
+    turn: Mutex<Turn>,
+}
+
+/// Serves requests until the client goes.
+pub(super) fn serve(
+    stream: Stream,
+    agreed: Agreed,
+    engine: &Engine,
+    lateness: &Recorder,
+) -> io::Result<()> {
+    let sending = Sending {
+        stream: stream.try_clone()?,
+        replies: VecDeque::new(),
+        begun: 0,
+        bytes: 0,
+        moved: Instant::now(),
+    };
+    let (input, watch) = (Input::new(), Watch::default());
+    let turn = Mutex::new(Turn { input, sending, watch, due: Vec::new(), is_over: false });
+    let connection =
+        Connection { engine, lateness, agreed, stream, answers: Answers::new()?, turn };
+    std::thread::scope(|scope| {
+        let helper = std::thread::Builder::new().name("nbd client".to_owned());
+        // One can do it alone, too.
+        let _ = helper.spawn_scoped(scope, || connection.work());
+        connection.work()
+    })
+}
+
+impl Connection<'_> {
+    fn work(&self) -> io::Result<()> {
+        be_prompt();
+        loop {
+            let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            if turn.is_over {
+                return Ok(());
+            }
+            let outcome = self.take_turn(&mut turn);
+            let Ok(Some(request)) = outcome else {
+                turn.is_over = true;
+                self.stream.shut_down();
+                return outcome.map(drop);
+            };
+            let (came, data) = (turn.input.came, std::mem::take(&mut turn.input.data));
+            turn.watch = Watch::default();
+            drop(turn);
+            let (deadline, reply) = self.carry_out(&request, came, &data);
+            self.answers.add(deadline.unwrap_or_else(Instant::now), reply);
+        }
+    }
+
+    /// Serves requests and answers up to a large request, which is returned; nothing when the client
+    /// wants to go.
+    fn take_turn(&self, turn: &mut Turn) -> io::Result<Option<Request>> {
+        loop {
+            self.send_due(turn)?;
+            if let Some(request) = turn.input.next()? {
+                if request.kind == CMD_DISC {
+                    return Ok(None);
+                }
+                if request.is_large() {
+                    return Ok(Some(request));
+                }
+                match self.carry_out(&request, turn.input.came, &turn.input.data) {
+                    (Some(deadline), reply) => self.answers.add(deadline, reply),
+                    (None, reply) => turn.sending.add(reply.bytes),
+                }
+                continue;
+            }
+            let may_receive = turn.sending.bytes < UNSENT_MAX;
+            if may_receive && turn.input.receive(&self.stream)? {
+                continue;
+            }
+            let mut wanted = PollFlags::empty();
+            wanted.set(PollFlags::IN, may_receive);
+            wanted.set(PollFlags::OUT, turn.sending.bytes > 0);
+            let at_most = (turn.sending.bytes > 0).then_some(PATIENCE);
+            self.answers.wait(self.stream.as_fd(), wanted, at_most, &mut turn.watch)?;
+        }
+    }
+
+    /// Sends what is due, and what could not be sent before.
+    fn send_due(&self, turn: &mut Turn) -> io::Result<()> {
+        let Turn { sending, due, .. } = turn;
+        self.answers.take_due(due);
+        if due.is_empty() {
+            return sending.send();
+        }
+        let theirs = due.iter().filter(|(_, reply)| reply.is_the_drives);
+        self.lateness.note(Instant::now(), theirs.map(|(deadline, _)| *deadline));
+        for (_, reply) in due.drain(..) {
+            sending.add(reply.bytes);
+        }
+        sending.send()
+    }
+
+    /// Carries out a request; returns when its reply is due, if that is not at once.
+    fn carry_out(&self, request: &Request, came: Instant, data: &[u8]) -> (Option<Instant>, Reply) {
+        let mut bytes = Vec::new();
+        let answer = carry_out(self.engine, self.agreed, request, came, data, &mut bytes);
+        let deadline = answer.and_then(|answer| self.engine.deadline(answer));
+        (deadline, Reply { bytes, is_the_drives: deadline.is_some() })
+    }
+}

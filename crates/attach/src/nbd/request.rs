@@ -1,0 +1,56 @@
+//! A request as it comes from a client.
+
+use std::io;
+
+use super::protocol::*;
+
+/// Bytes of a request without data.
+pub(super) const HEADER: usize = 28;
+
+/// Bytes of data from which on a request is large.
+pub(super) const LARGE: u32 = 1 << 16;
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) flags: u16,
+    pub(super) kind: u16,
+    pub(super) cookie: [u8; 8],
+    pub(super) offset: u64,
+    pub(super) length: u32,
+}
+
+impl Request {
+    /// Reads one; an error where it is none, or where its data would have to be read to find the next.
+    pub(super) fn decode(bytes: &[u8; HEADER]) -> io::Result<Request> {
+        let (magic, rest) = bytes.split_at(4);
+        if magic != REQUEST.to_be_bytes() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let number = |from: usize, length: usize| {
+            rest[from..from + length].iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+        };
+        let mut cookie = [0; 8];
+        cookie.copy_from_slice(&rest[4..12]);
+        let request = Request {
+            flags: number(0, 2) as u16,
+            kind: number(2, 2) as u16,
+            cookie,
+            offset: number(12, 8),
+            length: number(20, 4) as u32,
+        };
+        if request.kind == CMD_WRITE && request.length > PAYLOAD_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(request)
+    }
+
+    pub(super) fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether others should be seen to while it is carried out.
+    pub(super) fn is_large(&self) -> bool {
+        (LARGE..=PAYLOAD_MAX).contains(&self.length) && matches!(self.kind, CMD_READ | CMD_WRITE)
+    }
+}
