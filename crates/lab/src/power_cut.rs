@@ -14,6 +14,7 @@ use ssdlab_model::power_cut::history::Step;
 use ssdlab_model::power_cut::text::parse_history;
 use ssdlab_model::profile::Profile;
 use ssdlab_model::recovery::{Fault, RecoveryError};
+use ssdlab_model::units::Nanoseconds;
 
 use crate::error::LabError;
 use crate::experiment::Watcher;
@@ -84,6 +85,10 @@ pub struct RecoveryTimes {
     pub program_units_read_most: u64,
     /// Most pages of a saved map and of its journal that were read.
     pub map_pages_read_most: u64,
+    /// Most programs that one has made by itself.
+    pub own_programs_most: u64,
+    /// Most collection units that one has erased by itself.
+    pub own_erases_most: u64,
 }
 
 /// A cut after which a rule was broken.
@@ -97,8 +102,11 @@ pub struct Broken {
     pub history: Vec<String>,
     /// When power was cut, in nanoseconds from the first request on.
     pub cut_after_ns: u64,
+    /// When it was cut again, in nanoseconds from when it was back, while the drive was recovering
+    /// and nothing was wrong so far; nothing when it was cut once.
+    pub cut_again_after_ns: Option<u64>,
     /// Whether that did no harm, and something was wrong only after the drive had been written to
-    /// (its first, middle and last unit), flushed, and cut again when that was answered.
+    /// (its first, middle and last unit), flushed, and cut once more when that was answered.
     pub went_on: bool,
     /// What was wrong.
     pub finding: String,
@@ -125,6 +133,8 @@ pub struct Exploration {
     pub histories: u32,
     /// Cuts; after each the drive was written to, flushed, and cut once more.
     pub cuts: u64,
+    /// Further cuts while it recovered from one of those; used and cut once more as well.
+    pub cuts_in_recovery: u64,
     /// How long recovery took; nothing when there was none.
     pub recovery: Option<RecoveryTimes>,
     /// The first history that broke a rule.
@@ -140,6 +150,7 @@ pub fn name_of(fault: Fault) -> &'static str {
         Fault::ForgetUnreadable => "forget-unreadable",
         Fault::ForgetTrims => "forget-trims",
         Fault::ForgetSaved => "forget-saved",
+        Fault::KeepUnfinished => "keep-unfinished",
         Fault::EraseEarly => "erase-early",
     }
 }
@@ -173,6 +184,7 @@ pub fn explore(
         seed: request.seed,
         histories: 0,
         cuts: 0,
+        cuts_in_recovery: 0,
         recovery: None,
         broken: None,
         interrupted: false,
@@ -199,12 +211,15 @@ pub fn explore(
         exploration.histories += 1;
     }
     exploration.cuts = explored.cuts;
+    exploration.cuts_in_recovery = explored.cuts_in_recovery;
     exploration.recovery = (explored.cuts > 0).then(|| RecoveryTimes {
         least_ns: explored.recovery_least.nanos(),
         mean_ns: explored.recovery_all.nanos() / explored.cuts,
         most_ns: explored.recovery_most.nanos(),
         program_units_read_most: explored.program_units_read_most,
         map_pages_read_most: explored.map_pages_read_most,
+        own_programs_most: explored.own_programs_most,
+        own_erases_most: explored.own_erases_most,
     });
     Ok(exploration)
 }
@@ -271,6 +286,7 @@ fn shorten(tested: &Tested, seed: Option<u64>, history: &[Step]) -> Broken {
         requests: history.len() as u32,
         history: shortest.iter().map(ToString::to_string).collect(),
         cut_after_ns: failure.at.nanos(),
+        cut_again_after_ns: failure.again_after.map(Nanoseconds::nanos),
         went_on: failure.went_on,
         finding: failure.finding.to_string(),
     }

@@ -64,6 +64,8 @@ pub struct LogBlockSsd<M: Mapping = PageMap, D: Media = Null> {
     group: u32,
     /// Until when merges take the drive: no write or flush is begun before.
     merging_until: Instant,
+    /// Whether recovery is merging, so that it can do so again.
+    is_recovering: bool,
 }
 
 /// Checks that there are enough blocks: one for each logical block, the log blocks, the sequential
@@ -109,6 +111,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
             log_blocks,
             group: geometry.groups() - 1,
             merging_until: Instant::START,
+            is_recovering: false,
         })
     }
 
@@ -443,6 +446,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
     /// has. If it has no block to merge into, the units that are to be merged.
     pub(crate) fn reclaim_surplus_logs(&mut self, at: Instant) -> Result<(), u32> {
         let mut ready = at;
+        self.is_recovering = true;
         while self.logs.len() as u32 > self.log_blocks {
             // Each logical block may need a data block of its own, and a merge one in between.
             let without = self.data.iter().filter(|block| block.is_none()).count();
@@ -451,6 +455,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
             }
             ready = self.reclaim_oldest_log(ready);
         }
+        self.is_recovering = false;
         Ok(())
     }
 

@@ -38,30 +38,51 @@ impl SequenceNumber {
     }
 }
 
-/// The spare area of one program unit: which logical unit each of its units holds, and whether it
-/// was written with one bit a cell.
+/// What else the spare area of a program unit says of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SpareMark {
+    #[default]
+    None,
+    /// It was written with one bit a cell.
+    Slc,
+    /// It holds copies of a merge that recovery makes.
+    Redone,
+}
+
+/// The spare area of one program unit: which logical unit each of its units holds, whether it
+/// was written with one bit a cell, and whether it was by a merge that can be done again.
 #[derive(Clone, Copy, Debug)]
 pub struct SpareArea<'a> {
     raw: &'a [u32],
-    is_slc: bool,
+    mark: SpareMark,
 }
 
 impl<'a> SpareArea<'a> {
     /// As it is kept on the flash, one number a unit: zero means none, anything else is the
     /// logical unit plus one.
     pub fn new(raw: &'a [u32]) -> Self {
-        SpareArea { raw, is_slc: false }
+        SpareArea { raw, mark: SpareMark::None }
     }
 
     /// The same of a program unit in SLC mode (see [`crate::slc`]). A medium that keeps what it is
     /// told has to keep this, too, where the drive has such a cache.
     pub fn in_slc_mode(raw: &'a [u32]) -> Self {
-        SpareArea { raw, is_slc: true }
+        SpareArea { raw, mark: SpareMark::Slc }
+    }
+
+    /// The same with the mark that it was given.
+    pub(crate) fn with_mark(raw: &'a [u32], mark: SpareMark) -> Self {
+        SpareArea { raw, mark }
+    }
+
+    /// Its mark.
+    pub(crate) fn mark(&self) -> SpareMark {
+        self.mark
     }
 
     /// Whether the program unit is in SLC mode: then units behind those that fit it are empty.
     pub fn is_slc(&self) -> bool {
-        self.is_slc
+        self.mark == SpareMark::Slc
     }
 
     /// The numbers as they are kept on the flash.
@@ -147,6 +168,13 @@ pub trait Media {
         number: SequenceNumber,
         work: FlashWork,
     );
+
+    /// Until it is erased, the spare areas of `block` say that they are of a merge which recovery
+    /// makes: nothing that it copies from is erased before it is over, so that it can be done again.
+    #[inline(always)]
+    fn mark_redone(&mut self, block: BlockIndex) {
+        let _ = block;
+    }
 
     /// The part of `block` that lies on `die` will be erased: a call of [`Media::erase`] follows, and
     /// there may be calls of [`Media::receive`] and [`Media::copy`] for it before that.

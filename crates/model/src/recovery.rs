@@ -181,6 +181,8 @@ pub enum Fault {
     ForgetTrims,
     /// Recovery does not write again what capacitors saved.
     ForgetSaved,
+    /// Recovery of log blocks takes what is left of an earlier recovery's merge for whole.
+    KeepUnfinished,
     /// A block is erased although what the host wrote anew is in the buffer only, or what it held
     /// is not programmed elsewhere yet.
     EraseEarly,

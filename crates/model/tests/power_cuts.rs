@@ -221,6 +221,10 @@ struct Met {
     filled_empty: u64,
     merges: u64,
     folded: u64,
+    /// Cuts while a drive recovered from another, and what recoveries did by themselves.
+    in_recovery: u64,
+    own_programs: u64,
+    own_erases: u64,
 }
 
 /// Random histories, one after the other on the same drive, each with a cut at its end. A new
@@ -271,8 +275,17 @@ fn cut_at_random(configuration: &Configuration, generator: &mut Pcg64Mcg, met: &
                 met.padded += u64::from(recovery.program_units_padded);
                 met.to_erase += u64::from(recovery.blocks_to_erase);
                 met.with_saved_map += u64::from(recovery.map_pages_read > 0);
+                let counters = tested.drive().counters();
+                met.own_programs += counters.programs;
+                met.own_erases += counters.erases;
             }
             Err(finding) => report(configuration, &before, replay, steps, &finding),
+        }
+        while pick(generator, &[0, 1]) == 1 {
+            match tested.cut_recovery_at_random(generator) {
+                Ok(_) => met.in_recovery += 1,
+                Err(finding) => report(configuration, &before, replay, steps, &finding),
+            }
         }
     }
 }
@@ -287,6 +300,11 @@ fn report(
 ) -> ! {
     let units = before.units();
     let steps: Vec<Step> = (0..steps).map(|_| Step::random(&mut generator, units)).collect();
+    if before.explore(&steps).is_ok() {
+        panic!(
+            "{configuration:?}\n{finding}\nwhat two cuts and a few writes do not show: {steps:?}"
+        );
+    }
     let (shortest, failure) = shortest_failure(before, &steps);
     let steps: String = shortest.iter().map(|step| format!("{step:?}\n")).collect();
     panic!("{configuration:?}\n{finding}\n{steps}{failure:?}\n{}", failure.finding);
@@ -297,6 +315,7 @@ fn random_cuts_break_no_rule() {
     let met = random_histories(1, 4_000);
     assert!(met.unreadable > 0 && met.saved > 0 && met.padded > 0 && met.to_erase > 0, "{met:?}");
     assert!(met.with_saved_map > 400, "{met:?}");
+    assert!(met.in_recovery > 3_000 && met.own_programs > 0 && met.own_erases > 0, "{met:?}");
     assert!(met.condensed > 0 && met.filled_empty > 0, "{met:?}");
     assert!(met.merges > 0 && met.folded > 0 && met.with_streams > 0, "{met:?}");
     assert!(met.of_kind.iter().all(|&histories| histories > 400), "{met:?}");
@@ -324,7 +343,7 @@ fn is_caught(
         tested.age(&mut generator);
         let history: Vec<Step> =
             (0..60).map(|_| Step::random(&mut generator, tested.units())).collect();
-        if tested.explore(&history).is_err() {
+        if tested.explore_briefly(&history).is_err() {
             let (history, failure) = shortest_failure(&tested, &history);
             return Some((history.len(), failure.finding.to_string()));
         }
@@ -336,7 +355,7 @@ fn is_caught(
 fn every_cut_of_short_histories_breaks_no_rule() {
     let mut generator = Pcg64Mcg::seed_from_u64(2);
     for kind in KINDS {
-        let mut cuts = 0;
+        let (mut cuts, mut in_recovery) = (0, 0);
         for _ in 0..4 {
             let configuration = configuration_of(&mut generator, kind);
             let mut tested = Tested::new(&configuration, None).expect("a sound drive");
@@ -344,11 +363,15 @@ fn every_cut_of_short_histories_breaks_no_rule() {
             let history: Vec<Step> =
                 (0..20).map(|_| Step::random(&mut generator, tested.units())).collect();
             match tested.explore(&history) {
-                Ok(explored) => cuts += explored.cuts,
+                Ok(explored) => {
+                    cuts += explored.cuts;
+                    in_recovery += explored.cuts_in_recovery;
+                }
                 Err(failure) => panic!("{configuration:?}\n{history:?}\n{failure:?}"),
             }
         }
-        assert!(cuts > 300, "{kind:?}: {cuts}");
+        println!("{kind:?}: {cuts} cuts, {in_recovery} more in recovery");
+        assert!(cuts > 300 && in_recovery > 300, "{kind:?}: {cuts}, {in_recovery} in recovery");
     }
 }
 
@@ -390,4 +413,24 @@ fn mistakes_in_recovery_are_caught() {
             assert!(caught.is_some(), "{kind:?}: {fault:?} is found");
         }
     }
+}
+
+#[test]
+fn a_mistake_that_only_a_cut_during_recovery_shows_is_caught() {
+    let mut generator = Pcg64Mcg::seed_from_u64(3);
+    for _ in 0..200 {
+        let configuration = configuration_of(&mut generator, Kind::LogBlocks);
+        let fault = Some(Fault::KeepUnfinished);
+        let mut tested = Tested::new(&configuration, fault).expect("a sound drive");
+        tested.age(&mut generator);
+        let history: Vec<Step> =
+            (0..6).map(|_| Step::random(&mut generator, tested.units())).collect();
+        assert!(tested.explore_briefly(&history).is_ok(), "it takes a cut during recovery");
+        if let Err(failure) = tested.explore(&history) {
+            assert!(failure.again_after.is_some() && !failure.went_on, "{failure:?}");
+            let finding = failure.finding.to_string();
+            return assert!(finding.contains("no block can be freed"), "{finding}");
+        }
+    }
+    panic!("each cut costs the drive a block, and that is found");
 }

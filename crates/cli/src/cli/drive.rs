@@ -98,8 +98,8 @@ pub enum PowerCut {
     /// Try every cut of short histories on a small drive of a profile's kind
     ///
     /// Power is cut wherever a program or an erase begins or is over, and between each two of
-    /// these. Afterwards all that was flushed or written with FUA has to be there, and each unit
-    /// to be old or new. When that is not so, the shortest history that shows it is printed.
+    /// these, and again while the drive recovers. Afterwards all that was flushed or written with
+    /// FUA has to be there, and each unit to be old or new. When that is not so, the shortest history that shows it is printed.
     #[command(after_help = EXPLORE_EXAMPLES)]
     Explore(ExploreArguments),
 }

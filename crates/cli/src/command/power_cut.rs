@@ -110,18 +110,22 @@ fn words(exploration: &Exploration, arguments: &ExploreArguments) -> String {
         let _ = writeln!(
             text,
             "Tried     {what}: {} cuts,\n          wherever a program or an erase begins or is \
-             over, and between each\n          two; each time once more after further writes",
-            exploration.cuts
+             over, and between each\n          two; each time once more after further writes; and {} \
+             cuts\n          more while the drive recovered from one of these",
+            exploration.cuts, exploration.cuts_in_recovery
         );
     }
     if let Some(times) = exploration.recovery {
         let _ = writeln!(
             text,
-            "Recovery  {} to {}, {} on average; {} spare areas read at most",
+            "Recovery  {} to {}, {} on average; {} spare areas read at most,\n          {} programs \
+             and {} erases of its own at most",
             Nanoseconds::new(times.least_ns),
             Nanoseconds::new(times.most_ns),
             Nanoseconds::new(times.mean_ns),
-            times.program_units_read_most
+            times.program_units_read_most,
+            times.own_programs_most,
+            times.own_erases_most
         );
     }
     if let Some(times) = exploration.recovery.filter(|times| times.map_pages_read_most > 0) {
@@ -164,6 +168,13 @@ fn failure(exploration: &Exploration, broken: &Broken, arguments: &ExploreArgume
         "       power is cut {} after the first request",
         Nanoseconds::new(broken.cut_after_ns)
     );
+    if let Some(after) = broken.cut_again_after_ns {
+        let _ = writeln!(
+            text,
+            "       power is back, and cut again after {}, while the drive recovers",
+            Nanoseconds::new(after)
+        );
+    }
     if broken.went_on {
         text.push_str("       the drive is opened again, and still right; then\n");
         let units = exploration.drive.logical_units;

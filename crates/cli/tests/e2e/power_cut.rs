@@ -30,7 +30,9 @@ fn a_sound_drive_of_each_kind_breaks_no_rule() {
     assert_eq!(json["schema"], "ssdlab.power-cut/1");
     assert_eq!(json["histories"], 2);
     assert!(json["cuts"].as_u64().unwrap() > 10, "{json}");
+    assert!(json["cuts_in_recovery"].as_u64().unwrap() > 10, "{json}");
     assert!(json["recovery"]["mean_ns"].as_u64().unwrap() > 0, "{json}");
+    assert!(json["recovery"]["own_erases_most"].as_u64().unwrap() > 0, "{json}");
     assert!(json["broken"].is_null());
 }
 

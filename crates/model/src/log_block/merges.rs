@@ -68,6 +68,9 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
     fn full_merge(&mut self, logical: u32, at: Instant) -> Instant {
         self.ssd.counters.full_merges += 1;
         let block = self.take_block();
+        if self.is_recovering {
+            self.ssd.media.mark_redone(block);
+        }
         let ready = self.copy_into(logical, block, 0, at);
         self.replace_data(logical, block, ready);
         ready

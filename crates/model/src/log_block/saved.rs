@@ -73,6 +73,8 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
             data,
             logs,
             group,
+            // No, of a drive that was shut down.
+            is_recovering: _,
         } = self;
         assert!(sequence.is_none(), "the drive was shut down");
         ssd.save(to)?;

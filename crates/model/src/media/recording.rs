@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{FlashWork, MapPage, Media, SequenceNumber, SpareArea, TrimRecord};
+use super::{FlashWork, MapPage, Media, SequenceNumber, SpareArea, SpareMark, TrimRecord};
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::recovery::{FlashContents, ProgramUnit};
@@ -28,11 +28,16 @@ use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
 pub type Version = u64;
 
 /// What a program unit holds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Held {
     Erased,
     Unreadable,
-    Programmed { number: SequenceNumber, spare: Box<[u32]>, is_slc: bool, versions: Box<[Version]> },
+    Programmed {
+        number: SequenceNumber,
+        spare: Box<[u32]>,
+        mark: SpareMark,
+        versions: Box<[Version]>,
+    },
 }
 
 /// Something that was done to the flash.
@@ -42,7 +47,7 @@ enum Action {
         first: PhysicalUnit,
         number: SequenceNumber,
         spare: Box<[u32]>,
-        is_slc: bool,
+        mark: SpareMark,
         staged: Box<[Staged]>,
     },
     Erase(BlockIndex),
@@ -73,7 +78,7 @@ enum Progress {
 }
 
 /// A unit of the write buffer that capacitors have saved.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Saved {
     logical: LogicalUnit,
     version: Version,
@@ -106,6 +111,8 @@ pub struct Recording {
     saved: Vec<Saved>,
     saved_units: Vec<LogicalUnit>,
     erases: Vec<u32>,
+    /// By block, whether what is programmed to it is marked as a merge that can be done again.
+    redone: Vec<bool>,
     /// What was done since, in the order it was booked.
     events: Vec<Event>,
     /// The data last meant for each physical unit.
@@ -127,6 +134,7 @@ impl Recording {
             saved: Vec::new(),
             saved_units: Vec::new(),
             erases: vec![0; geometry.blocks() as usize],
+            redone: vec![false; geometry.blocks() as usize],
             events: Vec::new(),
             staged: vec![Staged::default(); units as usize],
             waiting: BTreeMap::new(),
@@ -143,6 +151,18 @@ impl Recording {
     /// Units the host has written so far: the version of the latest.
     pub fn versions(&self) -> Version {
         self.versions
+    }
+
+    /// Whether a drive that is opened from this flash finds what it would on `other`, both as a
+    /// power cut has left them.
+    pub(crate) fn holds_the_same(&self, other: &Recording) -> bool {
+        let Recording { held, trims, map_pieces, journal_pages, saved, erases, .. } = self;
+        *erases == other.erases
+            && *trims == other.trims
+            && *map_pieces == other.map_pieces
+            && *journal_pages == other.journal_pages
+            && *saved == other.saved
+            && *held == other.held
     }
 
     /// The instants after `from` and before `until` at which something begins or is over, in
@@ -198,7 +218,8 @@ impl Recording {
 
     /// The flash as it is when power is cut at `at`. Where there are capacitors, what is current
     /// by the map, was written by the host and is not programmed is saved, and so are the records
-    /// of trims that are not programmed: those booked, and those given.
+    /// of trims that are not programmed: those booked, and those given. What was saved before stays
+    /// saved until it is programmed: a cut during recovery finds it where the first has left it.
     pub(crate) fn cut(
         mut self,
         at: Instant,
@@ -229,6 +250,7 @@ impl Recording {
         }
         self.saved_units = self.saved.iter().map(|saved| saved.logical).collect();
         self.waiting.clear();
+        self.redone.fill(false);
         self.stage_what_is_held();
         self
     }
@@ -250,14 +272,14 @@ impl Recording {
             return;
         }
         match action {
-            Action::Program { first, number, spare, is_slc, staged } => {
+            Action::Program { first, number, spare, mark, staged } => {
                 let index = self.geometry.program_of(first) as usize;
                 // Programming what is not erased destroys both.
                 let readable =
                     progress == Progress::Over && matches!(self.held[index], Held::Erased);
                 self.held[index] = if readable {
                     let versions = staged.iter().map(|staged| staged.version).collect();
-                    Held::Programmed { number, spare, is_slc, versions }
+                    Held::Programmed { number, spare, mark, versions }
                 } else {
                     Held::Unreadable
                 };
@@ -342,8 +364,9 @@ impl Media for Recording {
             self.waiting.remove(&PhysicalUnit(unit));
         }
         let staged = self.staged[first.0 as usize..end as usize].into();
-        let is_slc = spare.is_slc();
-        let action = Action::Program { first, number, spare: spare.raw().into(), is_slc, staged };
+        let is_redone = self.redone[self.geometry.block_of(first).0 as usize];
+        let mark = if is_redone { SpareMark::Redone } else { spare.mark() };
+        let action = Action::Program { first, number, spare: spare.raw().into(), mark, staged };
         self.events.push(Event::Work(action, work));
     }
 
@@ -352,7 +375,12 @@ impl Media for Recording {
             // Blocks of map pages, which recovery does without.
             return;
         }
+        self.redone[block.0 as usize] = false;
         self.events.push(Event::Work(Action::Erase(block), work));
+    }
+
+    fn mark_redone(&mut self, block: BlockIndex) {
+        self.redone[block.0 as usize] = true;
     }
 
     fn record_trims(&mut self, records: &[TrimRecord], work: FlashWork) {
@@ -373,9 +401,8 @@ impl FlashContents for Recording {
         match &self.held[self.geometry.program_of(first) as usize] {
             Held::Erased => ProgramUnit::Erased,
             Held::Unreadable => ProgramUnit::Unreadable,
-            Held::Programmed { number, spare, is_slc, .. } => {
-                let spare =
-                    if *is_slc { SpareArea::in_slc_mode(spare) } else { SpareArea::new(spare) };
+            Held::Programmed { number, spare, mark, .. } => {
+                let spare = SpareArea::with_mark(spare, *mark);
                 ProgramUnit::Programmed { number: *number, spare }
             }
         }

@@ -3,6 +3,11 @@
 //! What is on the flash changes only when a program or an erase begins or is over, and what must
 //! be there only when a request is answered. So the instants in question are those, and one
 //! between each two of them, when what goes on is under way.
+//!
+//! Recovery programs and erases, too, and power can be cut again while it does. Nothing was asked
+//! of the drive since the first cut, so each unit has to hold what it held after that: the host
+//! may have read it as soon as the drive was ready. Where two cuts of a history leave the same on
+//! the flash, recovery does the same, and is cut again after one of them only.
 
 use std::fmt;
 
@@ -11,10 +16,16 @@ use rand::{Rng, RngExt};
 use super::drive::CutDrive;
 use super::history::{Operation, Sent, Step};
 use super::rules::{Contract, Ledger, Violation};
+use crate::counters::Counters;
 use crate::geometry::GeometryError;
+use crate::media::recording::Recording;
 use crate::recovery::{Fault, Recovery, RecoveryError};
 use crate::ssd::Configuration;
 use crate::units::{Instant, LogicalUnit, Nanoseconds};
+
+/// Cuts within one recovery. Of one that makes more instants they are a choice, evenly spread, and
+/// another for each cut of the history.
+const IN_RECOVERY_MOST: u64 = 24;
 
 /// How long power is gone.
 const DARK: Nanoseconds = Nanoseconds::from_secs(1);
@@ -30,6 +41,8 @@ pub struct Tested {
     sent: Instant,
     /// When all requests so far are answered.
     answered: Instant,
+    /// When power came back after the latest cut.
+    powered: Instant,
     steps: u32,
 }
 
@@ -58,8 +71,11 @@ pub struct Failure {
     pub at: Nanoseconds,
     /// Steps that were sent by then.
     pub steps: u32,
-    /// Whether the drive was fine after that cut, and something was wrong after it had been
-    /// written to, flushed and cut again.
+    /// When power was cut again, while the drive was recovering from that cut and fine so far,
+    /// counted from when power was back; nothing when it was cut once.
+    pub again_after: Option<Nanoseconds>,
+    /// Whether the drive was fine after all these cuts, and something was wrong after it had been
+    /// written to, flushed and cut once more.
     pub went_on: bool,
     /// What was wrong.
     pub finding: Finding,
@@ -68,8 +84,15 @@ pub struct Failure {
 /// What [`Tested::explore`] went through.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Explored {
-    /// Cuts; after each the drive was used and cut once more.
+    /// Cuts of the history; after each the drive was used and cut once more.
     pub cuts: u64,
+    /// Further cuts while it recovered from one of those; after each it was used and cut once
+    /// more, too.
+    pub cuts_in_recovery: u64,
+    /// Most programs that a recovery has made by itself before the host asked for anything.
+    pub own_programs_most: u64,
+    /// Most erases of collection units, the same way.
+    pub own_erases_most: u64,
     /// The quickest recovery after one of them.
     pub recovery_least: Nanoseconds,
     /// The slowest.
@@ -83,10 +106,13 @@ pub struct Explored {
 }
 
 impl Explored {
-    fn note(&mut self, recovery: &Recovery) {
+    fn note(&mut self, recovery: &Recovery, counters: &Counters) {
         let least = if self.cuts == 0 { recovery.took } else { self.recovery_least };
         *self = Explored {
             cuts: self.cuts + 1,
+            cuts_in_recovery: self.cuts_in_recovery,
+            own_programs_most: self.own_programs_most.max(counters.programs),
+            own_erases_most: self.own_erases_most.max(counters.erases),
             recovery_least: least.min(recovery.took),
             recovery_most: self.recovery_most.max(recovery.took),
             recovery_all: self.recovery_all + recovery.took,
@@ -102,6 +128,9 @@ impl Explored {
         }
         Explored {
             cuts: self.cuts + other.cuts,
+            cuts_in_recovery: self.cuts_in_recovery + other.cuts_in_recovery,
+            own_programs_most: self.own_programs_most.max(other.own_programs_most),
+            own_erases_most: self.own_erases_most.max(other.own_erases_most),
             recovery_least: self.recovery_least.min(other.recovery_least),
             recovery_most: self.recovery_most.max(other.recovery_most),
             recovery_all: self.recovery_all + other.recovery_all,
@@ -130,6 +159,7 @@ impl Tested {
             ssd: CutDrive::new(configuration, fault)?,
             sent: Instant::START,
             answered: Instant::START,
+            powered: Instant::START,
             steps: 0,
         })
     }
@@ -216,17 +246,18 @@ impl Tested {
         self.ledger.check(at, |unit| ssd.version_of(unit)).map_err(Finding::Rule)?;
         self.ledger.settle(|unit| ssd.version_of(unit));
         self.ssd = ssd;
+        self.powered = at + DARK;
         self.sent = recovery.ready_at;
         self.answered = recovery.ready_at;
         Ok(recovery)
     }
 
-    /// The instants from the latest request on, before `until`, at which a cut can make a
-    /// difference.
-    fn instants(&self, until: Instant) -> Vec<Instant> {
-        let mut instants = vec![self.sent];
-        instants.extend(self.ssd.instants_of_flash_work(self.sent, until));
-        if self.answered > self.sent && self.answered < until {
+    /// The instants from `from` on, before `until`, at which a cut can make a difference; `from` is
+    /// that of the latest request, or when power came back after the latest cut.
+    fn instants(&self, from: Instant, until: Instant) -> Vec<Instant> {
+        let mut instants = vec![from];
+        instants.extend(self.ssd.instants_of_flash_work(from, until));
+        if self.answered > from && self.answered < until {
             instants.push(self.answered);
         }
         instants.push(until);
@@ -251,8 +282,15 @@ impl Tested {
         }
     }
 
+    /// The instants while the drive recovers from the latest cut at which a cut can make a
+    /// difference: from when power is back until all is over that recovery has begun.
+    fn instants_of_recovery(&self) -> Vec<Instant> {
+        self.instants(self.powered, self.until(None))
+    }
+
     /// Goes through `history` and cuts power wherever that can make a difference. After each cut
-    /// the drive is written to, flushed, and cut again.
+    /// the drive is written to, flushed, and cut again; and it is cut again wherever that can make
+    /// a difference to its recovery, and then written to, flushed, and cut once more.
     ///
     /// # Errors
     /// The first cut after which something is wrong.
@@ -260,26 +298,51 @@ impl Tested {
     /// # Panics
     /// When the drive is not sound in itself.
     pub fn explore(&self, history: &[Step]) -> Result<Explored, Failure> {
-        self.explore_cuts(history, true)
+        self.explore_cuts(history, Further::ALL)
     }
 
-    /// The same; the drive is used and cut again if it `goes_on`.
-    fn explore_cuts(&self, history: &[Step], goes_on: bool) -> Result<Explored, Failure> {
+    /// The same without cuts during recovery, which takes a tenth of the time.
+    ///
+    /// # Errors
+    /// The first cut after which something is wrong.
+    ///
+    /// # Panics
+    /// When the drive is not sound in itself.
+    pub fn explore_briefly(&self, history: &[Step]) -> Result<Explored, Failure> {
+        self.explore_cuts(history, Further { in_recovery: false, goes_on: true })
+    }
+
+    fn explore_cuts(&self, history: &[Step], further: Further) -> Result<Explored, Failure> {
         let mut tested = self.clone();
         let mut explored = Explored::default();
+        let mut before: Option<Recording> = None;
         for sent in 0..=history.len() {
             let until = tested.until(history.get(sent));
-            for at in if until > tested.sent { tested.instants(until) } else { Vec::new() } {
-                let failure = |went_on, finding| Failure {
+            let instants =
+                if until > tested.sent { tested.instants(tested.sent, until) } else { Vec::new() };
+            for at in instants {
+                let failure = |(again_after, went_on, finding)| Failure {
                     at: at.since(self.sent),
                     steps: sent as u32,
+                    again_after,
                     went_on,
                     finding,
                 };
                 let mut then = tested.clone();
-                explored.note(&then.cut(at).map_err(|finding| failure(false, finding))?);
-                if goes_on {
-                    then.go_on().map_err(|finding| failure(true, finding))?;
+                let recovery = then.cut(at).map_err(|finding| failure((None, false, finding)))?;
+                explored.note(&recovery, &then.ssd.counters());
+                if further.goes_on {
+                    let went_on = then.clone().go_on();
+                    went_on.map_err(|finding| failure((None, true, finding)))?;
+                }
+                if further.in_recovery {
+                    let left = tested.ssd.clone().power_cut(at);
+                    if before.as_ref().is_none_or(|before| !before.holds_the_same(&left)) {
+                        let (choice, goes_on) = (explored.cuts, further.goes_on);
+                        let cuts = then.cut_in_recovery(choice, goes_on).map_err(failure)?;
+                        explored.cuts_in_recovery += cuts;
+                    }
+                    before = Some(left);
                 }
             }
             if let Some(&step) = history.get(sent) {
@@ -287,6 +350,36 @@ impl Tested {
             }
         }
         Ok(explored)
+    }
+
+    /// Cuts power where that can make a difference to the recovery from the latest cut, if in many
+    /// places in this `choice` of them; uses the drive after each, and cuts it once more, if it
+    /// `goes_on`. Returns how many cuts it were.
+    fn cut_in_recovery(
+        &self,
+        choice: u64,
+        goes_on: bool,
+    ) -> Result<u64, (Option<Nanoseconds>, bool, Finding)> {
+        let instants = self.instants_of_recovery();
+        let every = (instants.len() as u64).div_ceil(IN_RECOVERY_MOST).max(1);
+        let mut before: Option<Recording> = None;
+        let mut cuts = 0;
+        for &at in instants.iter().skip((choice % every) as usize).step_by(every as usize) {
+            cuts += 1;
+            let left = self.ssd.clone().power_cut(at);
+            if before.is_some_and(|before| before.holds_the_same(&left)) {
+                before = Some(left);
+                continue;
+            }
+            before = Some(left);
+            let after = Some(at.since(self.powered));
+            let mut then = self.clone();
+            then.cut(at).map_err(|finding| (after, false, finding))?;
+            if goes_on {
+                then.go_on().map_err(|finding| (after, true, finding))?;
+            }
+        }
+        Ok(cuts)
     }
 
     /// Writes a little, flushes, and cuts power when the flush is answered.
@@ -317,10 +410,47 @@ impl Tested {
     /// When the drive is not sound in itself.
     pub fn cut_at_random(&mut self, generator: &mut impl Rng) -> Result<Recovery, Finding> {
         let until = self.until(None);
-        let instants = self.instants(until);
+        let instants = self.instants(self.sent, until);
         let at = instants[generator.random_range(0..instants.len())];
         self.cut(at)
     }
+
+    /// The same while the drive recovers from the latest cut, when nothing was asked of it since.
+    ///
+    /// # Errors
+    /// What is wrong after the cut.
+    ///
+    /// # Panics
+    /// When the drive is not sound in itself.
+    pub fn cut_recovery_at_random(
+        &mut self,
+        generator: &mut impl Rng,
+    ) -> Result<Recovery, Finding> {
+        let instants = self.instants_of_recovery();
+        let at = instants[generator.random_range(0..instants.len())];
+        self.cut(at)
+    }
+}
+
+/// What is tried after each cut of a history.
+#[derive(Clone, Copy, Debug)]
+struct Further {
+    /// Cuts while the drive recovers.
+    in_recovery: bool,
+    /// Using the drive, and cutting it once more.
+    goes_on: bool,
+}
+
+impl Further {
+    const ALL: Further = Further { in_recovery: true, goes_on: true };
+
+    /// The least first: what one cut shows is easier to understand than what takes two.
+    const LEAST_FIRST: [Further; 4] = [
+        Further { in_recovery: false, goes_on: false },
+        Further { in_recovery: false, goes_on: true },
+        Further { in_recovery: true, goes_on: false },
+        Further::ALL,
+    ];
 }
 
 /// The shortest history that can be found by leaving out steps of `history`, which fails, and
@@ -330,9 +460,9 @@ impl Tested {
 /// When `history` does not fail.
 pub fn shortest_failure(tested: &Tested, history: &[Step]) -> (Vec<Step>, Failure) {
     let mut history = history.to_vec();
-    // What one cut shows is easier to understand than what takes two.
-    let goes_on = tested.explore_cuts(&history, false).is_ok();
-    let explore = |history: &[Step]| tested.explore_cuts(history, goes_on);
+    let fails = |further: &Further| tested.explore_cuts(&history, *further).is_err();
+    let further = Further::LEAST_FIRST.into_iter().find(fails).expect("the history fails");
+    let explore = |history: &[Step]| tested.explore_cuts(history, further);
     let mut failure = explore(&history).expect_err("the history fails");
     history.truncate(failure.steps as usize);
     let mut left_out = history.len().div_ceil(2);

@@ -7,14 +7,55 @@
 //! are taken for random log blocks, which may hold anything. So are all other blocks. When that
 //! makes more log blocks than the drive has, the oldest are reclaimed at once, by the full merges
 //! that reclaim them at any other time; the block that takes is one that nothing else ever uses.
+//!
+//! Power can be cut while such a merge is under way, and with what it has written the drive would
+//! have one block less each time. So the spare areas of these merges say what they are: nothing
+//! they copy from is erased before they are over, and one that is not over is left out and its block
+//! erased, which takes the drive back to where the merge began. It is not over if anything of its
+//! logical block is current elsewhere that is older than the merge.
 
 use super::scan::{FoundBlock, Scan};
-use super::{Fault, FlashContents, Recovery, RecoveryError};
+use super::{Fault, FlashContents, ProgramUnit, Recovery, RecoveryError};
 use crate::flash::BlockState;
 use crate::log_block::LogBlockSsd;
 use crate::mapping::Mapping;
+use crate::media::SequenceNumber;
 use crate::ssd::Configuration;
-use crate::units::{BlockIndex, Instant, PhysicalUnit};
+use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
+
+/// Blocks with what a merge of an earlier recovery has written that was not over when power was cut.
+fn unfinished_merges(
+    configuration: &Configuration,
+    scan: &Scan,
+    contents: &impl FlashContents,
+) -> Vec<BlockIndex> {
+    let geometry = &configuration.geometry;
+    let (per_block, per_program) = (geometry.units_per_block(), geometry.units_per_program());
+    // Whether anything of the logical block that `unit` is in is current outside of `block`, and
+    // older than `number`.
+    let lacks = |block: BlockIndex, unit: LogicalUnit, number: SequenceNumber| {
+        let first = unit.0 / per_block * per_block;
+        let end = (first + per_block).min(geometry.logical_units());
+        let units = scan.current.get(first as usize..end as usize).unwrap_or_default();
+        let mut current = units.iter().flatten();
+        current.any(|&(other, at)| other < number && geometry.block_of(at) != block)
+    };
+    let is_unfinished = |block: BlockIndex| {
+        let first = geometry.first_unit(block).0;
+        (0..scan.blocks[block.0 as usize].programs).any(|program| {
+            let at = PhysicalUnit(first + program * per_program);
+            let ProgramUnit::Programmed { number, spare } = contents.program_unit(at) else {
+                return false;
+            };
+            let unit = spare.logical_units().flatten().next();
+            unit.is_some_and(|unit| lacks(block, unit, number))
+        })
+    };
+    let blocks = (0..geometry.blocks()).map(BlockIndex);
+    blocks
+        .filter(|&block| scan.blocks[block.0 as usize].is_redone && is_unfinished(block))
+        .collect()
+}
 
 impl<M: Mapping, D: FlashContents> LogBlockSsd<M, D> {
     /// Opens a drive from what is on its flash, from `at` on, with an empty `map`.
@@ -47,7 +88,11 @@ impl<M: Mapping, D: FlashContents> LogBlockSsd<M, D> {
         at: Instant,
         fault: Option<Fault>,
     ) -> Result<(Self, Recovery), RecoveryError> {
-        let scan = Scan::of(configuration, &media, fault)?;
+        let mut scan = Scan::of(configuration, &media, fault)?;
+        let unfinished = unfinished_merges(configuration, &scan, &media);
+        if !unfinished.is_empty() && fault != Some(Fault::KeepUnfinished) {
+            scan = Scan::without(configuration, &media, fault, &unfinished)?;
+        }
         let mut drive = LogBlockSsd::with(configuration, map, media)?;
         if let Some(fault) = fault {
             drive.plant(fault);

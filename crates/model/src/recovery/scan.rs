@@ -3,7 +3,7 @@
 use super::{Fault, FlashContents, NUMBER_MAX, ProgramUnit, RecoveryError};
 use crate::checkpoint::map_pages;
 use crate::geometry::Geometry;
-use crate::media::{SequenceNumber, SpareArea};
+use crate::media::{SequenceNumber, SpareArea, SpareMark};
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
 
@@ -18,6 +18,8 @@ pub(super) struct FoundBlock {
     pub(super) valid: u32,
     /// Whether it is in SLC mode.
     pub(super) is_slc: bool,
+    /// Whether anything in it is of a merge that recovery has made.
+    pub(super) is_redone: bool,
 }
 
 /// What the metadata blocks say of the map.
@@ -71,6 +73,16 @@ impl Scan {
         contents: &impl FlashContents,
         fault: Option<Fault>,
     ) -> Result<Scan, RecoveryError> {
+        Scan::without(configuration, contents, fault, &[])
+    }
+
+    /// The same, but what lies in these blocks counts for nothing.
+    pub(super) fn without(
+        configuration: &Configuration,
+        contents: &impl FlashContents,
+        fault: Option<Fault>,
+        left_out: &[BlockIndex],
+    ) -> Result<Scan, RecoveryError> {
         let geometry = &configuration.geometry;
         let known = KnownMap::of(configuration, contents);
         let mut scan = Scan {
@@ -79,10 +91,12 @@ impl Scan {
             reads: vec![0; geometry.dies() as usize],
             known,
             unreadable: 0,
-            latest: SequenceNumber::default(),
+            // A saved page of the map says all of the program units up to its number, also of those
+            // that the cut has come before: theirs are not given to others.
+            latest: known.through,
         };
         for block in (0..geometry.blocks()).map(BlockIndex) {
-            scan.read_block(geometry, contents, block, fault)?;
+            scan.read_block(geometry, contents, block, left_out.contains(&block), fault)?;
         }
         if fault != Some(Fault::ForgetTrims) {
             scan.apply_trims(contents)?;
@@ -98,6 +112,7 @@ impl Scan {
         geometry: &Geometry,
         contents: &impl FlashContents,
         block: BlockIndex,
+        is_left_out: bool,
         fault: Option<Fault>,
     ) -> Result<(), RecoveryError> {
         let per_program = geometry.units_per_program();
@@ -133,8 +148,11 @@ impl Scan {
                         found.latest = number;
                         found.is_slc = spare.is_slc();
                     }
+                    found.is_redone |= spare.mark() == SpareMark::Redone;
                     self.latest = self.latest.max(number);
-                    self.note_copies(geometry, at, number, spare, fault)?;
+                    if !is_left_out {
+                        self.note_copies(geometry, at, number, spare, fault)?;
+                    }
                 }
             }
         }
