@@ -200,7 +200,7 @@ pub fn explore(
         match tested.explore(&history) {
             Ok(found) => explored = explored.and(found),
             Err(failure) => {
-                if let Finding::Recovery(RecoveryError::Unsupported { .. }) = failure.finding {
+                if let Finding::Recovery(RecoveryError::Unsupported { .. }) = &failure.finding {
                     return Err(refused(target, failure.finding.to_string()));
                 }
                 watcher.step("the shortest history", 0.0);

@@ -118,8 +118,8 @@ fn words(exploration: &Exploration, arguments: &ExploreArguments) -> String {
     if let Some(times) = exploration.recovery {
         let _ = writeln!(
             text,
-            "Recovery  {} to {}, {} on average; {} spare areas read at most,\n          {} programs \
-             and {} erases of its own at most",
+            "Recovery  {} to {}, {} on average; at most {} spare areas\n          read, {} programs and \
+             {} erases of its own",
             Nanoseconds::new(times.least_ns),
             Nanoseconds::new(times.most_ns),
             Nanoseconds::new(times.mean_ns),

@@ -297,7 +297,7 @@ impl Tested {
     ///
     /// # Panics
     /// When the drive is not sound in itself.
-    pub fn explore(&self, history: &[Step]) -> Result<Explored, Failure> {
+    pub fn explore(&self, history: &[Step]) -> Result<Explored, Box<Failure>> {
         self.explore_cuts(history, Further::ALL)
     }
 
@@ -308,11 +308,11 @@ impl Tested {
     ///
     /// # Panics
     /// When the drive is not sound in itself.
-    pub fn explore_briefly(&self, history: &[Step]) -> Result<Explored, Failure> {
+    pub fn explore_briefly(&self, history: &[Step]) -> Result<Explored, Box<Failure>> {
         self.explore_cuts(history, Further { in_recovery: false, goes_on: true })
     }
 
-    fn explore_cuts(&self, history: &[Step], further: Further) -> Result<Explored, Failure> {
+    fn explore_cuts(&self, history: &[Step], further: Further) -> Result<Explored, Box<Failure>> {
         let mut tested = self.clone();
         let mut explored = Explored::default();
         let mut before: Option<Recording> = None;
@@ -321,12 +321,9 @@ impl Tested {
             let instants =
                 if until > tested.sent { tested.instants(tested.sent, until) } else { Vec::new() };
             for at in instants {
-                let failure = |(again_after, went_on, finding)| Failure {
-                    at: at.since(self.sent),
-                    steps: sent as u32,
-                    again_after,
-                    went_on,
-                    finding,
+                let failure = |(again_after, went_on, finding)| {
+                    let (at, steps) = (at.since(self.sent), sent as u32);
+                    Box::new(Failure { at, steps, again_after, went_on, finding })
                 };
                 let mut then = tested.clone();
                 let recovery = then.cut(at).map_err(|finding| failure((None, false, finding)))?;
@@ -481,5 +478,5 @@ pub fn shortest_failure(tested: &Tested, history: &[Step]) -> (Vec<Step>, Failur
         }
         left_out /= 2;
     }
-    (history, failure)
+    (history, *failure)
 }
