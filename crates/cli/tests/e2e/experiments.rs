@@ -170,7 +170,7 @@ fn steady_state_is_reached_or_it_is_said_how_much_is_missing() {
     let short = run("20s", "2s");
     assert_eq!(codes(&short)[0], "not-reached");
     let text = short["findings"][0]["text"].as_str().unwrap();
-    assert!(text.contains("more minutes and") && text.contains("GB of writes"), "{text}");
+    assert!(text.contains(" more and") && text.contains("GB of writes"), "{text}");
     assert!(column(table(&short, "steady"), "mb_per_s")[0].is_null());
     same_figures(&short, &run("20s", "2s"));
 }

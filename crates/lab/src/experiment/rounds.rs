@@ -243,7 +243,7 @@ impl Rounds {
             Why::TooFew => "there are too few rounds".to_owned(),
             Why::Written => "too little was written".to_owned(),
             Why::Drift(drift) => {
-                format!("over the later half it drifted by {:+.0} %", drift * 100.0)
+                format!("over the later half it drifted by {}", super::words::change(drift, 0))
             }
             Why::Scatter(bound) => format!(
                 "it scatters so much that its drift is known only to {:.0} %",
@@ -263,7 +263,7 @@ impl Rounds {
         let more = match moving.more_rounds {
             None => "nothing suggests when it would be".to_owned(),
             Some(more) => {
-                let minutes = self.seconds() / count * more as f64 / 60.0;
+                let time = crate::output::format::span(self.seconds() / count * more as f64);
                 let bytes = self.written().bytes() as f64 / count * more as f64;
                 let writes = match bytes {
                     0.0 => String::new(),
@@ -272,8 +272,7 @@ impl Rounds {
                         format!(" and {gigabytes} GB of writes")
                     }
                 };
-                let minutes = crate::output::format::significant(minutes);
-                format!("about {minutes} more minutes{writes} are needed")
+                format!("about {time} more{writes} are needed")
             }
         };
         format!("{why}; {more}")

@@ -314,13 +314,13 @@ fn reached(rounds: &Rounds, steady: &Steady, record: &mut Record) {
         Level::Info,
         "steady",
         format!(
-            "Steady after {}: {}, {} IOPS; the mean of the later half is known to {} %, and over \
-             it the speed drifted by {:+.1} %.",
+            "Steady after {}: {}, {} IOPS. The mean of the later half is known within {} %, and \
+             from its beginning to its end the speed drifted by {}.",
             span(rounds.seconds()),
             words::speed(figures.mb_per_second),
             significant(figures.iops),
             significant(steady.half_width / steady.mean * 100.0),
-            steady.drift * 100.0
+            words::change(steady.drift, 1)
         ),
     );
 }
@@ -347,10 +347,10 @@ fn beside(
     };
     let seconds: f64 = rounds.rounds[..count].iter().map(|round| round.seconds).sum();
     let compared = match verdict {
-        Ok(steady) => {
-            let deviation = (mean / steady.mean - 1.0) * 100.0;
-            format!(", {deviation:+.0} % of what it is once steady")
-        }
+        Ok(steady) => match words::change(mean / steady.mean - 1.0, 0) {
+            none if none == "0 %" => ", the speed once steady".to_owned(),
+            change => format!(", {change} from the speed once steady"),
+        },
         Err(_) => String::new(),
     };
     record.find(

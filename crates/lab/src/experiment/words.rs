@@ -44,6 +44,14 @@ pub(super) fn speed(mb_per_second: f64) -> String {
     format!("{} MB/s", crate::output::format::significant(mb_per_second))
 }
 
+/// A relative change in percent with its sign, none where it rounds to nothing: `+1.5 %`, `0.0 %`.
+pub(super) fn change(share: f64, decimals: usize) -> String {
+    let percent = crate::output::format::fixed(share * 100.0, decimals);
+    let is_zero = percent.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+    let sign = if share > 0.0 && !is_zero { "+" } else { "" };
+    format!("{sign}{percent} %")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -54,6 +62,12 @@ mod tests {
         let codes = [512, 4096, 65536, 1 << 20, 3 << 20, 1536].map(ByteLength::new).map(size_code);
         assert_eq!(codes, ["512", "4k", "64k", "1m", "3m", "1536"]);
         assert_eq!(mib(KIB * 1536), "1.5 MiB");
+    }
+
+    #[test]
+    fn changes_have_a_sign_unless_they_round_to_nothing() {
+        let changes = [0.0149, -0.0149, -0.0001, 0.0].map(|share| change(share, 1));
+        assert_eq!(changes, ["+1.5 %", "-1.5 %", "0.0 %", "0.0 %"]);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! A table whose rows are told apart by their first columns and that measures something is
 //! worth a picture: bars, one a row, or curves where the rows are steps of a size. Bytes are
-//! taken as a place on the way (how much was written before), not as a measurement, and so is
-//! spare area.
+//! taken as a place on the way (how much was written before), not as a measurement, and so are
+//! spare area and the capacity it leaves. Numbers that are the same in all rows need no picture.
 
 mod family;
 mod grid;
@@ -58,16 +58,6 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// Whether its numbers are further apart than what is left to chance usually is.
-    fn differs(&self) -> bool {
-        let numbers = self.values.iter().flatten();
-        let (least, most) = numbers
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), &number| {
-                (least.min(number), most.max(number))
-            });
-        most - least > SAME * most.abs()
-    }
-
     /// A number as the table shows it.
     pub(crate) fn text(&self, value: f64) -> String {
         self.format.number(value)
@@ -75,18 +65,20 @@ impl Measure {
 }
 
 impl TableChart {
-    /// The picture of a table that has one: of its first measurement, and of the others in the
-    /// same unit.
+    /// The picture of a table that has one: of its first measurement that is not the same in all
+    /// rows, and of the others in the same unit.
     pub(crate) fn of(table: &Table) -> Option<TableChart> {
         let formats = ColumnFormat::of(table);
         let is_measure = |index: &usize| formats[*index].is_numeric() && !is_place(table, *index);
-        let first = (table.key_columns()..table.columns.len()).find(is_measure)?;
-        let unit = &table.columns[first].unit;
-        let measures = (first..table.columns.len())
-            .filter(is_measure)
-            .filter(|&index| index == first || !unit.is_empty())
-            .filter(|&index| table.columns[index].unit == *unit);
-        TableChart::of_columns(table, &formats, measures.collect())
+        let numbers: Vec<usize> =
+            (table.key_columns()..table.columns.len()).filter(is_measure).collect();
+        let is_aged = table.column("slowdown").is_some();
+        let telling = *numbers.iter().find(|&&index| is_aged || differs(&values(table, index)))?;
+        let unit = &table.columns[telling].unit;
+        let is_beside = |index: &usize| {
+            *index == telling || !unit.is_empty() && table.columns[*index].unit == *unit
+        };
+        TableChart::of_columns(table, &formats, numbers.into_iter().filter(is_beside).collect())
     }
 
     /// The picture of a joined table, whose columns called after the runs are the measurements.
@@ -102,10 +94,10 @@ impl TableChart {
     /// all rows and another is not.
     fn telling(&self) -> &Measure {
         let first = &self.measures[0];
-        if !self.slowdown.is_empty() || first.differs() {
+        if !self.slowdown.is_empty() || differs(&first.values) {
             return first;
         }
-        self.measures.iter().find(|measure| measure.differs()).unwrap_or(first)
+        self.measures.iter().find(|measure| differs(&measure.values)).unwrap_or(first)
     }
 
     /// Whether its rows are steps, and so many that their course says more than one over time.
@@ -162,7 +154,19 @@ fn in_unit(unit: &str) -> String {
 }
 
 fn is_place(table: &Table, index: usize) -> bool {
-    table.columns[index].unit == "B" || table.columns[index].name.starts_with("spare")
+    let column = &table.columns[index];
+    column.unit == "B" || ["spare", "capacity"].iter().any(|word| column.name.starts_with(word))
+}
+
+/// Whether numbers are further apart than what is left to chance usually is.
+fn differs(values: &[Option<f64>]) -> bool {
+    let (least, most) = values
+        .iter()
+        .flatten()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), &number| {
+            (least.min(number), most.max(number))
+        });
+    most - least > SAME * most.abs()
 }
 
 fn values(table: &Table, index: usize) -> Vec<Option<f64>> {
@@ -306,5 +310,23 @@ mod tests {
         assert_eq!(bars(&table).title, "Passes: delete by pass, in seconds");
         table.rows[1][1] = Cell::Number(12.0);
         assert_eq!(bars(&table).title, "Passes: extract by pass, in seconds");
+    }
+
+    #[test]
+    fn numbers_that_are_all_the_same_have_no_picture() {
+        let column = |name: &str| Column { name: name.into(), unit: String::new() };
+        let row = |when: &str, blocks, old| {
+            vec![Cell::from(when), Cell::Integer(blocks), Cell::Integer(old)]
+        };
+        let mut table = Table {
+            name: "sectors".into(),
+            columns: vec![column("when"), column("blocks"), column("old_data")],
+            rows: vec![row("written", 2048, 2048), row("trimmed", 2048, 0)],
+        };
+        let chart = TableChart::of(&table).expect("what is left of the old data differs");
+        assert_eq!(chart.title, "Sectors: old data by when");
+        table.rows.truncate(1);
+        table.rows.push(row("trimmed", 2048, 2048));
+        assert!(TableChart::of(&table).is_none());
     }
 }

@@ -122,15 +122,30 @@ pub(crate) fn label(name: &str, unit: &str) -> String {
         return unit.to_owned();
     }
     let short = endings.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
-    let words = short.split(['_', ' ']).map(|word| match word {
-        "sqlite" => "SQLite",
-        "kib" => "KiB",
-        "mib" => "MiB",
-        "gib" => "GiB",
-        "tib" => "TiB",
-        other => other,
-    });
-    words.collect::<Vec<_>>().join(" ")
+    let mut words = String::with_capacity(short.len());
+    for word in short.split(['_', ' ']) {
+        if !words.is_empty() {
+            // Names have no decimal point: `p99_9`, `after_15_6_mib`.
+            let digits = words.ends_with(is_digit) && word.starts_with(is_digit);
+            words.push(if digits { '.' } else { ' ' });
+        }
+        words.push_str(match word {
+            "sqlite" => "SQLite",
+            "iops" => "IOPS",
+            "fua" => "FUA",
+            "raid1" => "RAID 1",
+            "kib" => "KiB",
+            "mib" => "MiB",
+            "gib" => "GiB",
+            "tib" => "TiB",
+            other => other,
+        });
+    }
+    words
+}
+
+fn is_digit(letter: char) -> bool {
+    letter.is_ascii_digit()
 }
 
 /// A unit as a sentence says it.
@@ -297,6 +312,15 @@ mod tests {
         assert_eq!(bytes(5050.0 * 1048576.0), "5050 MiB");
         assert_eq!(bytes(4096.0 * 1048576.0), "4 GiB");
         assert_eq!(bytes(512_110_190_592.0), "477 GiB");
+    }
+
+    #[test]
+    fn names_become_words() {
+        assert_eq!(label("p99_9_us", "us"), "p99.9");
+        assert_eq!(label("read_after_15_6_mib", ""), "read after 15.6 MiB");
+        assert_eq!(label("50_mib_2", ""), "50 MiB 2");
+        assert_eq!(heading("iops", "1/s"), "IOPS");
+        assert_eq!(label("raid1_full", ""), "RAID 1 full");
     }
 
     #[test]

@@ -25,7 +25,7 @@ use serde::Serialize;
 use super::chart::{Bars, Grid, TableChart};
 use super::format;
 use crate::compare::Comparison;
-use crate::report::{Report, ReportAttribution, ReportCounters, Table};
+use crate::report::{Report, ReportAttribution, ReportCounters, Series, Table};
 
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
@@ -42,7 +42,7 @@ pub fn render(report: &Report) -> String {
         main {
             (parts::findings(&report.findings))
             (caveats(&report.target.caveats))
-            @for table in &report.tables { (table_section(table)) }
+            @for table in &report.tables { (table_section(table, &report.series)) }
             (curves::section(&report.series))
             (latency::section(&report.histograms))
             (conditions(report))
@@ -193,10 +193,15 @@ fn caveats(caveats: &[String]) -> Markup {
 /// More measurements of one table than this are not all drawn.
 const GRIDS_MAX: usize = 2;
 
-fn table_section(table: &Table) -> Markup {
+fn table_section(table: &Table, series: &[Series]) -> Markup {
     let grids = Grid::all(table);
     if grids.is_empty() {
-        return section_with(table, TableChart::of(table));
+        // What has a curve of its own below, true to scale, is not drawn twice.
+        let has_curve = |chart: &TableChart| match &chart.measures[..] {
+            [only] => series.iter().any(|curve| format::label(&curve.name, "") == only.name),
+            _ => false,
+        };
+        return section_with(table, TableChart::of(table).filter(|chart| !has_curve(chart)));
     }
     html! {
         section {
@@ -243,7 +248,7 @@ fn conditions(report: &Report) -> Markup {
                     (parts::facts("Inside the drive", counter_facts(counters)))
                 }
                 @for (kind, shares) in report.attribution.iter().flat_map(ReportAttribution::shares) {
-                    (parts::facts(&format!("Time of {kind}"), share_facts(&shares)))
+                    (parts::facts(&format!("Where the time of {kind} went"), share_facts(&shares)))
                 }
                 (parts::facts("Cost", cost_facts(report)))
             }
