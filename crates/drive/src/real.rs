@@ -432,7 +432,7 @@ impl Drive for RealDrive {
             return Err(DriveError::new(
                 ErrorKind::NoSpace,
                 format!(
-                    "a file of {length} does not fit at {}: {} are free, of which {} stay free; \
+                    "a file of {length} does not fit at {}: {} are free, and {} have to stay so; \
                      choose a smaller file size",
                     self.medium.named().display(),
                     room.free,

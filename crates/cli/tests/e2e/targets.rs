@@ -82,6 +82,6 @@ fn a_file_system_without_room_cannot() {
         return;
     };
     let more = ["--allow-buffered"];
-    run(&place, &mounted.0, &more).fails(4, &["does not fit", "stay free", "smaller file size"]);
+    run(&place, &mounted.0, &more).fails(4, &["does not fit", "have to stay so", "smaller file size"]);
     assert!(names_in(&mounted.0).is_empty());
 }
