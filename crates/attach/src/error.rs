@@ -19,6 +19,12 @@ pub enum AttachError {
         /// How it failed.
         source: std::io::Error,
     },
+    /// There is no file where an image should be.
+    #[error("there is no image {}; 'ssdlab create sim:NAME {}' makes one", .path.display(), .path.display())]
+    NoImage {
+        /// The file that was named.
+        path: PathBuf,
+    },
     /// A file is there that would be replaced.
     #[error("{} exists; name a new file, or say --force to replace it", .path.display())]
     Exists {

@@ -181,11 +181,12 @@ fn check_supported(configuration: &Configuration) -> Result<(), AttachError> {
 }
 
 fn open_locked(path: &Path) -> Result<File, AttachError> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(|error| AttachError::io("open", path, error))?;
+    let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| match error
+        .kind()
+    {
+        std::io::ErrorKind::NotFound => AttachError::NoImage { path: path.to_owned() },
+        _ => AttachError::io("open", path, error),
+    })?;
     lock(&file, path)?;
     Ok(file)
 }

@@ -117,9 +117,10 @@ impl From<AttachError> for Failure {
     fn from(error: AttachError) -> Failure {
         let exit = match error {
             AttachError::Exists { .. } | AttachError::InUse { .. } => Exit::Refused,
-            AttachError::NotAnImage { .. } | AttachError::Profile(_) | AttachError::Usage(_) => {
-                Exit::Usage
-            }
+            AttachError::NoImage { .. }
+            | AttachError::NotAnImage { .. }
+            | AttachError::Profile(_)
+            | AttachError::Usage(_) => Exit::Usage,
             AttachError::Unsupported { .. } | AttachError::System(_) => Exit::Unsupported,
             _ => Exit::Failed,
         };

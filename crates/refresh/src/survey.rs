@@ -88,12 +88,18 @@ impl Survey {
     /// Looks at the file or block device at `path`.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] and [`ErrorKind::Unsupported`] with the reason where it must not or
+    /// [`ErrorKind::Usage`] where it is not there; [`ErrorKind::Refused`] and
+    /// [`ErrorKind::Unsupported`] with the reason where it must not or
     /// cannot be rewritten; nothing was changed then.
     pub fn of(path: &Path, agreed: Agreed) -> Result<Survey, DriveError> {
         let shown = path.display();
-        let found =
-            fs::metadata(path).map_err(|error| io(format!("cannot look at {shown}"), error))?;
+        let found = fs::metadata(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => DriveError::new(
+                ErrorKind::Usage,
+                format!("there is no {shown}; name a file, or a block device"),
+            ),
+            _ => io(format!("cannot look at {shown}"), error),
+        })?;
         let kind = found.file_type();
         if kind.is_block_device() {
             return device::of_device(path, found.rdev());

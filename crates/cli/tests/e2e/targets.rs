@@ -82,6 +82,15 @@ fn a_file_system_without_room_cannot() {
         return;
     };
     let more = ["--allow-buffered"];
-    run(&place, &mounted.0, &more).fails(4, &["does not fit", "have to stay so", "smaller file size"]);
+    run(&place, &mounted.0, &more)
+        .fails(4, &["does not fit", "have to stay so", "smaller file size"]);
     assert!(names_in(&mounted.0).is_empty());
+}
+
+#[test]
+fn what_is_not_there_is_wrong_use_and_named() {
+    let place = Place::new();
+    place.run(&["refresh", "none.ibd", "--dry-run"]).fails(2, &["there is no none.ibd"]);
+    place.run(&["attach", "none.ssd"]).fails(2, &["there is no image none.ssd", "ssdlab create"]);
+    place.run(&["check", "none.ssd"]).fails(2, &["there is no image none.ssd"]);
 }

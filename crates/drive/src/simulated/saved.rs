@@ -88,8 +88,17 @@ pub fn save(
     outcome
 }
 
-/// Refuses to save where a file is, unless it may be replaced.
+/// Refuses to save where a file is, unless it may be replaced, and where there is no directory.
+///
+/// # Errors
+/// [`ErrorKind::Refused`] and [`ErrorKind::Usage`].
 pub fn refuse_existing(path: &Path, replace: bool) -> Result<(), DriveError> {
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+    if let Some(directory) = directory.filter(|it| !it.is_dir()) {
+        let (shown, directory) = (path.display(), directory.display());
+        let message = format!("{shown} cannot be saved: there is no directory {directory}");
+        return Err(DriveError::new(ErrorKind::Usage, message));
+    }
     if replace || path.symlink_metadata().is_err() {
         return Ok(());
     }
