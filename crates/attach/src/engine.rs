@@ -23,13 +23,13 @@ pub(crate) use lifetime::read_checkpoint;
 pub use lifetime::{Opened, Options, Outcome};
 pub use statistics::{Kind, LatencyFigures, Statistics};
 
-use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use ssdlab_model::Configuration;
 use ssdlab_model::units::{Instant, LogicalUnit};
 
 use crate::drive::Model;
+use crate::image::host::HostFile;
 use crate::memory::Mapped;
 use crate::store::receive::Arrivals;
 use clock::Clock;
@@ -43,7 +43,7 @@ pub type Errno = rustix::io::Errno;
 /// A drive that takes requests from any number of threads.
 pub struct Engine {
     inner: Mutex<Inner>,
-    file: File,
+    file: HostFile,
     gate: Arc<RwLock<()>>,
     /// The image's data, where it lies in memory.
     mapped: Option<Mapped>,

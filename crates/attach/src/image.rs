@@ -11,6 +11,7 @@
 //!   is written by turns to two places.
 
 pub mod header;
+pub mod host;
 pub mod layout;
 pub mod saved;
 pub mod spare;
@@ -19,16 +20,18 @@ pub mod trims;
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+use rustix::fs::{FlockOperation, flock};
 use ssdlab_model::Configuration;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::profile::Profile;
 
 use crate::error::AttachError;
 use header::Header;
+use host::{HostFile, Witness};
 use layout::Layout;
 use state::State;
 
@@ -36,7 +39,7 @@ use state::State;
 #[derive(Debug)]
 pub struct Image {
     path: PathBuf,
-    file: File,
+    file: HostFile,
     profile: Profile,
     configuration: Configuration,
     layout: Layout,
@@ -70,8 +73,9 @@ impl Image {
                 io::ErrorKind::AlreadyExists => AttachError::Exists { path: path.to_owned() },
                 _ => AttachError::io("create", path, error),
             })?;
+        let file = HostFile::new(file);
         let header = Header::new(profile, &configuration, &layout);
-        let outcome = lock(&file, path).and_then(|()| {
+        let outcome = lock(file.file(), path).and_then(|()| {
             write_new(&file, &header, &layout)
                 .map_err(|error| AttachError::io("write", path, error))
         });
@@ -90,13 +94,15 @@ impl Image {
     /// When another process has it, or it is no sound image.
     pub fn open(path: &Path) -> Result<Image, AttachError> {
         let file = open_locked(path)?;
+        let file = HostFile::new(file);
         let header = Header::read(&file, path)?;
         let profile = header.profile(path)?;
         let configuration = profile.configuration()?;
         check_supported(&configuration)?;
         let layout = Layout::of(&configuration)?;
         header.check(&configuration, &layout, path)?;
-        let length = file.metadata().map_err(|error| AttachError::io("read", path, error))?.len();
+        let length =
+            file.file().metadata().map_err(|error| AttachError::io("read", path, error))?.len();
         if length < layout.end {
             return Err(AttachError::image(
                 path,
@@ -140,13 +146,18 @@ impl Image {
         &self.layout
     }
 
+    /// Has `witness` told what is done to it from now on.
+    pub fn watch(&mut self, witness: Arc<dyn Witness>) {
+        self.file.watch(witness);
+    }
+
     /// What it said of itself last.
     pub fn state(&self) -> State {
         self.state
     }
 
     /// The file.
-    pub fn file(&self) -> &File {
+    pub fn file(&self) -> &HostFile {
         &self.file
     }
 
@@ -201,38 +212,12 @@ fn lock(file: &File, path: &Path) -> Result<(), AttachError> {
     })
 }
 
-fn write_new(file: &File, header: &Header, layout: &Layout) -> io::Result<()> {
-    file.set_len(layout.end)?;
+fn write_new(file: &HostFile, header: &Header, layout: &Layout) -> io::Result<()> {
+    file.file().set_len(layout.end)?;
     let state = State::new();
     state.write(file, layout)?;
-    file.sync_all()?;
+    file.file().sync_all()?;
     // The header comes last: before it is there, the file is no image.
     header.write(file)?;
-    file.sync_all()
-}
-
-/// Makes a stretch of the file zeros that take no room.
-///
-/// # Errors
-/// When the file system fails it. Where it has no holes, zeros are written.
-pub fn punch(file: &File, from: u64, length: u64) -> io::Result<()> {
-    if length == 0 {
-        return Ok(());
-    }
-    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    match fallocate(file, flags, from, length) {
-        Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(file, from, length),
-        outcome => Ok(outcome?),
-    }
-}
-
-fn write_zeros(file: &File, from: u64, length: u64) -> io::Result<()> {
-    let zeros = vec![0; length.min(1 << 20) as usize];
-    let mut at = from;
-    while at < from + length {
-        let count = (from + length - at).min(zeros.len() as u64) as usize;
-        file.write_all_at(&zeros[..count], at)?;
-        at += count as u64;
-    }
-    Ok(())
+    file.file().sync_all()
 }

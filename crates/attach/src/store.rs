@@ -17,15 +17,14 @@ pub mod receive;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, RwLock};
 
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
 use ssdlab_model::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
 
+use crate::image::host::HostFile;
 use crate::image::layout::Layout;
 use crate::image::saved::Saved;
 use crate::image::spare::Record;
@@ -217,7 +216,7 @@ impl Store {
     }
 
     /// The file of the image.
-    pub fn file(&self) -> &File {
+    pub fn file(&self) -> &HostFile {
         self.image.file()
     }
 

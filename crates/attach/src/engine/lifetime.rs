@@ -1,8 +1,6 @@
 //! Opening an image, closing it, and cutting power.
 
-use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -16,8 +14,9 @@ use super::trace::Trace;
 use super::{Engine, Errno, Inner, Time};
 use crate::drive::{self, Model};
 use crate::error::AttachError;
+use crate::image::Image;
+use crate::image::host::HostFile;
 use crate::image::state::State;
-use crate::image::{Image, punch};
 use crate::memory::{Mapped, keeps_pages};
 use crate::status::{MapCache, Status, by_share};
 use crate::store::Store;
@@ -79,8 +78,8 @@ impl Engine {
         let syncer = Syncer::new(&file).map_err(cannot)?;
         let layout = model.store().image().layout();
         let (data, part) = (layout.data, layout.data_of_part(0).1);
-        let mapped = Mapped::of(&file, data, layout.end);
-        let keeps_pages = keeps_pages(&file, data, part);
+        let mapped = Mapped::of(file.file(), data, layout.end);
+        let keeps_pages = keeps_pages(file.file(), data, part);
         let geometry = &configuration.geometry;
         let mut inner = Inner {
             model,
@@ -228,7 +227,7 @@ impl Inner {
         let store = self.model.store();
         let layout = store.image().layout().clone();
         let file = store.file().try_clone()?;
-        punch(&file, layout.checkpoint, layout.checkpoint_size)?;
+        file.punch(layout.checkpoint, layout.checkpoint_size)?;
         let region = Region { file: &file, at: layout.checkpoint, left: layout.checkpoint_size };
         let mut out = Summing {
             inner: BufWriter::with_capacity(1 << 18, region),
@@ -307,7 +306,7 @@ pub(crate) fn read_checkpoint(image: &Image, state: State) -> io::Result<Option<
 
 /// A part of a file.
 struct Region<'a> {
-    file: &'a File,
+    file: &'a HostFile,
     at: u64,
     left: u64,
 }

@@ -1,7 +1,6 @@
 //! Reading.
 
 use std::io::IoSlice;
-use std::os::unix::fs::FileExt;
 use std::sync::PoisonError;
 use std::time::Instant as HostInstant;
 
@@ -185,7 +184,7 @@ impl Engine {
     fn fill(&self, pipe: &mut Pipe, stretches: &[Stretch]) -> std::io::Result<()> {
         for stretch in stretches {
             let length = stretch.units * self.unit as usize;
-            if let Err(error) = pipe.fill(&self.file, stretch.at, length) {
+            if let Err(error) = pipe.fill(self.file.file(), stretch.at, length) {
                 pipe.empty()?;
                 return Err(error);
             }

@@ -1,15 +1,15 @@
 //! Making the image durable: one `fdatasync` for all who wait for one.
 
-use std::fs::File;
 use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::Errno;
+use crate::image::host::HostFile;
 
 /// Who makes the image durable.
 #[derive(Debug)]
 pub(super) struct Syncer {
-    file: File,
+    file: HostFile,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -26,7 +26,7 @@ struct State {
 }
 
 impl Syncer {
-    pub(super) fn new(file: &File) -> io::Result<Syncer> {
+    pub(super) fn new(file: &HostFile) -> io::Result<Syncer> {
         Ok(Syncer { file: file.try_clone()?, state: Mutex::default(), changed: Condvar::new() })
     }
 

@@ -1,6 +1,5 @@
 //! Writing.
 
-use std::os::unix::fs::FileExt;
 use std::time::Instant as HostInstant;
 
 use ssdlab_model::units::LogicalUnit;

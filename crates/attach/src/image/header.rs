@@ -1,13 +1,12 @@
 //! The header of an image: what it is an image of. Written once, when it is made.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use ssdlab_model::Configuration;
 use ssdlab_model::profile::Profile;
 
+use super::host::HostFile;
 use super::layout::{HEADER_MAX, Layout};
 use crate::error::AttachError;
 
@@ -56,7 +55,7 @@ impl Header {
         }
     }
 
-    pub(super) fn write(&self, file: &File) -> io::Result<()> {
+    pub(super) fn write(&self, file: &HostFile) -> io::Result<()> {
         let mut bytes = Vec::new();
         bytes.extend(MAGIC);
         bytes.extend(VERSION.to_le_bytes());
@@ -86,7 +85,7 @@ impl Header {
         file.write_all_at(&bytes, 0)
     }
 
-    pub(super) fn read(file: &File, path: &Path) -> Result<Header, AttachError> {
+    pub(super) fn read(file: &HostFile, path: &Path) -> Result<Header, AttachError> {
         let wrong = |what: &str| AttachError::image(path, what);
         let mut bytes = vec![0; HEADER_MAX as usize];
         let mut filled = 0;

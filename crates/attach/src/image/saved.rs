@@ -12,12 +12,11 @@
 //! | 4 each | logical units |
 //! | - | their data |
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use ssdlab_model::units::LogicalUnit;
 
+use super::host::HostFile;
 use super::layout::Layout;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SSDSAVED");
@@ -49,7 +48,7 @@ impl Saved {
     ///
     /// # Errors
     /// When writing fails.
-    pub fn write(&self, file: &File, layout: &Layout) -> io::Result<()> {
+    pub fn write(&self, file: &HostFile, layout: &Layout) -> io::Result<()> {
         let mut bytes = Vec::with_capacity(HEAD + 4 * self.logical.len() + self.data.len());
         for number in [MAGIC, self.generation, self.number] {
             bytes.extend(number.to_le_bytes());
@@ -72,7 +71,7 @@ impl Saved {
     ///
     /// # Errors
     /// When reading fails.
-    pub fn read(file: &File, layout: &Layout) -> io::Result<Option<Saved>> {
+    pub fn read(file: &HostFile, layout: &Layout) -> io::Result<Option<Saved>> {
         let mut newest: Option<Saved> = None;
         for place in 0..2 {
             let found = Saved::read_at(file, layout, layout.saved + place * layout.saved_size)?;
@@ -81,7 +80,7 @@ impl Saved {
         Ok(newest)
     }
 
-    fn read_at(file: &File, layout: &Layout, at: u64) -> io::Result<Option<Saved>> {
+    fn read_at(file: &HostFile, layout: &Layout, at: u64) -> io::Result<Option<Saved>> {
         let mut head = [0; HEAD];
         file.read_exact_at(&mut head, at)?;
         let long = |index: usize| {

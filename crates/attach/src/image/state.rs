@@ -1,9 +1,8 @@
 //! What an image says of itself: whether it was closed in order, and what goes with that.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
+use super::host::HostFile;
 use super::layout::{Layout, STATE_SIZE};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SSDSTATE");
@@ -79,13 +78,13 @@ impl State {
         })
     }
 
-    pub(super) fn write(&self, file: &File, layout: &Layout) -> io::Result<()> {
+    pub(super) fn write(&self, file: &HostFile, layout: &Layout) -> io::Result<()> {
         let place = layout.state + (self.generation % 2) * STATE_SIZE;
         file.write_all_at(&self.encode(), place)
     }
 
     /// The newer of the two that can be read.
-    pub(super) fn read(file: &File, layout: &Layout) -> io::Result<Option<State>> {
+    pub(super) fn read(file: &HostFile, layout: &Layout) -> io::Result<Option<State>> {
         let mut newest: Option<State> = None;
         for place in 0..2 {
             let mut bytes = [0; USED];

@@ -14,13 +14,12 @@
 //! | 4 | 0 |
 //! | 16 each | first unit, units (32 bits each), sequence number |
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_model::units::LogicalUnit;
 
+use super::host::HostFile;
 use super::layout::Layout;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TRIM");
@@ -75,7 +74,7 @@ impl TrimLog {
     /// When writing fails; the log is then as before.
     pub fn append(
         &mut self,
-        file: &File,
+        file: &HostFile,
         layout: &Layout,
         records: &[TrimRecord],
     ) -> io::Result<()> {
@@ -102,7 +101,7 @@ impl TrimLog {
     /// # Errors
     /// When reading fails.
     pub fn read(
-        file: &File,
+        file: &HostFile,
         layout: &Layout,
         number: u64,
     ) -> io::Result<(TrimLog, Vec<TrimRecord>)> {

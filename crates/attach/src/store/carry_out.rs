@@ -2,13 +2,11 @@
 
 use std::cmp::Ordering;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use ssdlab_model::media::{FlashWork, SequenceNumber, TrimRecord};
 use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit};
 
 use super::{Source, Staged, Store};
-use crate::image::punch;
 use crate::image::saved::Saved;
 use crate::image::spare::Record;
 use crate::image::state::State;
@@ -264,9 +262,9 @@ impl Store {
             }
             // The records go first: without them nothing is there.
             let (from, length) = self.layout.records_of_part(part);
-            punch(self.image.file(), from, length)?;
+            self.image.file().punch(from, length)?;
             let (from, length) = self.layout.data_of_part(part);
-            punch(self.image.file(), from, length)?;
+            self.image.file().punch(from, length)?;
             self.is_unpunched[part as usize] = false;
             self.unpunched.remove(0);
         }
@@ -383,7 +381,7 @@ impl Store {
     pub fn replace_trims(&mut self, records: &[TrimRecord]) -> io::Result<()> {
         let mut log = TrimLog::new(self.trims.number() + 1);
         let (from, length) = log.region(&self.layout);
-        punch(self.image.file(), from, length)?;
+        self.image.file().punch(from, length)?;
         for batch in records.chunks(1 << 16) {
             log.append(self.image.file(), &self.layout, batch)?;
         }

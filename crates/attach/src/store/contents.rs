@@ -1,7 +1,6 @@
 //! What is on the flash, read from the image when it is opened after a crash.
 
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use rustix::fs::{SeekFrom, seek};
 use ssdlab_model::media::{SequenceNumber, SpareArea, TrimRecord};
@@ -129,7 +128,7 @@ impl Store {
         let mut at = self.layout.spare;
         let mut bytes = vec![0; (PIECE.next_multiple_of(record)) as usize];
         while at < end {
-            at = match seek(self.image.file(), SeekFrom::Data(at)) {
+            at = match seek(self.image.file().file(), SeekFrom::Data(at)) {
                 Ok(data) => data.min(end),
                 Err(rustix::io::Errno::NXIO) => end,
                 // A file system without holes: everything is data.

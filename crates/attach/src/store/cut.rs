@@ -1,7 +1,6 @@
 //! Cutting power: what is left in the image is what would be left on the flash.
 
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use ssdlab_model::units::Instant;
 
