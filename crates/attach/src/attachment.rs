@@ -14,6 +14,7 @@ use crate::image::Image;
 use crate::lateness::Recorder;
 use crate::nbd::{Address, Server};
 use crate::status::Status;
+#[cfg(feature = "ublk")]
 use crate::timer::Timer;
 
 /// How a drive is reached.
@@ -36,7 +37,6 @@ pub enum Route {
 /// What the threads that answer questions share with the one that looks after the drive.
 struct Shared {
     engine: Arc<Engine>,
-    timer: Arc<Timer>,
     lateness: Arc<Recorder>,
     began: Instant,
     time: Time,
@@ -72,13 +72,9 @@ impl Attachment {
         let opened = Image::open(image)?;
         let profile = opened.profile().name().to_owned();
         let (engine, opened) = Engine::open(opened, options)?;
-        let lateness = Arc::<Recorder>::default();
-        let timer = Timer::start(lateness.clone())
-            .map_err(|error| AttachError::io("start a thread for", image, error))?;
         let shared = Arc::new(Shared {
             engine: Arc::new(engine),
-            timer: Arc::new(timer),
-            lateness,
+            lateness: Arc::default(),
             began: Instant::now(),
             time: options.time,
             image: std::fs::canonicalize(image).unwrap_or_else(|_| image.to_owned()),
@@ -106,25 +102,28 @@ impl Attachment {
     }
 
     fn reach(&mut self, route: &Route) -> Result<(), AttachError> {
-        let (engine, timer) = (self.shared.engine.clone(), self.shared.timer.clone());
+        let (engine, lateness) = (self.shared.engine.clone(), self.shared.lateness.clone());
         let stem = self.shared.image.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut device = None;
         let place = match route {
             Route::Nbd(address) => {
-                let server = Server::start(engine, self.shared.lateness.clone(), address, &stem)?;
+                let server = Server::start(engine, lateness, address, &stem)?;
                 let place = server.uri().to_owned();
                 self.server = Some(server);
                 place
             }
             #[cfg(feature = "ublk")]
             Route::Ublk => {
-                let made = crate::ublk::Device::start(&engine, &timer)?;
+                let timer = Timer::start(lateness).map_err(|error| {
+                    AttachError::io("start a thread for", &self.shared.image, error)
+                })?;
+                let made = crate::ublk::Device::start(&engine, &Arc::new(timer))?;
                 let place = made.path().to_owned();
                 self.ublk = Some(made);
                 place
             }
             Route::File(directory) => {
-                let mounted = Mounted::mount(engine, timer, directory, &stem)?;
+                let mounted = Mounted::mount(engine, lateness, directory, &stem)?;
                 let place = mounted.file().display().to_string();
                 self.mounted = Some(mounted);
                 place
@@ -134,7 +133,7 @@ impl Attachment {
                 std::fs::create_dir(&directory)
                     .map_err(|error| AttachError::io("make", &directory, error))?;
                 self.directory = Some(directory.clone());
-                let mounted = Mounted::mount(engine, timer, &directory, &stem)?;
+                let mounted = Mounted::mount(engine, lateness, &directory, &stem)?;
                 let file = mounted.file().to_owned();
                 self.mounted = Some(mounted);
                 let mut attached = LoopDevice::attach(&file)?;

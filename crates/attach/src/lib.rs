@@ -20,6 +20,7 @@ pub mod nbd;
 pub mod pipe;
 pub mod status;
 pub mod store;
+#[cfg(feature = "ublk")]
 pub mod timer;
 #[cfg(feature = "ublk")]
 pub mod ublk;

@@ -1,8 +1,8 @@
 //! Requests and replies at the drive's time.
 //!
 //! One thread receives requests, carries them out and sends their replies when they are due, several in
-//! one call; it never waits in a call for anything but the next of either ([`crate::answers`]). Two
-//! threads take turns at that: who meets a large request carries it out while the other goes on.
+//! one call; it never waits in a call for anything but the next of either ([`crate::answers`]). Threads
+//! take turns at that: who meets a request that takes long carries it out while another goes on.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -22,6 +22,9 @@ use super::{PATIENCE, Stream};
 use crate::answers::{Answers, Watch, be_prompt};
 use crate::engine::Engine;
 use crate::lateness::Recorder;
+
+/// Threads of a connection: one has the turn, and others may wait for the disk.
+const THREADS: usize = 4;
 
 /// Bytes that are received at a time.
 const INPUT: usize = 1 << 18;
@@ -204,9 +207,11 @@ pub(super) fn serve(
     let connection =
         Connection { engine, lateness, agreed, stream, answers: Answers::new()?, turn };
     std::thread::scope(|scope| {
-        let helper = std::thread::Builder::new().name("nbd client".to_owned());
-        // One can do it alone, too.
-        let _ = helper.spawn_scoped(scope, || connection.work());
+        for _ in 1..THREADS {
+            let helper = std::thread::Builder::new().name("nbd client".to_owned());
+            // One can do it alone, too.
+            let _ = helper.spawn_scoped(scope, || connection.work());
+        }
         connection.work()
     })
 }
@@ -233,8 +238,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Serves requests and answers up to a large request, which is returned; nothing when the client
-    /// wants to go.
+    /// Serves requests and answers up to a request that takes long, because it is large or the disk is
+    /// waited for; that is returned. Nothing when the client wants to go.
     fn take_turn(&self, turn: &mut Turn) -> io::Result<Option<Request>> {
         loop {
             self.send_due(turn)?;
@@ -242,7 +247,7 @@ impl Connection<'_> {
                 if request.kind == CMD_DISC {
                     return Ok(None);
                 }
-                if request.is_large() {
+                if request.is_large() || request.kind == CMD_FLUSH || request.has(CMD_FLAG_FUA) {
                     return Ok(Some(request));
                 }
                 match self.carry_out(&request, turn.input.came, &turn.input.data) {

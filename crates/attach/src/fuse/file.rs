@@ -1,0 +1,195 @@
+//! The file, and the directory that it is in: what requests about them do.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::protocol::{self, Asked, Attributes, Request};
+use crate::engine::{Answer, Engine, Errno};
+use crate::memory::SendPieces;
+
+/// The directory's number, and the file's.
+const ROOT: u64 = 1;
+const FILE: u64 = 2;
+
+/// Bytes from which on a request takes long.
+const LARGE: u32 = 1 << 16;
+
+/// A drive as one file.
+pub(super) struct Drive {
+    pub(super) engine: Arc<Engine>,
+    /// The file's name.
+    pub(super) name: String,
+    /// Whose it is: user and group.
+    pub(super) owner: (u32, u32),
+}
+
+/// What came of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It was done, and is answered then, or at once.
+    Done(Option<Instant>),
+    /// It was not.
+    Failed(Errno),
+    /// Nobody waits for a reply.
+    Silent,
+    /// There will be no request any more.
+    Over,
+}
+
+impl Drive {
+    fn attributes(&self, node: u64) -> Option<Attributes> {
+        let (kind, size, links) = match node {
+            ROOT => (libc::S_IFDIR | 0o700, 0, 2),
+            FILE => (libc::S_IFREG | 0o600, self.engine.capacity(), 1),
+            _ => return None,
+        };
+        Some(Attributes { node, size, mode: kind, links, owner: self.owner })
+    }
+
+    /// Whether others should be seen to while it is carried out.
+    pub(super) fn takes_long(&self, request: &Request<'_>) -> bool {
+        match request.asked {
+            Asked::Read { size, .. } => size >= LARGE,
+            Asked::Write { data, flags, .. } => data.len() >= LARGE as usize || is_sync(flags),
+            Asked::Sync | Asked::Allocate { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Does what is asked by a request that came at `came`; puts what is to be said besides that it was
+    /// done into `data`. The data of a large read may be handed to `send` instead, from where it lies.
+    pub(super) fn carry_out(
+        &self,
+        request: &Request<'_>,
+        came: Instant,
+        data: &mut Vec<u8>,
+        send: Option<SendPieces<'_>>,
+    ) -> Outcome {
+        data.clear();
+        let outcome = match request.asked {
+            Asked::Forget => return Outcome::Silent,
+            Asked::Destroy => return Outcome::Over,
+            Asked::Read { offset, size } => self.read(came, offset, size, data, send).map(Some),
+            Asked::Write { offset, data: bytes, flags } => {
+                self.write(came, offset, bytes, flags, data).map(Some)
+            }
+            Asked::Sync => self.engine.flush(came).map(Some),
+            Asked::Allocate { offset, length, mode } => {
+                self.allocate(came, offset, length, mode).map(Some)
+            }
+            asked => self.describe(request.node, asked, data).map(|()| None),
+        };
+        match outcome {
+            Ok(answer) => Outcome::Done(answer.and_then(|it| self.engine.deadline(it))),
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+
+    /// Answers what is asked about file and directory, and not of the drive.
+    fn describe(&self, node: u64, asked: Asked<'_>, data: &mut Vec<u8>) -> Result<(), Errno> {
+        match asked {
+            Asked::Lookup { name } => {
+                let is_it = node == ROOT && name == self.name.as_bytes();
+                let found = if is_it { self.attributes(FILE) } else { None };
+                found.ok_or(Errno::NOENT)?.entry(data);
+            }
+            Asked::Attributes => self.attributes(node).ok_or(Errno::NOENT)?.alone(data),
+            Asked::SetAttributes { valid } => {
+                use protocol::{SET_GID, SET_MODE, SET_SIZE, SET_UID};
+                // Like a block device it keeps its length, whatever it is truncated to.
+                if valid & (SET_MODE | SET_UID | SET_GID) != 0
+                    || valid & SET_SIZE != 0 && node != FILE
+                {
+                    return Err(Errno::PERM);
+                }
+                self.attributes(node).ok_or(Errno::NOENT)?.alone(data);
+            }
+            Asked::Open => protocol::opened(protocol::OPEN_DIRECT, data),
+            Asked::OpenDirectory => protocol::opened(0, data),
+            Asked::ReadDirectory { offset, size } => self.list(node, offset, size, data)?,
+            Asked::Statistics => protocol::statistics(data),
+            Asked::Nothing => {}
+            _ => return Err(Errno::NOSYS),
+        }
+        Ok(())
+    }
+
+    fn list(&self, node: u64, offset: u64, size: u32, data: &mut Vec<u8>) -> Result<(), Errno> {
+        if node != ROOT {
+            return Err(Errno::NOTDIR);
+        }
+        let name = self.name.as_bytes();
+        let entries = [(ROOT, true, &b"."[..]), (ROOT, true, b".."), (FILE, false, name)];
+        for (next, (node, is_directory, name)) in (1..).zip(entries).skip(offset as usize) {
+            if !protocol::entry_of_directory((node, next, is_directory, name), size, data) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes from `offset` to the end of the drive.
+    fn left(&self, offset: u64) -> u64 {
+        self.engine.capacity().saturating_sub(offset)
+    }
+
+    fn read(
+        &self,
+        came: Instant,
+        offset: u64,
+        size: u32,
+        data: &mut Vec<u8>,
+        send: Option<SendPieces<'_>>,
+    ) -> Result<Answer, Errno> {
+        let length = u64::from(size).min(self.left(offset)) as usize;
+        data.resize(length, 0);
+        let offset = offset.min(self.engine.capacity());
+        match send {
+            Some(send) if length >= LARGE as usize => {
+                self.engine.read_or_send(came, offset, data, send)
+            }
+            _ => self.engine.read(came, offset, data),
+        }
+    }
+
+    fn write(
+        &self,
+        came: Instant,
+        offset: u64,
+        bytes: &[u8],
+        flags: i32,
+        data: &mut Vec<u8>,
+    ) -> Result<Answer, Errno> {
+        let left = self.left(offset);
+        if left == 0 {
+            return Err(Errno::NOSPC);
+        }
+        let bytes = &bytes[..(bytes.len() as u64).min(left) as usize];
+        let answer = self.engine.write(came, offset, bytes, is_sync(flags))?;
+        protocol::written(bytes.len() as u32, data);
+        Ok(answer)
+    }
+
+    fn allocate(
+        &self,
+        came: Instant,
+        offset: u64,
+        length: u64,
+        mode: i32,
+    ) -> Result<Answer, Errno> {
+        let length = length.min(self.left(offset));
+        match mode & !libc::FALLOC_FL_KEEP_SIZE {
+            // A drive that drops trims would read old data where zeros must be.
+            libc::FALLOC_FL_PUNCH_HOLE if self.engine.trims() => {
+                self.engine.trim(came, offset, length, true)
+            }
+            libc::FALLOC_FL_ZERO_RANGE => self.engine.zero(came, offset, length, false),
+            _ => Err(Errno::OPNOTSUPP),
+        }
+    }
+}
+
+/// Whether a write is durable when it is answered.
+fn is_sync(flags: i32) -> bool {
+    flags & (libc::O_DSYNC | libc::O_SYNC) != 0
+}

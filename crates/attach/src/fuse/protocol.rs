@@ -1,0 +1,262 @@
+//! What the kernel asks for and what it is told, byte by byte: linux/fuse.h, form 7.31 and later.
+
+/// Bytes of a request before what is particular to it, and of a reply.
+const IN_HEADER: usize = 40;
+pub(super) const OUT_HEADER: usize = 16;
+
+/// Bytes of a write before its data.
+const WRITE_IN: usize = 40;
+
+/// What is asked for, of which we know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked<'a> {
+    Lookup {
+        name: &'a [u8],
+    },
+    /// Nobody waits for a reply.
+    Forget,
+    Attributes,
+    SetAttributes {
+        valid: u32,
+    },
+    Open,
+    OpenDirectory,
+    Read {
+        offset: u64,
+        size: u32,
+    },
+    ReadDirectory {
+        offset: u64,
+        size: u32,
+    },
+    Write {
+        offset: u64,
+        data: &'a [u8],
+        flags: i32,
+    },
+    Sync,
+    Allocate {
+        offset: u64,
+        length: u64,
+        mode: i32,
+    },
+    Statistics,
+    /// There is nothing to do but to say that it is done.
+    Nothing,
+    /// The file system is gone.
+    Destroy,
+    Unknown,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Request<'a> {
+    /// What the reply names.
+    pub(super) unique: u64,
+    /// The file or directory it is about.
+    pub(super) node: u64,
+    pub(super) asked: Asked<'a>,
+}
+
+/// Bits of [`Asked::SetAttributes`].
+pub(super) const SET_MODE: u32 = 1;
+pub(super) const SET_UID: u32 = 1 << 1;
+pub(super) const SET_GID: u32 = 1 << 2;
+pub(super) const SET_SIZE: u32 = 1 << 3;
+
+fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<[u8; BYTES]> {
+    bytes.get(at..at + BYTES)?.try_into().ok()
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(number(bytes, at)?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(number(bytes, at)?))
+}
+
+impl Request<'_> {
+    /// Reads one; nothing where it is none.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Request<'_>> {
+        let code = word(bytes, 4)?;
+        let (unique, node) = (long(bytes, 8)?, long(bytes, 16)?);
+        let body = bytes.get(IN_HEADER..)?;
+        let place = || Some((long(body, 8)?, word(body, 16)?));
+        let asked = match code {
+            1 => Asked::Lookup { name: body.strip_suffix(&[0])? },
+            2 | 42 => Asked::Forget,
+            3 => Asked::Attributes,
+            4 => Asked::SetAttributes { valid: word(body, 0)? },
+            14 => Asked::Open,
+            15 => place().map(|(offset, size)| Asked::Read { offset, size })?,
+            16 => {
+                let (offset, size) = place()?;
+                let data = body.get(WRITE_IN..)?.get(..size as usize)?;
+                Asked::Write { offset, data, flags: word(body, 32)? as i32 }
+            }
+            17 => Asked::Statistics,
+            // Of a file or directory: release; of a file: flush, which a file sends when it is closed.
+            18 | 25 | 29 => Asked::Nothing,
+            20 => Asked::Sync,
+            27 => Asked::OpenDirectory,
+            28 => place().map(|(offset, size)| Asked::ReadDirectory { offset, size })?,
+            38 => Asked::Destroy,
+            43 => Asked::Allocate {
+                offset: long(body, 8)?,
+                length: long(body, 16)?,
+                mode: word(body, 24)? as i32,
+            },
+            _ => Asked::Unknown,
+        };
+        Some(Request { unique, node, asked })
+    }
+}
+
+/// The header of a reply with `length` bytes behind it; `error` is 0 or the system's number.
+pub(super) fn header(unique: u64, error: i32, length: usize) -> [u8; OUT_HEADER] {
+    let mut bytes = [0; OUT_HEADER];
+    bytes[..4].copy_from_slice(&((OUT_HEADER + length) as u32).to_ne_bytes());
+    bytes[4..8].copy_from_slice(&(-error).to_ne_bytes());
+    bytes[8..].copy_from_slice(&unique.to_ne_bytes());
+    bytes
+}
+
+/// What a file or directory is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attributes {
+    pub(super) node: u64,
+    pub(super) size: u64,
+    /// Kind and permissions.
+    pub(super) mode: u32,
+    pub(super) links: u32,
+    pub(super) owner: (u32, u32),
+}
+
+/// Seconds for which the kernel may remember what the file is: it never changes.
+const FOREVER: u64 = 3600;
+
+/// Bytes that are best asked for at a time, and of a block in counts of them.
+const BEST: u32 = 4096;
+const BLOCK: u64 = 512;
+
+impl Attributes {
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        for long in [self.node, self.size, self.size.div_ceil(BLOCK), 0, 0, 0] {
+            bytes.extend(long.to_ne_bytes());
+        }
+        let (user, group) = self.owner;
+        for word in [0, 0, 0, self.mode, self.links, user, group, 0, BEST, 0] {
+            bytes.extend(word.to_ne_bytes());
+        }
+    }
+
+    /// As a reply that says what it is.
+    pub(super) fn alone(&self, bytes: &mut Vec<u8>) {
+        bytes.extend(FOREVER.to_ne_bytes());
+        bytes.extend(0u64.to_ne_bytes());
+        self.encode(bytes);
+    }
+
+    /// As what was found under a name.
+    pub(super) fn entry(&self, bytes: &mut Vec<u8>) {
+        for long in [self.node, 0, FOREVER, FOREVER, 0] {
+            bytes.extend(long.to_ne_bytes());
+        }
+        self.encode(bytes);
+    }
+}
+
+/// Reads and writes of the file are not kept in the page cache (`FOPEN_DIRECT_IO`), and writes may be
+/// under way at the same time (`FOPEN_PARALLEL_DIRECT_WRITES`).
+pub(super) const OPEN_DIRECT: u32 = 1 | 1 << 6;
+
+/// A file or directory that is open.
+pub(super) fn opened(flags: u32, bytes: &mut Vec<u8>) {
+    bytes.extend(0u64.to_ne_bytes());
+    bytes.extend(flags.to_ne_bytes());
+    bytes.extend(0u32.to_ne_bytes());
+}
+
+/// How much was written.
+pub(super) fn written(size: u32, bytes: &mut Vec<u8>) {
+    bytes.extend(size.to_ne_bytes());
+    bytes.extend(0u32.to_ne_bytes());
+}
+
+/// A file system without figures of its own, but for the length of a block and of a name.
+pub(super) fn statistics(bytes: &mut Vec<u8>) {
+    bytes.extend([0; 40]);
+    for word in [BLOCK as u32, 255, BLOCK as u32, 0, 0, 0, 0, 0, 0, 0] {
+        bytes.extend(word.to_ne_bytes());
+    }
+}
+
+/// Adds an entry of a directory, if it has room in `size` bytes; `next` is where to go on after it.
+pub(super) fn entry_of_directory(
+    (node, next, is_directory, name): (u64, u64, bool, &[u8]),
+    size: u32,
+    bytes: &mut Vec<u8>,
+) -> bool {
+    let length = (24 + name.len()).next_multiple_of(8);
+    if bytes.len() + length > size as usize {
+        return false;
+    }
+    let end = bytes.len() + length;
+    bytes.extend(node.to_ne_bytes());
+    bytes.extend(next.to_ne_bytes());
+    bytes.extend((name.len() as u32).to_ne_bytes());
+    // As `struct dirent` has it.
+    let kind = if is_directory { libc::DT_DIR } else { libc::DT_REG };
+    bytes.extend(u32::from(kind).to_ne_bytes());
+    bytes.extend(name);
+    bytes.resize(end, 0);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(code: u32, body: &[u8]) -> Vec<u8> {
+        let mut bytes = ((IN_HEADER + body.len()) as u32).to_ne_bytes().to_vec();
+        bytes.extend(code.to_ne_bytes());
+        bytes.extend(7u64.to_ne_bytes());
+        bytes.extend(2u64.to_ne_bytes());
+        bytes.extend([0; 16]);
+        bytes.extend(body);
+        bytes
+    }
+
+    #[test]
+    fn requests_are_told_apart_and_what_is_cut_short_is_none() {
+        let body =
+            [&[0; 8][..], &4096u64.to_ne_bytes(), &3u32.to_ne_bytes(), &[0; 20], b"abc"].concat();
+        let bytes = request(16, &body);
+        let found = Request::decode(&bytes).expect("a write");
+        let asked = Asked::Write { offset: 4096, data: b"abc", flags: 0 };
+        assert_eq!(found, Request { unique: 7, node: 2, asked });
+        assert_eq!(Request::decode(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(Request::decode(&bytes[..30]), None);
+        assert_eq!(
+            Request::decode(&request(1, b"name\0")).map(|it| it.asked),
+            Some(Asked::Lookup { name: b"name" })
+        );
+        assert_eq!(Request::decode(&request(999, b"")).map(|it| it.asked), Some(Asked::Unknown));
+    }
+
+    #[test]
+    fn replies_are_as_long_as_the_kernel_wants_them() {
+        let attributes = Attributes { node: 2, size: 1, mode: 0o100_600, links: 1, owner: (0, 0) };
+        let length = |fill: &dyn Fn(&mut Vec<u8>)| {
+            let mut bytes = Vec::new();
+            fill(&mut bytes);
+            bytes.len()
+        };
+        assert_eq!(length(&|bytes| attributes.alone(bytes)), 104);
+        assert_eq!(length(&|bytes| attributes.entry(bytes)), 128);
+        assert_eq!(length(&|bytes| opened(0, bytes)), 16);
+        assert_eq!(length(&|bytes| statistics(bytes)), 80);
+        assert_eq!(header(9, 5, 3)[..8], [19i32.to_ne_bytes(), (-5i32).to_ne_bytes()].concat());
+    }
+}

@@ -1,0 +1,227 @@
+//! Threads that serve the kernel's requests.
+//!
+//! Where requests are answered as fast as they can be, each thread waits for one, carries it out and
+//! replies. At the drive's time one of them does all of it and sends replies that are due in between
+//! ([`crate::answers`]); a request that takes long is carried out while another goes on.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use rustix::event::PollFlags;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, read, writev};
+
+use super::file::{Drive, Outcome};
+use super::protocol::{OUT_HEADER, Request, header};
+use crate::answers::{Answers, Watch, be_prompt};
+use crate::engine::Time;
+use crate::lateness::Recorder;
+
+/// Threads where requests are answered as fast as they can be.
+const THREADS: usize = 2;
+
+/// Threads where they are answered at the drive's time: one has the turn, and others may wait for the
+/// disk.
+const THREADS_IN_TIME: usize = 4;
+
+/// A reply that waits for its time.
+struct Reply {
+    unique: u64,
+    data: Vec<u8>,
+    is_the_drives: bool,
+}
+
+/// What belongs to the thread whose turn it is.
+struct Turn {
+    buffer: Vec<u8>,
+    watch: Watch,
+    due: Vec<(Instant, Reply)>,
+    is_over: bool,
+}
+
+/// What the threads share.
+struct Serving {
+    drive: Drive,
+    connection: OwnedFd,
+    lateness: Arc<Recorder>,
+    answers: Answers<Reply>,
+    turn: Mutex<Turn>,
+    /// Bytes of a request at most.
+    most: usize,
+}
+
+/// Serves what comes from `connection`, requests of no more than `most` bytes, until the file system is
+/// gone.
+pub(super) fn start(
+    drive: Drive,
+    connection: OwnedFd,
+    lateness: Arc<Recorder>,
+    most: usize,
+) -> io::Result<Vec<JoinHandle<()>>> {
+    let in_time = drive.engine.time() == Time::Real;
+    if in_time {
+        fcntl_setfl(&connection, fcntl_getfl(&connection)? | OFlags::NONBLOCK)?;
+    }
+    let turn =
+        Turn { buffer: vec![0; most], watch: Watch::default(), due: Vec::new(), is_over: false };
+    let (answers, turn) = (Answers::new()?, Mutex::new(turn));
+    let serving = Arc::new(Serving { drive, connection, lateness, answers, turn, most });
+    let count = if in_time { THREADS_IN_TIME } else { THREADS };
+    let mut threads = Vec::new();
+    for _ in 0..count {
+        let serving = serving.clone();
+        let thread = std::thread::Builder::new().name("fuse".to_owned());
+        threads.push(thread.spawn(move || {
+            // An error ends the connection: requests fail from then on.
+            let _ = if in_time { serving.serve_in_time() } else { serving.serve() };
+        })?);
+    }
+    Ok(threads)
+}
+
+/// What came of a request.
+enum Next {
+    /// A request of so many bytes is in the buffer.
+    Request(usize),
+    /// There is none.
+    Nothing,
+    /// There will be none any more.
+    Over,
+}
+
+impl Serving {
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Next> {
+        match read(&self.connection, buffer) {
+            Ok(length) => Ok(Next::Request(length)),
+            // It was interrupted before we had it.
+            Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => Ok(Next::Nothing),
+            Err(Errno::NODEV) => Ok(Next::Over),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn serve(&self) -> io::Result<()> {
+        let (mut buffer, mut data) = (vec![0; self.most], Vec::new());
+        loop {
+            let length = match self.receive(&mut buffer)? {
+                Next::Request(length) => length,
+                Next::Nothing => continue,
+                Next::Over => return Ok(()),
+            };
+            let request = Request::decode(&buffer[..length]).ok_or(io::ErrorKind::InvalidData)?;
+            let unique = request.unique;
+            let mut is_sent = Ok(false);
+            let mut send =
+                |pieces: &[IoSlice<'_>]| is_sent = self.send(unique, pieces).map(|()| true);
+            let outcome =
+                self.drive.carry_out(&request, Instant::now(), &mut data, Some(&mut send));
+            if is_sent? {
+                continue;
+            }
+            match outcome {
+                Outcome::Done(_) => self.send(unique, &[IoSlice::new(&data)])?,
+                Outcome::Failed(error) => self.fail(unique, error)?,
+                Outcome::Silent => {}
+                Outcome::Over => return self.send(unique, &[]),
+            }
+        }
+    }
+
+    fn serve_in_time(&self) -> io::Result<()> {
+        be_prompt();
+        let mut buffer = vec![0; self.most];
+        loop {
+            let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            if turn.is_over {
+                return Ok(());
+            }
+            let outcome = self.take_turn(&mut turn);
+            let Ok(Some((length, came))) = outcome else {
+                turn.is_over = true;
+                return outcome.map(drop);
+            };
+            std::mem::swap(&mut buffer, &mut turn.buffer);
+            turn.watch = Watch::default();
+            drop(turn);
+            self.carry_out(&buffer[..length], came)?;
+        }
+    }
+
+    /// Serves requests and answers up to a request that takes long: its length, and when it came.
+    /// Nothing when there will be none any more.
+    fn take_turn(&self, turn: &mut Turn) -> io::Result<Option<(usize, Instant)>> {
+        loop {
+            self.answers.take_due(&mut turn.due);
+            for (deadline, reply) in turn.due.drain(..) {
+                if reply.is_the_drives {
+                    self.lateness.note(Instant::now(), [deadline]);
+                }
+                self.send(reply.unique, &[IoSlice::new(&reply.data)])?;
+            }
+            match self.receive(&mut turn.buffer)? {
+                Next::Over => return Ok(None),
+                Next::Nothing => {
+                    let connection = self.connection.as_fd();
+                    self.answers.wait(connection, PollFlags::IN, None, &mut turn.watch)?;
+                }
+                Next::Request(length) => {
+                    let came = Instant::now();
+                    let bytes = &turn.buffer[..length];
+                    if Request::decode(bytes).is_some_and(|it| self.drive.takes_long(&it)) {
+                        return Ok(Some((length, came)));
+                    }
+                    if !self.carry_out(bytes, came)? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Carries out a request; returns whether there may be more.
+    fn carry_out(&self, bytes: &[u8], came: Instant) -> io::Result<bool> {
+        let request = Request::decode(bytes).ok_or(io::ErrorKind::InvalidData)?;
+        let (unique, mut data) = (request.unique, Vec::new());
+        match self.drive.carry_out(&request, came, &mut data, None) {
+            Outcome::Done(Some(deadline)) => {
+                self.answers.add(deadline, Reply { unique, data, is_the_drives: true });
+            }
+            Outcome::Done(None) => self.send(unique, &[IoSlice::new(&data)])?,
+            Outcome::Failed(error) => self.fail(unique, error)?,
+            Outcome::Silent => {}
+            Outcome::Over => {
+                self.send(unique, &[])?;
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn fail(&self, unique: u64, error: Errno) -> io::Result<()> {
+        self.reply(&[IoSlice::new(&header(unique, error.raw_os_error(), 0))])
+    }
+
+    fn send(&self, unique: u64, data: &[IoSlice<'_>]) -> io::Result<()> {
+        let header: [u8; OUT_HEADER] = header(unique, 0, data.iter().map(|it| it.len()).sum());
+        let one_piece = [IoSlice::new(&header), data.first().copied().unwrap_or(IoSlice::new(&[]))];
+        if data.len() <= 1 {
+            return self.reply(&one_piece);
+        }
+        let mut pieces = Vec::with_capacity(1 + data.len());
+        pieces.push(IoSlice::new(&header));
+        pieces.extend_from_slice(data);
+        self.reply(&pieces)
+    }
+
+    /// Hands a reply to the kernel, which takes it whole or not at all.
+    fn reply(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+        match writev(&self.connection, pieces) {
+            // Whoever asked has gone meanwhile.
+            Ok(_) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
