@@ -124,7 +124,7 @@ const PAGE: usize = 4096;
 const SECTOR: usize = 512;
 
 /// The image as a crash may leave it that comes after `events`, beginning from `image`.
-fn crash(image: &mut Vec<u8>, events: &[Event], luck: Luck, generator: &mut Pcg64Mcg) {
+fn crash(image: &mut [u8], events: &[Event], luck: Luck, generator: &mut Pcg64Mcg) {
     let deeds: Vec<&Deed> = events
         .iter()
         .filter_map(|it| if let Event::Image(deed) = it { Some(deed) } else { None })
