@@ -149,6 +149,7 @@ pub fn name_of(fault: Fault) -> &'static str {
         Fault::IgnoreNumbers => "ignore-numbers",
         Fault::ForgetUnreadable => "forget-unreadable",
         Fault::ForgetTrims => "forget-trims",
+        Fault::ForgetBadBlocks => "forget-bad-blocks",
         Fault::ForgetSaved => "forget-saved",
         Fault::KeepUnfinished => "keep-unfinished",
         Fault::EraseEarly => "erase-early",

@@ -14,12 +14,26 @@
 //! refused from then on, and all that was accepted can be read.
 //!
 //! Blocks that are bad when the flash is made (data sheets allow 2 to 4 %) take from the reserve.
+//!
+//! The table of bad blocks outlives a power cut: a failure is written down on the die where it came,
+//! in a page of the metadata blocks, right after the erase that has failed and so before anything is
+//! programmed to what replaces the block. One is written down after all before it, because a block
+//! of a retired unit can replace the next that fails. After a cut the table is made anew from these
+//! records. A failure that was not written down is found again: its block cannot be read, so that
+//! it is erased, and that fails. (Drives keep such tables, and factory marks, in blocks of their own;
+//! data sheets of flash ask for that. That a page is programmed for each change is assumed. Lives
+//! are drawn from a failure's number, so that they are the same after recovery.)
+
+use std::collections::VecDeque;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+use crate::flash::BlockState;
 use crate::mapping::Mapping;
-use crate::media::Media;
+use crate::media::{BadBlockRecord, FlashWork, Media};
+use crate::recovery::{FlashContents, RecoveryError};
+use crate::resources::{Class, Resource};
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::{Configuration, Ssd};
 use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit};
@@ -87,6 +101,10 @@ pub(crate) struct BadBlocks {
     retired: u32,
     retired_most: u32,
     at_start: u64,
+    /// Failures whose erase is not carried out, so that they are not written down, in their order.
+    unrecorded: VecDeque<(DieIndex, BadBlockRecord)>,
+    /// When all others are written down.
+    recorded_until: Instant,
 }
 
 impl BadBlocks {
@@ -108,6 +126,8 @@ impl BadBlocks {
             retired: 0,
             retired_most,
             at_start: 0,
+            unrecorded: VecDeque::new(),
+            recorded_until: Instant::START,
         };
         let mut generator = Pcg64Mcg::seed_from_u64(seed);
         this.fails_at = (0..geometry.blocks())
@@ -183,8 +203,30 @@ impl BadBlocks {
         }
     }
 
+    /// After a power cut: `record` was found, after all before it.
+    fn take_over(&mut self, record: &BadBlockRecord, first_die: u32) -> Option<()> {
+        let &BadBlockRecord { unit, lane, number, erases, replaced_by } = record;
+        if lane >= self.stripe || number <= self.failures || erases == 0 {
+            return None;
+        }
+        self.failures = number;
+        match replaced_by {
+            Some(worn) => {
+                let of_die = &mut self.reserve[(first_die + lane) as usize];
+                of_die.remove(of_die.iter().rposition(|&it| it == worn)?);
+                self.replace(unit, erases, worn);
+            }
+            None => {
+                self.retired += 1;
+                self.keep_good_blocks(first_die, lane, erases);
+            }
+        }
+        Some(())
+    }
+
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let BadBlocks { fails_at, reserve, failures, retired, .. } = self;
+        let BadBlocks { fails_at, reserve, failures, retired, unrecorded, .. } = self;
+        assert!(unrecorded.is_empty(), "the drive was shut down");
         to.table(fails_at)?;
         for of_die in reserve {
             to.list(of_die.iter().copied())?;
@@ -249,6 +291,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             return true;
         }
         bad.failures += 1;
+        let (number, replaced_by) = (bad.failures, replacement);
+        let record = BadBlockRecord { unit: block, lane, number, erases, replaced_by };
+        bad.unrecorded.push_back((die, record));
         self.counters.failed_blocks += 1;
         if let Some(worn) = replacement {
             let erases = bad.replace(block, erases, worn);
@@ -261,6 +306,66 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.retired_blocks += 1;
         self.flash.retire(block);
         false
+    }
+
+    /// Whether the erase of `block` just booked as `work` is one that fails; then that is written
+    /// down.
+    #[inline(never)]
+    pub(crate) fn note_failed_erase(&mut self, block: BlockIndex, work: FlashWork) -> bool {
+        let bad = self.bad_blocks.as_mut().expect("blocks go bad");
+        let is_it = |it: &(DieIndex, BadBlockRecord)| it.0 == work.die && it.1.unit == block;
+        let Some(&(_, record)) = bad.unrecorded.iter().find(|it| is_it(it)) else {
+            return false;
+        };
+        self.media.fail_erase(block, work);
+        self.record_failures_before(record.number);
+        let bad = self.bad_blocks.as_mut().expect("blocks go bad");
+        bad.unrecorded.retain(|(_, it)| it.number != record.number);
+        let from = work.span.end.max(bad.recorded_until);
+        let program = self.journal_program();
+        let on_die = Resource::Die(work.die);
+        let span = self.resources.reserve(on_die, Class::Background, from, program);
+        if let Some(bad) = &mut self.bad_blocks {
+            bad.recorded_until = span.end;
+        }
+        let work = self.latest_work(work.die, span);
+        self.media.record_bad_block(record, work);
+        true
+    }
+
+    /// Carries out the erases of failures before `number`, so that they are written down.
+    fn record_failures_before(&mut self, number: u64) {
+        let bad = self.bad_blocks.as_ref().expect("blocks go bad");
+        let before = bad.unrecorded.iter().filter(|(_, it)| it.number < number);
+        let before: Vec<(DieIndex, BlockIndex)> = before.map(|&(die, it)| (die, it.unit)).collect();
+        for (die, unit) in before {
+            self.finish_erase(die, unit);
+        }
+    }
+
+    /// After a power cut: makes the table of bad blocks anew from what was written down.
+    pub(crate) fn take_over_bad_blocks(&mut self) -> Result<(), RecoveryError>
+    where
+        D: FlashContents,
+    {
+        let mut records = self.media.bad_blocks().to_vec();
+        records.sort_by_key(|record| record.number);
+        for record in &records {
+            let unit = record.unit;
+            let Some(bad) = self.bad_blocks.as_mut().filter(|_| unit.0 < self.geometry.blocks())
+            else {
+                return Err(RecoveryError::BadBlock { unit });
+            };
+            let first_die = self.geometry.group_of(unit) * self.geometry.stripe();
+            bad.take_over(record, first_die).ok_or(RecoveryError::BadBlock { unit })?;
+            if record.replaced_by.is_none() {
+                self.flash.take_over(unit, BlockState::Retired, 0);
+            }
+        }
+        if let Some(bad) = &self.bad_blocks {
+            self.writable_units = bad.writable(self.writable_units);
+        }
+        Ok(())
     }
 
     /// What is left to replace bad blocks; nothing where none goes bad.

@@ -330,7 +330,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.resources.dies[die.0 as usize].note_erase();
         // Blocks behind those for data hold the map, which the media knows nothing of.
         if block.0 < self.geometry.blocks() {
-            self.media.erase(block, self.latest_work(die, span));
+            let work = self.latest_work(die, span);
+            if self.bad_blocks.is_some() && self.note_failed_erase(block, work) {
+                return;
+            }
+            self.media.erase(block, work);
         }
     }
 }

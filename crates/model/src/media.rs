@@ -117,6 +117,22 @@ pub struct TrimRecord {
     pub number: SequenceNumber,
 }
 
+/// A change of the table of bad blocks: a block that has gone bad, and what became of its collection
+/// unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadBlockRecord {
+    /// The collection unit.
+    pub unit: BlockIndex,
+    /// Which of its blocks: of its first die, its second, and so on, from zero.
+    pub lane: u32,
+    /// Which of the drive's failures it is, counted from one.
+    pub number: u64,
+    /// How often the unit was erased by then.
+    pub erases: u32,
+    /// How often the block was erased that replaces it; nothing where the unit is out of use.
+    pub replaced_by: Option<u32>,
+}
+
 /// What a page of the metadata blocks holds of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapPage {
@@ -185,6 +201,19 @@ pub trait Media {
 
     /// The part of `block` that lies on the die of `work` is erased.
     fn erase(&mut self, block: BlockIndex, work: FlashWork);
+
+    /// The same, and the block does not come out of it erased: it has gone bad.
+    #[inline(always)]
+    fn fail_erase(&mut self, block: BlockIndex, work: FlashWork) {
+        self.erase(block, work);
+    }
+
+    /// `record` is programmed to a page of the metadata blocks of its block's die. What replaces the
+    /// block is erased, and programmed only after that.
+    #[inline(always)]
+    fn record_bad_block(&mut self, record: BadBlockRecord, work: FlashWork) {
+        let _ = (record, work);
+    }
 
     /// `records` are programmed to a page of the metadata blocks.
     #[inline(always)]

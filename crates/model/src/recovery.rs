@@ -30,7 +30,7 @@ mod scan;
 
 use crate::geometry::GeometryError;
 use crate::mapping::{Mapping, MappingScheme};
-use crate::media::{Media, SequenceNumber, SpareArea, TrimRecord};
+use crate::media::{BadBlockRecord, Media, SequenceNumber, SpareArea, TrimRecord};
 use crate::ssd::{Configuration, Ssd};
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 use scan::Scan;
@@ -67,6 +67,12 @@ pub trait FlashContents: Media {
 
     /// The pages of the map journal, in order: through which program unit each holds the changes.
     fn journal_pages(&self) -> &[SequenceNumber] {
+        &[]
+    }
+
+    /// The records of blocks that have gone bad, as they were programmed. None on flash that does
+    /// not keep them, and whose blocks do not go bad.
+    fn bad_blocks(&self) -> &[BadBlockRecord] {
         &[]
     }
 
@@ -151,6 +157,12 @@ pub enum RecoveryError {
         /// The number.
         number: SequenceNumber,
     },
+    /// The table of bad blocks speaks of a block that cannot have failed like that.
+    #[error("the table of bad blocks is wrong of collection unit {}", .unit.0)]
+    BadBlock {
+        /// The collection unit.
+        unit: BlockIndex,
+    },
     /// A unit that was saved of the write buffer twice.
     #[error("logical unit {} was saved of the write buffer twice", .logical.0)]
     SavedTwice {
@@ -179,6 +191,8 @@ pub enum Fault {
     ForgetUnreadable,
     /// Recovery does not look at the records of trims.
     ForgetTrims,
+    /// Recovery does not look at the table of bad blocks, and reads those that were replaced.
+    ForgetBadBlocks,
     /// Recovery does not write again what capacitors saved.
     ForgetSaved,
     /// Recovery of log blocks takes what is left of an earlier recovery's merge for whole.
@@ -223,9 +237,6 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         at: Instant,
         fault: Option<Fault>,
     ) -> Result<(Self, Recovery), RecoveryError> {
-        if configuration.mechanisms.wear.bad_blocks.is_some() {
-            return Err(RecoveryError::Unsupported { what: "blocks that go bad" });
-        }
         if configuration.mechanisms.retention.is_some() {
             return Err(RecoveryError::Unsupported { what: "data that ages" });
         }
@@ -235,6 +246,7 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         );
         let scan = Scan::of(configuration, &media, fault)?;
         let mut ssd = Ssd::with(configuration, map, media)?;
+        ssd.take_over_bad_blocks()?;
         if let Some(fault) = fault {
             ssd.plant(fault);
         }

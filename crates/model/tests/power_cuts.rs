@@ -7,10 +7,12 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_model::Configuration;
+use ssdlab_model::bad_blocks::BadBlockParameters;
 use ssdlab_model::checkpoint::CheckpointParameters;
 use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::flush::{FlushHandling, FlushParameters, WriteCache};
 use ssdlab_model::geometry::{Geometry, GeometryParameters};
+use ssdlab_model::health::WearParameters;
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::mapping::extent::ExtentParameters;
@@ -26,6 +28,7 @@ use ssdlab_model::streams::StreamParameters;
 use ssdlab_model::suspend::{SuspendParameters, Suspendable};
 use ssdlab_model::timing::{Delivery, Timing, TransferRate};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_model::wear_levelling::LevellingParameters;
 
 fn flush(generator: &mut impl Rng) -> FlushParameters {
     let through = generator.random_range(0..4) == 0;
@@ -45,6 +48,24 @@ fn victims(generator: &mut impl Rng) -> VictimPolicy {
         2 => VictimPolicy::Random,
         _ => VictimPolicy::Greedy,
     }
+}
+
+/// Drives whose blocks go bad while they are tested, some with nothing to replace them soon.
+fn wear(generator: &mut impl Rng) -> WearParameters {
+    let bad_blocks = BadBlockParameters {
+        life: pick(generator, &[6, 12, 30]),
+        shape: f64::from(pick(generator, &[2, 6])),
+        reserve: pick(generator, &[1, 3, 9]),
+        retire_most: 0.5,
+        threshold: 10,
+    };
+    let levelling = match pick(generator, &[0, 0, 1, 2]) {
+        0 => LevellingParameters::Off,
+        1 => LevellingParameters::Dynamic,
+        _ => LevellingParameters::Static { every: 4, spread: 2 },
+    };
+    let goes_bad = pick(generator, &[0, 0, 1]) == 1;
+    WearParameters { pe_cycles: None, levelling, bad_blocks: goes_bad.then_some(bad_blocks) }
 }
 
 /// One of several.
@@ -87,6 +108,8 @@ fn mechanisms(generator: &mut impl Rng, kind: Kind, low_water: u32) -> Mechanism
         mechanisms.log_blocks = pick(generator, &[1, 2, 4]);
         return mechanisms;
     }
+    mechanisms.wear = wear(generator);
+    mechanisms.seed = generator.random();
     mechanisms.flush = flush(generator);
     mechanisms.victims = victims(generator);
     if pick(generator, &[0, 0, 0, 1]) == 1 {
@@ -223,6 +246,10 @@ struct Met {
     folded: u64,
     /// Cuts while a drive recovered from another, and what recoveries did by themselves.
     in_recovery: u64,
+    with_bad_blocks: u64,
+    failed_blocks: u64,
+    retired_blocks: u64,
+    read_only: u64,
     own_programs: u64,
     own_erases: u64,
 }
@@ -266,6 +293,10 @@ fn cut_at_random(configuration: &Configuration, generator: &mut Pcg64Mcg, met: &
         met.filled_empty += counters.condensed_empty_units;
         met.merges += counters.full_merges + counters.partial_merges + counters.switch_merges;
         met.folded += counters.slc_erases;
+        met.with_bad_blocks += u64::from(configuration.mechanisms.wear.bad_blocks.is_some());
+        met.failed_blocks += counters.failed_blocks;
+        met.retired_blocks += counters.retired_blocks;
+        met.read_only += u64::from(counters.refused_writes > 0);
         match tested.cut_at_random(generator) {
             Ok(recovery) => {
                 met.histories += 1;
@@ -318,6 +349,8 @@ fn random_cuts_break_no_rule() {
     assert!(met.in_recovery > 3_000 && met.own_programs > 0 && met.own_erases > 0, "{met:?}");
     assert!(met.condensed > 0 && met.filled_empty > 0, "{met:?}");
     assert!(met.merges > 0 && met.folded > 0 && met.with_streams > 0, "{met:?}");
+    assert!(met.with_bad_blocks > 400 && met.failed_blocks > 100, "{met:?}");
+    assert!(met.retired_blocks > 20 && met.read_only > 20, "{met:?}");
     assert!(met.of_kind.iter().all(|&histories| histories > 400), "{met:?}");
 }
 
@@ -412,6 +445,24 @@ fn mistakes_in_recovery_are_caught() {
             println!("{kind:?}, {fault:?}: {caught:?}");
             assert!(caught.is_some(), "{kind:?}: {fault:?} is found");
         }
+    }
+}
+
+#[test]
+fn a_table_of_bad_blocks_that_is_forgotten_is_missed() {
+    let wears_out = |configuration: &mut Configuration| {
+        configuration.mechanisms.wear.bad_blocks = Some(BadBlockParameters {
+            life: 6,
+            shape: 4.0,
+            reserve: 9,
+            retire_most: 0.5,
+            threshold: 10,
+        });
+    };
+    for kind in KINDS.into_iter().filter(|&kind| kind != Kind::LogBlocks) {
+        let caught = is_caught(kind, wears_out, Some(Fault::ForgetBadBlocks));
+        println!("{kind:?}: {caught:?}");
+        assert!(caught.is_some(), "{kind:?}");
     }
 }
 

@@ -149,6 +149,8 @@ pub enum FaultName {
     ForgetUnreadable,
     /// Recovery does not look at the records of trims
     ForgetTrims,
+    /// Recovery does not look at the table of bad blocks (needs wear.life)
+    ForgetBadBlocks,
     /// Recovery does not write again what capacitors saved
     ForgetSaved,
     /// Blocks are erased before what replaces them is durable
@@ -161,6 +163,7 @@ impl From<FaultName> for Fault {
             FaultName::IgnoreNumbers => Fault::IgnoreNumbers,
             FaultName::ForgetUnreadable => Fault::ForgetUnreadable,
             FaultName::ForgetTrims => Fault::ForgetTrims,
+            FaultName::ForgetBadBlocks => Fault::ForgetBadBlocks,
             FaultName::ForgetSaved => Fault::ForgetSaved,
             FaultName::EraseEarly => Fault::EraseEarly,
         }

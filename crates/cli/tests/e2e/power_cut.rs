@@ -15,6 +15,7 @@ fn a_sound_drive_of_each_kind_breaks_no_rule() {
     for target in [
         "sim:",
         "sim:kingston-v-64",
+        "sim:,wear.life=3000,wear.life_shape=6,wear.reserve=40,wear.levelling=static,wear.static_every=4",
         "sim:,mapping.scheme=log-block,mapping.log_blocks=4",
         "sim:,mapping.scheme=cached,mapping.cache=1M,collection.metadata_units=12",
     ] {

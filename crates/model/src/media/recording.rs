@@ -17,7 +17,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{FlashWork, MapPage, Media, SequenceNumber, SpareArea, SpareMark, TrimRecord};
+use super::{
+    BadBlockRecord, FlashWork, MapPage, Media, SequenceNumber, SpareArea, SpareMark, TrimRecord,
+};
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::recovery::{FlashContents, ProgramUnit};
@@ -51,6 +53,9 @@ enum Action {
         staged: Box<[Staged]>,
     },
     Erase(BlockIndex),
+    /// An erase that leaves a bad block.
+    FailErase(BlockIndex),
+    BadBlock(BadBlockRecord),
     Trims(Box<[TrimRecord]>),
     Map(MapPage, SequenceNumber),
 }
@@ -108,6 +113,7 @@ pub struct Recording {
     trims: Vec<TrimRecord>,
     map_pieces: Vec<SequenceNumber>,
     journal_pages: Vec<SequenceNumber>,
+    bad_blocks: Vec<BadBlockRecord>,
     saved: Vec<Saved>,
     saved_units: Vec<LogicalUnit>,
     erases: Vec<u32>,
@@ -131,6 +137,7 @@ impl Recording {
             trims: Vec::new(),
             map_pieces: Vec::new(),
             journal_pages: Vec::new(),
+            bad_blocks: Vec::new(),
             saved: Vec::new(),
             saved_units: Vec::new(),
             erases: vec![0; geometry.blocks() as usize],
@@ -156,8 +163,10 @@ impl Recording {
     /// Whether a drive that is opened from this flash finds what it would on `other`, both as a
     /// power cut has left them.
     pub(crate) fn holds_the_same(&self, other: &Recording) -> bool {
-        let Recording { held, trims, map_pieces, journal_pages, saved, erases, .. } = self;
+        let Recording { held, trims, map_pieces, journal_pages, bad_blocks, saved, erases, .. } =
+            self;
         *erases == other.erases
+            && *bad_blocks == other.bad_blocks
             && *trims == other.trims
             && *map_pieces == other.map_pieces
             && *journal_pages == other.journal_pages
@@ -207,7 +216,12 @@ impl Recording {
                     } else {
                         Progress::NotBegun
                     };
-                    if matches!(action, Action::Erase(_)) && *progress != Progress::NotBegun {
+                    // A record is begun after all before it, so that none is missing.
+                    let relies = matches!(
+                        action,
+                        Action::Erase(_) | Action::FailErase(_) | Action::BadBlock(_)
+                    );
+                    if relies && *progress != Progress::NotBegun {
                         relied_on = relied_on.max(work.span.start);
                     }
                 }
@@ -286,14 +300,22 @@ impl Recording {
             }
             Action::Erase(block) => {
                 self.erases[block.0 as usize] += u32::from(progress == Progress::Over);
-                let first = self.geometry.program_of(self.geometry.first_unit(block));
-                let programs = self.geometry.units_per_block() / self.geometry.units_per_program();
-                for index in 0..programs {
-                    if self.geometry.die_of_program(block, index) == work.die {
-                        self.held[(first + index) as usize] = match progress {
-                            Progress::Over => Held::Erased,
-                            _ => Held::Unreadable,
-                        };
+                let is_over = progress == Progress::Over;
+                self.leave(block, work, if is_over { Held::Erased } else { Held::Unreadable });
+            }
+            Action::FailErase(block) => {
+                self.erases[block.0 as usize] += u32::from(progress == Progress::Over);
+                self.leave(block, work, Held::Unreadable);
+            }
+            Action::BadBlock(record) => {
+                if progress == Progress::Over {
+                    self.bad_blocks.push(record);
+                    if let Some(worn) = record.replaced_by {
+                        self.leave(record.unit, work, Held::Erased);
+                        // A unit of one block is what replaces it; others count as they did.
+                        if self.geometry.stripe() == 1 {
+                            self.erases[record.unit.0 as usize] = worn;
+                        }
                     }
                 }
             }
@@ -309,6 +331,17 @@ impl Recording {
                         MapPage::Journal => self.journal_pages.push(through),
                     }
                 }
+            }
+        }
+    }
+
+    /// All that `block` holds on the die of `work` is `held` from now on.
+    fn leave(&mut self, block: BlockIndex, work: FlashWork, held: Held) {
+        let first = self.geometry.program_of(self.geometry.first_unit(block));
+        let programs = self.geometry.units_per_block() / self.geometry.units_per_program();
+        for index in 0..programs {
+            if self.geometry.die_of_program(block, index) == work.die {
+                self.held[(first + index) as usize] = held.clone();
             }
         }
     }
@@ -379,6 +412,15 @@ impl Media for Recording {
         self.events.push(Event::Work(Action::Erase(block), work));
     }
 
+    fn fail_erase(&mut self, block: BlockIndex, work: FlashWork) {
+        self.redone[block.0 as usize] = false;
+        self.events.push(Event::Work(Action::FailErase(block), work));
+    }
+
+    fn record_bad_block(&mut self, record: BadBlockRecord, work: FlashWork) {
+        self.events.push(Event::Work(Action::BadBlock(record), work));
+    }
+
     fn mark_redone(&mut self, block: BlockIndex) {
         self.redone[block.0 as usize] = true;
     }
@@ -418,6 +460,10 @@ impl FlashContents for Recording {
 
     fn journal_pages(&self) -> &[SequenceNumber] {
         &self.journal_pages
+    }
+
+    fn bad_blocks(&self) -> &[BadBlockRecord] {
+        &self.bad_blocks
     }
 
     fn saved(&self) -> &[LogicalUnit] {

@@ -25,7 +25,7 @@ use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
 /// Cuts within one recovery. Of one that makes more instants they are a choice, evenly spread, and
 /// another for each cut of the history.
-const IN_RECOVERY_MOST: u64 = 24;
+const IN_RECOVERY_MOST: u64 = 16;
 
 /// How long power is gone.
 const DARK: Nanoseconds = Nanoseconds::from_secs(1);
@@ -213,9 +213,14 @@ impl Tested {
     pub fn step(&mut self, step: Step) {
         let at = if step.waits { self.answered } else { self.sent };
         self.steps += 1;
+        let refused = |ssd: &CutDrive| ssd.counters().refused_writes;
+        let before = refused(&self.ssd);
         let answered = self.ssd.carry_out(at, step.operation);
         let sent = Sent { step: self.steps, at, answered };
+        let is_refused = refused(&self.ssd) > before;
         match step.operation {
+            // The drive has come to its end of life, and says so.
+            Operation::Write { .. } | Operation::WriteFua { .. } if is_refused => {}
             Operation::Write { first, units } => self.ledger.write(sent, first, units, false),
             Operation::WriteFua { first, units } => self.ledger.write(sent, first, units, true),
             Operation::Trim { first, units } if self.configuration.trim => {

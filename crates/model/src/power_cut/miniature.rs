@@ -26,6 +26,13 @@ const METADATA_BLOCKS: u32 = 8;
 /// Extents of a table beyond the least that a drive needs.
 const MORE_EXTENTS: u32 = 24;
 
+/// Erases that a block lasts where blocks go bad: a few more than it takes to fill the drive and to
+/// write as much again.
+const LIFE: u32 = 8;
+
+/// Blocks of each die that replace them.
+const RESERVE: u32 = 2;
+
 impl Configuration {
     /// A drive as small as can be with the mechanisms of this one.
     ///
@@ -48,6 +55,10 @@ impl Configuration {
         mechanisms.log_blocks = mechanisms.log_blocks.min(4);
         if let Some(slc) = &mut mechanisms.slc {
             slc.blocks = 2;
+        }
+        if let Some(bad_blocks) = &mut mechanisms.wear.bad_blocks {
+            bad_blocks.life = bad_blocks.life.min(LIFE);
+            bad_blocks.reserve = bad_blocks.reserve.min(RESERVE);
         }
         read_ahead.window = 0;
         let mut shape = self.geometry.parameters().clone();

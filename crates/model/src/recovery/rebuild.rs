@@ -22,7 +22,10 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         self.write_map_anew(recovery.ready_at);
         self.note_slc_blocks(&scan.blocks)?;
         self.sort_blocks(&scan.blocks, &mut recovery);
-        if let Err((room, valid)) = self.make_room_for_host() {
+        // A drive that takes no more writes needs no room for them.
+        if let Err((room, valid)) = self.make_room_for_host()
+            && !self.is_read_only()
+        {
             return Err(RecoveryError::NoRoom { room, valid });
         }
         if fault != Some(Fault::ForgetSaved) {
@@ -141,6 +144,9 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         for block in order.into_iter().map(BlockIndex) {
             let found = blocks[block.0 as usize];
             let group = self.geometry.group_of(block);
+            if self.flash.state(block) == BlockState::Retired {
+                continue;
+            }
             if found.programs == 0 {
                 self.free.put(group, block, self.flash.erases(block));
             } else if found.valid == 0 {

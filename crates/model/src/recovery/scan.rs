@@ -3,7 +3,7 @@
 use super::{Fault, FlashContents, NUMBER_MAX, ProgramUnit, RecoveryError};
 use crate::checkpoint::map_pages;
 use crate::geometry::Geometry;
-use crate::media::{SequenceNumber, SpareArea, SpareMark};
+use crate::media::{BadBlockRecord, SequenceNumber, SpareArea, SpareMark};
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
 
@@ -95,7 +95,9 @@ impl Scan {
             // that the cut has come before: theirs are not given to others.
             latest: known.through,
         };
-        for block in (0..geometry.blocks()).map(BlockIndex) {
+        let bad = contents.bad_blocks();
+        let retired = |block| bad.iter().any(|it| it.unit == block && it.replaced_by.is_none());
+        for block in (0..geometry.blocks()).map(BlockIndex).filter(|&block| !retired(block)) {
             scan.read_block(geometry, contents, block, left_out.contains(&block), fault)?;
         }
         if fault != Some(Fault::ForgetTrims) {
@@ -123,7 +125,13 @@ impl Scan {
             let DieIndex(die) = geometry.die_of_program(block, index);
             let lane = (index % geometry.stripe()) as usize;
             let at = PhysicalUnit(first + index * per_program);
-            let contains = contents.program_unit(at);
+            let is_replaced = |it: &BadBlockRecord| (it.unit, it.lane) == (block, lane as u32);
+            let contains = match fault {
+                Some(Fault::ForgetBadBlocks) if contents.bad_blocks().iter().any(is_replaced) => {
+                    ProgramUnit::Unreadable
+                }
+                _ => contents.program_unit(at),
+            };
             let is_known = index > 0
                 && matches!(contains, ProgramUnit::Programmed { number, .. }
                     if number <= self.known.through);
