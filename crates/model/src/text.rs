@@ -45,14 +45,18 @@ pub fn parse_length(text: &str) -> Result<ByteLength, QuantityError> {
     bytes.map(ByteLength::new).ok_or_else(|| wrong(text, EXPECTED))
 }
 
-/// Reads a duration: `60us`, `3 ms`, `10s`, `1h`, `1h 30m`; `0` means none.
+/// Reads a duration: `60us`, `3 ms`, `10s`, `1h`, `1h 30m`; `0` means none. It is at most as long as
+/// 64 bits count nanoseconds, 584 years.
 pub fn parse_duration(text: &str) -> Result<Nanoseconds, QuantityError> {
     const EXPECTED: &str = "a duration, such as 60us, 3ms, 10s or 1h";
+    const TOO_LONG: &str = "a duration of less than 584 years";
     let trimmed = text.trim();
     if trimmed == "0" {
         return Ok(Nanoseconds::ZERO);
     }
-    humantime::parse_duration(trimmed).map(Nanoseconds::from).map_err(|_| wrong(text, EXPECTED))
+    let duration = humantime::parse_duration(trimmed).map_err(|_| wrong(text, EXPECTED))?;
+    let nanos = u64::try_from(duration.as_nanos()).map_err(|_| wrong(text, TOO_LONG))?;
+    Ok(Nanoseconds::new(nanos))
 }
 
 /// Reads a share in percent, such as `7%` or `27.24%`, as a number between 0 and 1.
@@ -99,6 +103,9 @@ mod tests {
         assert_eq!(parse_duration("0"), Ok(Nanoseconds::ZERO));
         assert_eq!(parse_duration("0s"), Ok(Nanoseconds::ZERO));
         assert!(parse_duration("10").is_err());
+        // More nanoseconds than are counted: not some of them.
+        assert!(parse_duration("600y").is_err());
+        assert_eq!(parse_duration("500y").map(|it| it.seconds() > 1.5e10), Ok(true));
         assert_eq!(parse_percent("7%"), Ok(0.07));
         assert!(parse_percent("7").is_err());
         assert_eq!(parse_switch("off"), Ok(false));

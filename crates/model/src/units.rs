@@ -181,8 +181,9 @@ impl Nanoseconds {
 }
 
 impl From<std::time::Duration> for Nanoseconds {
+    /// What is longer than 584 years becomes the longest span there is.
     fn from(duration: std::time::Duration) -> Self {
-        Nanoseconds(duration.as_nanos() as u64)
+        Nanoseconds(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
