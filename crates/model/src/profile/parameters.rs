@@ -6,7 +6,7 @@ use super::{Basis, CollectionUnit, DeliveryOrder, Length, Profile, ProfileError,
 use crate::mapping::MappingScheme;
 use crate::streams::STREAMS_MAX;
 use crate::text::{QuantityError, parse_duration, parse_length, parse_percent, parse_switch};
-use crate::units::{ByteLength, KIB, MIB, Nanoseconds};
+use crate::units::{ByteLength, KIB, MIB, Nanoseconds, Sector};
 
 /// Characters that a source has at least: less names nothing.
 const LEAST_SOURCE: usize = 4;
@@ -285,14 +285,19 @@ impl Profile {
         let physical = self.document.capacity.physical.value.get_ref().0.bytes() as f64;
         self.changes.push((key.to_owned(), text.to_owned()));
         match key {
-            "scale" => self.scale(text),
+            "scale" => {
+                self.check_unit_size()?;
+                self.scale(text)
+            }
             "trim" => self.document.controller.trim.change(text).map_err(value_error),
             "spare" => {
+                self.check_unit_size()?;
                 let share = self.spare_share(key, text, 0.9)?;
                 self.set_logical(physical * (1.0 - share), text);
                 Ok(())
             }
             "spare_of_logical" => {
+                self.check_unit_size()?;
                 let share = self.spare_share(key, text, 9.0)?;
                 self.set_logical(physical / (1.0 + share), text);
                 Ok(())
@@ -371,7 +376,7 @@ impl Profile {
         self.within("flash.suspend_time", &d.flash.suspend_time, us(0), us(10_000))?;
         self.within("flash.resume_time", &d.flash.resume_time, us(0), us(10_000))?;
         self.within("flash.suspends_most", &d.flash.suspends_most, 0, 1 << 16)?;
-        self.within("controller.unit_size", &d.controller.unit_size, length(512), Length(MIB))?;
+        self.check_unit_size()?;
         let latency = &d.controller.command_latency;
         self.within("controller.command_latency", latency, us(0), us(100_000))?;
         let occupancy = &d.controller.command_occupancy;
@@ -425,6 +430,12 @@ impl Profile {
         self.within("collection.choices", &d.collection.choices, 0, 1024)?;
         self.within("collection.high_water", &d.collection.high_water, 0, 1 << 16)?;
         self.within("link.mb_per_second", &d.link.mb_per_second, 1.0, 100_000.0)
+    }
+
+    /// Refuses units that no drive has. What is worked out in whole units asks for this first.
+    fn check_unit_size(&self) -> Result<(), ProfileError> {
+        let unit_size = &self.document.controller.unit_size;
+        self.within("controller.unit_size", unit_size, Length(Sector::SIZE), Length(MIB))
     }
 
     fn within<T>(

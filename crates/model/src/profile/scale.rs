@@ -3,8 +3,8 @@
 //!
 //! Dies, channels, pages, program units and the times of reads and programs stay. An erase takes
 //! as many times less as the block is smaller, so that erases take the same share of a die's time.
-//! The part of a map that is in RAM, a table of extents and a pseudo-SLC cache shrink with the
-//! drive. So rates, latencies, write amplification
+//! The part of a map that is in RAM, a table of extents, a pseudo-SLC cache and what is written
+//! between two saved maps shrink with the drive. So rates, latencies, write amplification
 //! and shares stay as they are; volumes and the time to fill the drive are as many times less.
 //! What changes a little: write amplification depends on units per block where these are few
 //! (below a few hundred), and reads that meet an erase wait less, more often. The write buffer
@@ -47,7 +47,12 @@ impl Profile {
             follow(capacity, Length(unit * units), text);
         }
         let mapping = &mut document.mapping;
-        for length in [&mut mapping.cache, &mut mapping.table, &mut document.slc.size] {
+        for length in [
+            &mut mapping.cache,
+            &mut mapping.table,
+            &mut mapping.checkpoint,
+            &mut document.slc.size,
+        ] {
             let bytes = length.value.get_ref().0.bytes();
             if length.basis != Basis::Absent && bytes > 0 {
                 // Not nothing, which would mean that the drive never had it.
@@ -128,6 +133,69 @@ mod tests {
         small.set("scale", "1/64").unwrap();
         let error = small.check().unwrap_err().to_string();
         assert!(error.contains("mapping.table more RAM, or scale the drive less"), "{error}");
+    }
+
+    #[test]
+    fn the_map_is_saved_as_often_for_what_the_drive_holds() {
+        let mut profile = Profile::named(crate::profile::DEFAULT).unwrap();
+        profile.set("collection.metadata_units", "64").unwrap();
+        profile.set("mapping.checkpoint", "64 GB").unwrap();
+        let per_capacity = |profile: &Profile| {
+            let configuration = profile.configuration().unwrap_or_else(|error| panic!("{error}"));
+            let every = configuration.mechanisms.checkpoint.expect("checkpoints").every_units;
+            every as f64 / f64::from(configuration.geometry.logical_units())
+        };
+        let whole = per_capacity(&profile);
+        profile.set("scale", "1/16").unwrap();
+        let small = per_capacity(&profile);
+        assert!((small / whole - 1.0).abs() < 0.01, "{small}, not {whole}");
+    }
+
+    /// Lengths that a scale leaves as they are: the size of a part rather than of the whole, and
+    /// what a host asks for at a time.
+    const KEPT: [&str; 6] = [
+        "flash.page_size",
+        "controller.unit_size",
+        "controller.write_buffer",
+        "read_ahead.window",
+        "read_ahead.segment",
+        "trim.range_most",
+    ];
+
+    #[test]
+    fn every_length_shrinks_or_is_known_to_stay() {
+        let mut profile = Profile::named(crate::profile::DEFAULT).unwrap();
+        let mut lengths = 0;
+        for key in crate::profile::parameter_keys() {
+            let is_length = |profile: &mut Profile| profile.set(key, "64 MiB").is_ok();
+            if !is_length(&mut profile.clone()) {
+                continue;
+            }
+            lengths += 1;
+            profile.set(key, "64 MiB").unwrap();
+            let shown = |profile: &Profile| {
+                let all = profile.parameters();
+                all.into_iter().find(|it| it.key == *key).expect("it was set").value
+            };
+            let mut small = profile.clone();
+            small.set("controller.unit_size", "4K").unwrap();
+            small.set("scale", "1/16").unwrap();
+            if *key != "controller.unit_size" {
+                let expected = if KEPT.contains(key) { "64 MiB" } else { "4 MiB" };
+                assert_eq!(shown(&small), expected, "{key}");
+            }
+        }
+        assert_eq!(lengths, 12, "lengths among the parameters");
+    }
+
+    #[test]
+    fn a_scale_of_units_without_a_size_is_refused() {
+        for (key, value) in [("scale", "1/64"), ("spare", "7%"), ("spare_of_logical", "7%")] {
+            let mut profile = Profile::named(crate::profile::DEFAULT).unwrap();
+            profile.set("controller.unit_size", "0").unwrap();
+            let error = profile.set(key, value).unwrap_err().to_string();
+            assert!(error.contains("controller.unit_size is 0 B, not within"), "{error}");
+        }
     }
 
     #[test]
