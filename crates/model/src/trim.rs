@@ -26,6 +26,16 @@ pub enum ReadsAfterTrim {
     Undefined,
 }
 
+impl ReadsAfterTrim {
+    /// The byte that they read as, as sectors do that were never written.
+    pub fn byte(self) -> u8 {
+        match self {
+            ReadsAfterTrim::Zeros | ReadsAfterTrim::Undefined => 0,
+            ReadsAfterTrim::Ones => 0xff,
+        }
+    }
+}
+
 /// How a drive trims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimParameters {
@@ -73,23 +83,25 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Trims `count` sectors from `first` as a host does that keeps to the drive's limits: one
-    /// command after the other, each sent when the one before is answered. Returns when the last
-    /// one is.
+    /// command after the other, each sent when the one before is answered. A command that others
+    /// follow ends where a unit does (hosts know that as the discard granularity): one that two
+    /// commands share would stay. Returns when the last one is answered.
     ///
     /// # Panics
     /// When the range is empty or does not lie within the drive.
     pub fn trim_by_commands(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
         let most = self.trim_parameters.command_most().0;
+        let shift = self.geometry.sectors_per_unit_shift();
         let (mut at, mut first, mut left) = (at, first, count.0);
-        loop {
-            let piece = SectorCount(left.min(most));
+        while left > most {
+            // A command holds a unit at least, so that this lies behind `first`.
+            let end = (first.0 + most) >> shift << shift;
+            let piece = SectorCount(end - first.0);
             at = self.trim_sectors(at, first, piece);
             left -= piece.0;
-            if left == 0 {
-                return at;
-            }
             first = first + piece;
         }
+        self.trim_sectors(at, first, SectorCount(left))
     }
 }
 
@@ -146,6 +158,38 @@ mod tests {
             ("trim.ranges_most", "2"),
         ];
         assert_eq!(cost(&limits, 33), (3 * 100 + 5 * 5, 3));
+    }
+
+    #[test]
+    fn commands_are_cut_between_units_so_that_nothing_of_a_range_stays_mapped() {
+        let written = MIB * 32;
+        // As ATA has it: 65,535 sectors a range, which is no whole number of units.
+        for limits in [
+            &[("trim.ranges_most", "1"), ("trim.range_most", "33553920")][..],
+            &[("trim.ranges_most", "3"), ("trim.range_most", "1536")],
+        ] {
+            for first in [Sector(0), Sector(3)] {
+                let mut ssd = drive(limits);
+                let unit = ssd.geometry().unit_size();
+                let units = written.whole(unit) as u32;
+                let at = ssd.write(Instant::START, LogicalUnit(0), units);
+                let count = SectorCount::of(written).0 - first.0;
+                ssd.trim_by_commands(at, first, SectorCount(count));
+                let is_mapped = |unit| ssd.place_of(LogicalUnit(unit)).is_some();
+                let mapped: Vec<u32> = (0..units).filter(|&unit| is_mapped(unit)).collect();
+                let kept: &[u32] = if first == Sector(0) { &[] } else { &[0] };
+                assert_eq!(mapped, kept, "{limits:?}, from {first:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_that_holds_no_unit_is_refused() {
+        let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
+        profile.set("trim.ranges_most", "3").expect("a number");
+        profile.set("trim.range_most", "1K").expect("a length");
+        let error = profile.check().unwrap_err().to_string();
+        assert!(error.contains("trim.ranges_most") && error.contains("unit_size"), "{error}");
     }
 
     #[test]

@@ -121,6 +121,14 @@ impl Profile {
                     .to_owned(),
             ));
         }
+        let unit = self.document.controller.unit_size.value.get_ref().0;
+        if ranges_most > 0 && range_most * u64::from(ranges_most) < unit {
+            return Err(self.inconsistent(format!(
+                "trim.ranges_most ({ranges_most}) ranges of trim.range_most ({range_most}) are less \
+                 than controller.unit_size ({unit}), so that no command would trim anything; give \
+                 more of either"
+            )));
+        }
         let reads_after = *trim.reads_after.value.get_ref();
         if reads_after == ReadsAfterTrim::Undefined {
             return Err(self.inconsistent(
