@@ -320,6 +320,19 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
+    /// Passes over victims that yield nothing, where the policy itself would take them; whether
+    /// there was one behind them. A drive that is idle need not take what comes first.
+    fn seek_victim(&mut self) -> bool {
+        if self.collector.policy.seeks_gain() {
+            return false;
+        }
+        let found = self.flash.take_victim_with_gain();
+        if let Some((block, valid)) = found {
+            self.begin_victim(block, valid);
+        }
+        found.is_some()
+    }
+
     /// Hands the victim on to be erased when nothing on it is valid any more.
     fn finish_victim_if_empty(&mut self) -> bool {
         let Some(victim) = self.collector.victim else {
@@ -463,7 +476,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             if busy_until >= until || self.blocks_coming() >= self.collector.high_water {
                 return;
             }
-            if !self.has_worthwhile_victim() {
+            if !self.has_worthwhile_victim() && !self.seek_victim() {
                 return;
             }
             while !self.finish_victim_if_empty() {

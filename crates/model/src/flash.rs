@@ -209,6 +209,15 @@ impl Flash {
         self.take_from(true)
     }
 
+    /// The next victim from which something is to be gained, past all that yield nothing. Looks at
+    /// one block after the other, where the policy does not know.
+    pub(crate) fn take_victim_with_gain(&mut self) -> Option<(BlockIndex, u32)> {
+        let Flash { victims, blocks, units_per_block, .. } = self;
+        let valid = |block: BlockIndex| blocks[block.0 as usize].valid;
+        let block = victims.take_below(*units_per_block, valid)?;
+        Some((block, valid(block)))
+    }
+
     fn take_from(&mut self, apart: bool) -> Option<(BlockIndex, u32)> {
         let Flash { victims, apart: victims_apart, blocks, .. } = self;
         let victims = if apart { victims_apart.as_mut()? } else { victims };

@@ -108,6 +108,31 @@ mod tests {
     use crate::ssd::tests::small_configuration;
 
     #[test]
+    fn a_block_full_of_cold_data_does_not_keep_a_drive_from_collecting_ahead() {
+        for policy in [
+            &[("collection.policy", "greedy")][..],
+            &[("collection.policy", "fifo")],
+            &[("collection.policy", "random")],
+            &[("collection.policy", "d-choices"), ("collection.choices", "3")],
+        ] {
+            let ahead = [policy, &[("collection.idle_high_water", "1000")]].concat();
+            let mut ssd = Ssd::new(&small_configuration(&ahead)).expect("a sound drive");
+            let units = ssd.geometry().logical_units();
+            let mut at = ssd.write(Instant::START, LogicalUnit(0), units);
+            // A few blocks lose every other unit; all that was written before stays valid.
+            let sparse = ssd.geometry().units_per_block() * 3;
+            for unit in (units - sparse..units).step_by(2) {
+                at = ssd.trim(at, LogicalUnit(unit), 1);
+            }
+            let before = ssd.counters().collections;
+            ssd.rest(at, Nanoseconds::from_secs(60));
+            let collected = ssd.counters().collections - before;
+            assert!(collected >= 2, "{policy:?}: {collected} blocks");
+            ssd.check_invariants();
+        }
+    }
+
+    #[test]
     fn a_rest_in_steps_is_one_rest() {
         let configuration = small_configuration(&[("controller.idle_before_flush", "150s")]);
         let padded = |steps: &[u64], request_after: Option<usize>| {

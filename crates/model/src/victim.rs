@@ -119,6 +119,28 @@ impl VictimQueue {
         Some(BlockIndex(block))
     }
 
+    /// Takes out the next block with fewer than `limit` valid units, past all others: of a queue the
+    /// oldest, of blocks that are drawn the first one from a drawn one on.
+    pub(crate) fn take_below(
+        &mut self,
+        limit: u32,
+        valid: impl Fn(BlockIndex) -> u32,
+    ) -> Option<BlockIndex> {
+        if self.len == 0 {
+            return None;
+        }
+        let is_below = |&block: &u32| valid(BlockIndex(block)) < limit;
+        let found = match &self.candidates {
+            Candidates::Greedy(greedy) => greedy.blocks().find(is_below),
+            Candidates::CostBenefit(blocks) => blocks.blocks().find(is_below),
+            Candidates::Fifo(list) => list.blocks_from_last(0).find(is_below),
+            Candidates::DChoices(bag, _) => bag.blocks_from(&mut self.generator).find(is_below),
+        };
+        let block = BlockIndex(found?);
+        self.remove(block, valid(block));
+        Some(block)
+    }
+
     /// Puts back what [`VictimQueue::take`] gave, as if it had not been taken.
     pub(crate) fn put_back(&mut self, block: BlockIndex, valid: u32) {
         self.len += 1;

@@ -29,11 +29,18 @@ impl Bag {
         }
     }
 
-    /// One of the blocks that are here, which are some; it stays.
+    /// All blocks, as they lie.
     pub(super) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
         self.members.iter().copied()
     }
 
+    /// All blocks, which are some, from a drawn one on and around.
+    pub(super) fn blocks_from(&self, generator: &mut Pcg64Mcg) -> impl Iterator<Item = u32> + '_ {
+        let (before, from) = self.members.split_at(generator.random_range(0..self.members.len()));
+        from.iter().chain(before).copied()
+    }
+
+    /// One of the blocks that are here, which are some; it stays.
     pub(super) fn draw(&self, generator: &mut Pcg64Mcg) -> u32 {
         self.members[generator.random_range(0..self.members.len())]
     }

@@ -88,7 +88,6 @@ impl<const ENDS: bool> Lists<ENDS> {
         }
     }
 
-    /// Asks for the memory that taking `block` out will touch.
     /// All blocks, list by list, each from its first.
     pub(super) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
         let some = |block: u32| (block != NONE).then_some(block);
@@ -97,6 +96,14 @@ impl<const ENDS: bool> Lists<ENDS> {
         })
     }
 
+    /// The blocks of a list from its last, which is the one that was added longest ago.
+    pub(super) fn blocks_from_last(&self, bucket: usize) -> impl Iterator<Item = u32> + '_ {
+        let some = |block: u32| (block != NONE).then_some(block);
+        let before = move |&it: &u32| some(self.links[it as usize].previous);
+        std::iter::successors(some(self.last(bucket)), before)
+    }
+
+    /// Asks for the memory that taking `block` out will touch.
     #[inline(always)]
     pub(super) fn prefetch(&self, block: u32) {
         prefetch(&self.links, block as usize);
