@@ -109,6 +109,10 @@ pub struct Phase {
 }
 
 impl Phase {
+    /// The longest that a phase may be meant to last: a simulated drive counts the time within
+    /// one in 52 bits of nanoseconds, 52 days, and what is longer is a slip on a real one.
+    pub const LONGEST: Nanoseconds = Nanoseconds::from_secs(50 * 86_400);
+
     /// Number of blocks in the region.
     pub fn blocks(&self) -> u64 {
         self.region.length.whole(self.block_size)
@@ -119,6 +123,19 @@ impl Phase {
         match self.amount {
             Amount::Bytes(bytes) => Some(bytes),
             Amount::Time(_) => None,
+        }
+    }
+
+    /// Seconds that it lasts at least: its time, or what its requests take at its rate.
+    fn time_at_least(&self) -> f64 {
+        let gap = match self.rate {
+            None => 0.0,
+            Some(Rate::RequestsPerSecond(rate) | Rate::Open(rate)) => 1.0 / rate,
+            Some(Rate::BytesPerSecond(rate)) => self.block_size.bytes() as f64 / rate,
+        };
+        match self.amount {
+            Amount::Bytes(bytes) => gap * bytes.whole(self.block_size) as f64,
+            Amount::Time(time) => time.seconds().max(gap),
         }
     }
 
@@ -159,6 +176,13 @@ impl Phase {
             && !bytes.is_multiple_of(self.block_size)
         {
             return wrong(format!("amount {bytes} is not a whole number of blocks"));
+        }
+        if self.time_at_least() > Phase::LONGEST.seconds() {
+            return wrong(format!(
+                "it would last {:.0} days, and {:.0} are the most",
+                self.time_at_least() / 86_400.0,
+                Phase::LONGEST.seconds() / 86_400.0
+            ));
         }
         match self.rate {
             Some(Rate::RequestsPerSecond(rate) | Rate::BytesPerSecond(rate) | Rate::Open(rate))

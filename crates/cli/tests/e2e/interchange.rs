@@ -52,6 +52,25 @@ fn a_job_file_is_run_and_what_is_done_otherwise_is_said() {
 }
 
 #[test]
+fn what_would_last_longer_than_anybody_means_is_refused() {
+    let place = Place::new();
+    let file = place.file("hm_1.csv", trace());
+    let slow = ["run", "replay", &file, "sim:,scale=1/64", "--set", "speed=0.00000001"];
+    place.run(&slow).fails(2, &["speed", "231 days"]);
+    for (options, expected) in
+        [("runtime=60d", "at most 30 days"), ("ramp_time=60d\nruntime=1", "job 'long'")]
+    {
+        let job = format!("[long]\nrw=randread\nbs=4k\n{options}\n");
+        let file = place.file("long.fio", &job);
+        place.run(&["run", "job", &file]).fails(2, &[expected]);
+    }
+    // What its own figures make of it is seen when it comes to that.
+    let file = place.file("slow.fio", "[slow]\nrw=randread\nbs=4k\nsize=24g\nrate_iops=1\n");
+    let slow = place.run(&["run", "job", &file, "sim:", "--set", "fill=no"]).with_code(2);
+    assert!(slow.stderr.contains("it would last 73 days"), "{}", slow.stderr);
+}
+
+#[test]
 fn jobs_run_on_a_real_drive_too() {
     let place = Place::new();
     let (file, directory) = (place.file("mix.fio", JOBS), place.directory("drive"));

@@ -8,7 +8,8 @@
 
 use ssdlab_model::units::Nanoseconds;
 
-/// Bits of an entry that hold the place. The rest holds nanoseconds up to 52 days of a phase.
+/// Bits of an entry that hold the place. The rest holds nanoseconds up to 52 days of a phase, which
+/// is asked to last no longer than [`Phase::LONGEST`](crate::Phase::LONGEST).
 const PLACE_BITS: u32 = 12;
 const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
 

@@ -1,13 +1,14 @@
 //! Several lanes on a simulated drive: whichever can send first sends next, so that the drive sees
 //! all requests in the order of their time.
 
-use ssdlab_model::units::{Instant, Sector, SectorCount};
+use ssdlab_model::units::{Instant, Nanoseconds, Sector, SectorCount};
 
 use super::responder::{Kind, Request, Responder};
 use super::steps::Steps;
 use crate::error::{DriveError, ErrorKind};
 use crate::lanes::{Lane, LaneRequest, LaneResult, Operation, check_request};
 use crate::measure::{PhaseResult, ThroughputMeter};
+use crate::phase::Phase;
 use crate::{Control, Observer, Progress};
 
 /// Requests between two looks at the observer.
@@ -16,7 +17,8 @@ const OBSERVE_EVERY: u64 = 1 << 14;
 /// A request that was sent.
 #[derive(Clone, Copy)]
 struct Sent {
-    request: LaneRequest,
+    /// Nothing for the flush at the lane's end, which is none of its requests.
+    request: Option<LaneRequest>,
     /// When it was meant to be sent, and when it was.
     intended: Instant,
     at: Instant,
@@ -30,6 +32,8 @@ struct Running<'a> {
     next: Option<(Instant, LaneRequest)>,
     /// Whether a flush is under way: what follows waits for it.
     is_held: bool,
+    /// Whether a flush is to be sent when all else is answered.
+    owes_flush: bool,
     result: LaneResult,
     meter: ThroughputMeter,
     /// When measuring began and ended.
@@ -44,6 +48,7 @@ impl<'a> Running<'a> {
             steps: Steps::new(lane.depth as usize, start),
             next: None,
             is_held: false,
+            owes_flush: lane.flush_at_end,
             result: LaneResult::begun(PhaseResult::begun(from)),
             meter: ThroughputMeter::new(lane.interval),
             measured: (from, from),
@@ -62,11 +67,24 @@ impl<'a> Running<'a> {
         self.next = None;
         if let Some(request) = self.lane.source.next_request()? {
             check_request(&self.lane.name, &request, drive.capacity(), drive.block_size())?;
+            self.check_length(request.due.unwrap_or_default().max(request.pause))?;
             let due = request.due.map_or(start, |due| start + due);
             self.next = Some((at.max(due), request));
             self.check_time(start);
         }
         Ok(())
+    }
+
+    /// Refuses what would be sent later than a lane can last.
+    fn check_length(&self, since_start: Nanoseconds) -> Result<(), DriveError> {
+        if since_start <= Phase::LONGEST {
+            return Ok(());
+        }
+        let (name, days) = (&self.lane.name, Phase::LONGEST.seconds() / 86_400.0);
+        let message = format!(
+            "'{name}' lasts longer than {days:.0} days of the drive's time, and no workload can"
+        );
+        Err(DriveError::new(ErrorKind::Usage, message))
     }
 
     /// Sends nothing more if the lane's time is over by then.
@@ -90,8 +108,9 @@ impl<'a> Running<'a> {
     /// Sends the request that was fetched, and fetches another.
     fn send(&mut self, drive: &mut dyn Responder, start: Instant) -> Result<(), DriveError> {
         let (at, request) = self.next.take().expect("what is sent was fetched");
+        self.check_length(at.since(start))?;
         let intended = request.due.map_or(at, |due| start + due);
-        let sent = Sent { request, intended, at };
+        let sent = Sent { request: Some(request), intended, at };
         let (first, count) =
             (Sector::at(request.region.offset), SectorCount::of(request.region.length));
         let kind = match request.operation {
@@ -117,13 +136,17 @@ impl<'a> Running<'a> {
     fn step(&mut self, drive: &mut dyn Responder, start: Instant) -> bool {
         let Some((sent, end)) = self.steps.step(drive) else { return false };
         let was_blocked = self.is_held || self.steps.was_full();
-        let is_flush = sent.request.operation == Operation::Flush;
-        self.is_held &= !is_flush;
         self.last_answer = end;
+        let Some(request) = sent.request else {
+            self.measured.1 = self.measured.1.max(end);
+            return true;
+        };
+        let is_flush = request.operation == Operation::Flush;
+        self.is_held &= !is_flush;
         if sent.at >= self.measured.0 {
-            self.result.count(&sent.request, end.since(sent.intended));
+            self.result.count(&request, end.since(sent.intended));
             if !is_flush {
-                self.meter.record(end.since(self.measured.0), sent.request.region.length);
+                self.meter.record(end.since(self.measured.0), request.region.length);
             }
             self.measured.1 = self.measured.1.max(end);
         }
@@ -132,6 +155,18 @@ impl<'a> Running<'a> {
             self.check_time(start);
         }
         true
+    }
+
+    /// Sends the flush at the lane's end, if that has come. Other lanes need not have ended.
+    fn flush_if_done(&mut self, drive: &mut dyn Responder) {
+        if !self.owes_flush || self.next.is_some() || self.steps.next().is_some() {
+            return;
+        }
+        self.owes_flush = false;
+        let at = self.last_answer;
+        let (first, count) = (Sector(0), SectorCount(0));
+        let sent = Sent { request: None, intended: at, at };
+        self.steps.send(drive, at, Request { kind: Kind::Flush, first, count }, sent);
     }
 }
 
@@ -149,16 +184,12 @@ pub(super) fn run(
     while let Some((_, one)) = next_to_step(&mut running) {
         one.step(drive, start);
     }
-    let mut end = running.iter().map(|one| one.last_answer).max().unwrap_or(start);
+    let end = running.iter().map(|one| one.last_answer).max().unwrap_or(start);
     if outcome.is_err() {
         return (outcome.map(|()| Vec::new()), end);
     }
     let mut results = Vec::with_capacity(running.len());
     for mut one in running {
-        if one.lane.flush_at_end {
-            end = drive.flush(end);
-            one.measured.1 = one.measured.1.max(end);
-        }
         let elapsed = one.measured.1.since(one.measured.0);
         one.result.phase.elapsed = elapsed;
         one.result.phase.throughput = one.meter.finish(elapsed);
@@ -187,6 +218,7 @@ fn carry_out(
 ) -> Result<(), DriveError> {
     for one in running.iter_mut() {
         one.fetch(drive, start, start)?;
+        one.flush_if_done(drive);
     }
     let expected = running.iter().map(|one| one.lane.expected).sum();
     let time_total = running.iter().filter_map(|one| one.lane.time).max();
@@ -197,7 +229,9 @@ fn carry_out(
         let happens = next_to_step(running);
         let (at, is_answer) = match (happens, sends_at) {
             (Some((at, one)), sends_at) if sends_at.is_none_or(|sends_at| at <= sends_at) => {
-                (at, one.step(drive, start))
+                let is_answer = one.step(drive, start);
+                one.flush_if_done(drive);
+                (at, is_answer)
             }
             (_, Some(at)) => {
                 let (_, one) = next_to_send(running).expect("one was found");
@@ -225,10 +259,10 @@ fn carry_out(
 #[cfg(test)]
 mod tests {
     use ssdlab_model::profile::Profile;
-    use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
+    use ssdlab_model::units::{ByteLength, KIB, MIB};
 
     use crate::lanes::Listed;
-    use crate::phase::{Amount, Mix, Pattern, Phase, Region};
+    use crate::phase::{Amount, Mix, Pattern, Region};
     use crate::simulated::SimulatedDrive;
     use crate::{Drive, Unobserved};
 
@@ -339,6 +373,39 @@ mod tests {
         let elapsed = result.phase.elapsed;
         let allowed = Nanoseconds::from_millis(90)..Nanoseconds::from_millis(150);
         assert!(allowed.contains(&elapsed), "{elapsed}");
+    }
+
+    #[test]
+    fn a_flush_at_the_end_of_a_short_lane_does_not_wait_for_a_long_one() {
+        let short = |flush_at_end| Lane { flush_at_end, ..lane(writes(100), 4) };
+        let long = || lane(writes(4000), 4);
+        let elapsed = |flush_at_end| {
+            let results = run(vec![short(flush_at_end), long()]);
+            (results[0].phase.elapsed.seconds(), results[1].phase.elapsed.seconds())
+        };
+        let ((without, _), (with, whole)) = (elapsed(false), elapsed(true));
+        assert!(with > without, "the flush counts: {with} s, {without} s without");
+        assert!(with < without * 1.5, "{with} s, {without} s without a flush, {whole} s for both");
+        // One that sends nothing is flushed too, and counts nothing else.
+        let none = &run(vec![Lane { flush_at_end: true, ..lane(Vec::new(), 1) }, long()])[0];
+        assert_eq!((none.phase.requests, none.flushes.count()), (0, 0));
+        assert!(none.phase.elapsed < Nanoseconds::from_millis(10), "{}", none.phase.elapsed);
+    }
+
+    #[test]
+    fn a_time_beyond_what_a_phase_can_last_is_an_error() {
+        let days = |days: u64| Nanoseconds::from_secs(days * 86_400);
+        let error = |lane| drive().run_lanes(vec![lane], &mut Unobserved).unwrap_err();
+        let mut requests = writes(2);
+        requests[1].due = Some(days(70));
+        let late = error(lane(requests.clone(), 1));
+        assert_eq!(late.kind(), ErrorKind::Usage);
+        assert!(late.to_string().contains("50 days"), "{late}");
+        (requests[1].due, requests[1].pause) = (None, Nanoseconds::new(u64::MAX));
+        assert!(error(lane(requests, 1)).to_string().contains("50 days"));
+        let mut slow = writes(3);
+        slow.iter_mut().for_each(|request| request.pause = days(26));
+        assert!(error(lane(slow, 1)).to_string().contains("50 days"));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! latency counts from its arrival. At most `depth` requests are with the drive at a time, as in
 //! a host's queue; the others wait before it.
 
-use ssdlab_model::units::{Instant, Nanoseconds, SectorCount};
+use ssdlab_model::units::{Instant, SectorCount};
 
 use super::closed_loop::{LookAhead, OBSERVE_EVERY, Outcome};
 use super::responder::{Kind, Request, Responder};
@@ -30,13 +30,13 @@ pub(super) fn run<R: Responder>(
         Amount::Bytes(bytes) => (bytes.whole(phase.block_size), None),
         Amount::Time(time) => (u64::MAX, Some(time)),
     };
-    let deadline = time_max.unwrap_or(Nanoseconds::new(u64::MAX));
+    let deadline = time_max.unwrap_or(Phase::LONGEST);
     let mut arrivals = Arrivals::new(per_second, phase.seed);
     let mut ahead = LookAhead::new(phase);
     let mut steps = Steps::new(phase.depth as usize, start);
     let count = SectorCount::of(phase.block_size);
     let (mut requests, mut reads, mut cancelled) = (0u64, 0u64, false);
-    let mut latest = start;
+    let (mut latest, mut sent) = (start, start);
     let mut note = |(arrival, is_read): (Instant, bool), end: Instant| {
         let latencies = match is_read {
             true => &mut result.read_latencies,
@@ -52,8 +52,9 @@ pub(super) fn run<R: Responder>(
         while requests < batch_end && arrivals.next() < deadline {
             let arrival = start + arrivals.next();
             arrivals.advance();
-            // What waits before a full queue is sent when a place in it is free.
-            let mut at = arrival;
+            // What waits before a full queue is sent when a place in it is free. Two places may be
+            // free at one instant; what is sent then has waited until then, too.
+            let mut at = arrival.max(sent);
             while !steps.has_room() || steps.next().is_some_and(|next| next <= at) {
                 if let Some((tag, end)) = steps.step(drive) {
                     at = at.max(end);
@@ -64,6 +65,7 @@ pub(super) fn run<R: Responder>(
             let kind = if is_read { Kind::Read } else { Kind::Write };
             reads += u64::from(is_read);
             steps.send(drive, at, Request { kind, first, count }, (arrival, is_read));
+            sent = at;
             requests += 1;
         }
         let progress = Progress {
@@ -95,7 +97,7 @@ mod tests {
     use crate::phase::{Mix, Pattern, Rate, Region};
     use ssdlab_model::attribution::Attribution;
     use ssdlab_model::counters::{Counters, Wear};
-    use ssdlab_model::units::{ByteLength, KIB, MIB, Sector};
+    use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds, Sector};
 
     /// Serves one request at a time, each in the same time: an M/D/1 queue.
     #[derive(Clone)]
@@ -144,8 +146,8 @@ mod tests {
         }
     }
 
-    fn mean_us(load: f64, depth: u32) -> f64 {
-        let rate = load * 1e6 / 100.0;
+    /// Reads at random for 100 seconds.
+    fn run_on(drive: &mut impl Responder, rate: f64, depth: u32) -> PhaseResult {
         let phase = Phase {
             name: "arrivals".to_owned(),
             pattern: Pattern::Random,
@@ -159,12 +161,76 @@ mod tests {
             flush_at_end: false,
             interval: Nanoseconds::ZERO,
         };
-        let mut drive = OneServer { free: Instant::START, service: Nanoseconds::from_micros(100) };
         let mut result = PhaseResult::begun(Instant::START);
         let mut meter = ThroughputMeter::new(Nanoseconds::ZERO);
         let start = Instant::START;
-        run(&mut drive, &phase, rate, start, &mut result, &mut meter, &mut Unobserved);
+        run(drive, &phase, rate, start, &mut result, &mut meter, &mut Unobserved);
+        result
+    }
+
+    fn mean_us(load: f64, depth: u32) -> f64 {
+        let mut drive = OneServer { free: Instant::START, service: Nanoseconds::from_micros(100) };
+        let result = run_on(&mut drive, load * 1e6 / 100.0, depth);
         result.read_latencies.mean().unwrap().micros()
+    }
+
+    /// Answers in beats, so that several answers come at one instant; looks at when it is asked.
+    struct Beats {
+        asked: Instant,
+    }
+
+    impl Beats {
+        const BEAT: u64 = 1_000_000;
+    }
+
+    impl Responder for Beats {
+        fn capacity(&self) -> ByteLength {
+            MIB
+        }
+        fn block_size(&self) -> ByteLength {
+            KIB * 4
+        }
+        fn read(&mut self, at: Instant, _: Sector, _: SectorCount) -> Instant {
+            assert!(at >= self.asked, "asked at {at:?}, after {:?}", self.asked);
+            self.asked = at;
+            Instant::from_nanos((at.nanos() / Self::BEAT + 1) * Self::BEAT)
+        }
+        fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+            self.read(at, first, count)
+        }
+        fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+            self.read(at, first, count)
+        }
+        fn trim(&mut self, at: Instant, _: Sector, _: SectorCount) -> Instant {
+            at
+        }
+        fn passes_trim(&self) -> bool {
+            true
+        }
+        fn flush(&mut self, at: Instant) -> Instant {
+            at
+        }
+        fn rest(&mut self, _: Instant, _: Nanoseconds) {}
+        fn prefetch(&self, _: Sector) {}
+        fn prefetch_for_write(&self, _: Sector) {}
+        fn counters(&self) -> Counters {
+            Counters::default()
+        }
+        fn wear(&self) -> Wear {
+            Wear::default()
+        }
+        fn attribution(&self) -> Attribution {
+            Attribution::default()
+        }
+    }
+
+    #[test]
+    fn a_drive_is_asked_in_the_order_of_time_also_when_answers_come_together() {
+        for depth in [1, 2, 4, 32] {
+            let mut drive = Beats { asked: Instant::START };
+            run_on(&mut drive, 3_900.0, depth);
+            assert!(drive.asked > Instant::from_nanos(99 * 1_000_000_000));
+        }
     }
 
     /// Pollaczek-Khinchine for a fixed service time s and load r: s + s r / (2 (1 - r)).

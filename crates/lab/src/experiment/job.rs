@@ -9,15 +9,16 @@ use std::path::Path;
 use ssdlab_drive::{
     Amount, Description, Drive, DriveKind, LaneResult, Latencies, Mix, Pattern, Phase, Region,
 };
-use ssdlab_interchange::Remark;
 use ssdlab_interchange::fio::work::{Space, Work};
 use ssdlab_interchange::fio::{Direction, Job, JobFile};
+use ssdlab_interchange::{InputError, Remark};
 use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
 
 use super::course::Course;
 use super::figures::{self, JobFigures};
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words};
 use crate::error::LabError;
+use crate::output::format;
 use crate::report::{Level, Parameter};
 
 /// The experiment.
@@ -69,6 +70,27 @@ fn read(settings: &Settings) -> Result<JobFile, LabError> {
     JobFile::parse(&text).map_err(wrong)
 }
 
+/// Refuses times that nobody means.
+fn check_times(file: &JobFile) -> Result<(), InputError> {
+    let most = Phase::LONGEST;
+    for group in &file.groups {
+        for job in &group.jobs {
+            let times = [group.rest, job.ramp, job.runtime.unwrap_or_default()];
+            let longest = times.into_iter().max().unwrap_or_default();
+            if longest > most || job.ramp.seconds() + times[2].seconds() > most.seconds() {
+                return Err(InputError::whole(format!(
+                    "job '{}' would run or wait for {} (startdelay, ramp_time and runtime), and {} \
+                     are the most",
+                    job.name,
+                    format::span(longest.seconds()),
+                    format::span(most.seconds())
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 impl Protocol {
     fn new(settings: &Settings, drive: &Description) -> Result<Protocol, LabError> {
         let path: &Path = settings.file("file")?;
@@ -83,6 +105,7 @@ impl Protocol {
             }
             Work::new(&job, space)
         };
+        check_times(&file).map_err(|source| LabError::Input { path: path.to_owned(), source })?;
         let groups: Result<_, _> = (file.groups.iter())
             .map(|group| Ok((group.rest, group.jobs.iter().map(work).collect::<Result<_, _>>()?)))
             .collect();

@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use ssdlab_drive::{
-    Description, Drive, DriveError, DriveKind, ErrorKind, Lane, LaneRequest, Operation, Region,
-    Source,
+    Description, Drive, DriveError, DriveKind, ErrorKind, Lane, LaneRequest, Operation, Phase,
+    Region, Source,
 };
 use ssdlab_interchange::trace::{self, Choice, Event, Format, Reader, Survey};
 use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
@@ -185,6 +185,18 @@ impl Protocol {
                 name: "speed",
                 value: "0".to_owned(),
                 why: "it must be more than nothing".to_owned(),
+            });
+        }
+        let lasts = survey.duration.seconds() / speed;
+        if settings.text("timing") == "recorded" && lasts > Phase::LONGEST.seconds() {
+            return Err(LabError::Range {
+                name: "speed",
+                value: settings.text("speed").to_owned(),
+                why: format!(
+                    "the trace would take {}, and {} are the most; let it be faster, or set a limit",
+                    format::span(lasts),
+                    format::span(Phase::LONGEST.seconds())
+                ),
             });
         }
         let is_timed = settings.text("timing") == "recorded" && survey.duration > Nanoseconds::ZERO;
