@@ -58,6 +58,8 @@ pub struct Engine {
     /// Whether capacitors protect the write buffer.
     protected: bool,
     trims: bool,
+    /// What each byte reads as where nothing is mapped.
+    blank: u8,
 }
 
 /// What the lock covers.
@@ -104,6 +106,11 @@ impl Engine {
     /// Whether it carries out trims.
     pub fn trims(&self) -> bool {
         self.trims
+    }
+
+    /// Whether it carries out trims, and what was trimmed reads as zeros.
+    pub fn trims_to_zeros(&self) -> bool {
+        self.trims && self.blank == 0
     }
 
     /// How long requests take for whoever asks.

@@ -101,6 +101,8 @@ pub enum Place<'a> {
 pub struct Store {
     image: Image,
     layout: Layout,
+    /// What each byte reads as of a unit that the model fills where nothing was mapped.
+    blank: u8,
     /// By program unit, the latest life of each.
     staged: HashMap<u32, Staged, Spread>,
     /// Earlier lives that are booked and not carried out, by life.
@@ -177,6 +179,7 @@ impl Store {
         let units = layout.programs() as usize * layout.units_per_program as usize;
         let parts = layout.blocks as usize * layout.stripe as usize;
         let State { stamp, trim_log, .. } = image.state();
+        let blank = image.configuration().mechanisms.trim.reads_after.byte();
         let has_capacitors = image.configuration().buffer.protected;
         Store {
             image,
@@ -206,6 +209,7 @@ impl Store {
             is_stuck: false,
             erases_until: has_capacitors.then_some(0),
             wants_buffer_saved: false,
+            blank,
             layout,
         }
     }
@@ -418,9 +422,10 @@ impl Media for Store {
         let program = self.layout.program_of(unit);
         let index = (unit.0 - program * self.layout.units_per_program) as usize;
         let size = self.layout.unit as usize;
+        let blank = self.blank;
         let staged = self.staged_mut(program);
         let data = &mut staged.data[index * size..(index + 1) * size];
-        data.fill(0);
+        data.fill(blank);
         staged.units[index] = Source::Here { logical, sum: crc32fast::hash(data) };
     }
 

@@ -106,6 +106,7 @@ impl Engine {
             capacity: geometry.capacity().bytes(),
             protected: configuration.buffer.protected,
             trims: configuration.trim,
+            blank: configuration.mechanisms.trim.reads_after.byte(),
             configuration,
         };
         Ok((engine, opened))

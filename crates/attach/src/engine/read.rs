@@ -238,7 +238,7 @@ impl Engine {
         let (first, size) = (self.unit_of(from).0, self.unit as usize);
         for (index, data) in data.chunks_mut(size).enumerate() {
             let Some(place) = inner.model.place_of(LogicalUnit(first + index as u32)) else {
-                data.fill(0);
+                data.fill(self.blank);
                 continue;
             };
             match inner.model.store().locate(place).map_err(|error| errno(&error))? {

@@ -88,9 +88,14 @@ impl Inner {
     }
 
     /// What a unit holds now, into `data`.
-    pub(super) fn read_unit(&mut self, unit: LogicalUnit, data: &mut [u8]) -> Result<(), Errno> {
+    pub(super) fn read_unit(
+        &mut self,
+        engine: &Engine,
+        unit: LogicalUnit,
+        data: &mut [u8],
+    ) -> Result<(), Errno> {
         match self.model.place_of(unit) {
-            None => data.fill(0),
+            None => data.fill(engine.blank),
             Some(place) => {
                 let sum = self.model.store().read_unit(place, data).map_err(|it| errno(&it))?;
                 if crc32fast::hash(data) != sum {

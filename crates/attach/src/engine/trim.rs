@@ -8,8 +8,9 @@ use super::requests::sectors;
 use super::{Answer, Engine, Errno, Kind, errno};
 
 impl Engine {
-    /// Forgets what the `length` bytes from `offset` held: they read as zeros from then on, in all
-    /// whole units; with `exact` in the parts of units at both ends, too.
+    /// Forgets what the `length` bytes from `offset` held, in all whole units: they read from then on
+    /// as the profile says. With `exact` all of them read as zeros, also the parts of units at both
+    /// ends; what a trim does not leave as zeros is written.
     ///
     /// # Errors
     /// Behind the end of the drive; when the image cannot be written; after a power cut.
@@ -23,6 +24,9 @@ impl Engine {
         self.check_range(offset, length)?;
         if length == 0 {
             return Ok(Answer { at: self.lock().busy_until });
+        }
+        if exact && !self.trims_to_zeros() {
+            return self.zero(came, offset, length, false);
         }
         let end = offset + length;
         let whole = offset.next_multiple_of(self.unit)..end - end % self.unit;
@@ -56,7 +60,7 @@ impl Engine {
     }
 
     /// Has the `length` bytes from `offset` read as zeros: by a trim where the drive carries those
-    /// out and `may_trim` says so, by writing otherwise.
+    /// out, with zeros as their outcome, and `may_trim` says so; by writing otherwise.
     ///
     /// # Errors
     /// As [`Engine::trim`] and [`Engine::write`].
@@ -67,7 +71,7 @@ impl Engine {
         length: u64,
         may_trim: bool,
     ) -> Result<Answer, Errno> {
-        if may_trim && self.trims {
+        if may_trim && self.trims_to_zeros() {
             return self.trim(came, offset, length, true);
         }
         self.check_range(offset, length)?;

@@ -57,7 +57,7 @@ impl Engine {
             let is_whole = begin >= offset && begin + size <= offset + length;
             if !is_whole {
                 let mut bytes = vec![0; size as usize];
-                inner.read_unit(unit, &mut bytes)?;
+                inner.read_unit(self, unit, &mut bytes)?;
                 let from = offset.max(begin);
                 let until = (offset + length).min(begin + size);
                 bytes[(from - begin) as usize..(until - begin) as usize]

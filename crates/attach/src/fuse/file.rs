@@ -179,8 +179,8 @@ impl Drive {
     ) -> Result<Answer, Errno> {
         let length = length.min(self.left(offset));
         match mode & !libc::FALLOC_FL_KEEP_SIZE {
-            // A drive that drops trims would read old data where zeros must be.
-            libc::FALLOC_FL_PUNCH_HOLE if self.engine.trims() => {
+            // A drive that drops trims would read old data where zeros must be, or ones.
+            libc::FALLOC_FL_PUNCH_HOLE if self.engine.trims_to_zeros() => {
                 self.engine.trim(came, offset, length, true)
             }
             libc::FALLOC_FL_ZERO_RANGE => self.engine.zero(came, offset, length, false),

@@ -189,8 +189,8 @@ impl Store {
                     self.read_from(from, life, data)?
                 }
                 Source::Nothing => {
-                    // A unit that the model filled on its own: zeros.
-                    data.fill(0);
+                    // A unit that the model filled on its own.
+                    data.fill(self.blank);
                     crc32fast::hash(data)
                 }
             };

@@ -1,0 +1,86 @@
+//! What a drive in an image reads as where nothing is mapped.
+
+mod support;
+
+use std::time::Instant;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use ssdlab_attach::engine::{Engine, Options, Time};
+use ssdlab_attach::image::Image;
+use support::small_image;
+
+const UNIT: u64 = 4096;
+
+fn open(path: &std::path::Path) -> Engine {
+    let image = Image::open(path).unwrap_or_else(|error| panic!("{error}"));
+    let options = Options { time: Time::Fast, ..Options::default() };
+    Engine::open(image, options).unwrap_or_else(|error| panic!("{error:?}")).0
+}
+
+/// The bytes that `length` bytes from `offset` hold, each once.
+fn held(engine: &Engine, offset: u64, length: u64) -> Vec<u8> {
+    let mut data = vec![0x55; length as usize];
+    let _ = engine.read(Instant::now(), offset, &mut data).expect("a read");
+    data.sort_unstable();
+    data.dedup();
+    data
+}
+
+fn trimmed(changes: &[(&str, &str)], expected: u8) {
+    let directory = support::directory();
+    let path = small_image(directory.path(), changes);
+    let engine = open(&path);
+    let _ = engine.write(Instant::now(), 0, &[0xab; 64 * UNIT as usize], false).expect("a write");
+    let _ = engine.trim(Instant::now(), 8 * UNIT, 40 * UNIT, false).expect("a trim");
+    assert_eq!(held(&engine, 0, 8 * UNIT), [0xab]);
+    assert_eq!(held(&engine, 8 * UNIT, 40 * UNIT), [expected], "{changes:?}");
+    // A part of a unit is written; the rest of it is as it was.
+    let _ = engine.write(Instant::now(), 9 * UNIT, &[0xcd; 512], false).expect("a write");
+    assert_eq!(held(&engine, 9 * UNIT + 512, UNIT - 512), [expected]);
+    // Zeros are zeros, whatever a trim leaves; also in parts of units.
+    for (may_trim, offset) in [(true, 16 * UNIT + 512), (false, 24 * UNIT)] {
+        let _ = engine.zero(Instant::now(), offset, 4 * UNIT, may_trim).expect("zeros");
+        assert_eq!(held(&engine, offset, 4 * UNIT), [0], "{may_trim}");
+    }
+    let _ = engine.trim(Instant::now(), 32 * UNIT, 4 * UNIT, true).expect("an exact trim");
+    assert_eq!(held(&engine, 32 * UNIT, 4 * UNIT), [0]);
+    let _ = engine.flush(Instant::now()).expect("a flush");
+    engine.close().expect("closed in order");
+    drop(engine);
+    let engine = open(&path);
+    assert_eq!(held(&engine, 10 * UNIT, 6 * UNIT), [expected], "attached again");
+}
+
+#[test]
+fn what_is_trimmed_reads_as_the_profile_says() {
+    trimmed(&[], 0);
+    trimmed(&[("trim.reads_after", "ones")], 0xff);
+}
+
+#[test]
+fn a_table_of_extents_that_is_condensed_changes_nothing() {
+    for (reads_after, expected) in [("zeros", 0), ("ones", 0xff)] {
+        let extents = [
+            ("trim.reads_after", reads_after),
+            ("mapping.scheme", "extent"),
+            ("mapping.table", "4K"),
+            ("capacity.physical", "32M"),
+        ];
+        trimmed(&extents, expected);
+        let directory = support::directory();
+        let engine = open(&small_image(directory.path(), &extents));
+        let mut generator = Pcg64Mcg::seed_from_u64(1);
+        // Holes between what is written at random, until the table is full again and again.
+        let units = engine.capacity() / UNIT;
+        for _ in 0..4_000 {
+            let unit = generator.random_range(0..units / 2) * 2;
+            let _ = engine
+                .write(Instant::now(), unit * UNIT, &[0xab; UNIT as usize], false)
+                .expect("a write");
+        }
+        for unit in (1..units).step_by(2) {
+            assert_eq!(held(&engine, unit * UNIT, UNIT), [expected], "unit {unit}");
+        }
+    }
+}
