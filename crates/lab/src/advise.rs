@@ -88,7 +88,7 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
     let wall = Instant::now();
     let cpu = machine::cpu_seconds();
     let started = jiff::Timestamp::now();
-    let (whole, _) = profile_of(&request.target)?;
+    let (whole, _) = profile_of(&request.target, request.seed)?;
     let cycles = whole.configuration()?.mechanisms.wear.pe_cycles;
     let used = request.cycles.or(cycles).unwrap_or(CYCLES_ASSUMED);
     let mut tried = Vec::new();
@@ -174,8 +174,8 @@ fn parameters(request: &Request, cycles: u32) -> Vec<Parameter> {
     all.into_iter().map(|(name, value)| Parameter { name, value, changed: false }).collect()
 }
 
-fn profile_of(text: &str) -> Result<(Box<Profile>, String), LabError> {
-    match Target::parse(text)? {
+fn profile_of(text: &str, seed: u64) -> Result<(Box<Profile>, String), LabError> {
+    match Target::seeded(text, seed)? {
         Target::Simulated { name, profile } => Ok((profile, name)),
         _ => Err(LabError::Target {
             text: text.to_owned(),
@@ -191,14 +191,14 @@ fn with(text: &str, change: &str) -> String {
 
 /// The drive with this spare area, made small where it is large; a scale that leaves too few blocks
 /// is given up for a larger one.
-fn small(text: &str, spare: f64) -> Result<(Box<Profile>, String), LabError> {
+fn small(text: &str, spare: f64, seed: u64) -> Result<(Box<Profile>, String), LabError> {
     let changed = with(text, &format!("spare={spare}%"));
-    let (whole, name) = profile_of(&changed)?;
+    let (whole, name) = profile_of(&changed, seed)?;
     let capacity = whole.configuration()?.geometry.capacity().bytes();
     let mut divisor = capacity.div_ceil(SIMULATED_MAX);
     while divisor > 1 && !text.contains("scale=") {
         let scaled = with(text, &format!("scale=1/{divisor},spare={spare}%"));
-        if let Ok((profile, name)) = profile_of(&scaled)
+        if let Ok((profile, name)) = profile_of(&scaled, seed)
             && profile.configuration().is_ok_and(|it| it.geometry.blocks() >= BLOCKS_LEAST)
         {
             return Ok((profile, name));
@@ -215,8 +215,8 @@ fn try_spare(
     count: usize,
     watcher: &mut dyn Watcher,
 ) -> Result<Tried, LabError> {
-    let (profile, name) = small(&request.target, spare)?;
-    let (whole, _) = profile_of(&with(&request.target, &format!("spare={spare}%")))?;
+    let (profile, name) = small(&request.target, spare, request.seed)?;
+    let (whole, _) = profile_of(&with(&request.target, &format!("spare={spare}%")), request.seed)?;
     let geometry = whole.configuration()?.geometry;
     watcher.step(&format!("{spare} % spare"), 1.0 / count as f64);
     let ageing = Ageing {
@@ -405,6 +405,15 @@ mod tests {
             seed: 1,
             how: vec!["Do this.".to_owned()],
         }
+    }
+
+    #[test]
+    fn the_seed_reaches_the_drive() {
+        let target = "sim:generic-tlc,collection.policy=random";
+        let (scaled, _) = small(target, 7.0, 5).unwrap();
+        let (whole, _) = small(&format!("{target},scale=1/64"), 7.0, 6).unwrap();
+        let seed = |profile: &Profile| profile.configuration().unwrap().mechanisms.seed;
+        assert_eq!((seed(&scaled), seed(&whole)), (5, 6));
     }
 
     fn number(report: &Report, row: usize, name: &str) -> f64 {

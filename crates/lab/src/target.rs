@@ -63,6 +63,15 @@ impl Target {
         Ok(Target::Path(PathBuf::from(text)))
     }
 
+    /// The same, with what a simulated drive draws (victims, where its policy draws them, and which
+    /// blocks go bad) begun with `seed`. A drive that was saved goes on with what it had. Commands
+    /// that take a seed read their targets with this.
+    pub fn seeded(text: &str, seed: u64) -> Result<Target, LabError> {
+        let mut target = Target::parse(text)?;
+        target.set_seed(seed);
+        Ok(target)
+    }
+
     /// Opens the drive.
     pub fn open(&self, options: &RealOptions) -> Result<Box<dyn Drive>, LabError> {
         match self {
@@ -73,9 +82,7 @@ impl Target {
         }
     }
 
-    /// Seeds what a simulated drive chooses at random (victims, where its policy draws them). A
-    /// drive that was saved goes on with what it had.
-    pub fn set_seed(&mut self, seed: u64) {
+    fn set_seed(&mut self, seed: u64) {
         match self {
             Target::Simulated { profile, .. } => profile.set_seed(seed),
             Target::Stack(stack) => stack.set_seed(seed),

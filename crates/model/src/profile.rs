@@ -355,6 +355,11 @@ impl Profile {
         self.seed = seed;
     }
 
+    /// What [`Profile::set_seed`] was told.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name

@@ -15,7 +15,7 @@ pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure>
     let changes: Vec<String> =
         arguments.set.iter().map(|(key, value)| format!(",{key}={value}")).collect();
     let text = format!("{}{}", arguments.target, changes.concat());
-    let Target::Simulated { name, profile } = Target::parse(&text)? else {
+    let Target::Simulated { name, profile } = Target::seeded(&text, arguments.seed.number)? else {
         return Err(Failure::usage(format!(
             "'{text}' is not a new simulated drive, and only such can be aged; name a profile, as \
              in sim:toshiba-xg5 (a stack is made of drives that were aged before)"

@@ -10,13 +10,12 @@ use crate::terminal::Terminal;
 /// Makes the image of a new drive.
 pub fn create(arguments: &CreateArguments, terminal: &Terminal) -> Result<(), Failure> {
     let text = &arguments.target;
-    let Target::Simulated { name, mut profile } = Target::parse(text)? else {
+    let Target::Simulated { name, profile } = Target::seeded(text, arguments.seed.number)? else {
         return Err(Failure::usage(format!(
             "'{text}' is not a new simulated drive, and only such have images; name a profile, as \
              in sim:toshiba-xg5"
         )));
     };
-    profile.set_seed(arguments.seed.number);
     let image = Image::create(&arguments.image, &profile, arguments.force)?;
     let geometry = &image.configuration().geometry;
     let path = arguments.image.display();

@@ -18,7 +18,7 @@ use crate::terminal::Terminal;
 /// Cuts power, and says what came of it.
 pub fn power_cut(arguments: &ExploreArguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let target = &arguments.target;
-    let Target::Simulated { name, profile } = Target::parse(target)? else {
+    let Target::Simulated { name, profile } = Target::seeded(target, arguments.seed.number)? else {
         return Err(Failure::usage(format!(
             "'{target}' is not a new simulated drive, and only from such power can be cut; name a \
              profile, as in sim:toshiba-xg5"

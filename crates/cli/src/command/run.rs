@@ -45,8 +45,7 @@ impl Request {
         let set: Vec<_> =
             file.clone().into_iter().chain(arguments.protocol.set.iter().cloned()).collect();
         let settings = Settings::new(experiment, arguments.protocol.quick, &set)?;
-        let mut target = Target::parse(target)?;
-        target.set_seed(arguments.protocol.seed.number);
+        let target = Target::seeded(target, arguments.protocol.seed.number)?;
         let store = match arguments.no_store {
             true => None,
             false => Some(keep::path(arguments.store.store.as_deref())?),

@@ -77,6 +77,24 @@ fn what_was_saved_stays_unless_told_otherwise() {
 }
 
 #[test]
+fn the_seed_reaches_the_victims_that_the_drive_draws() {
+    let place = Place::new();
+    // Sequential writes are the same for every seed; what collection moves is not.
+    let writes = |seed: &str, name: &str| {
+        let age = ["age", SMALL, "--set", "collection.policy=random", "--state", "sequential"];
+        let rest = ["--written", "2.5x", "--seed", seed, "-o", name, "--force"];
+        place.run(&[&age[..], &rest].concat()).with_code(0);
+        let target = format!("sim:./{name}");
+        let job = place.file("write.fio", "[write]\nrw=randwrite\nbs=4k\nio_size=256M\n");
+        let report = place.run(&["run", "job", &job, &target, "--json"]).with_code(0).json();
+        report["tables"].clone()
+    };
+    let one = writes("1", "one.ssd");
+    assert_eq!(one, writes("1", "again.ssd"));
+    assert_ne!(one, writes("2", "two.ssd"));
+}
+
+#[test]
 fn what_cannot_be_aged_or_restored_is_explained() {
     let place = Place::new();
     place.run(&["age", "/tmp", "-o", "a.ssd"]).fails(2, &["not a new simulated drive"]);

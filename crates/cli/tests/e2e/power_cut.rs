@@ -55,6 +55,22 @@ fn a_lie_about_flush_is_shown_by_a_short_history_that_can_be_put_in_again() {
 }
 
 #[test]
+fn the_seed_reaches_the_victims_that_the_drive_draws() {
+    let place = Place::new();
+    let fill: String = (0..36).map(|_| "write units 0 to 90\n").collect();
+    let history = place.file("history.txt", &fill);
+    let explored = |seed: &str| {
+        let target = "sim:,collection.policy=random";
+        let given = ["--history", &history, "--new", "--seed", seed, "--json"];
+        let mut json = place.run(&explore(&[&[target][..], &given].concat())).with_code(0).json();
+        json["seed"].take();
+        json
+    };
+    assert_eq!(explored("1"), explored("1"));
+    assert_ne!(explored("1"), explored("2"));
+}
+
+#[test]
 fn a_planted_mistake_is_found() {
     let place = Place::new();
     let told = place.run(&explore(&["--fault", "forget-trims", "--requests", "40"])).with_code(1);

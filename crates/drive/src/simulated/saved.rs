@@ -8,8 +8,9 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `SSDLABSS` |
-//! | 4 | version, 2 |
+//! | 4 | version, 3 |
 //! | 8 | the drive's clock, in nanoseconds |
+//! | 8 | the seed of its own random choices |
 //! | 4 + n each | the drive's name, how it came to its state, the profile's name and text |
 //! | 4, then 4 + n twice each | changes of the profile: how many, keys and values |
 //! | - | the state ([`ssdlab_model::snapshot`]) |
@@ -32,7 +33,7 @@ use crate::error::{DriveError, ErrorKind};
 const MAGIC: [u8; 8] = *b"SSDLABSS";
 
 /// The version that is written and read. Any change of what is saved is another one.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// No text in a file is longer, nor are there more changes of a profile.
 const TEXT_MAX: u32 = 1 << 20;
@@ -148,6 +149,7 @@ fn write_header(
     out.write_all(&MAGIC)?;
     out.write_all(&VERSION.to_le_bytes())?;
     out.write_all(&drive.now.nanos().to_le_bytes())?;
+    out.write_all(&profile.seed().to_le_bytes())?;
     for text in [&drive.name, history, profile.name(), profile.text()] {
         write_text(out, text)?;
     }
@@ -212,6 +214,7 @@ impl SavedDrive {
             wrong("the file is damaged or cut short: its checksum is wrong".to_owned())
         })?;
         let clock = u64::from_le_bytes(read_bytes(&mut from).map_err(early)?);
+        let seed = u64::from_le_bytes(read_bytes(&mut from).map_err(early)?);
         let mut text = || read_text(&mut from).map_err(early);
         let (name, history, profile_name, profile_text) = (text()?, text()?, text()?, text()?);
         let changes = read_word(&mut from).map_err(early)?;
@@ -223,6 +226,7 @@ impl SavedDrive {
             let value = read_text(&mut from).map_err(early)?;
             profile.set(&key, &value).map_err(sound)?;
         }
+        profile.set_seed(seed);
         profile.check().map_err(sound)?;
         let configuration = Box::new(profile.configuration().map_err(sound)?);
         let state = from.count..length - CHECKSUM_BYTES;
@@ -413,6 +417,38 @@ mod tests {
     }
 
     #[test]
+    fn a_saved_drive_keeps_the_seed_of_its_own_choices() {
+        let mut profile = profile();
+        for (key, value) in
+            [("wear.life", "20"), ("wear.life_shape", "3"), ("wear.retire_most", "0.5")]
+        {
+            profile.set(key, value).unwrap();
+        }
+        profile.set_seed(7);
+        let new = |profile: &Profile| {
+            SimulatedDrive::new("sim:used", profile.configuration().unwrap()).unwrap()
+        };
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("new.ssd");
+        let mut drive = new(&profile);
+        save(&mut drive, &profile, "new", &path, false).unwrap();
+        let mut again = opened(&path);
+        // Which blocks go bad, and what replaces them, is drawn while it is written to.
+        let capacity = drive.description().capacity;
+        let failed = |drive: &mut SimulatedDrive| {
+            let phase = Phase { amount: Amount::Bytes(MIB * 1024), ..phase(2, capacity) };
+            let _ = drive.run_phase(&phase, &mut Unobserved);
+            let inside = drive.inside().unwrap();
+            (inside.counters, inside.wear)
+        };
+        let (one, two) = (failed(&mut drive), failed(&mut again));
+        assert!(one.0.failed_blocks > 3, "{}", one.0.failed_blocks);
+        assert_eq!(one, two);
+        profile.set_seed(8);
+        assert_ne!(one, failed(&mut new(&profile)), "the seed makes a difference");
+    }
+
+    #[test]
     fn a_file_that_is_there_stays_unless_it_may_be_replaced() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("used.ssd");
@@ -445,8 +481,8 @@ mod tests {
             assert!(error(&damaged).contains("damaged"), "byte {place}");
         }
         let mut newer = bytes.clone();
-        newer[8] = 3;
-        assert!(error(&newer).contains("saved in form 3, and this ssdlab reads form 2"));
+        newer[8] = 4;
+        assert!(error(&newer).contains("saved in form 4, and this ssdlab reads form 3"));
         assert!(!is_saved(&place.path().join("missing")).unwrap_or(false));
     }
 }
