@@ -525,6 +525,14 @@ impl Drive for SimulatedDrive {
     }
 
     fn choose_make_new(&mut self, how: MakeNew) -> Result<(), DriveError> {
+        if how == MakeNew::Discard && self.trim_path().end == TrimEnd::Ignored {
+            let message = format!(
+                "{} takes trims and does nothing, so that discarding it does not make it new; choose \
+                 another way (--make-new), or a drive whose trim is on",
+                self.name
+            );
+            return Err(DriveError::new(ErrorKind::Usage, message));
+        }
         self.make_new = how;
         Ok(())
     }

@@ -72,3 +72,26 @@ fn end_of(configuration: &Configuration) -> TrimEnd {
         ReadsAfterTrim::Zeros | ReadsAfterTrim::Undefined => TrimEnd::Zeros,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_model::profile::Profile;
+
+    use crate::simulated::{MakeNew, SimulatedDrive};
+    use crate::{Drive, ErrorKind};
+
+    #[test]
+    fn a_drive_that_ignores_trims_is_not_made_new_by_one() {
+        let made_new = |trim: &str| {
+            let mut profile = Profile::named("generic-tlc").unwrap();
+            profile.set("scale", "1/64").unwrap();
+            profile.set("trim", trim).unwrap();
+            let mut drive = SimulatedDrive::new("sim:", profile.configuration().unwrap()).unwrap();
+            drive.choose_make_new(MakeNew::Discard).and_then(|()| drive.make_new())
+        };
+        made_new("on").unwrap();
+        let error = made_new("off").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+        assert!(error.to_string().contains("takes trims and does nothing"), "{error}");
+    }
+}

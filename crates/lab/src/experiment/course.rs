@@ -1,5 +1,6 @@
 //! A run under way: what every experiment does with a drive, counted and watched.
 
+use ssdlab_drive::simulated::{SimulatedDrive, TrimEnd};
 use ssdlab_drive::{
     Drive, DriveError, DriveKind, ErrorKind, Inside, Lane, LaneResult, Phase, PhaseResult, Region,
 };
@@ -159,6 +160,10 @@ impl<'a> Course<'a> {
         // What keeps a block device from being made new keeps it from being trimmed as well.
         if self.drive.description().kind == DriveKind::Device {
             return Ok(Emptied::Kept);
+        }
+        let ignores_trim = |drive: &mut SimulatedDrive| drive.trim_path().end == TrimEnd::Ignored;
+        if self.drive.simulated().is_some_and(ignores_trim) {
+            return Ok(Emptied::AsItWas);
         }
         if unless_unsupported(self.drive.trim(area).map(|_| ()))? {
             return Ok(Emptied::Trimmed);
