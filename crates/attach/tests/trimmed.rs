@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use ssdlab_attach::engine::{Engine, Options, Time};
+use ssdlab_attach::engine::{Engine, Extent, Options, Time};
 use ssdlab_attach::image::Image;
 use support::small_image;
 
@@ -35,6 +35,9 @@ fn trimmed(changes: &[(&str, &str)], expected: u8) {
     let _ = engine.trim(Instant::now(), 8 * UNIT, 40 * UNIT, false).expect("a trim");
     assert_eq!(held(&engine, 0, 8 * UNIT), [0xab]);
     assert_eq!(held(&engine, 8 * UNIT, 40 * UNIT), [expected], "{changes:?}");
+    let told = engine.extents(8 * UNIT, 40 * UNIT).expect("extents");
+    let hole = Extent { length: 40 * UNIT, is_hole: true, is_zero: expected == 0 };
+    assert_eq!(told, [hole], "{changes:?}");
     // A part of a unit is written; the rest of it is as it was.
     let _ = engine.write(Instant::now(), 9 * UNIT, &[0xcd; 512], false).expect("a write");
     assert_eq!(held(&engine, 9 * UNIT + 512, UNIT - 512), [expected]);

@@ -10,8 +10,11 @@ const UNITS_MAX: u64 = 1 << 16;
 pub struct Extent {
     /// Its bytes.
     pub length: u64,
-    /// Whether nothing is mapped there: it reads as zeros.
+    /// Whether nothing is mapped there.
     pub is_hole: bool,
+    /// Whether it is known to read as zeros: a hole, where the profile does not have those read as
+    /// anything else.
+    pub is_zero: bool,
 }
 
 impl Engine {
@@ -35,7 +38,10 @@ impl Engine {
             let is_hole = inner.model.place_of(self.unit_of(at)).is_none();
             match extents.last_mut() {
                 Some(last) if last.is_hole == is_hole => last.length += until - at,
-                _ => extents.push(Extent { length: until - at, is_hole }),
+                _ => {
+                    let is_zero = is_hole && self.blank == 0;
+                    extents.push(Extent { length: until - at, is_hole, is_zero });
+                }
             }
             at = until;
         }

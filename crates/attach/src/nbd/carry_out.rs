@@ -81,7 +81,7 @@ fn read(
     if request.is_large() && agreed.may_leave_out_holes(request) {
         let extents = engine.extents(offset, length as u64)?;
         let covered: u64 = extents.iter().map(|it| it.length).sum();
-        if covered == length as u64 && extents.iter().any(|it| it.is_hole) {
+        if covered == length as u64 && extents.iter().any(|it| it.is_zero) {
             let mut data = vec![0; length];
             let answer = engine.read(came, offset, &mut data)?;
             agreed.without_holes(request, &data, &extents, output);

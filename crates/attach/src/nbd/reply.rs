@@ -107,7 +107,7 @@ impl Agreed {
             let is_last = index + 1 == extents.len();
             let until = from + extent.length as usize;
             let offset = request.offset + from as u64;
-            if extent.is_hole {
+            if extent.is_zero {
                 output.extend(chunk(request, REPLY_OFFSET_HOLE, is_last, 12));
                 output.extend(offset.to_be_bytes());
                 output.extend((extent.length as u32).to_be_bytes());
@@ -127,8 +127,9 @@ impl Agreed {
         output.extend(ALLOCATION_ID.to_be_bytes());
         for extent in extents {
             output.extend((extent.length as u32).to_be_bytes());
-            let state = if extent.is_hole { STATE_HOLE | STATE_ZERO } else { 0 };
-            output.extend(state.to_be_bytes());
+            let hole = if extent.is_hole { STATE_HOLE } else { 0 };
+            let zero = if extent.is_zero { STATE_ZERO } else { 0 };
+            output.extend((hole | zero).to_be_bytes());
         }
     }
 }

@@ -217,7 +217,7 @@ impl Connection<'_> {
     /// Whether some of what a read is for is a hole, or it cannot be read.
     fn has_holes(&self, request: &Request) -> bool {
         let extents = self.shared.engine.extents(request.offset, request.length.into());
-        extents.map_or(true, |extents| extents.iter().any(|it| it.is_hole))
+        extents.map_or(true, |extents| extents.iter().any(|it| it.is_zero))
     }
 }
 
