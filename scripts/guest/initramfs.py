@@ -16,7 +16,7 @@ TOOLS = {
     "dmsetup": "dmsetup", "fstrim": "util-linux", "hdparm": "hdparm", "losetup": "mount",
     "lsblk": "util-linux", "lvm": "lvm2", "mdadm": "mdadm", "mkfs.btrfs": "btrfs-progs",
     "mkfs.ext4": "e2fsprogs", "mkfs.minix": "util-linux", "mkfs.xfs": "xfsprogs",
-    "nvme": "nvme-cli", "setpriv": "util-linux", "sfdisk": "fdisk", "smartctl": "smartmontools",
+    "nvme": "nvme-cli", "setpriv": "util-linux", "sfdisk": "fdisk", "smartctl": "smartmontools", "sysctl": "procps",
 }
 
 # Kernel modules that may be asked for; what they need comes with them, and what is built in, or

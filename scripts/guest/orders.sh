@@ -1,6 +1,6 @@
 # What the guest and the host say to each other: lines on a virtio port. The guest begins.
 #
-#   NEXT                  which stack is next? The answer is its name, or 'off'
+#   NEXT                  which stack is next? The answer is its name, 'tree', 'fixes' or 'off'
 #   MARK WORD DRIVE..     the host notes the counters of the drives; the answer is 'ok'
 #   SAY KEY VALUE..       a fact, for the host's notes
 #   FILE NAME BYTES       followed by the bytes

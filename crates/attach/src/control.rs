@@ -183,7 +183,9 @@ pub fn find(name: Option<&str>) -> Result<Record, AttachError> {
     let Some(name) = name else {
         return match records.as_slice() {
             [record] => Ok(record.clone()),
-            [] => Err(AttachError::Usage("no drive is attached".to_owned())),
+            [] => Err(AttachError::Usage(
+                "no drive is attached; 'ssdlab attach IMAGE' attaches one".to_owned(),
+            )),
             several => {
                 let places: Vec<&str> = several.iter().map(|it| it.place.as_str()).collect();
                 let words = format!("several drives are attached; name one: {}", places.join(", "));

@@ -152,6 +152,7 @@ pub enum Command {
     #[command(after_help = reports::COMPARE_EXAMPLES)]
     Compare(CompareArguments),
     /// Write an experiment as a fio job file or a script, for machines where only fio may be
+    /// installed
     #[command(after_help = run::EXPORT_EXAMPLES)]
     Export(ExportArguments),
     /// Read what fio measured (its JSON) as a report, to show, keep and compare

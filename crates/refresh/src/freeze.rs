@@ -4,12 +4,14 @@
 //! waits at a pipe. When the pipe closes, because this process is done or was killed, it thaws. It
 //! also kills this process and thaws when a freeze has lasted [`PATIENCE`]: one that was stopped
 //! (SIGSTOP) in the middle must not go on later and write what is outdated by then, so it must be
-//! gone before others may write.
+//! gone before others may write. The child takes back as well what was asked of the kernel's
+//! [grace periods](crate::grace).
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
+use crate::grace::{self, GracePeriods, Hurried};
 use crate::urgency::Urgency;
 use crate::{DriveError, ErrorKind, io, refused, system};
 
@@ -28,6 +30,7 @@ const THAWED: u8 = b't';
 #[derive(Debug)]
 pub struct Freezer {
     directory: File,
+    grace_periods: GracePeriods,
     /// Where the child listens.
     pipe: RawFd,
     child: libc::pid_t,
@@ -56,8 +59,9 @@ pub struct Frozen<'a> {
     freezer: &'a mut Freezer,
     since: Instant,
     freezing: Duration,
-    // Ends when it is thawed.
+    // Both end when it is thawed.
     _urgency: Urgency,
+    _hurried: Hurried,
 }
 
 impl Freezer {
@@ -73,13 +77,14 @@ impl Freezer {
             return Err(cannot());
         }
         let [listen, tell] = ends;
+        let grace_periods = GracePeriods::of_kernel();
         // SAFETY: getpid does nothing else.
         let parent = unsafe { libc::getpid() };
         // SAFETY: the child calls nothing but what may be called after a fork of a program with
         // threads (signal-safety(7)), and never returns.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            watch(parent, listen, directory.as_raw_fd());
+            watch(parent, listen, directory.as_raw_fd(), grace_periods.descriptor());
         }
         // SAFETY: ours, and closed once.
         unsafe { libc::close(listen) };
@@ -92,7 +97,7 @@ impl Freezer {
         // What is swapped out would have to be read while everybody waits.
         system::stay_in_memory();
         let (longest, last) = (Duration::ZERO, Times::default());
-        Ok(Freezer { directory, pipe: tell, child, longest, count: 0, last })
+        Ok(Freezer { directory, grace_periods, pipe: tell, child, longest, count: 0, last })
     }
 
     fn tell(&self, word: u8) -> Result<(), DriveError> {
@@ -113,6 +118,7 @@ impl Freezer {
     pub fn freeze(&mut self) -> Result<Frozen<'_>, DriveError> {
         self.tell(FROZEN)?;
         let urgency = Urgency::begin();
+        let hurried = self.grace_periods.hurry();
         let since = Instant::now();
         stop_signals(libc::SIG_IGN);
         if let Err(error) = system::freeze(self.directory.as_raw_fd()) {
@@ -132,7 +138,13 @@ impl Freezer {
             });
         }
         self.count += 1;
-        Ok(Frozen { freezer: self, since, freezing: since.elapsed(), _urgency: urgency })
+        Ok(Frozen {
+            freezer: self,
+            since,
+            freezing: since.elapsed(),
+            _urgency: urgency,
+            _hurried: hurried,
+        })
     }
 
     /// How long it would take now until the file system is frozen, as far as can be known without
@@ -145,6 +157,7 @@ impl Freezer {
     /// # Errors
     /// When the file system fails.
     pub fn outlook(&self, is_first: bool) -> Result<Duration, DriveError> {
+        let _hurried = self.grace_periods.hurry();
         let sync = || rustix::fs::syncfs(&self.directory).map_err(|error| io("cannot sync", error));
         sync()?;
         let since = Instant::now();
@@ -197,7 +210,7 @@ fn stop_signals(how: libc::sighandler_t) {
 }
 
 /// The child: waits until its parent is done, or gone, or has frozen for too long.
-fn watch(parent: libc::pid_t, listen: RawFd, directory: RawFd) -> ! {
+fn watch(parent: libc::pid_t, listen: RawFd, directory: RawFd, setting: Option<RawFd>) -> ! {
     // SAFETY: only functions of signal-safety(7), on numbers that were made before the fork.
     unsafe {
         libc::setsid();
@@ -210,10 +223,14 @@ fn watch(parent: libc::pid_t, listen: RawFd, directory: RawFd) -> ! {
         }
         // Whatever else the parent has open must not stay open here: locks, pipes, and the writing
         // end of this very pipe.
-        let (low, high) = (listen.min(directory), listen.max(directory));
-        close_range(0, low - 1);
-        close_range(low + 1, high - 1);
-        close_range(high + 1, RawFd::MAX);
+        let mut kept = [listen, directory, setting.unwrap_or(directory)];
+        kept.sort_unstable();
+        let mut first = 0;
+        for one in kept {
+            close_range(first, one - 1);
+            first = one + 1;
+        }
+        close_range(first, RawFd::MAX);
         let mut is_frozen = false;
         loop {
             let mut ask = libc::pollfd { fd: listen, events: libc::POLLIN, revents: 0 };
@@ -237,6 +254,9 @@ fn watch(parent: libc::pid_t, listen: RawFd, directory: RawFd) -> ! {
         if is_frozen {
             // It fails where it was not frozen any more, which is as good.
             let _ = system::thaw(directory);
+        }
+        if let Some(setting) = setting {
+            grace::take_back(setting);
         }
         libc::_exit(0)
     }

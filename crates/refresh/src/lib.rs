@@ -16,6 +16,7 @@ pub mod course;
 pub mod extents;
 pub mod file_system;
 pub mod freeze;
+mod grace;
 pub mod health;
 pub mod interval;
 pub mod journal;

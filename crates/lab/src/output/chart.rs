@@ -131,7 +131,12 @@ impl TableChart {
             [only] => format!("{}: {}", heading(&table.name, ""), only.name),
             _ => heading(&table.name, ""),
         };
-        let rows = format!("by {}{}", label(&key.name, &key.unit), in_unit(unit));
+        // What is called like its unit needs no other.
+        let unit_words = match &measures[..] {
+            [only] if only.name == *unit => String::new(),
+            _ => in_unit(unit),
+        };
+        let rows = format!("by {}{unit_words}", label(&key.name, &key.unit));
         Some(TableChart {
             title: format!("{what} {rows}"),
             table: heading(&table.name, ""),

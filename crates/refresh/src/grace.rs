@@ -1,0 +1,106 @@
+//! Grace periods of the kernel (RCU), hurried while others wait for one.
+//!
+//! While it locks writers out, the kernel waits three times until it has seen every processor
+//! somewhere else (`percpu_down_write`). On a busy machine each wait takes 10 to 40 ms, unless it is
+//! told to interrupt the processors instead (`/sys/kernel/rcu_expedited`,
+//! Documentation/RCU/Design/Expedited-Grace-Periods). That is asked for while a file system is being
+//! frozen, and taken back right after. Where somebody has chosen it already, or where it may not be
+//! chosen, all stays as it is.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where the kernel is told.
+const SETTING: &str = "/sys/kernel/rcu_expedited";
+
+/// What it holds when nobody has chosen anything.
+const AS_USUAL: &[u8] = b"0";
+const HURRIED: &[u8] = b"1";
+
+/// The kernel's setting, where it is ours to change.
+#[derive(Debug)]
+pub(crate) struct GracePeriods {
+    setting: Option<Arc<File>>,
+}
+
+/// Grace periods are short until this goes.
+#[derive(Debug)]
+pub(crate) struct Hurried {
+    setting: Option<Arc<File>>,
+}
+
+impl GracePeriods {
+    /// Those of this machine.
+    pub(crate) fn of_kernel() -> GracePeriods {
+        GracePeriods::at(Path::new(SETTING))
+    }
+
+    fn at(path: &Path) -> GracePeriods {
+        let open = || {
+            let found = std::fs::read(path).ok()?;
+            let is_usual = found.trim_ascii() == AS_USUAL;
+            let setting = OpenOptions::new().write(true).open(path).ok()?;
+            is_usual.then(|| Arc::new(setting))
+        };
+        GracePeriods { setting: open() }
+    }
+
+    /// Hurries them from now on.
+    pub(crate) fn hurry(&self) -> Hurried {
+        if let Some(setting) = &self.setting {
+            // Where that is refused they take their time.
+            let _ = setting.write_all_at(HURRIED, 0);
+        }
+        Hurried { setting: self.setting.clone() }
+    }
+
+    /// The open setting, for a child that [takes it back](take_back) should this process be killed.
+    pub(crate) fn descriptor(&self) -> Option<RawFd> {
+        self.setting.as_ref().map(|setting| setting.as_raw_fd())
+    }
+}
+
+impl Drop for Hurried {
+    fn drop(&mut self) {
+        if let Some(setting) = &self.setting {
+            take_back(setting.as_raw_fd());
+        }
+    }
+}
+
+/// Has them take their time again. Safe to call after a fork.
+pub(crate) fn take_back(setting: RawFd) {
+    // SAFETY: one byte of a constant.
+    let _ = unsafe { libc::pwrite(setting, AS_USUAL.as_ptr().cast(), AS_USUAL.len(), 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_are_hurried_for_a_while_and_what_others_chose_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rcu_expedited");
+        let holds = || std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, "0\n").unwrap();
+        let periods = GracePeriods::at(&path);
+        let hurried = periods.hurry();
+        assert_eq!(holds(), "1\n");
+        drop(hurried);
+        assert_eq!(holds(), "0\n");
+
+        std::fs::write(&path, "1\n").unwrap();
+        let chosen = GracePeriods::at(&path);
+        assert_eq!(chosen.descriptor(), None);
+        drop(chosen.hurry());
+        assert_eq!(holds(), "1\n");
+
+        let missing = GracePeriods::at(&directory.path().join("missing"));
+        drop(missing.hurry());
+        assert!(!directory.path().join("missing").exists());
+    }
+}
