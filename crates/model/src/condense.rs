@@ -180,6 +180,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.flash_reads_condensing += 1;
         let on_die = Resource::Die(die);
         let span = self.resources.reserve(on_die, Class::Background, at, self.timing.page_read);
+        self.resources.dies[die.0 as usize].note_sense();
         let channel = Resource::Channel(self.geometry.channel_of(die));
         let transfer = self.unit_over_channel * units;
         self.resources.reserve(channel, Class::Background, span.end, transfer).end

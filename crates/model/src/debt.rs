@@ -272,6 +272,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             Operation::Read { units, programs, sequence } => {
                 let (on_die, sense) = (Resource::Die(die), self.timing.page_read);
                 let span = self.resources.reserve(on_die, Class::Background, earliest, sense);
+                self.resources.dies[die.0 as usize].note_sense();
                 let into = Into { programs, sequence };
                 if self.in_time.is_on() {
                     let booking = self.resources.dies[die.0 as usize].latest_booking();

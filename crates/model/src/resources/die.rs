@@ -18,7 +18,7 @@ use crate::units::{Instant, Nanoseconds};
 
 /// Booked programs and erases remembered; more than a saturated die has waiting. Reads look only
 /// at those that are not over.
-const BOOKED: usize = 64;
+pub(super) const BOOKED: usize = 64;
 
 /// One die.
 #[derive(Clone, Debug)]
@@ -104,6 +104,14 @@ impl Die {
     pub(crate) fn note_erase(&mut self) {
         if let Some(suspender) = &mut self.suspender {
             suspender.note_erase(self.bookings);
+        }
+    }
+
+    /// Notes that the latest booking senses a page: no read interrupts that.
+    #[inline(always)]
+    pub(crate) fn note_sense(&mut self) {
+        if let Some(suspender) = &mut self.suspender {
+            suspender.note_sense(self.bookings);
         }
     }
 
@@ -381,6 +389,18 @@ mod tests {
                 "{operations:?}, {erase}"
             );
         }
+    }
+
+    #[test]
+    fn a_page_that_is_being_sensed_for_a_copy_is_not_interrupted() {
+        let (suspend, operations) = (us(20), Suspendable::Both);
+        let mut die = Die::new(SuspendParameters { operations, suspend, resume: us(0), most: 1 });
+        die.append(at(0), us(60), true);
+        die.note_sense();
+        die.append(at(0), us(600), true);
+        assert_eq!(die.read(at(10), us(60), &mut Blocked::default()).start, at(60));
+        assert_eq!(die.booked_until(), at(120 + 600));
+        assert_eq!(die.read(at(200), us(60), &mut Blocked::default()).start, at(220));
     }
 
     #[test]

@@ -37,16 +37,23 @@ pub struct SuspendParameters {
     pub most: u32,
 }
 
-/// Erases whose numbers are remembered: more than a die has booked and not over.
-const ERASES: usize = 16;
+/// What a booking is that is no program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NoProgram {
+    Erase,
+    /// Flash has no command that stops a page from being sensed.
+    Sense,
+}
+
+/// Bookings of which it is remembered what they are: as many as a die remembers.
+const REMEMBERED: usize = super::die::BOOKED;
 
 /// What a die that suspends has to know of its bookings.
 #[derive(Clone, Debug)]
 pub(crate) struct Suspender {
     parameters: SuspendParameters,
-    /// The bookings that are erases, the latest of them.
-    erases: [Option<u32>; ERASES],
-    erases_noted: usize,
+    /// The latest bookings that are no programs, each at its number modulo `REMEMBERED`.
+    no_programs: [Option<(u32, NoProgram)>; REMEMBERED],
     /// The booking that was interrupted last, and how often.
     interrupted: (u32, u32),
 }
@@ -61,8 +68,7 @@ impl Suspender {
         (parameters.operations != Suspendable::Off).then(|| {
             Box::new(Suspender {
                 parameters,
-                erases: [None; ERASES],
-                erases_noted: 0,
+                no_programs: [None; REMEMBERED],
                 interrupted: (0, 0),
             })
         })
@@ -70,8 +76,17 @@ impl Suspender {
 
     /// Booking number `booking` is an erase.
     pub(crate) fn note_erase(&mut self, booking: u32) {
-        self.erases[self.erases_noted % ERASES] = Some(booking);
-        self.erases_noted += 1;
+        self.no_programs[booking as usize % REMEMBERED] = Some((booking, NoProgram::Erase));
+    }
+
+    /// Booking number `booking` senses a page for the drive itself.
+    pub(crate) fn note_sense(&mut self, booking: u32) {
+        self.no_programs[booking as usize % REMEMBERED] = Some((booking, NoProgram::Sense));
+    }
+
+    fn is_no_program(&self, booking: u32) -> Option<NoProgram> {
+        let noted = self.no_programs[booking as usize % REMEMBERED];
+        noted.filter(|noted| noted.0 == booking).map(|noted| noted.1)
     }
 
     /// Whether booking number `booking`, which would go on for `left`, is interrupted once more;
@@ -81,11 +96,11 @@ impl Suspender {
         booking: u32,
         left: Nanoseconds,
     ) -> Option<(Nanoseconds, Nanoseconds)> {
-        let allowed = match self.parameters.operations {
-            Suspendable::Off => false,
-            Suspendable::Both => true,
-            Suspendable::Erase => self.erases.contains(&Some(booking)),
-            Suspendable::Program => !self.erases.contains(&Some(booking)),
+        let operations = self.parameters.operations;
+        let allowed = match self.is_no_program(booking) {
+            None => matches!(operations, Suspendable::Program | Suspendable::Both),
+            Some(NoProgram::Erase) => matches!(operations, Suspendable::Erase | Suspendable::Both),
+            Some(NoProgram::Sense) => false,
         };
         let (latest, times) = self.interrupted;
         let times = if latest == booking { times } else { 0 };
