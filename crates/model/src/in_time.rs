@@ -64,6 +64,8 @@ enum Event {
     },
     /// There is room in the map's write buffer, as far as was known.
     MapRoom,
+    /// What the map's block held that was emptied first is durable, as far as was known.
+    MapDurable,
 }
 
 /// What happens to copies under way, earliest first; of what happens at one instant, first what
@@ -75,6 +77,8 @@ pub(crate) struct InTime {
     known: u32,
     /// When the block that was emptied first is looked at again.
     durable_at: Option<Instant>,
+    /// The same of the map's blocks.
+    map_durable_at: Option<Instant>,
 }
 
 impl InTime {
@@ -119,6 +123,14 @@ impl InTime {
     /// The map's write buffer has room at `at`, as far as is known.
     pub(crate) fn map_room(&mut self, at: Instant) {
         self.add(at, Event::MapRoom);
+    }
+
+    /// The block of the map's that was emptied first can be erased at `at`, as far as is known.
+    pub(crate) fn map_durable(&mut self, at: Instant) {
+        if self.map_durable_at != Some(at) {
+            self.map_durable_at = Some(at);
+            self.add(at, Event::MapDurable);
+        }
     }
 
     /// The data of a copy is on its die at `at`.
@@ -206,7 +218,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             Event::SensedAhead { .. }
             | Event::MapSensed { .. }
             | Event::MapRead { .. }
-            | Event::MapRoom => self.go_on_with_reads(event, at),
+            | Event::MapRoom
+            | Event::MapDurable => self.go_on_with_reads(event, at),
         }
     }
 
@@ -221,6 +234,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             Event::MapRoom => {
                 self.note_map_room();
                 self.admit_map_pages(at);
+            }
+            Event::MapDurable => {
+                self.in_time.map_durable_at = None;
+                self.erase_map_blocks(at, false);
             }
             _ => unreachable!("collection's work goes on otherwise"),
         }
@@ -247,6 +264,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                     | Event::MapSensed { .. }
                     | Event::MapRead { .. }
                     | Event::MapRoom => self.go_on_with_reads(event, at),
+                    Event::MapDurable => self.in_time.map_durable_at = None,
                 }
             }
         }

@@ -221,6 +221,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if filled.closes {
             area.flash.close(filled.block, BlockState::Closing);
         }
+        if self.in_time.is_on() {
+            self.erase_map_blocks(self.resources.now(), false);
+        }
     }
 
     /// Metadata blocks are numbered behind those for data where dies are concerned.
@@ -268,7 +271,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Erases blocks of the map area that were emptied, if what they held is durable by `at`; if
     /// `forced`, one anyway, as soon as it is.
-    fn erase_map_blocks(&mut self, at: Instant, forced: bool) {
+    pub(crate) fn erase_map_blocks(&mut self, at: Instant, forced: bool) {
         let mut forced = forced;
         while let Some(&emptied) = self.cache().area.emptied.front() {
             if self.cache().area.is_unsent_through(emptied.number) {
@@ -284,6 +287,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 return;
             };
             if durable > at && !forced {
+                if self.in_time.is_on() {
+                    self.in_time.map_durable(durable);
+                }
                 return;
             }
             forced = false;
@@ -318,6 +324,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             let load = self.begin_load(place, now);
             self.write_map_page_in_time(page, now, There::WithLoad(load), None);
             self.collect_map(now);
+            self.erase_map_blocks(now, false);
             return true;
         }
         let read = self.read_map_page(page, now);

@@ -92,6 +92,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         {
             self.write_map_page_in_time(evicted.page, now, evicted.there, Some(load));
             self.collect_map(now);
+            self.erase_map_blocks(now, false);
         }
         self.map_cache().insert(page, change, There::WithLoad(load));
         There::WithLoad(load)

@@ -3,7 +3,8 @@
 //! Programs and erases are served in the order they are booked. A read goes before all of them
 //! that have not started, waits for the one that has, and pushes the rest back; reads among
 //! themselves keep their order. Where the die can suspend, a read interrupts the one in progress
-//! ([`super::suspend`]).
+//! ([`super::suspend`]). One that comes at the very instant at which the die begins a program comes
+//! too late: the die has taken up what was there.
 //!
 //! The promises given to earlier programs are not changed when a read pushes them back: their
 //! callers have gone. What is booked later sees the die's true backlog, and the write buffer asks
@@ -268,7 +269,7 @@ impl Die {
     fn in_progress(&self, at: Instant) -> Option<u32> {
         (0..BOOKED as u32)
             .take_while(|&age| self.booking(age).end > at)
-            .find(|&age| self.booking(age).start < at)
+            .find(|&age| self.booking(age).start <= at)
     }
 
     /// The end of the program or erase that is in progress at `at`, or `at` where none is.
@@ -401,6 +402,21 @@ mod tests {
         assert_eq!(die.read(at(10), us(60), &mut Blocked::default()).start, at(60));
         assert_eq!(die.booked_until(), at(120 + 600));
         assert_eq!(die.read(at(200), us(60), &mut Blocked::default()).start, at(220));
+    }
+
+    #[test]
+    fn a_read_that_comes_as_the_die_begins_a_program_comes_too_late() {
+        let mut die = Die::default();
+        die.append(at(100), us(600), false);
+        die.append(at(100), us(600), false);
+        assert_eq!(die.read(at(100), us(60), &mut Blocked::default()).start, at(700));
+        // What was suspended goes on as soon as the read before is over.
+        let (suspend, operations) = (us(20), Suspendable::Both);
+        let mut die = Die::new(SuspendParameters { operations, suspend, resume: us(10), most: 2 });
+        die.append(at(0), us(600), false);
+        assert_eq!(die.read(at(100), us(60), &mut Blocked::default()).end, at(180));
+        assert_eq!(die.read(at(180), us(60), &mut Blocked::default()).start, at(200));
+        assert_eq!(die.booked_until(), at(260 + 10 + 10 + 500));
     }
 
     #[test]

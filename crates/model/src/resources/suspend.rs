@@ -3,7 +3,7 @@
 //! The die stops it, which takes a while, serves the reads that wait, and resumes it, which takes
 //! a while more. What was left of it is then work like any that has not begun: reads go before it
 //! and push it back (see `die.rs`). An operation is interrupted only so often, and only
-//! when the read gets its turn earlier that way.
+//! when the read gets its turn earlier that way. A page that is being sensed, for a copy, is not.
 
 use serde::Deserialize;
 
