@@ -66,11 +66,7 @@ impl Suspender {
     /// For a die that can suspend; none for one that cannot.
     pub(crate) fn new(parameters: SuspendParameters) -> Option<Box<Suspender>> {
         (parameters.operations != Suspendable::Off).then(|| {
-            Box::new(Suspender {
-                parameters,
-                no_programs: [None; REMEMBERED],
-                interrupted: (0, 0),
-            })
+            Box::new(Suspender { parameters, no_programs: [None; REMEMBERED], interrupted: (0, 0) })
         })
     }
 

@@ -10,8 +10,5 @@ type Known = (&'static str, &'static str, f64);
 
 /// How far the model may be off in a figure, if it is known to be beyond its limit.
 pub fn bound(case: &str, figure: &str) -> Option<f64> {
-    cached::ALL
-        .iter()
-        .find(|known| known.0 == case && known.1 == figure)
-        .map(|known| known.2)
+    cached::ALL.iter().find(|known| known.0 == case && known.1 == figure).map(|known| known.2)
 }
