@@ -19,6 +19,13 @@ use crate::ssd::Ssd;
 use crate::stream::WriteStream;
 use crate::units::{BlockIndex, Instant};
 
+/// Collection's pace where it keeps up, in quarters of the copies that a unit of the host's costs;
+/// each block below the low water adds one, up to four times the pace. Assumed: makers say only
+/// that collection gets faster as free blocks run out. With fewer the drive falls to its reserve,
+/// where the host waits for whole blocks; that it keeps up in the end does not depend on them.
+const PACE: u32 = 4;
+const CATCH_UP_MOST: u32 = 12;
+
 /// Binary places of the fraction in which copying owed is counted.
 const CREDIT_SHIFT: u32 = 16;
 
@@ -221,8 +228,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         while let Some(victim) = self.current_victim() {
             // A drive that has fallen behind its low water collects a little faster.
             let behind = self.collector.low_water.saturating_sub(1 + self.blocks_coming());
-            let pace = i64::from(4 + behind.min(12));
-            self.collector.credit += units * victim.copies_per_unit * pace / 4;
+            let pace = i64::from(PACE + behind.min(CATCH_UP_MOST));
+            self.collector.credit += units * victim.copies_per_unit * pace / i64::from(PACE);
             units = 0;
             let mut finished = self.finish_victim_if_empty();
             while !finished && self.collector.credit > 0 {

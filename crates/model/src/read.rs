@@ -20,7 +20,8 @@ use crate::timing::Delivery;
 use crate::units::{DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Pages of a request that are compared with the next unit's. A page's units are neighbours of
-/// each other unless some were overwritten since, and then the strays lie between them.
+/// each other unless some were overwritten since, and then the strays lie between them. It bounds
+/// the work for a large read: a page with more strays than that in between is sensed again.
 const LOOK_BACK: usize = 8;
 
 /// A request for whole units.

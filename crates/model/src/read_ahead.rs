@@ -11,7 +11,8 @@ use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::units::{Instant, LogicalUnit, PhysicalUnit};
 
-/// Sequential streams told apart at a time.
+/// Sequential streams told apart at a time. No maker says how many; a few are compared with each
+/// request that is read, and the published protocols read one at a time.
 const STREAMS: usize = 4;
 
 /// How a drive reads ahead.

@@ -1,11 +1,11 @@
 //! Dies, channels, the host link and the controller, each as the times it is taken.
 //!
-//! There is no event queue: everything that occupies a resource is reserved through
-//! [`Resources::reserve`], which answers at once when the work starts and ends. That makes a
-//! simulated request cost nanoseconds, and it is exact as long as work on a resource is asked for
-//! in the order it will be done. Where it is not, three rules keep close to what an event queue
-//! would do (the tests hold both against each other), and requests of several kinds are gone on
-//! with step by step ([`crate::pending`]):
+//! Everything that occupies a resource is reserved through [`Resources::reserve`], which answers at
+//! once when the work starts and ends; nothing is queued here. A request that asks for all it needs
+//! in one go costs nanoseconds, and that is exact as long as work on a resource is asked for in the
+//! order it will be done. Where it is not, three rules keep close to what an event queue would do
+//! (the tests hold both against each other). Requests of several kinds, and streams of reads, ask
+//! step by step, in the order of time ([`crate::pending`], and the heap in [`crate::in_time`]):
 //!
 //! - a read goes before programs and erases that are booked on its die but not started, and
 //!   pushes them back ([`die::Die`]), or interrupts the one in progress ([`suspend`]);
@@ -54,7 +54,7 @@ pub(crate) enum Resource {
     Controller,
 }
 
-/// Who goes first. Only dies distinguish them.
+/// Who goes first on a die and on a link that both directions share. A channel treats all alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// A host read: before all that has not started.

@@ -168,7 +168,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// nothing else happens. Returns whether data of this drive ages at all.
     ///
     /// # Panics
-    /// When the drive was stored for a thousand years.
+    /// When the drive has existed for five hundred years.
     pub fn store(&mut self, now: Nanoseconds, duration: Nanoseconds) -> bool {
         let Some(retention) = &mut self.retention else { return false };
         retention.stored += duration;

@@ -15,7 +15,8 @@ use crate::resources::die::Die;
 use crate::stream::{FreePool, WriteStream};
 use crate::units::{BlockIndex, Instant, PhysicalUnit};
 
-/// Blocks for each group of dies that hold no map pages for long: one open, two kept free.
+/// Blocks for each group of dies that hold no map pages for long: one open, and two kept free, the
+/// least with which collection can go on (one takes the copies while the other is erased).
 const KEPT_PER_GROUP: u32 = 3;
 
 /// A block of the map area from which all that was valid has been moved.
