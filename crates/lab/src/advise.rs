@@ -69,6 +69,8 @@ struct Tried {
     /// Bytes of the whole drive that the host keeps.
     capacity: f64,
     write_amplification: f64,
+    /// The same of data alone, which is what `theory` is about.
+    of_data: f64,
     theory: Option<f64>,
     iops: f64,
     mean_us: f64,
@@ -263,6 +265,7 @@ fn try_spare(
         spare,
         capacity: geometry.capacity().bytes() as f64,
         write_amplification,
+        of_data: counted.data_write_amplification().unwrap_or(1.0),
         theory: after
             .expectation
             .filter(|_| request.load.is_of_theory())
@@ -352,7 +355,7 @@ fn conclude(tried: &[Tried], record: &mut Record) {
         format!(". Beyond it a further percent brings less than {WORTH} % more speed.")
     });
     record.find(Level::Notice, "spare-enough", text);
-    let gap = |it: &Tried| it.theory.map(|theory| (it.write_amplification / theory - 1.0) * 100.0);
+    let gap = |it: &Tried| it.theory.map(|theory| (it.of_data / theory - 1.0) * 100.0);
     let gaps: Vec<f64> = tried.iter().filter_map(gap).collect();
     if let Some(widest) = gaps.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())) {
         record.find(
@@ -377,6 +380,7 @@ mod tests {
             spare,
             capacity: 1e9,
             write_amplification: 2.0,
+            of_data: 2.0,
             theory: None,
             iops,
             mean_us: 1.0,

@@ -235,10 +235,18 @@ pub struct ReportCounters {
     pub part_writes: u64,
     /// Units the host read.
     pub host_reads: u64,
-    /// Units programmed, for the host, for collection or as padding.
+    /// Units programmed, for the host, for collection, as padding or with metadata.
     pub flash_writes: u64,
-    /// `flash_writes` / `host_writes`, which is what theory speaks of; null before the first write.
+    /// `flash_writes` / `host_writes`; null before the first write.
     pub write_amplification: Option<f64>,
+    /// Of `flash_writes`, those with metadata: the map on flash or its journal, the map saved now and
+    /// then, records of trims. What NVMe's own counters do not show.
+    #[serde(default)]
+    pub metadata_writes: u64,
+    /// The rest of `flash_writes` / `host_writes`, which is what theory speaks of; null before the
+    /// first write.
+    #[serde(default)]
+    pub data_write_amplification: Option<f64>,
     /// Bytes the host wrote.
     #[serde(default)]
     pub host_written_bytes: u64,
@@ -374,7 +382,8 @@ impl ReportCounters {
     pub(crate) fn and(self, other: ReportCounters) -> ReportCounters {
         let host_writes = self.host_writes + other.host_writes;
         let flash_writes = self.flash_writes + other.flash_writes;
-        let ratio = flash_writes as f64 / host_writes as f64;
+        let metadata_writes = self.metadata_writes + other.metadata_writes;
+        let ratio = |units: u64| (host_writes > 0).then(|| units as f64 / host_writes as f64);
         ReportCounters {
             host_writes,
             part_writes: self.part_writes + other.part_writes,
@@ -382,7 +391,9 @@ impl ReportCounters {
             flash_written_bytes: self.flash_written_bytes + other.flash_written_bytes,
             host_reads: self.host_reads + other.host_reads,
             flash_writes,
-            write_amplification: (host_writes > 0).then_some(ratio),
+            write_amplification: ratio(flash_writes),
+            metadata_writes,
+            data_write_amplification: ratio(flash_writes - metadata_writes),
             collection_writes: self.collection_writes + other.collection_writes,
             padding_writes: self.padding_writes + other.padding_writes,
             flash_page_reads: self.flash_page_reads + other.flash_page_reads,

@@ -206,6 +206,8 @@ fn counters_of(inside: &Inside) -> ReportCounters {
         host_reads: counters.host_read_units,
         flash_writes: counters.flash_write_units(),
         write_amplification: counters.write_amplification(),
+        metadata_writes: counters.metadata_write_units(),
+        data_write_amplification: counters.data_write_amplification(),
         host_written_bytes: counters.host_written(*unit).bytes(),
         flash_written_bytes: (*unit * counters.flash_write_units()).bytes(),
         collection_writes: counters.program_units_collection,

@@ -127,6 +127,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
         }
         self.counters.checkpoint_pages += 1;
+        self.counters.program_units_metadata += u64::from(self.geometry.units_per_page());
         let die = DieIndex((page % u64::from(dies)) as u32);
         self.settle(die, at);
         let channel = Resource::Channel(self.geometry.channel_of(die));

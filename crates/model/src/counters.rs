@@ -85,7 +85,7 @@ counters! {
         program_units_folded,
         /// Of the collection units erased, those in SLC mode.
         slc_erases,
-        /// Program operations on a die (one per program unit), journal pages aside.
+        /// Program operations on a die that fill a program unit; single pages of metadata aside.
         programs,
         /// Pages programmed for the map journal.
         journal_pages,
@@ -144,6 +144,9 @@ counters! {
         map_page_reads,
         /// Units programmed to hold map pages.
         program_units_map,
+        /// Units' worth of the pages of the map journal, of the saved map, and of records of trims;
+        /// a page is programmed whole.
+        program_units_metadata,
         /// Metadata blocks chosen to be collected.
         map_collections,
         /// Log blocks that became data blocks as they were.
@@ -158,14 +161,31 @@ counters! {
 }
 
 impl Counters {
-    /// Units programmed for any reason but the journal, whose pages are counted by themselves.
+    /// Units programmed for any reason.
     pub fn flash_write_units(&self) -> u64 {
+        self.data_write_units() + self.metadata_write_units()
+    }
+
+    /// Units programmed with the host's data, wherever it came from, and the padding that completes
+    /// program units.
+    pub fn data_write_units(&self) -> u64 {
         self.program_units_host
             + self.program_units_collection
             + self.program_units_condensing
             + self.program_units_padding
-            + self.program_units_map
             + self.program_units_merge
+    }
+
+    /// Units programmed with what the drive has to remember about the data: pages of a map on flash,
+    /// of the map journal and of the saved map, records of trims.
+    pub fn metadata_write_units(&self) -> u64 {
+        self.program_units_map + self.program_units_metadata
+    }
+
+    /// Flash operations with pages of metadata, single pages each; those of a map on flash go in
+    /// program units and are not among them.
+    pub fn metadata_pages(&self) -> u64 {
+        self.journal_pages + self.checkpoint_pages + self.trim_pages
     }
 
     /// Bytes the host has written to a drive of units of `unit` bytes.
@@ -182,11 +202,19 @@ impl Counters {
         (written > 0.0).then(|| (unit * self.flash_write_units()).bytes() as f64 / written)
     }
 
-    /// Units programmed per unit that the host wrote, whole or in part, those of the map included;
-    /// `None` before the first host write. This is what theory speaks of.
+    /// Units programmed per unit that the host wrote, whole or in part, metadata included; `None`
+    /// before the first host write.
     pub fn write_amplification(&self) -> Option<f64> {
-        (self.host_write_units > 0)
-            .then(|| self.flash_write_units() as f64 / self.host_write_units as f64)
+        self.per_host_write(self.flash_write_units())
+    }
+
+    /// The same of data alone. This is what theory speaks of: closed forms know of no metadata.
+    pub fn data_write_amplification(&self) -> Option<f64> {
+        self.per_host_write(self.data_write_units())
+    }
+
+    fn per_host_write(&self, units: u64) -> Option<f64> {
+        (self.host_write_units > 0).then(|| units as f64 / self.host_write_units as f64)
     }
 }
 

@@ -3,8 +3,9 @@
 //! A drive whose buffer is volatile pads the program unit that is being filled, programs it, and
 //! waits; then it programs the changes of its map to a journal page ([`crate::journal`]), where it
 //! keeps one, and tells the host. Capacitors make all of that unnecessary, and a drive that
-//! ignores flushes leaves it out although they do not protect it. With the write cache off every
-//! write is answered like one with FUA (force unit access: durable when answered).
+//! ignores flushes leaves it out although they do not protect it; what the command itself costs the
+//! controller stays. With the write cache off every write is answered like one with FUA (force unit
+//! access: durable when answered), whatever the drive does about flushes.
 //!
 //! What is not known of real drives: whether firmware combines the padding of writes that arrive
 //! together. Here each FUA write pads on its own.
@@ -70,15 +71,18 @@ pub(crate) struct Durability {
 impl Durability {
     pub(crate) fn new(configuration: &Configuration) -> Durability {
         let parameters = configuration.mechanisms.flush;
-        let waits = !configuration.buffer.protected && parameters.handling == FlushHandling::Honest;
+        let is_volatile = !configuration.buffer.protected;
+        let waits = is_volatile && parameters.handling == FlushHandling::Honest;
+        // A drive can lie about flushes and still have no cache to flush.
+        let write_through = is_volatile && parameters.write_cache == WriteCache::WriteThrough;
         Durability {
             waits,
-            write_through: waits && parameters.write_cache == WriteCache::WriteThrough,
+            write_through,
             overhead: parameters.overhead,
-            // Nothing ever asks for a journal that no flush completes.
+            // Nothing ever asks for a journal that neither a flush nor a write completes.
             journal: parameters
                 .journal
-                .filter(|_| waits)
+                .filter(|_| waits || write_through)
                 .map(|journal| Journal::new(&configuration.geometry, journal)),
             checkpoints: configuration.mechanisms.checkpoint.map(|parameters| {
                 let Configuration { geometry, mechanisms, .. } = configuration;
@@ -91,14 +95,14 @@ impl Durability {
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Makes all writes that were answered durable; returns when the host is told so.
     ///
-    /// A drive whose buffer is protected answers at once, and so does one that ignores flushes.
+    /// A drive whose buffer is protected answers as soon as it has dealt with the command, and so does
+    /// one that ignores flushes.
     pub fn flush(&mut self, at: Instant) -> Instant {
         self.counters.flushes += 1;
-        if !self.durability.waits {
-            let end = self.take_up(at);
-            return self.note_flush(at, end);
-        }
         let start = self.take_up_for(at, self.durability.overhead);
+        if !self.durability.waits {
+            return self.note_flush(at, start);
+        }
         self.pad_host_program(start);
         let dies = &mut self.resources.dies;
         let end_of = |it: &InFlight| expected_end(dies, it, start);
@@ -153,6 +157,7 @@ fn expected_end(dies: &mut [Die], program: &InFlight, at: Instant) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pending::Step;
     use crate::profile::Profile;
     use crate::units::LogicalUnit;
 
@@ -208,9 +213,8 @@ mod tests {
 
     #[test]
     fn capacitors_or_a_lie_make_a_flush_free() {
-        let journal = ("flush.journal", "on");
         for cheap in [("controller.power_loss_protection", "on"), ("controller.flush", "ignored")] {
-            let (written, flushed) = write_and_flush(&[cheap, journal]);
+            let (written, flushed) = write_and_flush(&[cheap]);
             assert!(written < 100 && flushed < 50, "{cheap:?}: {written} and {flushed} us");
         }
     }
@@ -243,7 +247,60 @@ mod tests {
         assert!(flushed < 50, "nothing is left to do: {flushed}");
         let ignored =
             [("controller.write_cache", "write-through"), ("controller.flush", "ignored")];
-        assert!(write_and_flush(&ignored).0 < 100, "a drive that lies answers at once");
+        let (lying, flushed) = write_and_flush(&ignored);
+        assert_eq!(lying, written, "a drive that lies about flushes has no cache either");
+        assert!(flushed < 50, "{flushed}");
+        let journal = [&ignored[..], &[("flush.journal", "on")]].concat();
+        assert!((2600..2900).contains(&write_and_flush(&journal).0), "and it journals");
+    }
+
+    #[test]
+    fn step_by_step_a_drive_without_a_write_cache_waits_whatever_it_does_about_flushes() {
+        let written = |changes: &[(&str, &str)]| {
+            let mut ssd = drive(changes);
+            let count = SectorCount::of(ssd.geometry().unit_size());
+            let mut step = ssd.begin_write(Instant::START, Sector(0), count, false);
+            loop {
+                match step {
+                    Step::Answered(end) => return end.nanos() / 1000,
+                    Step::Waits(waiting) => step = ssd.go_on(waiting),
+                }
+            }
+        };
+        let through = ("controller.write_cache", "write-through");
+        let honest = written(&[through]);
+        assert!((1300..1600).contains(&honest), "{honest}");
+        assert_eq!(written(&[through, ("controller.flush", "ignored")]), honest);
+        assert!(written(&[("controller.flush", "ignored")]) < 100);
+    }
+
+    #[test]
+    fn the_command_to_flush_costs_its_overhead_whatever_is_done_about_it() {
+        let overhead = ("flush.overhead", "500us");
+        for cheap in [("controller.power_loss_protection", "on"), ("controller.flush", "ignored")] {
+            let (_, free) = write_and_flush(&[cheap]);
+            assert_eq!(write_and_flush(&[cheap, overhead]).1, free + 500, "{cheap:?}");
+        }
+    }
+
+    #[test]
+    fn what_metadata_programs_counts_as_written_to_the_flash() {
+        let mut ssd = drive(&[("flush.journal", "on")]);
+        let written = ssd.write(Instant::START, LogicalUnit(0), 1);
+        let flushed = ssd.flush(written);
+        let per_program = u64::from(ssd.geometry().units_per_program());
+        let per_page = u64::from(ssd.geometry().units_per_page());
+        let counters = ssd.counters();
+        assert_eq!(counters.data_write_units(), per_program, "one unit and its padding");
+        assert_eq!(counters.metadata_write_units(), per_page, "a page of the journal");
+        assert_eq!(counters.flash_write_units(), per_program + per_page);
+        assert_eq!(counters.write_amplification(), Some((per_program + per_page) as f64));
+        assert_eq!(counters.data_write_amplification(), Some(per_program as f64));
+        let trimmed = ssd.trim(flushed, LogicalUnit(0), 1);
+        ssd.flush(trimmed);
+        let counters = ssd.counters();
+        assert_eq!(counters.metadata_write_units(), 2 * per_page, "and one of trims");
+        assert_eq!(counters.metadata_pages(), 2);
     }
 
     #[test]

@@ -105,8 +105,16 @@ impl Configuration {
         let unit = self.geometry.unit_size();
         let left = (1.0 - wear.erases_mean / rated).max(0.0) * rated;
         let flash = (unit * u64::from(self.geometry.physical_units())).bytes() as f64;
-        let remaining = |amplification: f64| ByteLength::new((left * flash / amplification) as u64);
-        counters.write_amplification_of_bytes(unit).map(remaining)
+        let written = counters.host_written(unit).bytes() as f64;
+        let used = (unit * self.units_worn(counters)).bytes() as f64;
+        (written > 0.0).then(|| ByteLength::new((left * flash * written / used) as u64))
+    }
+
+    /// Units of flash that were worn by one cycle. An erase wears a block whether it holds one bit a
+    /// cell or several, so that a unit in SLC mode takes the room of several.
+    fn units_worn(&self, counters: &Counters) -> u64 {
+        let more = self.mechanisms.slc.map_or(0, |slc| u64::from(slc.bits - 1));
+        counters.flash_write_units() + more * counters.program_units_slc
     }
 }
 
@@ -114,6 +122,7 @@ impl Configuration {
 mod tests {
     use super::*;
     use crate::ssd::tests::small_configuration;
+    use crate::units::{Instant, LogicalUnit};
 
     #[test]
     fn life_is_what_the_rated_cycles_leave_at_the_measured_write_amplification() {
@@ -148,6 +157,39 @@ mod tests {
         );
         let health = small_configuration(&[]).health(&service);
         assert_eq!((health.percentage_used, health.remaining_life), (None, None));
+    }
+
+    #[test]
+    fn a_unit_in_slc_mode_wears_as_much_flash_as_it_takes() {
+        let slc = [
+            ("wear.pe_cycles", "3000"),
+            ("slc.size", "9M"),
+            ("slc.bits", "3"),
+            ("slc.program", "200us"),
+            ("slc.page_read", "25us"),
+            ("flash.pages_per_block", "36"),
+            ("capacity.physical", "192M"),
+        ];
+        let mut ssd = crate::ssd::Ssd::new(&small_configuration(&slc)).expect("a sound drive");
+        let configuration = small_configuration(&slc);
+        let (mut at, unit) = (Instant::START, configuration.geometry.unit_size());
+        for round in 0..200 {
+            // Six megabytes into the cache, which a rest folds.
+            for first in (0..1536).step_by(64) {
+                at = ssd.write(at, LogicalUnit(first + round % 4 * 1536), 64);
+            }
+            ssd.rest(at, Nanoseconds::from_secs(10));
+            at += Nanoseconds::from_secs(10);
+        }
+        let (counters, wear) = (ssd.counters(), ssd.wear());
+        assert_eq!(counters.program_units_slc, counters.host_write_units, "all of it");
+        let service = Service { counters, wear, ..Service::default() };
+        let left = configuration.health(&service).remaining_life.expect("a rated drive");
+        // What it could write for each erase so far it can write for each that is left.
+        let written = counters.host_written(unit).bytes() as f64;
+        let expected = written * (3000.0 - wear.erases_mean) / wear.erases_mean;
+        let ratio = left.bytes() as f64 / expected;
+        assert!((0.95..1.05).contains(&ratio), "{ratio}: {counters:?} {wear:?}");
     }
 
     #[test]

@@ -201,6 +201,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());
         let arrived = self.resources.reserve(channel, Class::Write, from, transfer).end;
         self.counters.journal_pages += 1;
+        self.counters.program_units_metadata += u64::from(self.geometry.units_per_page());
         (die, arrived)
     }
 

@@ -221,7 +221,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             acted: ready,
             queued: 0,
             program: None,
-            force: (force || self.durability.write_through) && self.durability.waits,
+            force: force && self.durability.waits || self.durability.write_through,
         };
         Step::Waits(Waiting { sent: at, until: ready, what: For::Act(write) })
     }

@@ -70,6 +70,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let die = DieIndex((self.trim_log.pages % u64::from(self.geometry.dies())) as u32);
         self.trim_log.pages += 1;
         self.counters.trim_pages += 1;
+        self.counters.program_units_metadata += u64::from(self.geometry.units_per_page());
         self.settle(die, from);
         let channel = Resource::Channel(self.geometry.channel_of(die));
         let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());

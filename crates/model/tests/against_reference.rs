@@ -316,7 +316,9 @@ impl<M: Mapping> Model<M> {
 
     fn written(&self) -> (u64, u64) {
         let counters = self.ssd.counters();
-        (counters.host_write_units, counters.flash_write_units())
+        // The reference counts pages of a map on flash, and none of a journal.
+        let flash = counters.flash_write_units() - counters.program_units_metadata;
+        (counters.host_write_units, flash)
     }
 }
 

@@ -181,7 +181,7 @@ impl<T: Drive> Bench<T> {
             }
         }
         let counted = self.drive.as_ssd().counters().since(&before);
-        (counted.write_amplification().expect("units were written"), shares)
+        (counted.data_write_amplification().expect("units were written"), shares)
     }
 }
 

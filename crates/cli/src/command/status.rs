@@ -108,6 +108,7 @@ fn words(status: &Value, before: Option<&Value>) -> String {
         "program_units_condensing",
         "program_units_padding",
         "program_units_map",
+        "program_units_metadata",
         "program_units_merge",
     ];
     let written: f64 = flash.iter().map(|key| n(&format!("/counters/{key}"))).sum();

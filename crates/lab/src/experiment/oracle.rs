@@ -84,11 +84,11 @@ impl Oracle {
         }
         Some(Judgement {
             continues,
-            measured: judged.write_amplification()?,
+            measured: judged.data_write_amplification()?,
             expected: expectation.write_amplification,
             written,
             needed,
-            padding: judged.program_units_padding as f64 / judged.flash_write_units() as f64,
+            padding: judged.program_units_padding as f64 / judged.data_write_units() as f64,
         })
     }
 }

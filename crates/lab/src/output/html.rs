@@ -264,12 +264,19 @@ fn counter_facts(counters: &ReportCounters) -> Vec<(&'static str, String)> {
     let count = format::count;
     let amplification =
         counters.write_amplification.map(|ratio| ("write amplification", format::fixed(ratio, 3)));
-    let mut facts: Vec<(&str, String)> = amplification.into_iter().collect();
+    let of_data = counters.data_write_amplification.filter(|_| counters.metadata_writes > 0);
+    let of_data = of_data.map(|it| ("of data alone", format::fixed(it, 3)));
+    let metadata = Some(("of these, metadata", count(counters.metadata_writes)))
+        .filter(|_| counters.metadata_writes > 0);
+    let mut facts: Vec<(&str, String)> = amplification.into_iter().chain(of_data).collect();
     facts.extend([
         ("units written by the host", count(counters.host_writes)),
         ("units written to flash", count(counters.flash_writes)),
         ("of these, moved by collection", count(counters.collection_writes)),
         ("of these, padding", count(counters.padding_writes)),
+    ]);
+    facts.extend(metadata);
+    facts.extend([
         ("units read by the host", count(counters.host_reads)),
         ("flash pages read for the host", count(counters.flash_page_reads)),
         ("flash pages read by collection", count(counters.collection_page_reads)),

@@ -398,11 +398,18 @@ fn counter_sentences(counters: &ReportCounters) -> Vec<String> {
                 format!(", in bytes {bytes}, because {} were written only in part", count(parts))
             }
         };
-        format!(": write amplification {}{in_bytes}", format::fixed(ratio, 2))
+        let of_data = counters.data_write_amplification.filter(|_| counters.metadata_writes > 0);
+        let of_data = of_data
+            .map_or_else(String::new, |it| format!(", of data alone {}", format::fixed(it, 2)));
+        format!(": write amplification {}{of_data}{in_bytes}", format::fixed(ratio, 2))
     });
+    let metadata = match counters.metadata_writes {
+        0 => String::new(),
+        units => format!(", {} metadata", count(units)),
+    };
     vec![
         format!(
-            "The host wrote {} units, the flash {} ({} moved by collection, {} padding){amplification}.",
+            "The host wrote {} units, the flash {} ({} moved by collection, {} padding{metadata}){amplification}.",
             count(counters.host_writes),
             count(counters.flash_writes),
             count(counters.collection_writes),

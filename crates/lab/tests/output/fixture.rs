@@ -235,6 +235,8 @@ fn counters() -> ReportCounters {
         host_reads: 16_777_216,
         flash_writes: 2_364_790,
         write_amplification: Some(1.01),
+        metadata_writes: 0,
+        data_write_amplification: Some(1.01),
         collection_writes: 22_900,
         padding_writes: 514,
         flash_page_reads: 9_876_543,

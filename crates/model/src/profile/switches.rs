@@ -3,6 +3,7 @@
 
 use super::words::LevellingName;
 use super::{Basis, Profile, ProfileError};
+use crate::flush::{FlushHandling, WriteCache};
 use crate::resources::suspend::Suspendable;
 use crate::units::{ByteLength, Nanoseconds};
 
@@ -112,7 +113,31 @@ impl Profile {
                 )));
             }
         }
-        Ok(())
+        self.check_durability()
+    }
+
+    /// Refuses ways to make writes durable that capacitors leave nothing to do. A journal that a drive
+    /// has and leaves alone because it ignores flushes is what ignoring them means.
+    fn check_durability(&self) -> Result<(), ProfileError> {
+        let (controller, flush) = (&self.document.controller, &self.document.flush);
+        let protection = &controller.power_loss_protection;
+        let through = *controller.write_cache.value.get_ref() == WriteCache::WriteThrough;
+        let ignored = *controller.flush.value.get_ref() == FlushHandling::Ignored;
+        let keys = [
+            ("flush.journal=on", *flush.journal.value.get_ref(), flush.journal.basis),
+            ("controller.write_cache=write-through", through, controller.write_cache.basis),
+            ("controller.flush=ignored", ignored, controller.flush.basis),
+        ];
+        // As above: what a file says may stay when the user adds capacitors for a run.
+        let is_idle = |basis| basis == Basis::Given || protection.basis != Basis::Given;
+        let found = keys.iter().find(|(_, is_on, basis)| *is_on && is_idle(*basis));
+        match found {
+            Some((key, ..)) if *protection.value.get_ref() => Err(self.inconsistent(format!(
+                "{key} does nothing with controller.power_loss_protection=on, which keeps what is \
+                 in the buffer; set controller.power_loss_protection to off, or leave {key} out"
+            ))),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -170,5 +195,22 @@ mod tests {
         assert_ne!(text, off);
         let error = Profile::parse("off", "off.toml", &off).unwrap_err().to_string();
         assert!(error.contains("flush.journal_program does nothing"), "{error}");
+    }
+
+    #[test]
+    fn what_capacitors_make_useless_is_refused() {
+        let capacitors = ("controller.power_loss_protection", "on");
+        for (key, value) in [
+            ("flush.journal", "on"),
+            ("controller.write_cache", "write-through"),
+            ("controller.flush", "ignored"),
+        ] {
+            let error = check(DEFAULT, &[capacitors, (key, value)]).unwrap_err();
+            let expected = format!("{key}={value} does nothing with {}=on", capacitors.0);
+            assert!(error.contains(&expected), "{error}");
+            check("intel-p4500", &[(key, value)]).expect_err("its file says that it has them");
+        }
+        check(DEFAULT, &[capacitors, ("flush.overhead", "700us")]).expect("the command's own");
+        check("goodram-c50-120", &[capacitors]).expect("its file gives a journal");
     }
 }

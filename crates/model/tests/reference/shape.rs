@@ -75,6 +75,8 @@ impl Shape {
         let flush = &configuration.mechanisms.flush;
         let flush_waits =
             !configuration.buffer.protected && flush.handling == FlushHandling::Honest;
+        let write_through =
+            !configuration.buffer.protected && flush.write_cache == WriteCache::WriteThrough;
         Shape {
             channels: geometry.channels as usize,
             dies: geometry.dies as usize,
@@ -98,11 +100,11 @@ impl Shape {
             buffer_units: configuration.buffer.units,
             buffer_protected: configuration.buffer.protected,
             flush_waits,
-            write_through: flush_waits && flush.write_cache == WriteCache::WriteThrough,
-            flush_overhead: if flush_waits { flush.overhead.nanos() } else { 0 },
+            write_through,
+            flush_overhead: flush.overhead.nanos(),
             journal_program: flush
                 .journal
-                .filter(|_| flush_waits)
+                .filter(|_| flush_waits || write_through)
                 .map(|journal| journal.program.nanos()),
             changes_per_page: geometry.page_size.bytes() as usize / 8,
             suspend: configuration.mechanisms.suspend,

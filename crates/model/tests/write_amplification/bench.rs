@@ -253,7 +253,7 @@ impl Bench {
         let erases_hot = (bench.ssd.media().erases_hot - erases_hot) as f64;
         Steady {
             logical_units,
-            write_amplification: counted.write_amplification().expect("units were written"),
+            write_amplification: counted.data_write_amplification().expect("units were written"),
             programmed,
             hot_units: bench.ssd.media().hot,
             programmed_hot,

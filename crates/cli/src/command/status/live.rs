@@ -110,12 +110,13 @@ struct History {
     rates: [VecDeque<f64>; 3],
 }
 
-const FLASH: [&str; 6] = [
+const FLASH: [&str; 7] = [
     "program_units_host",
     "program_units_collection",
     "program_units_condensing",
     "program_units_padding",
     "program_units_map",
+    "program_units_metadata",
     "program_units_merge",
 ];
 
