@@ -120,6 +120,9 @@ counters! {
         buffer_hit_units,
         /// Units read that read-ahead had already fetched.
         read_ahead_hit_units,
+        /// Units that were read ahead, and that the host wrote or trimmed, or others of their segment,
+        /// before it came to them.
+        read_ahead_lost_units,
         /// Units read that were not mapped, so that no flash was read.
         unmapped_read_units,
         /// Collection units (superblocks or blocks) erased.

@@ -77,7 +77,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let segment = self.read_ahead.parameters().segment;
         let logical_units = self.geometry.logical_units();
         while let Some(first) = self.read_ahead.next_to_fetch(stream, logical_units) {
-            if is_whole(&self.map, &self.geometry, LogicalUnit(first), segment) {
+            if is_whole(&self.map, &self.flash, &self.geometry, LogicalUnit(first), segment) {
                 let arrival = self.fetch(start, LogicalUnit(first), segment);
                 self.read_ahead.note_fetched(stream, first, arrival);
             }

@@ -31,7 +31,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let sectors = SectorCount(u64::from(units) << self.geometry.sectors_per_unit_shift());
         let mut start = self.take_up_for(at, self.trim_parameters.duration(sectors));
         if self.trim_enabled {
-            self.read_ahead.forget();
+            self.forget_read_ahead(first, units);
             start = self.look_up_trimmed(start, first, units);
             start = self.make_room_for_trim(start);
             self.trim_units(start, first, units);

@@ -172,7 +172,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
     /// When the range is empty or does not lie within the drive.
     pub fn write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
         self.ssd.check_range(first, units);
-        self.ssd.read_ahead.forget();
+        self.ssd.forget_read_ahead(first, units);
         self.ssd.counters.host_write_units += u64::from(units);
         let taken_up = self.ssd.take_up(at);
         let mut ready = self.waited_for_merge(taken_up, taken_up.max(self.merging_until));

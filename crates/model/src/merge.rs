@@ -94,7 +94,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn write_parts_to_buffer(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
         let Parts { first, end, head, tail } = self.parts(first, count);
         let shift = self.geometry.sectors_per_unit_shift();
-        self.read_ahead.forget();
+        self.forget_read_ahead(LogicalUnit(first), end - first);
         let start = self.take_up(at);
         self.advance_debt_at_times(start);
         if self.streams.is_some() {

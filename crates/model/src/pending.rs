@@ -207,7 +207,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if !self.can_write(first, units) {
             return Step::Answered(self.refuse_write(at, first, units));
         }
-        self.read_ahead.forget();
+        self.forget_read_ahead(first, units);
         self.counters.host_write_units += u64::from(units);
         self.counters.fua_writes += u64::from(force);
         let ready = self.take_up(at);

@@ -135,6 +135,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         known
     }
 
+    /// Forgets what was read ahead of `units` units from `first`, which the host changes.
+    #[inline(always)]
+    pub(crate) fn forget_read_ahead(&mut self, first: LogicalUnit, units: u32) {
+        let lost = self.read_ahead.forget(first.0, units);
+        if lost > 0 {
+            self.counters.read_ahead_lost_units += u64::from(lost);
+        }
+    }
+
     /// Whether a read of `first..end` continues a stream that is read ahead of, and which.
     #[inline(always)]
     pub(crate) fn follow(&mut self, first: u32, end: u32) -> Option<usize> {
@@ -477,7 +486,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let logical_units = self.geometry.logical_units();
         while let Some(first) = self.read_ahead.next_to_fetch(stream, logical_units) {
             let start = self.look_up_ahead(start, LogicalUnit(first), segment);
-            if is_whole(&self.map, &self.geometry, LogicalUnit(first), segment) {
+            if is_whole(&self.map, &self.flash, &self.geometry, LogicalUnit(first), segment) {
                 self.begin_pieces();
                 self.gather(start, LogicalUnit(first), segment);
                 let ready = self.sense_and_transfer(start, Asked::ReadAhead);

@@ -46,7 +46,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Writes to the buffer; returns when all data is there.
     #[inline(always)]
     fn write_to_buffer(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
-        self.read_ahead.forget();
+        self.forget_read_ahead(first, units);
         self.counters.host_write_units += u64::from(units);
         let ready = self.take_up(at);
         self.advance_debt_at_times(ready);

@@ -183,6 +183,12 @@ impl Placement {
         self.map[unit as usize]
     }
 
+    /// Whether nothing that is current lies behind `place` in its program unit.
+    pub fn is_last_of_program(&self, place: Place) -> bool {
+        let end = (place.offset + 1).next_multiple_of(self.shape.units_per_program);
+        self.blocks[place.block].holds[place.offset + 1..end].iter().all(Option::is_none)
+    }
+
     /// Units that the program unit which the host fills has room for.
     pub fn room_in_program(&self) -> u32 {
         (self.shape.units_per_program - self.host.filled) as u32

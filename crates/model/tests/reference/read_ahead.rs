@@ -23,11 +23,12 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Drops what was fetched: the host changes data.
-    pub fn forget(&mut self) {
+    /// Drops the segments of which the host changes something: `units` units from `changed` on.
+    pub fn forget(&mut self, shape: &Shape, changed: u32, units: u32) {
         for stream in &mut self.streams {
-            stream.segments.clear();
-            stream.fetched_until = 0;
+            stream.segments.retain(|&(first, _)| {
+                first + shape.read_ahead_segment <= changed || changed + units <= first
+            });
         }
     }
 
@@ -77,16 +78,16 @@ impl ReadAhead {
     }
 }
 
-/// Whether each unit of the segment lies right behind the one before it, or both are at the
-/// border of a program unit.
+/// Whether each unit of the segment lies right behind the one before it, or at the start of a program
+/// unit, and that one at the end of what another holds.
 fn is_whole(shape: &Shape, placed: &Placement, first: u32) -> bool {
     let places: Option<Vec<_>> =
         (first..first + shape.read_ahead_segment).map(|unit| placed.place_of(unit)).collect();
     places.is_some_and(|places| {
         places.windows(2).all(|pair| {
             let follows = pair[1].block == pair[0].block && pair[1].offset == pair[0].offset + 1;
-            let ends = (pair[0].offset + 1).is_multiple_of(shape.units_per_program);
-            follows || (ends && pair[1].offset.is_multiple_of(shape.units_per_program))
+            let starts = pair[1].offset.is_multiple_of(shape.units_per_program);
+            follows || (starts && placed.is_last_of_program(pair[0]))
         })
     })
 }

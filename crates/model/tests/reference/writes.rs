@@ -44,7 +44,7 @@ pub struct WaitingErase {
 
 impl Reference {
     pub(super) fn write(&mut self, request: usize, first: u32, units: u32) {
-        self.read_ahead.forget();
+        self.read_ahead.forget(&self.shape, first, units);
         self.requests[request].parts_left = units as usize;
         self.waiting_writes.push_back(WaitingWrite { request, next: first, units, program: None });
         self.admit();
