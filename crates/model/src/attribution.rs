@@ -16,11 +16,9 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
-use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::ssd::Ssd;
-use crate::timing::Timing;
 use crate::units::{Instant, Nanoseconds};
 
 /// The parts and what is done with every one of them: to add a part is one line.
@@ -78,7 +76,8 @@ parts! {
     program: "program",
     /// Waiting for collection: its reads, programs and erases.
     collection: "collection",
-    /// Reading and writing map pages that were not in RAM.
+    /// Reading and writing map pages that were not in RAM, and programming what the drive keeps of
+    /// its map besides: journal, saved map, records of trims.
     map_miss: "map miss",
     /// Merging: reading what a request replaces only in part, and merges of the mapping scheme.
     merge: "merge",
@@ -199,27 +198,48 @@ pub(crate) struct Delays {
     shares: Shares,
 }
 
+/// What the flash work that counters count takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlashTimes {
+    /// Sensing, programming a program unit, erasing on one die.
+    pub(crate) page_read: Nanoseconds,
+    pub(crate) program: Nanoseconds,
+    pub(crate) erase: Nanoseconds,
+    /// Programming a page of metadata.
+    pub(crate) metadata: Nanoseconds,
+    /// Programming a program unit in SLC mode, and the units that it holds then.
+    pub(crate) slc: Option<(Nanoseconds, u32)>,
+    /// Units of a program unit, and dies of a collection unit.
+    pub(crate) units_per_program: u32,
+    pub(crate) stripe: u32,
+}
+
 /// Time that the dies spent on what the counters say, by cause: host programs, collection, merges,
-/// the map.
-fn time_on_dies(counters: &Counters, geometry: &Geometry, timing: &Timing) -> [u64; 4] {
-    let programs = |units: u64| {
-        timing.program.nanos() * units.div_ceil(u64::from(geometry.units_per_program()))
+/// the map with all that the drive has to remember.
+fn time_on_dies(counters: &Counters, times: &FlashTimes) -> [u64; 4] {
+    let FlashTimes { page_read, program, erase, metadata, slc, units_per_program, stripe } = times;
+    let programs = |units: u64| program.nanos() * units.div_ceil(u64::from(*units_per_program));
+    let reads = |pages: u64| page_read.nanos() * pages;
+    let erases = erase.nanos() * counters.erases * u64::from(*stripe);
+    // Those to blocks in SLC mode are among the others.
+    let (in_slc, slc_time) = match slc {
+        Some((program, units)) => {
+            let in_slc = counters.program_units_slc;
+            (in_slc, program.nanos() * in_slc.div_ceil(u64::from(*units)))
+        }
+        None => (0, 0),
     };
-    let reads = |pages: u64| timing.page_read.nanos() * pages;
-    let erases = timing.erase.nanos() * counters.erases * u64::from(geometry.stripe());
+    let host = counters.program_units_host + counters.program_units_padding;
     [
-        // A unit takes an SLC program about as long as a share of one that fills all bits.
-        programs(
-            counters.program_units_host
-                + counters.program_units_slc
-                + counters.program_units_padding,
-        ),
+        programs(host.saturating_sub(in_slc)) + slc_time,
         programs(counters.program_units_collection)
-            + reads(counters.flash_page_reads_collection)
+            + reads(counters.flash_reads_collection)
             + erases,
-        programs(counters.program_units_condensing)
+        programs(counters.program_units_condensing + counters.program_units_merge)
             + reads(counters.flash_page_reads_merge + counters.flash_reads_condensing),
-        programs(counters.program_units_map) + reads(counters.map_page_reads),
+        programs(counters.program_units_map)
+            + reads(counters.map_page_reads)
+            + metadata.nanos() * counters.metadata_pages(),
     ]
 }
 
@@ -232,15 +252,10 @@ impl Delays {
 
     /// Divides what writes waited for room by the latest shares, and works those out anew.
     #[inline(never)]
-    pub(crate) fn divide_room(
-        &mut self,
-        counters: &Counters,
-        geometry: &Geometry,
-        timing: &Timing,
-    ) {
+    pub(crate) fn divide_room(&mut self, counters: &Counters, times: &FlashTimes) {
         self.add_room();
         let lately = counters.since(&self.shares.seen);
-        let [host, collection, merge, map] = time_on_dies(&lately, geometry, timing);
+        let [host, collection, merge, map] = time_on_dies(&lately, times);
         let total = host + collection + merge + map;
         if total > 0 {
             let share = |time: u64| ((u128::from(time) << 16) / u128::from(total)) as u64;
@@ -269,6 +284,21 @@ impl Delays {
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Divides what writes waited for by what the dies have done since the last time.
+    #[inline(never)]
+    pub(crate) fn divide_waits_for_room(&mut self) {
+        let times = FlashTimes {
+            page_read: self.timing.page_read,
+            program: self.timing.program,
+            erase: self.timing.erase,
+            metadata: self.journal_program(),
+            slc: self.slc.as_ref().map(|slc| (slc.program(), slc.units_per_program())),
+            units_per_program: self.geometry.units_per_program(),
+            stripe: self.geometry.stripe(),
+        };
+        self.delays.divide_room(&self.counters, &times);
+    }
+
     /// Where the time of all requests so far went.
     pub fn attribution(&self) -> Attribution {
         let mut delays = self.delays.clone();
@@ -424,6 +454,46 @@ mod tests {
         let split = ssd.attribution().since(&before).reads;
         assert_eq!(split.total(), later.since(flushed));
         assert_eq!(split.flash_read, Nanoseconds::from_micros(40));
+    }
+
+    #[test]
+    fn dies_are_busy_for_as_long_as_their_operations_take() {
+        let us = Nanoseconds::from_micros;
+        let times = FlashTimes {
+            page_read: us(50),
+            program: us(1000),
+            erase: us(3000),
+            metadata: us(300),
+            slc: Some((us(200), 8)),
+            units_per_program: 24,
+            stripe: 4,
+        };
+        let counters = Counters {
+            // 80 of 320 units in SLC mode: ten programs of those and ten of others.
+            program_units_host: 310,
+            program_units_padding: 10,
+            program_units_slc: 80,
+            program_units_collection: 240,
+            // Two planes together.
+            flash_page_reads_collection: 60,
+            flash_reads_collection: 30,
+            erases: 1,
+            program_units_merge: 24,
+            flash_page_reads_merge: 2,
+            program_units_map: 24,
+            map_page_reads: 4,
+            journal_pages: 2,
+            checkpoint_pages: 3,
+            trim_pages: 1,
+            ..Counters::default()
+        };
+        let expected = [
+            10 * 1000 + 10 * 200,
+            10 * 1000 + 30 * 50 + 4 * 3000,
+            1000 + 2 * 50,
+            1000 + 4 * 50 + 6 * 300,
+        ];
+        assert_eq!(time_on_dies(&counters, &times), expected.map(|it| it * 1000));
     }
 
     #[test]

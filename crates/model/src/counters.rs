@@ -101,6 +101,8 @@ counters! {
         flash_page_reads_host,
         /// Flash pages read by collection.
         flash_page_reads_collection,
+        /// Times that a page, or one of each plane, was sensed by collection.
+        flash_reads_collection,
         /// Flash pages read to complete units that the host wrote in part.
         flash_page_reads_merge,
         /// Units written in part that were completed without the flash: the rest of them was in

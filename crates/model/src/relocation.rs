@@ -64,6 +64,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             let Moved { units, sequence } = self.move_sensed_together(sense, per_sense);
             if units > 0 {
                 let programs = self.collector.copies.latest().wrapping_sub(sequence) as u16 + 1;
+                self.counters.flash_reads_collection += 1;
                 let read = Operation::Read { units: units as u16, programs, sequence };
                 self.owe(die, read, now, now);
             }

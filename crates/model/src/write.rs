@@ -283,7 +283,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         });
         if filled.closes {
             self.flash.close(filled.block, BlockState::Closing);
-            self.delays.divide_room(&self.counters, &self.geometry, &self.timing);
+            self.divide_waits_for_room();
         }
         span
     }

@@ -116,7 +116,10 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
                         data_at = data_at.max(self.read_copy(from, start, &mut sensed));
                         self.move_unit(unit, from, to);
                     }
-                    None => self.ssd.flash.note_padding(to, block),
+                    None => {
+                        self.ssd.flash.note_padding(to, block);
+                        self.ssd.counters.program_units_padding += 1;
+                    }
                 }
             }
             next += units - buffered;
@@ -147,6 +150,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
             Some((known, at)) if known == sense => at,
             _ => {
                 ssd.counters.flash_page_reads_collection += 1;
+                ssd.counters.flash_reads_collection += 1;
                 let duration = ssd.timing.page_read;
                 let at = ssd.aside(|ssd| ssd.sense(die, start, duration));
                 *sensed = Some((sense, at));
