@@ -232,7 +232,7 @@ impl Inner {
         let region = Region { file: &file, at: layout.checkpoint, left: layout.checkpoint_size };
         let mut out = Summing {
             inner: BufWriter::with_capacity(1 << 18, region),
-            sum: crc32fast::Hasher::new(),
+            sum: sum_of_tables(&[]),
             length: 0,
         };
         match self.model.save(&mut out) {
@@ -293,6 +293,18 @@ fn open_model(
     Ok((model, Opened::Recovered(recovery), recovery.ready_at))
 }
 
+/// The form of the tables: any change of what the model saves is another one.
+const TABLES_FORM: u32 = 2;
+
+/// The checksum of tables. It begins with their form, so that those of another form do not count, and
+/// the drive recovers from its flash.
+fn sum_of_tables(tables: &[u8]) -> crc32fast::Hasher {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&TABLES_FORM.to_le_bytes());
+    sum.update(tables);
+    sum
+}
+
 /// The drive's tables, if their checksum is right.
 pub(crate) fn read_checkpoint(image: &Image, state: State) -> io::Result<Option<Vec<u8>>> {
     let layout = image.layout();
@@ -302,7 +314,7 @@ pub(crate) fn read_checkpoint(image: &Image, state: State) -> io::Result<Option<
     let from = Region { file: image.file(), at: layout.checkpoint, left: state.checkpoint_length };
     let mut tables = Vec::with_capacity(state.checkpoint_length as usize);
     BufReader::with_capacity(1 << 20, from).read_to_end(&mut tables)?;
-    Ok((crc32fast::hash(&tables) == state.checkpoint_sum).then_some(tables))
+    Ok((sum_of_tables(&tables).finalize() == state.checkpoint_sum).then_some(tables))
 }
 
 /// A part of a file.
