@@ -58,8 +58,6 @@ pub fn pages_per_metadata_unit(geometry: &Geometry) -> u64 {
 pub(crate) struct Checkpoints {
     every_units: u64,
     map_pages: u64,
-    pages_per_block: u64,
-    blocks: u64,
     /// Pages owed, times `every_units`.
     owed: u64,
     /// Pages saved so far.
@@ -76,8 +74,6 @@ impl Checkpoints {
         Checkpoints {
             every_units: parameters.every_units,
             map_pages: map_pages(geometry, mechanisms),
-            pages_per_block: pages_per_metadata_unit(geometry),
-            blocks: geometry.parameters().metadata_collection_units.into(),
             owed: 0,
             saved: 0,
         }
@@ -101,33 +97,28 @@ impl Checkpoints {
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Saves what has to be saved of the map after `units` units were programmed, from `at` on.
+    /// Saves what has to be saved of the map after `units` units were programmed.
     #[inline(never)]
-    pub(crate) fn save_pieces_of_map(&mut self, units: u32, at: Instant) {
+    pub(crate) fn save_pieces_of_map(&mut self, units: u32) {
         let checkpoints = self.durability.checkpoints.as_mut().expect("the drive saves its map");
         checkpoints.owed += u64::from(units) * checkpoints.map_pages;
         let pages = checkpoints.owed / checkpoints.every_units;
         checkpoints.owed %= checkpoints.every_units;
         for _ in 0..pages {
-            self.save_piece_of_map(at);
+            self.save_piece_of_map();
         }
     }
 
-    fn save_piece_of_map(&mut self, at: Instant) {
+    /// Saves the next piece, behind what its die has to do at present: it waits for no data, and a
+    /// booking for later would keep the die idle until then.
+    fn save_piece_of_map(&mut self) {
+        let at = self.resources.now();
         let dies = self.geometry.dies();
+        self.begin_metadata_page(at);
         let checkpoints = self.durability.checkpoints.as_mut().expect("the drive saves its map");
         let page = checkpoints.saved;
         checkpoints.saved += 1;
-        let begins_block = page.is_multiple_of(checkpoints.pages_per_block);
-        if begins_block && page >= checkpoints.pages_per_block * checkpoints.blocks {
-            for die in 0..self.geometry.stripe() {
-                let on_die = Resource::Die(DieIndex(die));
-                self.resources.reserve(on_die, Class::Background, at, self.timing.erase);
-                self.resources.dies[die as usize].note_erase();
-            }
-        }
         self.counters.checkpoint_pages += 1;
-        self.counters.program_units_metadata += u64::from(self.geometry.units_per_page());
         let die = DieIndex((page % u64::from(dies)) as u32);
         self.settle(die, at);
         let channel = Resource::Channel(self.geometry.channel_of(die));
@@ -186,6 +177,21 @@ mod tests {
         let mut without = Ssd::new(&configuration(&[]).unwrap()).unwrap();
         without.write(Instant::START, LogicalUnit(0), 16_384);
         assert_eq!(without.counters().checkpoint_pages, 0);
+    }
+
+    #[test]
+    fn a_die_is_not_kept_idle_for_a_piece_of_the_map() {
+        // All four pieces are saved with every program unit.
+        let saving = configuration(&[("mapping.checkpoint", "96K")]).unwrap();
+        let mut ssd = Ssd::new(&saving).unwrap();
+        ssd.write(Instant::START, LogicalUnit(0), 24);
+        assert_eq!(ssd.counters().checkpoint_pages, 4);
+        let program = saving.timing.program;
+        let is_late = |die: &&crate::resources::die::Die| {
+            die.booked_until() > Instant::START + program + program / 2
+        };
+        let late = ssd.resources.dies.iter().filter(is_late).count();
+        assert_eq!(late, 1, "only the die that has the data to program, too");
     }
 
     #[test]

@@ -93,8 +93,8 @@ counters! {
         checkpoint_pages,
         /// Pages programmed with records of trims.
         trim_pages,
-        /// Metadata collection units erased for the journal.
-        journal_erases,
+        /// Metadata collection units erased so that such pages can be written again.
+        metadata_erases,
         /// Times that power was lost without warning, so that the drive had to recover.
         unsafe_shutdowns,
         /// Flash pages read for the host, read-ahead included.

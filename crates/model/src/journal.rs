@@ -2,8 +2,8 @@
 //!
 //! A change takes eight bytes: a logical and a physical unit of four bytes each. A page is
 //! programmed when a flush has to make changes durable, or when as many have come together as it
-//! holds. Pages go round the dies; the metadata blocks are written in turn, and each is erased
-//! before it is written again.
+//! holds. Pages go round the dies; the metadata blocks are written in turn, together with the saved
+//! map and records of trims, and each is erased before it is written again.
 //!
 //! A page waits for the data that its changes are about, so it is known of before it can be
 //! programmed. It does not hold its die until then: it is booked when something next looks at the
@@ -13,6 +13,7 @@
 
 use std::collections::VecDeque;
 
+use crate::checkpoint::pages_per_metadata_unit;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::media::{FlashWork, MapPage, Media, SequenceNumber};
@@ -72,8 +73,6 @@ pub(crate) struct Journal {
     entries_per_page: u64,
     /// Pages written so far.
     pages: u64,
-    pages_per_block: u64,
-    blocks: u64,
     /// Pages that are not booked on their dies, by die, in the order in which they are there.
     waiting: Vec<VecDeque<Waiting>>,
     /// Pages of requests that go on step by step, not known to be programmed.
@@ -94,14 +93,11 @@ impl Journal {
         let shape = geometry.parameters();
         let blocks = u64::from(shape.metadata_collection_units);
         assert!(blocks >= 2, "a journal is written to one block while another is erased");
-        let pages = u64::from(shape.planes_per_die) * u64::from(shape.pages_per_block);
         Journal {
             program: parameters.program,
             pending: 0,
             entries_per_page: shape.page_size.whole(ENTRY),
             pages: 0,
-            pages_per_block: pages * u64::from(shape.dies_per_collection_unit),
-            blocks,
             open: Vec::new(),
             waits: [Nanoseconds::ZERO; WAITS],
             waits_noted: 0,
@@ -133,13 +129,36 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     pub(crate) fn note_map_changes(&mut self, changes: u32, at: Instant) {
         if self.durability.checkpoints.is_some() {
-            self.save_pieces_of_map(changes, at);
+            self.save_pieces_of_map(changes);
         }
         if let Some(journal) = &mut self.durability.journal {
             journal.pending += u64::from(changes);
             if journal.pending >= journal.entries_per_page {
                 self.program_journal_page(at);
             }
+        }
+    }
+
+    /// Sees to it that the next page of metadata has a place: the journal, the saved map and records of
+    /// trims fill the metadata blocks together, one after the other, and a block that was written
+    /// before is erased from `from` on. (A map on flash has these blocks, and erases them.)
+    pub(crate) fn begin_metadata_page(&mut self, from: Instant) {
+        // Those that were programmed so far are counted.
+        let page = self.counters.metadata_pages();
+        self.counters.program_units_metadata += u64::from(self.geometry.units_per_page());
+        let blocks = u64::from(self.geometry.parameters().metadata_collection_units);
+        let per_block = pages_per_metadata_unit(&self.geometry);
+        let is_erased = page.is_multiple_of(per_block) && page >= per_block * blocks;
+        if blocks == 0 || self.map.cache().is_some() || !is_erased {
+            return;
+        }
+        self.counters.metadata_erases += 1;
+        let group = (page / per_block % blocks) as u32 % self.geometry.groups();
+        for lane in 0..self.geometry.stripe() {
+            let die = DieIndex(group * self.geometry.stripe() + lane);
+            let on_die = Resource::Die(die);
+            self.resources.reserve(on_die, Class::Background, from, self.timing.erase);
+            self.resources.dies[die.0 as usize].note_erase();
         }
     }
 
@@ -180,28 +199,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         journal.programmed_until = journal.programmed_until.max(end);
     }
 
-    /// Moves page number `page` to its die from `from` on, and has its block erased before if it
-    /// begins one; returns the die and when it is there.
+    /// Moves page number `page` to its die from `from` on; returns the die and when it is there.
     fn move_journal_page(&mut self, page: u64, from: Instant) -> (DieIndex, Instant) {
-        let journal = self.durability.journal.as_ref().expect("there is a journal");
-        let begins_block = page.is_multiple_of(journal.pages_per_block);
-        let used_before = page >= journal.pages_per_block * journal.blocks;
-        let dies = u64::from(self.geometry.dies());
-        if begins_block && used_before {
-            for die in 0..self.geometry.dies() {
-                let on_die = Resource::Die(DieIndex(die));
-                self.resources.reserve(on_die, Class::Background, from, self.timing.erase);
-                self.resources.dies[die as usize].note_erase();
-            }
-            self.counters.journal_erases += 1;
-        }
-        let die = DieIndex((page % dies) as u32);
+        self.begin_metadata_page(from);
+        let die = DieIndex((page % u64::from(self.geometry.dies())) as u32);
         self.settle(die, self.resources.now());
         let channel = Resource::Channel(self.geometry.channel_of(die));
         let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());
         let arrived = self.resources.reserve(channel, Class::Write, from, transfer).end;
         self.counters.journal_pages += 1;
-        self.counters.program_units_metadata += u64::from(self.geometry.units_per_page());
         (die, arrived)
     }
 
@@ -312,6 +318,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 mod tests {
     use super::*;
     use crate::profile::Profile;
+    use crate::ssd::tests::small_configuration;
     use crate::units::LogicalUnit;
 
     #[test]
@@ -322,6 +329,7 @@ mod tests {
             ("capacity.physical", "256M"),
             ("flash.channels", "1"),
             ("flash.dies", "1"),
+            ("controller.write_buffer", "1M"),
             ("flash.pages_per_block", "6"),
             ("flush.journal", "on"),
         ] {
@@ -343,6 +351,50 @@ mod tests {
             at = ssd.flush(at);
         }
         assert_eq!(ssd.counters().journal_pages, 15 + 1 + 32);
-        assert_eq!(ssd.counters().journal_erases, 2);
+        assert_eq!(ssd.counters().metadata_erases, 2);
+    }
+
+    #[test]
+    fn metadata_pages_of_all_kinds_share_their_blocks_which_are_erased_where_they_lie() {
+        for (unit, dies_erased) in [("superblock", 4), ("block", 1)] {
+            let changes = [
+                ("flash.erase", "20ms"),
+                ("collection.unit", unit),
+                ("collection.metadata_units", "4"),
+                ("capacity.physical", "192M"),
+            ];
+            let mut ssd = Ssd::new(&small_configuration(&changes)).unwrap();
+            let per_block = pages_per_metadata_unit(&ssd.geometry);
+            let bookings = |ssd: &Ssd| {
+                let dies = ssd.resources.dies.iter();
+                dies.map(|die| die.latest_booking()).collect::<Vec<_>>()
+            };
+            let counters = &mut ssd.counters;
+            (counters.journal_pages, counters.checkpoint_pages) = (per_block, per_block);
+            counters.trim_pages = 2 * per_block - 1;
+            let before = bookings(&ssd);
+            ssd.begin_metadata_page(Instant::START);
+            assert_eq!(bookings(&ssd), before, "the last page of the last block");
+            ssd.counters.trim_pages += 1;
+            ssd.begin_metadata_page(Instant::START);
+            let after = bookings(&ssd);
+            let erased = before.iter().zip(&after).filter(|(before, after)| before != after);
+            assert_eq!(erased.count(), dies_erased, "{unit}");
+            assert_eq!(ssd.counters.metadata_erases, 1);
+        }
+    }
+
+    #[test]
+    fn blocks_with_records_of_trims_are_erased_before_they_are_written_again() {
+        let mut ssd = Ssd::new(&small_configuration(&[])).unwrap();
+        let pages = 2 * pages_per_metadata_unit(&ssd.geometry);
+        let mut at = Instant::START;
+        for _ in 0..=pages {
+            at = ssd.write(at, LogicalUnit(0), 1);
+            at = ssd.trim(at, LogicalUnit(0), 1);
+            at = ssd.flush(at);
+        }
+        assert_eq!(ssd.counters().trim_pages, pages + 1);
+        assert_eq!(ssd.counters().metadata_erases, 1);
     }
 }

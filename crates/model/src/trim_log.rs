@@ -12,8 +12,7 @@
 //!   unit was trimmed, would come to light again.
 //!
 //! (Published firmware does the same with entries of its map journal; that those of trims go to
-//! pages of their own is a simplification, and that the metadata blocks are erased for them now
-//! and then is not modelled.)
+//! pages of their own is a simplification.)
 
 use crate::mapping::Mapping;
 use crate::media::{Media, TrimRecord};
@@ -69,8 +68,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn program_trim_page(&mut self, from: Instant) {
         let die = DieIndex((self.trim_log.pages % u64::from(self.geometry.dies())) as u32);
         self.trim_log.pages += 1;
+        self.begin_metadata_page(from);
         self.counters.trim_pages += 1;
-        self.counters.program_units_metadata += u64::from(self.geometry.units_per_page());
         self.settle(die, from);
         let channel = Resource::Channel(self.geometry.channel_of(die));
         let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());
