@@ -24,7 +24,7 @@ use crate::media::{MapPage, Media, SequenceNumber};
 use crate::resources::{Class, Resource};
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Ssd;
-use crate::units::{ByteLength, DieIndex, Instant};
+use crate::units::{ByteLength, DieIndex};
 
 /// Bytes of a map's entry for a unit.
 const ENTRY: ByteLength = ByteLength::new(4);
@@ -141,7 +141,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 mod tests {
     use super::*;
     use crate::profile::Profile;
-    use crate::units::{LogicalUnit, Nanoseconds};
+    use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
     /// A drive of 64 MiB with these changes.
     fn configuration(changes: &[(&str, &str)]) -> Result<crate::Configuration, String> {
