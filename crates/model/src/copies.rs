@@ -285,6 +285,19 @@ impl CopiesUnderWay {
         }
     }
 
+    /// Whether a block waits for the host's program unit `number`.
+    pub(crate) fn awaits_host(&self, number: u32) -> bool {
+        self.emptied.iter().any(|it| it.host == Some(number))
+    }
+
+    /// Blocks that wait for the host's program unit `number` wait for records of trims, too, which
+    /// are programmed at `recorded`.
+    pub(crate) fn await_trims_with_host(&mut self, number: u32, recorded: Instant) {
+        for emptied in self.emptied.iter_mut().filter(|it| it.host == Some(number)) {
+            emptied.trims_at = emptied.trims_at.max(recorded);
+        }
+    }
+
     /// The block that was emptied first of those not erased.
     #[inline(always)]
     pub(crate) fn oldest_emptied(&self) -> Option<Emptied> {

@@ -40,12 +40,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     fn trim_units(&mut self, at: Instant, first: LogicalUnit, units: u32) {
-        let (mut forgotten, mut from_copies) = (false, false);
+        let (mut forgotten, mut from_copies, mut from_written) = (false, false, false);
         for unit in first.0..first.0 + units {
             if let Some(old) = self.map.clear(LogicalUnit(unit)) {
                 forgotten = true;
-                from_copies |= self.flash.lose_unit(self.geometry.block_of(old))
-                    && self.forget_unsent(old) == Some(Unsent::Copy);
+                if self.flash.lose_unit(self.geometry.block_of(old)) {
+                    let unsent = self.forget_unsent(old);
+                    from_copies |= unsent == Some(Unsent::Copy);
+                    from_written |= unsent == Some(Unsent::Written);
+                }
             }
         }
         if forgotten {
@@ -54,6 +57,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if from_copies {
             let recorded = self.trims_before_erase();
             self.collector.copies.await_trims(recorded);
+        }
+        // A block may wait to be erased for what the host had written anew, which is now not
+        // written at all.
+        let host = self.buffer.next_number();
+        if from_written && self.collector.copies.awaits_host(host) {
+            let recorded = self.trims_before_erase();
+            self.collector.copies.await_trims_with_host(host, recorded);
         }
     }
 
