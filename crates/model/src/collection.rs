@@ -54,7 +54,8 @@ impl CollectionParameters {
         // A power cut can leave a block of the cache half written and one half folded: both stay
         // until what they hold is folded, which takes a block more.
         let cache = mechanisms.slc.map_or(0, |slc| slc.blocks_kept() + 1);
-        geometry.groups() * (free + 2 * mechanisms.streams.count + runs) + cache
+        let open = mechanisms.streams.count + mechanisms.streams_of_copies();
+        geometry.groups() * (free + open + runs) + cache
     }
 }
 
@@ -117,7 +118,7 @@ impl Collector {
             low_water: parameters.low_water * geometry.groups(),
             burst_until,
             high_water: parameters.idle_high_water.max(parameters.low_water) * geometry.groups(),
-            reserve: geometry.groups() * mechanisms.streams.count,
+            reserve: geometry.groups() * mechanisms.streams_of_copies(),
             policy: mechanisms.victims,
             erases_early: false,
         }

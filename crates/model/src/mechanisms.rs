@@ -47,3 +47,11 @@ pub struct Mechanisms {
     /// What a read may interrupt.
     pub suspend: SuspendParameters,
 }
+
+impl Mechanisms {
+    /// Write streams that collection copies to: one for each of the host's, and that of what is moved
+    /// to level wear, where it has one.
+    pub fn streams_of_copies(&self) -> u32 {
+        self.streams.count + self.wear.levelling.streams()
+    }
+}

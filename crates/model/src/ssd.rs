@@ -249,7 +249,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             host: WriteStream::new(geometry),
             streams: Streams::new(
                 geometry,
-                streams,
+                mechanisms,
                 geometry.blocks().saturating_sub(geometry.groups() * collection.low_water),
             ),
             collector: Collector::new(geometry, *collection, mechanisms),

@@ -13,6 +13,7 @@
 use crate::flash::{BlockState, Flash};
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
+use crate::mechanisms::Mechanisms;
 use crate::media::Media;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Ssd;
@@ -98,6 +99,8 @@ impl Aside {
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     parameters: StreamParameters,
+    /// Whether what is moved to level wear has a stream of copies of its own, the last.
+    levels_apart: bool,
     host: Aside,
     copies: Aside,
     /// What the host says of the write to come.
@@ -118,10 +121,12 @@ impl Streams {
     /// Streams for a drive of which `in_use` blocks hold data; nothing for a drive of one.
     pub(crate) fn new(
         geometry: &Geometry,
-        parameters: &StreamParameters,
+        mechanisms: &Mechanisms,
         in_use: u32,
     ) -> Option<Box<Streams>> {
-        if parameters.count == 1 {
+        let parameters = &mechanisms.streams;
+        let of_copies = mechanisms.streams_of_copies();
+        if of_copies == 1 {
             return None;
         }
         let blocks = geometry.blocks();
@@ -130,8 +135,9 @@ impl Streams {
         };
         Some(Box::new(Streams {
             parameters: *parameters,
+            levels_apart: of_copies > parameters.count,
             host: Aside::new(geometry, parameters.count),
-            copies: Aside::new(geometry, parameters.count),
+            copies: Aside::new(geometry, of_copies),
             hint: None,
             of_block: vec![0; blocks as usize],
             begun: vec![0; blocks as usize],
@@ -188,6 +194,7 @@ impl Streams {
         let Streams {
             // From the configuration.
             parameters: _,
+            levels_apart: _,
             young: _,
             hot_blocks_max: _,
             // Nothing, of a drive that was shut down.
@@ -220,7 +227,8 @@ impl Streams {
         self.host.restore(from, geometry)?;
         self.copies.restore(from, geometry)?;
         for stream in &mut self.of_block {
-            *stream = from.at_most(self.parameters.count - 1, "a block's stream")? as u8;
+            let last = self.copies.streams.len() as u32 - 1;
+            *stream = from.at_most(last, "a block's stream")? as u8;
         }
         self.begun = from.table(self.begun.len())?;
         self.host_blocks = from.word()?;
@@ -295,12 +303,16 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Has copies of what `victim` holds go to its stream's blocks.
     pub(crate) fn choose_copies_stream(&mut self, victim: BlockIndex) {
+        let levels = self.is_to_be_levelled(victim);
         let Some(streams) = &mut self.streams else {
             return;
         };
-        let to = usize::from(streams.of_block[victim.0 as usize]);
+        let mut to = usize::from(streams.of_block[victim.0 as usize]);
         if streams.is_apart(to) {
             streams.hot_blocks -= 1;
+        }
+        if levels && streams.levels_apart {
+            to = streams.copies.streams.len() - 1;
         }
         if to == streams.copies.active {
             return;

@@ -9,6 +9,13 @@
 //! The rule is the plain one of firmware: after so many erases (Ban, US patent 6,732,221, 2004),
 //! and only while the most worn block is ahead of that one by more than a threshold (Chang and Kuo,
 //! "Endurance enhancement of flash-memory storage systems", DAC 2007).
+//!
+//! What is moved is cold, and what collection copies otherwise is warmer. Together in one block, the
+//! cold units are copied again with each of the others' victims; so the dual-pool algorithm (Chang, "On
+//! efficient wear leveling for large-scale flash-memory storage systems", SAC 2007) keeps the blocks of
+//! cold data in a pool of their own. With `wear.static_stream` what is moved goes to a write stream
+//! of its own ([`crate::streams`]), and what is collected from its blocks stays there. Which blocks
+//! that stream takes is not changed.
 
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -31,7 +38,16 @@ pub enum LevellingParameters {
         every: u32,
         /// It is moved if the most worn block was erased more often than that by more than so many.
         spread: u32,
+        /// Whether it goes to blocks of its own.
+        apart: bool,
     },
+}
+
+impl LevellingParameters {
+    /// Write streams that it has for itself.
+    pub fn streams(self) -> u32 {
+        u32::from(matches!(self, LevellingParameters::Static { apart: true, .. }))
+    }
 }
 
 /// The state of static levelling.
@@ -49,7 +65,7 @@ impl Levelling {
     pub(crate) fn new(parameters: LevellingParameters) -> Option<Levelling> {
         match parameters {
             LevellingParameters::Off | LevellingParameters::Dynamic => None,
-            LevellingParameters::Static { every, spread } => {
+            LevellingParameters::Static { every, spread, apart: _ } => {
                 Some(Levelling { every, spread, erases: 0, chosen: None })
             }
         }
@@ -153,6 +169,36 @@ mod tests {
             let share = more as f64 / with.levelled_units as f64;
             // Cold data that now lies among hot is copied again.
             assert!(share > 0.8, "{unit:?}: {share} of what was moved");
+        }
+    }
+
+    #[test]
+    fn cold_data_that_is_moved_to_a_stream_of_its_own_is_copied_less_often() {
+        // What is moved fills most of a single block by itself, so that there is little to keep apart.
+        for (unit, most) in [("superblock", 0.9), ("block", 1.01)] {
+            let levelled = [
+                ("collection.unit", unit),
+                ("collection.low_water", "3"),
+                ("wear.levelling", "static"),
+                ("wear.static_every", "8"),
+                ("wear.static_spread", "4"),
+            ];
+            let (together, mixed) = wear(&levelled);
+            let (apart, parted) = wear(&[&levelled[..], &[("wear.static_stream", "on")]].concat());
+            let spread = |wear: Wear| wear.erases_max - wear.erases_min;
+            let amplification = |it: Counters| it.write_amplification().expect("it was written");
+            println!(
+                "{unit}: write amplification {:.3} and {:.3}, spread {} and {}, moved {} and {}",
+                amplification(mixed),
+                amplification(parted),
+                spread(together),
+                spread(apart),
+                mixed.levelled_units,
+                parted.levelled_units,
+            );
+            assert!(parted.levelled_blocks > 10);
+            assert!(amplification(parted) < most * amplification(mixed), "{unit}");
+            assert!(spread(apart) <= spread(together) + 2, "{unit}: {apart:?} {together:?}");
         }
     }
 

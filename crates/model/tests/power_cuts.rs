@@ -51,7 +51,8 @@ fn victims(generator: &mut impl Rng) -> VictimPolicy {
 }
 
 /// Drives whose blocks go bad while they are tested, some with nothing to replace them soon.
-fn wear(generator: &mut impl Rng) -> WearParameters {
+fn wear(generator: &mut impl Rng, kind: Kind) -> WearParameters {
+    let apart = matches!(kind, Kind::PageMap | Kind::MapOnFlash) && pick(generator, &[0, 1]) == 1;
     let bad_blocks = BadBlockParameters {
         life: pick(generator, &[6, 12, 30]),
         shape: f64::from(pick(generator, &[2, 6])),
@@ -62,7 +63,7 @@ fn wear(generator: &mut impl Rng) -> WearParameters {
     let levelling = match pick(generator, &[0, 0, 1, 2]) {
         0 => LevellingParameters::Off,
         1 => LevellingParameters::Dynamic,
-        _ => LevellingParameters::Static { every: 4, spread: 2 },
+        _ => LevellingParameters::Static { every: 4, spread: 2, apart },
     };
     let goes_bad = pick(generator, &[0, 0, 1]) == 1;
     WearParameters { pe_cycles: None, levelling, bad_blocks: goes_bad.then_some(bad_blocks) }
@@ -108,7 +109,7 @@ fn mechanisms(generator: &mut impl Rng, kind: Kind, low_water: u32) -> Mechanism
         mechanisms.log_blocks = pick(generator, &[1, 2, 4]);
         return mechanisms;
     }
-    mechanisms.wear = wear(generator);
+    mechanisms.wear = wear(generator, kind);
     mechanisms.seed = generator.random();
     mechanisms.flush = flush(generator);
     mechanisms.victims = victims(generator);
@@ -146,7 +147,7 @@ fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     let low_water = pick(generator, &[2, 3, 4]);
     let mut mechanisms = mechanisms(generator, kind, low_water);
     // Each stream's copies may need a block; profiles check that.
-    let low_water = if mechanisms.streams.count > 1 { low_water.max(3) } else { low_water };
+    let low_water = low_water.max(mechanisms.streams_of_copies() + 1);
     let channels = pick(generator, &[1, 2]);
     let dies = channels * pick(generator, &[1, 2]);
     let superblocks = matches!(kind, Kind::Extents | Kind::SlcCache);
@@ -164,7 +165,9 @@ fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
         debt_max: pick(&[1, 8, 20]),
     };
     let streams = mechanisms.streams.count;
-    let more = mechanisms.log_blocks + mechanisms.slc.map_or(0, |slc| slc.blocks + 1);
+    let more = mechanisms.wear.levelling.streams()
+        + mechanisms.log_blocks
+        + mechanisms.slc.map_or(0, |slc| slc.blocks + 1);
     let mut parameters = GeometryParameters {
         channels,
         dies,
@@ -250,6 +253,7 @@ struct Met {
     failed_blocks: u64,
     retired_blocks: u64,
     read_only: u64,
+    levelled_apart: u64,
     own_programs: u64,
     own_erases: u64,
 }
@@ -296,6 +300,9 @@ fn cut_at_random(configuration: &Configuration, generator: &mut Pcg64Mcg, met: &
         met.with_bad_blocks += u64::from(configuration.mechanisms.wear.bad_blocks.is_some());
         met.failed_blocks += counters.failed_blocks;
         met.retired_blocks += counters.retired_blocks;
+        if configuration.mechanisms.wear.levelling.streams() > 0 {
+            met.levelled_apart += counters.levelled_blocks;
+        }
         met.read_only += u64::from(counters.refused_writes > 0);
         match tested.cut_at_random(generator) {
             Ok(recovery) => {
@@ -351,6 +358,7 @@ fn random_cuts_break_no_rule() {
     assert!(met.merges > 0 && met.folded > 0 && met.with_streams > 0, "{met:?}");
     assert!(met.with_bad_blocks > 400 && met.failed_blocks > 100, "{met:?}");
     assert!(met.retired_blocks > 20 && met.read_only > 20, "{met:?}");
+    assert!(met.levelled_apart > 40, "{met:?}");
     assert!(met.of_kind.iter().all(|&histories| histories > 400), "{met:?}");
 }
 

@@ -485,8 +485,11 @@ fn wear() -> impl Strategy<Value = WearParameters> {
     let levelling = prop_oneof![
         Just(LevellingParameters::Off),
         Just(LevellingParameters::Dynamic),
-        (1..6u32, 0..3u32)
-            .prop_map(|(every, spread)| LevellingParameters::Static { every, spread }),
+        (1..6u32, 0..3u32).prop_map(|(every, spread)| LevellingParameters::Static {
+            every,
+            spread,
+            apart: false
+        }),
     ];
     let bad_blocks =
         (2..12u32, 1..5u32, 0..4u32, 0..10u32).prop_map(|(life, shape, reserve, retired)| {

@@ -42,7 +42,7 @@ impl Configuration {
         let mut small = self.clone();
         let Configuration { collection, mechanisms, buffer, read_ahead, .. } = &mut small;
         let streams = mechanisms.streams.count;
-        let low_water = collection.low_water.min(4).max(streams + 1);
+        let low_water = collection.low_water.min(4).max(mechanisms.streams_of_copies() + 1);
         *collection = CollectionParameters {
             low_water,
             idle_high_water: collection.idle_high_water.min(low_water + 2),

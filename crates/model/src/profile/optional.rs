@@ -28,7 +28,11 @@ impl Profile {
             }
             LevellingName::Static => {
                 let spread = *wear.static_spread.value.get_ref();
-                LevellingParameters::Static { every, spread }
+                let apart = *wear.static_stream.value.get_ref();
+                if apart {
+                    self.check_stream_of_levelling()?;
+                }
+                LevellingParameters::Static { every, spread, apart }
             }
         };
         Ok(WearParameters {
@@ -36,6 +40,30 @@ impl Profile {
             levelling,
             bad_blocks: self.bad_blocks()?,
         })
+    }
+
+    /// Refuses a stream for what is moved to level wear where there is none.
+    fn check_stream_of_levelling(&self) -> Result<(), ProfileError> {
+        let d = &self.document;
+        let streams = *d.streams.count.value.get_ref() + 1;
+        let low_water = *d.collection.low_water.value.get_ref();
+        let wrong = if *d.mapping.scheme.value.get_ref() == MappingScheme::Extent {
+            "has no place with a map of extents, which the model condenses for one stream only; set \
+             mapping.scheme to page"
+                .to_owned()
+        } else if d.slc.size.value.get_ref().0 > ByteLength::ZERO {
+            "has no place beside an slc cache, whose blocks are folded in one stream; leave one of \
+             them out"
+                .to_owned()
+        } else if low_water <= streams {
+            format!(
+                "makes {streams} streams of copies, each of which may need a block, so that \
+                 collection.low_water ({low_water}) must be above that"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(self.inconsistent(format!("wear.static_stream {wrong}")))
     }
 
     fn bad_blocks(&self) -> Result<Option<BadBlockParameters>, ProfileError> {

@@ -236,6 +236,7 @@ keys! {
     "wear.levelling" => wear.levelling,
     "wear.static_every" => wear.static_every,
     "wear.static_spread" => wear.static_spread,
+    "wear.static_stream" => wear.static_stream,
     "wear.life" => wear.life,
     "wear.life_shape" => wear.life_shape,
     "wear.factory_bad" => wear.factory_bad,

@@ -78,6 +78,7 @@ optional_section! {
         levelling: LevellingName = LevellingName::Off,
         static_every: u32 = 0,
         static_spread: u32 = 0,
+        static_stream: bool = false,
         life: u32 = 0,
         life_shape: f64 = 0.0,
         factory_bad: f64 = 0.0,

@@ -57,6 +57,7 @@ impl Profile {
                 keys: &[
                     ("wear.static_every", wear.static_every.basis),
                     ("wear.static_spread", wear.static_spread.basis),
+                    ("wear.static_stream", wear.static_stream.basis),
                 ],
             },
             Switch {

@@ -271,8 +271,15 @@ fn joined<'a>(one: &[(&'a str, &'a str)], other: &[(&'a str, &'a str)]) -> Vec<(
 
 #[test]
 fn a_restored_drive_answers_as_the_saved_one_does() {
-    let drives: [&[(&str, &str)]; 9] = [
+    let drives: [&[(&str, &str)]; 10] = [
         &[],
+        &[
+            ("collection.low_water", "3"),
+            ("wear.levelling", "static"),
+            ("wear.static_every", "8"),
+            ("wear.static_spread", "4"),
+            ("wear.static_stream", "on"),
+        ],
         &[("collection.unit", "block")],
         &[("collection.policy", "fifo")],
         &[("collection.policy", "random")],
