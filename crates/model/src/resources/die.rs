@@ -111,6 +111,15 @@ impl Die {
     /// Notes that the latest booking senses a page: no read interrupts that.
     #[inline(always)]
     pub(crate) fn note_sense(&mut self) {
+        if self.suspender.is_some() {
+            self.note_sense_to_suspender();
+        }
+    }
+
+    /// Out of the way of dies that do not suspend.
+    #[cold]
+    #[inline(never)]
+    fn note_sense_to_suspender(&mut self) {
         if let Some(suspender) = &mut self.suspender {
             suspender.note_sense(self.bookings);
         }
