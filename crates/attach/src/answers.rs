@@ -15,8 +15,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::time::Timespec;
 
-/// How long before it is time a thread no longer sleeps. The system wakes it up late by about this much.
+use crate::prompt::Prompt;
+
+/// How long before it is time a thread no longer sleeps: the system wakes it up late by about this much.
+/// Less, where it goes before all others: it is woken sooner, and takes a processor from them meanwhile.
 const AWAKE: Duration = Duration::from_micros(60);
+const AWAKE_FIRST: Duration = Duration::from_micros(30);
 
 /// Whether a thread is awake to look at the clock. One at a time is: each takes a processor, and the
 /// others, which sleep until it is time, are later by what the system takes to wake them.
@@ -79,7 +83,22 @@ impl Drop for Awake {
 
 /// What the thread that sends answers keeps between two looks.
 #[derive(Default)]
-pub struct Watch(Option<Awake>);
+pub struct Watch {
+    awake: Option<Awake>,
+    goes_first: bool,
+}
+
+impl Watch {
+    /// Begins to look, for a thread that goes before all others or does not.
+    pub(crate) fn begin(&mut self, prompt: &Prompt) {
+        self.goes_first = prompt.goes_first();
+    }
+
+    /// Lets others look.
+    pub(crate) fn end(&mut self) {
+        self.awake = None;
+    }
+}
 
 /// Never, as far as a drive is concerned.
 const LONG: Duration = Duration::from_secs(3600);
@@ -147,15 +166,16 @@ impl<T> Answers<T> {
         if first <= now {
             return Ok(());
         }
-        if first - now <= AWAKE {
-            watch.0 = watch.0.take().or_else(Awake::try_now);
-            if watch.0.is_some() {
+        let awake = if watch.goes_first { AWAKE_FIRST } else { AWAKE };
+        if first - now <= awake {
+            watch.awake = watch.awake.take().or_else(Awake::try_now);
+            if watch.awake.is_some() {
                 return Ok(());
             }
         } else {
-            watch.0 = None;
+            watch.end();
         }
-        let early = if IS_ONE_AWAKE.load(Ordering::Relaxed) { Duration::ZERO } else { AWAKE };
+        let early = if IS_ONE_AWAKE.load(Ordering::Relaxed) { Duration::ZERO } else { awake };
         let until = (first - early).max(now);
         queue.sleeps_until = Some(first);
         drop(queue);
@@ -175,48 +195,6 @@ impl<T> Answers<T> {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// Has the system run this thread as soon as it has something to do.
-pub(crate) fn be_prompt() {
-    ask_for_fine_timers();
-    // SAFETY: it only asks.
-    let policy = unsafe { libc::sched_getscheduler(0) };
-    // Somebody who gave us a better place keeps it.
-    if policy == libc::SCHED_OTHER {
-        ask_for_short_turns();
-    }
-}
-
-/// Has the system wake this thread when it asked to be, and not up to 50 us later.
-fn ask_for_fine_timers() {
-    // It is later without; nothing else depends on it.
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-}
-
-/// Has the system run this thread in turns of a tenth of a millisecond, the shortest there are. It is
-/// then run soon after it woke, before those with longer turns, and gets no larger share than they.
-fn ask_for_short_turns() {
-    /// `sched_attr` of linux/sched/types.h.
-    #[repr(C)]
-    #[derive(Default)]
-    struct Attributes {
-        size: u32,
-        policy: u32,
-        flags: u64,
-        nice: i32,
-        priority: u32,
-        runtime: u64,
-        deadline: u64,
-        period: u64,
-    }
-    let size = size_of::<Attributes>() as u32;
-    // SAFETY: it takes numbers alone.
-    let nice = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
-    let attributes = Attributes { size, nice, runtime: 100_000, ..Attributes::default() };
-    // Systems before Linux 6.12 refuse it or take no notice; it is later then.
-    // SAFETY: the structure says how long it is, and outlives the call.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(&attributes), 0) };
 }
 
 #[cfg(test)]

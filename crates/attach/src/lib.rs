@@ -18,6 +18,7 @@ pub mod lateness;
 pub mod memory;
 pub mod nbd;
 pub mod pipe;
+mod prompt;
 pub mod status;
 pub mod store;
 #[cfg(feature = "ublk")]

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::answers::be_prompt;
 use crate::lateness::Recorder;
+use crate::prompt::take_short_turns;
 
 /// What is done when it is time.
 type Action = Box<dyn FnOnce() + Send>;
@@ -123,7 +123,7 @@ impl std::fmt::Debug for Timer {
 }
 
 fn serve(shared: &Shared) {
-    be_prompt();
+    take_short_turns();
     let mut queue = lock(&shared.queue);
     loop {
         let now = Instant::now();

@@ -16,9 +16,10 @@ use rustix::io::{Errno, read, writev};
 
 use super::file::{Drive, Outcome};
 use super::protocol::{OUT_HEADER, Request, header};
-use crate::answers::{Answers, Watch, be_prompt};
+use crate::answers::{Answers, Watch};
 use crate::engine::Time;
 use crate::lateness::Recorder;
+use crate::prompt::Prompt;
 
 /// Threads where requests are answered as fast as they can be.
 const THREADS: usize = 2;
@@ -131,22 +132,23 @@ impl Serving {
     }
 
     fn serve_in_time(&self) -> io::Result<()> {
-        be_prompt();
+        let prompt = Prompt::ask();
         let mut buffer = vec![0; self.most];
         loop {
             let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
             if turn.is_over {
                 return Ok(());
             }
+            turn.watch.begin(&prompt);
             let outcome = self.take_turn(&mut turn);
             let Ok(Some((length, came))) = outcome else {
                 turn.is_over = true;
                 return outcome.map(drop);
             };
             std::mem::swap(&mut buffer, &mut turn.buffer);
-            turn.watch = Watch::default();
+            turn.watch.end();
             drop(turn);
-            self.carry_out(&buffer[..length], came)?;
+            prompt.meanwhile(|| self.carry_out(&buffer[..length], came))?;
         }
     }
 

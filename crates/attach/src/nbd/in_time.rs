@@ -19,9 +19,10 @@ use super::protocol::*;
 use super::reply::Agreed;
 use super::request::{HEADER, LARGE, Request};
 use super::{PATIENCE, Stream};
-use crate::answers::{Answers, Watch, be_prompt};
+use crate::answers::{Answers, Watch};
 use crate::engine::Engine;
 use crate::lateness::Recorder;
+use crate::prompt::Prompt;
 
 /// Threads of a connection: one has the turn, and others may wait for the disk.
 const THREADS: usize = 4;
@@ -218,12 +219,13 @@ pub(super) fn serve(
 
 impl Connection<'_> {
     fn work(&self) -> io::Result<()> {
-        be_prompt();
+        let prompt = Prompt::ask();
         loop {
             let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
             if turn.is_over {
                 return Ok(());
             }
+            turn.watch.begin(&prompt);
             let outcome = self.take_turn(&mut turn);
             let Ok(Some(request)) = outcome else {
                 turn.is_over = true;
@@ -231,9 +233,9 @@ impl Connection<'_> {
                 return outcome.map(drop);
             };
             let (came, data) = (turn.input.came, std::mem::take(&mut turn.input.data));
-            turn.watch = Watch::default();
+            turn.watch.end();
             drop(turn);
-            let (deadline, reply) = self.carry_out(&request, came, &data);
+            let (deadline, reply) = prompt.meanwhile(|| self.carry_out(&request, came, &data));
             self.answers.add(deadline.unwrap_or_else(Instant::now), reply);
         }
     }
