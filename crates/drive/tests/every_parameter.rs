@@ -124,6 +124,7 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("wear.levelling", STATIC, "off"),
     ("wear.static_every", STATIC, "2"),
     ("wear.static_spread", STATIC, "6"),
+    ("wear.static_stream", STATIC, "on"),
     ("wear.life", LIFE, "12"),
     ("wear.life_shape", LIFE, "9"),
     ("wear.factory_bad", LIFE, "0.1"),
@@ -182,16 +183,14 @@ const OTHERS: &[(&str, Changes)] = &[
 const SILENT: &[(&str, &[&str])] = &[
     // How long a range is counts for what a range costs, and for how many a command takes.
     ("", &["trim.range_most"]),
-    // All that was answered is safe, so that a flush has nothing to do. A real drive with
-    // capacitors takes these settings as well.
-    (
-        "with capacitors",
-        &["controller.flush", "controller.write_cache", "flush.overhead", "flush.journal"],
-    ),
+    // A journal that is left alone is what ignoring flushes means.
     ("that ignores flush", &["controller.write_cache", "flush.overhead", "flush.journal"]),
     ("that ignores trim", &["trim.reads_after"]),
-    // Nothing waits in the buffer.
-    ("write-through", &["controller.write_buffer", "controller.idle_before_flush"]),
+    // Nothing waits in the buffer, and a flush has nothing to do.
+    (
+        "write-through",
+        &["controller.write_buffer", "controller.idle_before_flush", "controller.flush"],
+    ),
     // A profile has to say both, whatever the window is.
     ("that does not read ahead", &["read_ahead.segment", "read_ahead.trigger"]),
     // It merges, and collects nothing ahead; and a profile has to say these.
