@@ -396,8 +396,9 @@ fn is_caught(
 fn every_cut_of_short_histories_breaks_no_rule() {
     let mut generator = Pcg64Mcg::seed_from_u64(2);
     for kind in KINDS {
-        let (mut cuts, mut in_recovery) = (0, 0);
-        for _ in 0..4 {
+        let (mut drives, mut cuts, mut in_recovery) = (0, 0, 0);
+        while drives < 4 || (drives < 12 && cuts <= 300) {
+            drives += 1;
             let configuration = configuration_of(&mut generator, kind);
             let mut tested = Tested::new(&configuration, None).expect("a sound drive");
             tested.age(&mut generator);
