@@ -5,7 +5,7 @@
 //! also kills this process and thaws when a freeze has lasted [`PATIENCE`]: one that was stopped
 //! (SIGSTOP) in the middle must not go on later and write what is outdated by then, so it must be
 //! gone before others may write. The child takes back as well what was asked of the kernel's
-//! [grace periods](crate::grace).
+//! grace periods (`grace.rs`).
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
