@@ -5,7 +5,7 @@
 //! top has one request under way at a time.
 //!
 //! A crate mounts the file system and agrees with the kernel on what is spoken. Requests are then served
-//! by threads of our own ([`serve`]): who receives requests has to send replies that are due, too.
+//! by threads of our own (`fuse/serve.rs`): who receives requests has to send replies that are due, too.
 
 mod file;
 mod protocol;
