@@ -650,7 +650,7 @@ fn wrong_use_is_told() {
         (&["refresh", "file"], 4, "nothing was changed"),
         (&["refresh", "file", "--window", "3K"], 2, "--window"),
         (&["refresh", "file", "--rate", "0"], 2, "--rate"),
-        (&["refresh", "not there"], 1, "not there"),
+        (&["refresh", "not there"], 2, "not there"),
     ] {
         let output = place.run(&[arguments, &["--journal", "journal"]].concat());
         let said = String::from_utf8_lossy(&output.stderr);
