@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Instant as HostInstant;
 
-use ssdlab_model::units::{Instant, LogicalUnit, Sector, SectorCount};
+use ssdlab_model::units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 use super::read::Stretch;
 use super::{Answer, Engine, Errno, Inner, Kind, errno};
@@ -107,6 +107,9 @@ impl Inner {
     }
 }
 
+/// How long no request has come when the drive is looked after instead.
+const AT_REST: Nanoseconds = Nanoseconds::from_millis(10);
+
 impl Engine {
     pub(super) fn check_range(&self, offset: u64, length: u64) -> Result<(), Errno> {
         match offset.checked_add(length) {
@@ -114,13 +117,20 @@ impl Engine {
             _ => Err(Errno::INVAL),
         }
     }
-    /// Sees to what the drive does when nobody asks anything of it; to be called now and then.
+    /// Sees to what the drive does when nobody asks anything of it; to be called now and then. While
+    /// requests come they see to it themselves, and need not wait for a thread that others may go before.
     pub fn tick(&self) {
-        let mut inner = self.lock();
+        let mut inner = match self.inner.try_lock() {
+            Err(std::sync::TryLockError::WouldBlock) => return,
+            taken => taken.expect("no request has panicked"),
+        };
         if inner.is_cut || inner.is_closed || self.clock.time() != super::Time::Real {
             return;
         }
         let at = self.clock.now(inner.busy_until).max(inner.latest);
+        if at.since(inner.latest) < AT_REST {
+            return;
+        }
         inner.rest_until(at, self);
         // What fails here fails again when somebody asks for it, and is told then.
         let _ = inner.carry_out(at);
