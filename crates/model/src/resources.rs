@@ -127,7 +127,7 @@ impl Resources {
                 match class {
                     Class::Read => die.read(earliest, duration, &mut self.blocked),
                     Class::Write | Class::Background => {
-                        die.append(earliest, duration, class == Class::Background)
+                        die.append(now, earliest, duration, class == Class::Background)
                     }
                 }
             }

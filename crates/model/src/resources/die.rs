@@ -13,25 +13,39 @@
 //! ([`Die::expected_end`]): those that will are not known yet.
 
 use super::Span;
-use super::suspend::{SuspendParameters, Suspender};
+use super::suspend::{SuspendParameters, Suspended, Suspender};
 use crate::attribution::Blocked;
 use crate::units::{Instant, Nanoseconds};
 
-/// Booked programs and erases remembered; more than a saturated die has waiting. Reads look only
-/// at those that are not over.
-pub(super) const BOOKED: usize = 64;
+/// Bookings that a die remembers at first; more as soon as so many are not over. A power of two.
+const REMEMBERED: usize = 64;
+
+/// What is booked.
+#[derive(Clone, Copy, Debug)]
+struct Booking {
+    span: Span,
+    is_background: bool,
+    /// Noted only where the die suspends: no other asks for it.
+    what: Suspended,
+}
+
+/// At a place where nothing is remembered.
+const NOTHING: Booking = Booking {
+    span: Span { start: Instant::START, end: Instant::START },
+    is_background: false,
+    what: Suspended::Program,
+};
 
 /// One die.
 #[derive(Clone, Debug)]
 pub(crate) struct Die {
     booked_until: Instant,
     reads_until: Instant,
-    /// Programs and erases.
-    booked: [Span; BOOKED],
-    /// Programs and erases booked so far; wraps.
+    /// Programs, erases and pages sensed for copies, each at its number modulo how many these are, a
+    /// power of two. What is not over is among them.
+    booked: Box<[Booking]>,
+    /// How many were booked so far; wraps.
     bookings: u32,
-    /// Which of those booked are background work: a bit each.
-    background: u64,
     /// The latest end of a program or erase that a read waited for, and whether that was
     /// background work. Reads behind that one waited for it as well.
     blocked: (Instant, bool),
@@ -49,13 +63,11 @@ const SHARE_WINDOW: Nanoseconds = Nanoseconds::from_millis(2);
 
 impl Default for Die {
     fn default() -> Self {
-        let span = Span { start: Instant::START, end: Instant::START };
         Die {
             booked_until: Instant::START,
             reads_until: Instant::START,
-            booked: [span; BOOKED],
+            booked: Box::new([NOTHING; REMEMBERED]),
             bookings: 0,
-            background: 0,
             blocked: (Instant::START, false),
             read_time: Nanoseconds::ZERO,
             seen: (Instant::START, Nanoseconds::ZERO),
@@ -82,29 +94,54 @@ impl Die {
         self.booked_until
     }
 
-    /// Books a program or an erase behind all that is booked.
+    /// Books a program or an erase behind all that is booked. No read will be asked for before
+    /// `now`.
     #[inline(always)]
     pub(crate) fn append(
         &mut self,
+        now: Instant,
         earliest: Instant,
         duration: Nanoseconds,
-        background: bool,
+        is_background: bool,
     ) -> Span {
         let start = self.booked_until.later(earliest);
         let span = Span { start, end: start + duration };
         self.booked_until = span.end;
         self.bookings = self.bookings.wrapping_add(1);
-        let place = self.bookings as usize % BOOKED;
-        self.booked[place] = span;
-        self.background = self.background & !(1 << place) | u64::from(background) << place;
+        let place = self.place_of(self.bookings);
+        let booking = Booking { span, is_background, what: Suspended::Program };
+        if self.booked[place].span.end > now {
+            self.remember_more(booking);
+        } else {
+            self.booked[place] = booking;
+        }
         span
+    }
+
+    /// Where booking number `booking` is remembered.
+    #[inline(always)]
+    fn place_of(&self, booking: u32) -> usize {
+        booking as usize & (self.booked.len() - 1)
+    }
+
+    /// Remembers the latest booking, and twice as many: the one in its place is not over.
+    #[cold]
+    #[inline(never)]
+    fn remember_more(&mut self, latest: Booking) {
+        let mut booked = vec![NOTHING; self.booked.len() * 2].into_boxed_slice();
+        for age in 1..=self.booked.len() as u32 {
+            let number = self.bookings.wrapping_sub(age);
+            booked[number as usize & (booked.len() - 1)] = self.booked[self.place_of(number)];
+        }
+        self.booked = booked;
+        self.booked[self.place_of(self.bookings)] = latest;
     }
 
     /// Notes that the latest booking is an erase.
     #[inline(always)]
     pub(crate) fn note_erase(&mut self) {
-        if let Some(suspender) = &mut self.suspender {
-            suspender.note_erase(self.bookings);
+        if self.suspender.is_some() {
+            self.note_latest(Suspended::Erase);
         }
     }
 
@@ -112,17 +149,15 @@ impl Die {
     #[inline(always)]
     pub(crate) fn note_sense(&mut self) {
         if self.suspender.is_some() {
-            self.note_sense_to_suspender();
+            self.note_latest(Suspended::Sense);
         }
     }
 
     /// Out of the way of dies that do not suspend.
     #[cold]
     #[inline(never)]
-    fn note_sense_to_suspender(&mut self) {
-        if let Some(suspender) = &mut self.suspender {
-            suspender.note_sense(self.bookings);
-        }
+    fn note_latest(&mut self, what: Suspended) {
+        self.booked[self.place_of(self.bookings)].what = what;
     }
 
     /// The number of the latest booking.
@@ -134,32 +169,33 @@ impl Die {
     /// The span of booking number `booking`, with the reads that have pushed it back so far; what
     /// it was promised, if it is no longer remembered.
     pub(crate) fn span_of(&self, booking: u32, promised: Span) -> Span {
-        if self.bookings.wrapping_sub(booking) < BOOKED as u32 {
-            self.booked[booking as usize % BOOKED]
-        } else {
-            promised
+        match self.remembered(booking) {
+            // What was forgotten before more was remembered was over.
+            Some(it) if it.end >= promised.end => it,
+            _ => promised,
         }
+    }
+
+    #[inline(always)]
+    fn remembered(&self, booking: u32) -> Option<Span> {
+        let age = self.bookings.wrapping_sub(booking) as usize;
+        (age < self.booked.len()).then(|| self.booked[self.place_of(booking)].span)
     }
 
     /// When booking number `booking` is over, reads that have pushed it back so far included;
     /// what it was promised then, if it is no longer remembered.
     #[inline(always)]
     pub(crate) fn end_of(&self, booking: u32, promised: Instant) -> Instant {
-        if self.bookings.wrapping_sub(booking) < BOOKED as u32 {
-            self.booked[booking as usize % BOOKED].end
-        } else {
-            promised
-        }
+        self.remembered(booking).map_or(promised, |it| it.end.later(promised))
     }
 
     /// When booking number `booking` (promised to be over at `promised`) is to be expected to be
     /// over, seen from `at`: what is booked is known, and until it begins reads will come.
     pub(crate) fn expected_end(&mut self, booking: u32, promised: Instant, at: Instant) -> Instant {
-        if self.bookings.wrapping_sub(booking) >= BOOKED as u32 {
+        let Some(span) = self.remembered(booking).filter(|it| it.end >= promised) else {
             return promised;
-        }
+        };
         self.work_out_read_share(at);
-        let span = self.booked[booking as usize % BOOKED];
         // Fewer come in the time that they add: the host waits for this write meanwhile.
         let wait = match &self.suspender {
             None if span.start <= at => return span.end,
@@ -230,8 +266,7 @@ impl Die {
                 None => age.map_or(earliest, |age| self.booking(age).end),
             };
             if let Some(age) = age {
-                let place = self.bookings.wrapping_sub(age) as usize % BOOKED;
-                self.blocked = (start, self.background >> place & 1 != 0);
+                self.blocked = (start, self.booked[self.place_of_age(age)].is_background);
                 self.note_blocked(earliest, blocked);
             }
             start
@@ -260,23 +295,34 @@ impl Die {
         self.suspender.as_ref()?;
         let age = age?;
         let booking = self.bookings.wrapping_sub(age);
-        let left = self.booking(age).end.since(at);
-        let (suspend, resume) = self.suspender.as_mut()?.interrupt(booking, left)?;
+        let place = self.place_of(booking);
+        let left = self.booked[place].span.end.since(at);
+        let what = self.booked[place].what;
+        let (suspend, resume) = self.suspender.as_mut()?.interrupt(booking, what, left)?;
         self.read_time += suspend + resume;
         let stopped = at + suspend;
         // The read that comes now pushes it back, with all behind it.
         let rest = Span { start: stopped, end: stopped + resume + left };
-        self.booked[booking as usize % BOOKED] = rest;
+        self.booked[place].span = rest;
         Some(stopped)
     }
 
+    fn place_of_age(&self, age: u32) -> usize {
+        self.place_of(self.bookings.wrapping_sub(age))
+    }
+
     fn booking(&self, age: u32) -> Span {
-        self.booked[self.bookings.wrapping_sub(age) as usize % BOOKED]
+        self.booked[self.place_of_age(age)].span
+    }
+
+    /// All that can be asked for, the latest first.
+    fn ages(&self) -> std::ops::Range<u32> {
+        0..self.booked.len() as u32
     }
 
     /// The program or erase that is in progress at `at`, by its age.
     fn in_progress(&self, at: Instant) -> Option<u32> {
-        (0..BOOKED as u32)
+        self.ages()
             .take_while(|&age| self.booking(age).end > at)
             .find(|&age| self.booking(age).start <= at)
     }
@@ -288,20 +334,21 @@ impl Die {
 
     /// Makes room for `start..end`: what was booked to begin at or after `start` begins later.
     fn push_back(&mut self, start: Instant, end: Instant) {
-        let waiting = (0..BOOKED as u32)
+        let waiting = self
+            .ages()
             .map(|age| self.booking(age))
             .take_while(|span| span.start >= start && span.end > start)
             .count() as u32;
         let mut free = end;
         for age in (0..waiting).rev() {
-            let place = self.bookings.wrapping_sub(age) as usize % BOOKED;
-            let span = self.booked[place];
+            let place = self.place_of_age(age);
+            let span = self.booked[place].span;
             if span.start >= free {
                 free = span.start;
                 break;
             }
             let end = free + span.end.since(span.start);
-            self.booked[place] = Span { start: free, end };
+            self.booked[place].span = Span { start: free, end };
             free = end;
         }
         self.booked_until = self.booked_until.max(free);
@@ -325,7 +372,7 @@ mod tests {
     fn a_read_waits_for_the_program_in_progress_and_overtakes_the_rest() {
         let mut die = Die::default();
         for _ in 0..3 {
-            die.append(at(0), us(600), false);
+            die.append(at(0), at(0), us(600), false);
         }
         let read = die.read(at(300), us(60), &mut Blocked::default());
         assert_eq!((read.start, read.end), (at(600), at(660)));
@@ -346,8 +393,8 @@ mod tests {
             resume: us(10),
             most: 2,
         });
-        die.append(at(0), us(600), false);
-        die.append(at(0), us(600), false);
+        die.append(at(0), at(0), us(600), false);
+        die.append(at(0), at(0), us(600), false);
         assert_eq!(die.read(at(100), us(60), &mut Blocked::default()).start, at(120));
         // 500 us are left, and 10 us go by until it goes on.
         assert_eq!((die.booked_until(), die.end_of(1, at(0))), (at(180 + 510 + 600), at(690)));
@@ -389,7 +436,7 @@ mod tests {
             let suspend = us(20);
             let mut die =
                 Die::new(SuspendParameters { operations, suspend, resume: us(0), most: 1 });
-            die.append(at(0), us(600), false);
+            die.append(at(0), at(0), us(600), false);
             if erase {
                 die.note_erase();
             }
@@ -405,9 +452,9 @@ mod tests {
     fn a_page_that_is_being_sensed_for_a_copy_is_not_interrupted() {
         let (suspend, operations) = (us(20), Suspendable::Both);
         let mut die = Die::new(SuspendParameters { operations, suspend, resume: us(0), most: 1 });
-        die.append(at(0), us(60), true);
+        die.append(at(0), at(0), us(60), true);
         die.note_sense();
-        die.append(at(0), us(600), true);
+        die.append(at(0), at(0), us(600), true);
         assert_eq!(die.read(at(10), us(60), &mut Blocked::default()).start, at(60));
         assert_eq!(die.booked_until(), at(120 + 600));
         assert_eq!(die.read(at(200), us(60), &mut Blocked::default()).start, at(220));
@@ -416,13 +463,13 @@ mod tests {
     #[test]
     fn a_read_that_comes_as_the_die_begins_a_program_comes_too_late() {
         let mut die = Die::default();
-        die.append(at(100), us(600), false);
-        die.append(at(100), us(600), false);
+        die.append(at(0), at(100), us(600), false);
+        die.append(at(0), at(100), us(600), false);
         assert_eq!(die.read(at(100), us(60), &mut Blocked::default()).start, at(700));
         // What was suspended goes on as soon as the read before is over.
         let (suspend, operations) = (us(20), Suspendable::Both);
         let mut die = Die::new(SuspendParameters { operations, suspend, resume: us(10), most: 2 });
-        die.append(at(0), us(600), false);
+        die.append(at(0), at(0), us(600), false);
         assert_eq!(die.read(at(100), us(60), &mut Blocked::default()).end, at(180));
         assert_eq!(die.read(at(180), us(60), &mut Blocked::default()).start, at(200));
         assert_eq!(die.booked_until(), at(260 + 10 + 10 + 500));
@@ -431,12 +478,34 @@ mod tests {
     #[test]
     fn a_read_uses_the_time_before_a_program_that_has_not_begun() {
         let mut die = Die::default();
-        die.append(at(1000), us(600), false);
+        die.append(at(0), at(1000), us(600), false);
         let read = die.read(at(100), us(60), &mut Blocked::default());
         assert_eq!(read.start, at(100));
         assert_eq!(die.booked_until(), at(1600), "the program is not in its way");
         let read = die.read(at(960), us(60), &mut Blocked::default());
         assert_eq!(read.start, at(960));
         assert_eq!(die.booked_until(), at(1620), "this one pushes it back");
+    }
+
+    #[test]
+    fn a_read_finds_the_program_in_progress_among_any_number_of_bookings() {
+        let mut die = Die::default();
+        for _ in 0..1000 {
+            die.append(at(0), at(0), us(600), false);
+        }
+        let promised = at(1000 * 600);
+        let read = die.read(at(300), us(60), &mut Blocked::default());
+        assert_eq!((read.start, read.end), (at(600), at(660)));
+        assert_eq!(die.booked_until(), promised + us(60));
+        assert_eq!(die.end_of(2, at(1200)), at(1260), "the first that is pushed back");
+        assert_eq!(die.end_of(1000, promised), promised + us(60));
+        // What is over need not be remembered, and no more is then.
+        let places = die.booked.len();
+        for number in 0..1000 {
+            let now = at((1000 + number) * 600);
+            die.append(now, now, us(600), false);
+        }
+        assert_eq!(die.booked.len(), places);
+        assert_eq!(die.end_of(1, at(600)), at(600), "as it was promised");
     }
 }

@@ -37,23 +37,19 @@ pub struct SuspendParameters {
     pub most: u32,
 }
 
-/// What a booking is that is no program.
+/// What a die does that a read comes upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum NoProgram {
+pub(super) enum Suspended {
+    Program,
     Erase,
     /// Flash has no command that stops a page from being sensed.
     Sense,
 }
 
-/// Bookings of which it is remembered what they are: as many as a die remembers.
-const REMEMBERED: usize = super::die::BOOKED;
-
 /// What a die that suspends has to know of its bookings.
 #[derive(Clone, Debug)]
 pub(crate) struct Suspender {
     parameters: SuspendParameters,
-    /// The latest bookings that are no programs, each at its number modulo `REMEMBERED`.
-    no_programs: [Option<(u32, NoProgram)>; REMEMBERED],
     /// The booking that was interrupted last, and how often.
     interrupted: (u32, u32),
 }
@@ -65,38 +61,23 @@ impl Suspender {
 
     /// For a die that can suspend; none for one that cannot.
     pub(crate) fn new(parameters: SuspendParameters) -> Option<Box<Suspender>> {
-        (parameters.operations != Suspendable::Off).then(|| {
-            Box::new(Suspender { parameters, no_programs: [None; REMEMBERED], interrupted: (0, 0) })
-        })
+        (parameters.operations != Suspendable::Off)
+            .then(|| Box::new(Suspender { parameters, interrupted: (0, 0) }))
     }
 
-    /// Booking number `booking` is an erase.
-    pub(crate) fn note_erase(&mut self, booking: u32) {
-        self.no_programs[booking as usize % REMEMBERED] = Some((booking, NoProgram::Erase));
-    }
-
-    /// Booking number `booking` senses a page for the drive itself.
-    pub(crate) fn note_sense(&mut self, booking: u32) {
-        self.no_programs[booking as usize % REMEMBERED] = Some((booking, NoProgram::Sense));
-    }
-
-    fn is_no_program(&self, booking: u32) -> Option<NoProgram> {
-        let noted = self.no_programs[booking as usize % REMEMBERED];
-        noted.filter(|noted| noted.0 == booking).map(|noted| noted.1)
-    }
-
-    /// Whether booking number `booking`, which would go on for `left`, is interrupted once more;
-    /// then how long stopping and resuming take.
-    pub(crate) fn interrupt(
+    /// Whether booking number `booking`, which is `what` and would go on for `left`, is interrupted
+    /// once more; then how long stopping and resuming take.
+    pub(super) fn interrupt(
         &mut self,
         booking: u32,
+        what: Suspended,
         left: Nanoseconds,
     ) -> Option<(Nanoseconds, Nanoseconds)> {
         let operations = self.parameters.operations;
-        let allowed = match self.is_no_program(booking) {
-            None => matches!(operations, Suspendable::Program | Suspendable::Both),
-            Some(NoProgram::Erase) => matches!(operations, Suspendable::Erase | Suspendable::Both),
-            Some(NoProgram::Sense) => false,
+        let allowed = match what {
+            Suspended::Program => matches!(operations, Suspendable::Program | Suspendable::Both),
+            Suspended::Erase => matches!(operations, Suspendable::Erase | Suspendable::Both),
+            Suspended::Sense => false,
         };
         let (latest, times) = self.interrupted;
         let times = if latest == booking { times } else { 0 };
