@@ -75,7 +75,10 @@ impl Latencies {
 /// tell apart, so that converting a latency to one finds its step.
 #[derive(Clone, Debug)]
 pub struct LatencyCounts {
-    counts: Vec<u64>,
+    /// In 32 bits each, so that few lines of memory are touched.
+    counts: Vec<u32>,
+    /// The steps that 2^32 more were counted of than there are in `counts`; once for each time.
+    full: Vec<usize>,
     /// Those of less than a nanosecond, and longer than counted.
     zero: u64,
     longer: u64,
@@ -95,7 +98,8 @@ impl LatencyCounts {
     pub fn new() -> Self {
         let most = Self::step_of(LATENCY_MAX.nanos());
         let counts = vec![0; most as usize + 1];
-        LatencyCounts { counts, zero: 0, longer: 0, latest_sum: 0, sum: 0 }
+        let full = Vec::new();
+        LatencyCounts { counts, full, zero: 0, longer: 0, latest_sum: 0, sum: 0 }
     }
 
     /// Counts one request that took `latency`.
@@ -105,8 +109,14 @@ impl LatencyCounts {
             Some(sum) => self.latest_sum = sum,
             None => self.begin_sum(latency),
         }
-        match self.counts.get_mut(Self::step_of(latency.nanos()) as usize) {
-            Some(count) => *count += 1,
+        let step = Self::step_of(latency.nanos()) as usize;
+        match self.counts.get_mut(step) {
+            Some(count) => {
+                *count = count.wrapping_add(1);
+                if *count == 0 {
+                    self.full.push(step);
+                }
+            }
             None => self.record_extreme(latency),
         }
     }
@@ -134,14 +144,22 @@ impl LatencyCounts {
 
     /// Requests counted.
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum::<u64>() + self.zero + self.longer
+        let full = (self.full.len() as u64) << u32::BITS;
+        self.counts.iter().map(|&count| u64::from(count)).sum::<u64>()
+            + full
+            + self.zero
+            + self.longer
     }
 
     /// Adds all of them to `latencies`.
     pub fn add_to(&self, latencies: &mut Latencies) {
-        for (step, &count) in (FIRST_STEP..).zip(&self.counts).filter(|&(_, &count)| count > 0) {
-            let nanos = f64::from_bits(step << STEP_SHIFT) as u64;
-            latencies.histogram.saturating_record_n(nanos, count);
+        let nanos_of =
+            |step: usize| f64::from_bits((FIRST_STEP + step as u64) << STEP_SHIFT) as u64;
+        for (step, &count) in self.counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
+            latencies.histogram.saturating_record_n(nanos_of(step), count.into());
+        }
+        for &step in &self.full {
+            latencies.histogram.saturating_record_n(nanos_of(step), 1 << u32::BITS);
         }
         for (nanos, count) in [(0, self.zero), (LATENCY_MAX.nanos(), self.longer)] {
             if count > 0 {
@@ -334,6 +352,21 @@ mod tests {
         counts.add_to(&mut summed);
         assert!(summed.histogram() == one_by_one.histogram());
         assert_eq!(summed.mean(), one_by_one.mean());
+    }
+
+    #[test]
+    fn a_step_that_overflows_is_counted_on() {
+        let latency = Nanoseconds::from_micros(80);
+        let mut counts = LatencyCounts::new();
+        let step = LatencyCounts::step_of(latency.nanos()) as usize;
+        counts.counts[step] = u32::MAX;
+        for _ in 0..3 {
+            counts.record(latency);
+        }
+        assert_eq!(counts.count(), (1 << 32) + 2);
+        let mut summed = Latencies::default();
+        counts.add_to(&mut summed);
+        assert_eq!(summed.count(), counts.count());
     }
 
     #[test]

@@ -121,7 +121,9 @@ impl ReadAhead {
     /// read ahead of.
     #[inline(always)]
     pub(crate) fn follow(&mut self, first: u32, end: u32) -> Option<usize> {
-        if self.next.contains(&first) {
+        // All four at once, rather than one after the other.
+        let [one, two, three, four] = self.next.map(|next| next == first);
+        if (one | two) | (three | four) {
             let index = self.next.iter().position(|&next| next == first).expect("one of them");
             self.next[index] = end;
             let stream = &mut self.streams[index];

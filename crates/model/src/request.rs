@@ -14,6 +14,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// When the range is empty or does not lie within the drive.
     #[inline(always)]
     pub fn read_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        match self.single_unit(first, count) {
+            Some(unit) => self.read_within(at, unit, 1),
+            None => self.read_other_sectors(at, first, count),
+        }
+    }
+
+    /// The same for all but a single unit, the most common request of all.
+    #[inline(never)]
+    fn read_other_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
         match self.whole_units(first, count) {
             Some((unit, units)) => self.read_within(at, unit, units),
             None => self.read_in_part(at, first, count),
@@ -26,6 +35,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// When the range is empty or does not lie within the drive.
     #[inline(always)]
     pub fn write_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        match self.single_unit(first, count) {
+            Some(unit) => self.write_units(at, unit, 1),
+            None => self.write_other_sectors(at, first, count),
+        }
+    }
+
+    /// The same for all but a single unit.
+    #[inline(never)]
+    fn write_other_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
         match self.whole_units(first, count) {
             Some((unit, units)) => self.write_units(at, unit, units),
             None => self.write_in_part(at, first, count),
@@ -57,6 +75,22 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub fn prefetch_target_of_sector(&self, sector: Sector) {
         let unit = LogicalUnit((sector.0 >> self.geometry.sectors_per_unit_shift()) as u32);
         self.prefetch_target(unit);
+    }
+
+    /// The unit that the sectors are, if they are a single one.
+    ///
+    /// # Panics
+    /// When it does not lie within the drive.
+    #[inline(always)]
+    fn single_unit(&self, first: Sector, count: SectorCount) -> Option<LogicalUnit> {
+        let within = self.geometry.sectors_within_unit();
+        if count.0.wrapping_sub(1) != within || first.0 & within != 0 {
+            return None;
+        }
+        let unit = first.0 >> self.geometry.sectors_per_unit_shift();
+        let logical_units = u64::from(self.geometry.logical_units());
+        assert!(unit < logical_units, "a request lies within the drive");
+        Some(LogicalUnit(unit as u32))
     }
 
     /// The units that the sectors are, if they are whole ones.

@@ -25,10 +25,16 @@ pub(crate) struct Outcome {
     pub(crate) cancelled: bool,
 }
 
+/// Requests whose memory is asked for together: one look at where the loop is, for all of them.
+const TOGETHER: usize = 8;
+
 /// Requests drawn ahead, in two halves: while one is sent, the other has been drawn.
 pub(super) struct LookAhead {
     addresses: Addresses,
-    drawn: [BlockRequest; 2 * AHEAD],
+    drawn: [BlockRequest; AHEAD],
+    /// Where each begins, and whether it reads.
+    sectors: [Sector; 2 * AHEAD],
+    reads: [bool; 2 * AHEAD],
     next: usize,
     first: Sector,
     sectors_per_block: u64,
@@ -37,20 +43,18 @@ pub(super) struct LookAhead {
 impl LookAhead {
     pub(super) fn new(phase: &Phase) -> Self {
         let none = BlockRequest { block: 0, read: true };
+        let first = Sector::at(phase.region.offset);
         let mut this = LookAhead {
             addresses: Addresses::new(phase),
-            drawn: [none; 2 * AHEAD],
+            drawn: [none; AHEAD],
+            sectors: [first; 2 * AHEAD],
+            reads: [true; 2 * AHEAD],
             next: 0,
-            first: Sector::at(phase.region.offset),
+            first,
             sectors_per_block: SectorCount::of(phase.block_size).0,
         };
         this.draw_from(0);
         this
-    }
-
-    #[inline(always)]
-    fn sector(&self, request: BlockRequest) -> Sector {
-        Sector(self.first.0 + request.block * self.sectors_per_block)
     }
 
     /// The next request and where it begins; asks for the memory of those ahead.
@@ -58,22 +62,39 @@ impl LookAhead {
     pub(super) fn next(&mut self, drive: &impl Responder) -> (Sector, bool) {
         let next = self.next % (2 * AHEAD);
         self.next = next + 1;
+        if next.is_multiple_of(TOGETHER) {
+            self.ask_for_memory(next, drive);
+        }
+        (self.sectors[next], self.reads[next])
+    }
+
+    #[inline(never)]
+    fn ask_for_memory(&mut self, next: usize, drive: &impl Responder) {
         if next.is_multiple_of(AHEAD) {
             self.draw_from((next + AHEAD) % (2 * AHEAD));
         }
-        drive.prefetch(self.sector(self.drawn[(next + AHEAD) % (2 * AHEAD)]));
-        let halfway = self.drawn[(next + AHEAD / 2) % (2 * AHEAD)];
-        if !halfway.read {
-            drive.prefetch_for_write(self.sector(halfway));
+        let ahead = (next + AHEAD) % (2 * AHEAD);
+        for &sector in &self.sectors[ahead..ahead + TOGETHER] {
+            drive.prefetch(sector);
         }
-        let request = self.drawn[next];
-        (self.sector(request), request.read)
+        let halfway = (next + AHEAD / 2) % (2 * AHEAD);
+        let halfway = halfway..halfway + TOGETHER;
+        for (&sector, &read) in self.sectors[halfway.clone()].iter().zip(&self.reads[halfway]) {
+            if !read {
+                drive.prefetch_for_write(sector);
+            }
+        }
     }
 
     /// Draws the half that begins at `from`.
     #[inline(never)]
     fn draw_from(&mut self, from: usize) {
-        self.addresses.draw(&mut self.drawn[from..from + AHEAD]);
+        self.addresses.draw(&mut self.drawn);
+        for (place, request) in self.drawn.iter().enumerate() {
+            let sectors = request.block * self.sectors_per_block;
+            self.sectors[from + place] = Sector(self.first.0 + sectors);
+            self.reads[from + place] = request.read;
+        }
     }
 }
 

@@ -163,7 +163,8 @@ impl Lane {
     /// branch depends on it.
     #[inline(always)]
     fn take_unit(&mut self, slot: u64, slots: u64) -> Option<u64> {
-        let byte = (slot / 8) as usize % BYTES;
+        // Words that do not overlap: what was just written to one is at hand when it is read again.
+        let byte = (slot / 64 * 8) as usize % BYTES;
         let is_held = slot.wrapping_sub(self.first) <= SLOTS - 64;
         let place = self.taken[byte..].first_chunk_mut()?;
         let further = slots.wrapping_sub(2);
@@ -171,7 +172,7 @@ impl Lane {
             return None;
         }
         let word = u64::from_le_bytes(*place);
-        let bit = slot % 8;
+        let bit = slot % 64;
         let free = !word >> bit;
         let two = free & (free >> 1);
         let starts = two & (two >> further);
