@@ -21,8 +21,6 @@ struct State {
     /// The largest stamp that anybody waits for.
     wanted: u64,
     is_busy: bool,
-    /// After a failure nobody knows what is durable: nothing is believed any more.
-    failed: Option<Errno>,
 }
 
 impl Syncer {
@@ -35,7 +33,7 @@ impl Syncer {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.wanted = state.wanted.max(stamp);
         loop {
-            if let Some(failed) = state.failed {
+            if let Some(failed) = self.failed() {
                 return Err(failed);
             }
             if state.durable >= stamp {
@@ -52,16 +50,16 @@ impl Syncer {
             let outcome = self.file.sync_data();
             state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.is_busy = false;
-            match outcome {
-                Ok(()) => state.durable = state.durable.max(covers),
-                Err(error) => state.failed = Some(super::errno(&error)),
+            // A failure is remembered by the file.
+            if outcome.is_ok() {
+                state.durable = state.durable.max(covers);
             }
             self.changed.notify_all();
         }
     }
 
-    /// The failure that nothing is believed after.
+    /// The failure after which nobody knows what is durable, whoever met it: nothing is believed any more.
     pub(super) fn failed(&self) -> Option<Errno> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).failed
+        self.file.failed()
     }
 }

@@ -1,0 +1,125 @@
+//! The host's disk fails to make the image durable, and says so once, as Linux does: whoever asks next is
+//! told that all is well. Nothing may be believed from then on, whoever it was that was told.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use ssdlab_attach::engine::{Engine, Opened, Options, Time};
+use ssdlab_attach::image::Image;
+use ssdlab_attach::image::host::{Deed, Witness};
+use support::small_image;
+
+const UNIT: usize = 4096;
+
+/// Units that are written: nearly all of the drive, so that it collects, erases and writes anew.
+const UNITS: usize = 1800;
+
+/// A disk that fails one of its syncs, and none before or after.
+#[derive(Default)]
+struct Failing {
+    /// Syncs to come until that one.
+    left: AtomicU64,
+    has_failed: AtomicBool,
+    punched_since: AtomicU64,
+    synced_since: AtomicU64,
+}
+
+impl Witness for Failing {
+    fn note(&self, deed: Deed) {
+        if !self.has_failed.load(Ordering::SeqCst) {
+            return;
+        }
+        match deed {
+            Deed::Punch { .. } => self.punched_since.fetch_add(1, Ordering::SeqCst),
+            Deed::SyncDone { .. } => self.synced_since.fetch_add(1, Ordering::SeqCst),
+            Deed::Write { .. } | Deed::SyncBegun { .. } => 0,
+        };
+    }
+
+    fn before_sync(&self) -> std::io::Result<()> {
+        if self.left.fetch_sub(1, Ordering::SeqCst) != 1 {
+            return Ok(());
+        }
+        self.has_failed.store(true, Ordering::SeqCst);
+        Err(rustix::io::Errno::IO.into())
+    }
+}
+
+/// What happened in a life in which sync number `failing` failed.
+struct Life {
+    has_failed: bool,
+    /// Whether the first that was told of it was somebody who asked for durability.
+    was_told: bool,
+}
+
+fn live(changes: &[(&str, &str)], rarely: usize, failing: u64) -> Life {
+    let directory = support::directory();
+    let path = small_image(directory.path(), changes);
+    let disk = Arc::new(Failing { left: AtomicU64::new(failing), ..Failing::default() });
+    let mut image = Image::open(&path).expect("the image");
+    image.watch(disk.clone());
+    let options = Options { time: Time::Fast, ..Options::default() };
+    let Ok((engine, _)) = Engine::open(image, options) else {
+        assert!(disk.has_failed.load(Ordering::SeqCst), "only a failure keeps it from opening");
+        return Life { has_failed: true, was_told: true };
+    };
+    let mut was_told = false;
+    for number in 0..6000_usize {
+        // By turns one after the other and all over the place.
+        let unit = if number < UNITS { number } else { number * 7919 % UNITS };
+        let data = [number as u8; UNIT];
+        let had_failed = disk.has_failed.load(Ordering::SeqCst);
+        let written = engine.write(Instant::now(), (unit * UNIT) as u64, &data, false);
+        assert!(!had_failed || written.is_err(), "write {number} after a failed sync, {failing}");
+        if number % rarely == 0 {
+            let had_failed = disk.has_failed.load(Ordering::SeqCst);
+            let flushed = engine.flush(Instant::now());
+            let has_failed = disk.has_failed.load(Ordering::SeqCst);
+            assert!(!has_failed || flushed.is_err(), "a flush after a failed sync, {failing}");
+            was_told |= has_failed && !had_failed;
+        }
+    }
+    let has_failed = disk.has_failed.load(Ordering::SeqCst);
+    if has_failed {
+        let mut data = [0; UNIT];
+        let _ = engine.read(Instant::now(), 0, &mut data).expect("reads go on");
+        assert!(engine.close().is_err(), "closed in order after a failed sync, {failing}");
+        assert_eq!(disk.punched_since.load(Ordering::SeqCst), 0, "punched out, {failing}");
+        assert_eq!(disk.synced_since.load(Ordering::SeqCst), 0, "believed, {failing}");
+        drop(engine);
+        let image = Image::open(&path).expect("the image");
+        let (_, opened) = Engine::open(image, options).expect("a drive that recovers");
+        assert!(matches!(opened, Opened::Recovered(_)), "{opened:?}, {failing}");
+    }
+    Life { has_failed, was_told }
+}
+
+/// Has each sync of a life fail in turn; returns of how many nobody was told who had asked for one.
+fn each_in_turn(changes: &[(&str, &str)], rarely: usize) -> u32 {
+    let mut untold = 0;
+    for failing in 1.. {
+        let life = live(changes, rarely, failing);
+        if !life.has_failed {
+            assert!(failing > 10, "{failing} syncs are few");
+            return untold;
+        }
+        untold += u32::from(!life.was_told);
+    }
+    unreachable!("a life ends")
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_believed_and_nothing_is_punched_out() {
+    each_in_turn(&[], 97);
+}
+
+#[test]
+fn nor_is_it_where_nobody_was_told_that_it_failed() {
+    // With capacitors the drive erases what the image must keep until the buffer is saved, durably:
+    // writes and reads see to that, and none of them fails for it.
+    let untold = each_in_turn(&[("controller.power_loss_protection", "on")], 1499);
+    assert!(untold > 3, "{untold} failures that no flush was told of");
+}
