@@ -24,7 +24,7 @@ use crate::media::{MapPage, Media, SequenceNumber};
 use crate::resources::{Class, Resource};
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Ssd;
-use crate::units::{ByteLength, DieIndex};
+use crate::units::ByteLength;
 
 /// Bytes of a map's entry for a unit.
 const ENTRY: ByteLength = ByteLength::new(4);
@@ -113,13 +113,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// booking for later would keep the die idle until then.
     fn save_piece_of_map(&mut self) {
         let at = self.resources.now();
-        let dies = self.geometry.dies();
-        self.begin_metadata_page(at);
+        let die = self.begin_metadata_page(at);
         let checkpoints = self.durability.checkpoints.as_mut().expect("the drive saves its map");
-        let page = checkpoints.saved;
         checkpoints.saved += 1;
         self.counters.checkpoint_pages += 1;
-        let die = DieIndex((page % u64::from(dies)) as u32);
         self.settle(die, at);
         let channel = Resource::Channel(self.geometry.channel_of(die));
         let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());
@@ -129,7 +126,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let work = self.latest_work(die, span);
         // It knows what is programmed. Of each die some programs can be owed, and the buffer holds
         // some: that many of the latest numbers are taken to be still on their way.
-        let owed = (self.collection_parameters().debt_max + 1) * dies;
+        let owed = (self.collection_parameters().debt_max + 1) * self.geometry.dies();
         let buffered = self.buffer_parameters.units / self.geometry.units_per_program();
         let through = self.sequence.0.saturating_sub(u64::from(owed + buffered));
         let through = SequenceNumber(through);

@@ -211,7 +211,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.note_programmed(first, number, die, span);
         self.counters.program_units_condensing += u64::from(count);
         self.counters.program_units_padding += u64::from(per_program - count);
-        self.note_map_changes(1, span.end);
+        self.note_map_changes(1, number, span.end);
         if !self.condenser.erases_early {
             self.condenser.until = self.condenser.until.max(span.end);
         }

@@ -18,7 +18,8 @@ struct Copy {
     /// The first unit of the program unit, and its die, once it is full.
     first: PhysicalUnit,
     die: DieIndex,
-    is_full: bool,
+    /// How many copies are in it, once it is full; none before.
+    units: u32,
     /// Reads that have not delivered what goes into it.
     reads_left: u32,
     /// The number it took when it was full.
@@ -36,7 +37,7 @@ const NOT_KNOWN: Instant = Instant::from_nanos(u64::MAX);
 const BEGUN: Copy = Copy {
     first: PhysicalUnit(0),
     die: DieIndex(0),
-    is_full: false,
+    units: 0,
     reads_left: 1,
     number: SequenceNumber(0),
     data_at: Instant::START,
@@ -150,12 +151,25 @@ impl CopiesUnderWay {
         self.get(sequence).reads_left += 1;
     }
 
-    /// The program being filled is full, and goes to the program unit at `first` on `die` as
-    /// `number`.
+    /// The program being filled is full, with `units` copies, and goes to the program unit at
+    /// `first` on `die` as `number`.
     #[inline(always)]
-    pub(crate) fn fill(&mut self, first: PhysicalUnit, die: DieIndex, number: SequenceNumber) {
+    pub(crate) fn fill(
+        &mut self,
+        first: PhysicalUnit,
+        die: DieIndex,
+        number: SequenceNumber,
+        units: u32,
+    ) {
         let copy = self.get(self.latest());
-        (copy.first, copy.die, copy.number, copy.is_full) = (first, die, number, true);
+        (copy.first, copy.die, copy.number, copy.units) = (first, die, number, units);
+    }
+
+    /// The smallest number of a program that is full and not booked, if there is one.
+    pub(crate) fn oldest_not_booked(&self) -> Option<SequenceNumber> {
+        let mask = self.copies.len() - 1;
+        let first = &self.copies[self.first as usize & mask];
+        (self.first != self.next && first.units > 0).then_some(first.number)
     }
 
     #[inline(always)]
@@ -179,8 +193,8 @@ impl CopiesUnderWay {
         if sequence == self.next {
             return None;
         }
-        let &mut Copy { first, die, is_full, reads_left, data_at, .. } = self.get(sequence);
-        if !is_full || reads_left > 0 || data_at > now {
+        let &mut Copy { first, die, units, reads_left, data_at, .. } = self.get(sequence);
+        if units == 0 || reads_left > 0 || data_at > now {
             return None;
         }
         self.owed_until = sequence.wrapping_add(1);
@@ -193,9 +207,9 @@ impl CopiesUnderWay {
     /// reads or for units.
     pub(crate) fn next_read(&self) -> Instant {
         let mask = self.copies.len() - 1;
-        let &Copy { is_full, reads_left, data_at, .. } =
+        let &Copy { units, reads_left, data_at, .. } =
             &self.copies[self.owed_until as usize & mask];
-        if self.owed_until == self.next || !is_full || reads_left > 0 {
+        if self.owed_until == self.next || units == 0 || reads_left > 0 {
             return NOT_KNOWN;
         }
         data_at
@@ -213,16 +227,17 @@ impl CopiesUnderWay {
         sequence.wrapping_sub(self.owed_until) as i32 >= 0
     }
 
-    /// Program `sequence` will be over at `end`; returns the number that it took when it was full.
+    /// Program `sequence` will be over at `end`; returns the number that it took when it was full,
+    /// and how many copies are in it.
     #[inline(always)]
-    pub(crate) fn note_programmed(&mut self, sequence: u32, end: Instant) -> SequenceNumber {
+    pub(crate) fn note_programmed(&mut self, sequence: u32, end: Instant) -> (SequenceNumber, u32) {
         let copy = self.get(sequence);
         copy.end = end;
-        let number = copy.number;
+        let (number, units) = (copy.number, copy.units);
         if sequence == self.first {
             self.forget_programmed();
         }
-        number
+        (number, units)
     }
 
     /// Forgets the first programs, as far as their ends are known.
@@ -335,10 +350,10 @@ mod tests {
         let mut copies = CopiesUnderWay::new();
         copies.begin();
         copies.await_another_read(1);
-        copies.fill(PhysicalUnit(80), DieIndex(0), SequenceNumber(1));
+        copies.fill(PhysicalUnit(80), DieIndex(0), SequenceNumber(1), 8);
         copies.add_emptied(BlockIndex(5), None, Instant::START);
         copies.begin();
-        copies.fill(PhysicalUnit(88), DieIndex(1), SequenceNumber(2));
+        copies.fill(PhysicalUnit(88), DieIndex(1), SequenceNumber(2), 8);
         copies.note_read(2, at(20));
         copies.note_read(1, at(30));
         assert!(copies.take_read(at(100)).is_none(), "programs keep their order");

@@ -317,8 +317,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     ) {
         let (on_die, duration) = (Resource::Die(die), self.timing.program);
         let span = self.resources.reserve(on_die, Class::Background, earliest, duration);
-        let number = self.collector.copies.note_programmed(sequence, span.end);
+        let (number, units) = self.collector.copies.note_programmed(sequence, span.end);
         self.note_programmed(first, number, die, span);
+        if self.durability.notes_map_changes() {
+            self.note_copies_booked(units, number, die, span.end);
+        }
         if self.in_time.is_on() {
             self.erase_emptied(self.resources.now());
         }

@@ -69,6 +69,12 @@ pub(crate) struct Durability {
 }
 
 impl Durability {
+    /// Whether anything is written down of what changes in the map.
+    #[inline(always)]
+    pub(crate) fn notes_map_changes(&self) -> bool {
+        self.journal.is_some() || self.checkpoints.is_some()
+    }
+
     pub(crate) fn new(configuration: &Configuration) -> Durability {
         let parameters = configuration.mechanisms.flush;
         let is_volatile = !configuration.buffer.protected;

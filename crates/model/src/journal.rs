@@ -6,7 +6,8 @@
 //! map and records of trims, and each is erased before it is written again.
 //!
 //! A page waits for the data that its changes are about, so it is known of before it can be
-//! programmed. It does not hold its die until then: it is booked when something next looks at the
+//! programmed. (Copies change the map that is journalled only when they are programmed: until then
+//! what they replace is still there, and no flush has to wait for them.) It does not hold its die until then: it is booked when something next looks at the
 //! die and the page has become ready. Its end is promised when it is made: from what the die has to
 //! do then, and from how much longer an earlier page had to wait because of what came meanwhile.
 //! (The map itself is saved by [`crate::checkpoint`], where a profile asks for it.)
@@ -64,12 +65,28 @@ pub struct JournalParameters {
     pub program: Nanoseconds,
 }
 
+/// A program unit of copies that is booked on its die: what it changes of the map.
+#[derive(Clone, Copy, Debug)]
+struct Copied {
+    changes: u32,
+    number: SequenceNumber,
+    die: DieIndex,
+    booking: u32,
+    end: Instant,
+}
+
 /// The state of the journal.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     program: Nanoseconds,
     /// Changes that no page holds.
     pending: u64,
+    /// The program unit that the latest of them is about.
+    latest: SequenceNumber,
+    /// When all program units that they are about are programmed, as far as is known.
+    data_at: Instant,
+    /// Program units of copies that are booked on their dies and not known to be over.
+    copied: Vec<Copied>,
     entries_per_page: u64,
     /// Pages written so far.
     pages: u64,
@@ -96,6 +113,9 @@ impl Journal {
         Journal {
             program: parameters.program,
             pending: 0,
+            latest: SequenceNumber(0),
+            data_at: Instant::START,
+            copied: Vec::new(),
             entries_per_page: shape.page_size.whole(ENTRY),
             pages: 0,
             open: Vec::new(),
@@ -109,8 +129,9 @@ impl Journal {
 
 impl Journal {
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let Journal { pending, pages, programmed_until, waiting, .. } = self;
-        let is_done = *pending == 0 && waiting.iter().all(VecDeque::is_empty);
+        let Journal { pending, pages, programmed_until, waiting, copied, .. } = self;
+        let is_booked = waiting.iter().all(VecDeque::is_empty) && copied.is_empty();
+        let is_done = *pending == 0 && is_booked;
         assert!(is_done, "the drive was shut down");
         to.long(*pages)?;
         to.long(programmed_until.nanos())
@@ -124,42 +145,94 @@ impl Journal {
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Notes that `changes` entries of the map have changed, all programmed by `at`; programs
-    /// journal pages that are full with them.
+    /// Notes that `changes` entries of the map have changed, with program unit `number`, which is
+    /// programmed by `at`; programs journal pages that are full with them.
     #[inline(always)]
-    pub(crate) fn note_map_changes(&mut self, changes: u32, at: Instant) {
+    pub(crate) fn note_map_changes(&mut self, changes: u32, number: SequenceNumber, at: Instant) {
         if self.durability.checkpoints.is_some() {
             self.save_pieces_of_map(changes);
         }
         if let Some(journal) = &mut self.durability.journal {
             journal.pending += u64::from(changes);
+            journal.latest = number;
+            journal.data_at = journal.data_at.later(at);
             if journal.pending >= journal.entries_per_page {
                 self.program_journal_page(at);
             }
         }
     }
 
+    /// Notes that a program unit of `changes` copies is booked on `die`, its latest work until `end`.
+    #[inline(never)]
+    pub(crate) fn note_copies_booked(
+        &mut self,
+        changes: u32,
+        number: SequenceNumber,
+        die: DieIndex,
+        end: Instant,
+    ) {
+        let now = self.resources.now();
+        let booking = self.resources.dies[die.0 as usize].latest_booking();
+        let Some(journal) = &mut self.durability.journal else {
+            return self.note_map_changes(changes, number, now);
+        };
+        journal.copied.push(Copied { changes, number, die, booking, end });
+        self.note_copies_programmed(now);
+    }
+
+    /// Notes what the copies that are programmed by `now` have changed of the map.
+    fn note_copies_programmed(&mut self, now: Instant) {
+        let next = |ssd: &mut Self| {
+            let journal = ssd.durability.journal.as_mut()?;
+            let dies = &ssd.resources.dies;
+            let end = |it: &Copied| dies[it.die.0 as usize].end_of(it.booking, it.end);
+            let over = journal.copied.iter().position(|it| end(it) <= now)?;
+            Some(journal.copied.remove(over))
+        };
+        while let Some(Copied { changes, number, .. }) = next(self) {
+            self.note_map_changes(changes, number, now);
+        }
+    }
+
+    /// Of program units up to this number the pages made so far hold all changes. Copies take their
+    /// number when their program unit is full, and change the map when it is programmed.
+    fn journalled_through(&self) -> SequenceNumber {
+        let journal = self.durability.journal.as_ref().expect("there is a journal");
+        let left = (journal.pending > 0).then_some(journal.latest);
+        let copied = journal.copied.iter().map(|it| it.number);
+        let copies = self.collector.copies.oldest_not_booked().into_iter().chain(copied);
+        let lacking = left.into_iter().chain(copies).min();
+        lacking.map_or(self.sequence, |first| SequenceNumber(first.0.saturating_sub(1)))
+    }
+
     /// Sees to it that the next page of metadata has a place: the journal, the saved map and records of
     /// trims fill the metadata blocks together, one after the other, and a block that was written
-    /// before is erased from `from` on. (A map on flash has these blocks, and erases them.)
-    pub(crate) fn begin_metadata_page(&mut self, from: Instant) {
+    /// before is erased from `from` on. (A map on flash has these blocks, and erases them.) Returns
+    /// the die: pages go round those that their block lies on.
+    pub(crate) fn begin_metadata_page(&mut self, from: Instant) -> DieIndex {
         // Those that were programmed so far are counted.
         let page = self.counters.metadata_pages();
         self.counters.program_units_metadata += u64::from(self.geometry.units_per_page());
         let blocks = u64::from(self.geometry.parameters().metadata_collection_units);
         let per_block = pages_per_metadata_unit(&self.geometry);
         let is_erased = page.is_multiple_of(per_block) && page >= per_block * blocks;
-        if blocks == 0 || self.map.cache().is_some() || !is_erased {
-            return;
+        if blocks == 0 || self.map.cache().is_some() {
+            return DieIndex((page % u64::from(self.geometry.dies())) as u32);
+        }
+        let group = (page / per_block % blocks) as u32 % self.geometry.groups();
+        let stripe = self.geometry.stripe();
+        let page_die = DieIndex(group * stripe + (page % u64::from(stripe)) as u32);
+        if !is_erased {
+            return page_die;
         }
         self.counters.metadata_erases += 1;
-        let group = (page / per_block % blocks) as u32 % self.geometry.groups();
-        for lane in 0..self.geometry.stripe() {
-            let die = DieIndex(group * self.geometry.stripe() + lane);
+        for lane in 0..stripe {
+            let die = DieIndex(group * stripe + lane);
             let on_die = Resource::Die(die);
             self.resources.reserve(on_die, Class::Background, from, self.timing.erase);
             self.resources.dies[die.0 as usize].note_erase();
         }
+        page_die
     }
 
     /// How long programming a page of the metadata blocks takes.
@@ -169,6 +242,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Programs what the journal lacks, not before `from`; returns when it is complete.
     pub(crate) fn complete_journal(&mut self, from: Instant) -> Instant {
+        self.note_copies_programmed(from);
         while self.durability.journal.as_ref().is_some_and(|journal| journal.pending > 0) {
             self.program_journal_page(from);
         }
@@ -181,10 +255,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(never)]
     fn program_journal_page(&mut self, from: Instant) {
         let journal = self.durability.journal.as_mut().expect("there is a journal");
+        let from = from.max(journal.data_at);
         journal.pending = journal.pending.saturating_sub(journal.entries_per_page);
         let page = journal.pages;
         journal.pages += 1;
-        let (die, arrived) = self.move_journal_page(page, from);
+        let through = self.journalled_through();
+        let (die, arrived) = self.move_journal_page(from);
         let journal = self.durability.journal.as_mut().expect("there is a journal");
         let program = journal.program;
         let waiting = &mut journal.waiting[die.0 as usize];
@@ -194,15 +270,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             from = from.max(page.ready) + program;
         }
         from = from.max(arrived);
-        waiting.insert(place, Waiting { ready: arrived, from, through: self.sequence });
+        waiting.insert(place, Waiting { ready: arrived, from, through });
         let end = from + journal.waits[page as usize % WAITS] + program;
         journal.programmed_until = journal.programmed_until.max(end);
     }
 
-    /// Moves page number `page` to its die from `from` on; returns the die and when it is there.
-    fn move_journal_page(&mut self, page: u64, from: Instant) -> (DieIndex, Instant) {
-        self.begin_metadata_page(from);
-        let die = DieIndex((page % u64::from(self.geometry.dies())) as u32);
+    /// Moves a page to its die from `from` on; returns the die and when it is there.
+    fn move_journal_page(&mut self, from: Instant) -> (DieIndex, Instant) {
+        let die = self.begin_metadata_page(from);
         self.settle(die, self.resources.now());
         let channel = Resource::Channel(self.geometry.channel_of(die));
         let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());
@@ -213,18 +288,23 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Gives what the journal lacks its pages, to be programmed when their data is.
     pub(crate) fn number_journal_pages(&mut self) -> PageNumbers {
-        let Some(journal) = &mut self.durability.journal else {
+        self.note_copies_programmed(self.resources.now());
+        let Some(journal) = &self.durability.journal else {
             return PageNumbers { first: 0, end: 0 };
         };
         let first = journal.pages;
-        while journal.pending > 0 {
+        loop {
+            let journal = self.durability.journal.as_mut().expect("there is a journal");
+            if journal.pending == 0 {
+                return PageNumbers { first, end: journal.pages };
+            }
             journal.pending = journal.pending.saturating_sub(journal.entries_per_page);
-            let (number, end) = (journal.pages, Instant::START);
-            let page = OpenPage { number, through: self.sequence, end, booked: None };
-            journal.open.push(page);
+            let number = journal.pages;
             journal.pages += 1;
+            let through = self.journalled_through();
+            let page = OpenPage { number, through, end: Instant::START, booked: None };
+            self.durability.journal.as_mut().expect("there is a journal").open.push(page);
         }
-        PageNumbers { first, end: journal.pages }
     }
 
     /// The data of `pages` is not programmed before `until`.
@@ -241,7 +321,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Programs `pages`, whose data is programmed at `now`.
     pub(crate) fn program_journal_pages(&mut self, pages: PageNumbers, now: Instant) {
         for number in pages.first..pages.end {
-            let (die, arrived) = self.move_journal_page(number, now);
+            let (die, arrived) = self.move_journal_page(now);
             let program = self.journal_program();
             let span = self.resources.reserve(Resource::Die(die), Class::Write, arrived, program);
             let booking = self.resources.dies[die.0 as usize].latest_booking();
@@ -352,6 +432,57 @@ mod tests {
         }
         assert_eq!(ssd.counters().journal_pages, 15 + 1 + 32);
         assert_eq!(ssd.counters().metadata_erases, 2);
+    }
+
+    #[test]
+    fn copies_are_journalled_when_they_are_programmed_and_no_page_claims_more() {
+        let journal = small_configuration(&[("flush.journal", "on")]);
+        let mut ssd = Ssd::new(&journal).unwrap();
+        let units = ssd.geometry().logical_units();
+        let mut at = ssd.write(Instant::START, LogicalUnit(0), units);
+        let mut not_yet = 0;
+        for step in 0..2 * u64::from(units) {
+            let unit = step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            at = ssd.write(at, LogicalUnit((unit % u64::from(units)) as u32), 1);
+            let journal = ssd.durability.journal.as_ref().unwrap();
+            let noted = journal.pages * journal.entries_per_page + journal.pending;
+            let counters = &ssd.counters;
+            let changed = counters.program_units_host + counters.program_units_collection;
+            not_yet += u32::from(noted < changed);
+            assert!(noted <= changed, "{noted} of {changed}");
+            if let Some(first) = ssd.collector.copies.oldest_not_booked() {
+                assert!(ssd.journalled_through() < first);
+            }
+            if let Some(first) = journal.copied.iter().map(|it| it.number).min() {
+                assert!(ssd.journalled_through() < first);
+            }
+        }
+        assert!(ssd.counters.program_units_collection > 10_000);
+        assert!(not_yet > 1000, "copies are under way most of the time");
+        ssd.shut_down(at);
+        let counters = &ssd.counters;
+        let changed = counters.program_units_host + counters.program_units_collection;
+        let journal = ssd.durability.journal.as_ref().unwrap();
+        assert!(journal.pages * journal.entries_per_page >= changed, "nothing is forgotten");
+        assert_eq!((journal.pending, journal.copied.len()), (0, 0));
+    }
+
+    #[test]
+    fn journal_pages_go_to_the_dies_that_their_block_lies_on() {
+        for (unit, dies) in [("superblock", 4), ("block", 1)] {
+            let changes = [
+                ("collection.unit", unit),
+                ("collection.metadata_units", "4"),
+                ("capacity.physical", "192M"),
+            ];
+            let mut ssd = Ssd::new(&small_configuration(&changes)).unwrap();
+            let mut used = std::collections::BTreeSet::new();
+            for page in 0..pages_per_metadata_unit(&ssd.geometry) {
+                ssd.counters.journal_pages = page;
+                used.insert(ssd.begin_metadata_page(Instant::START).0);
+            }
+            assert_eq!(used.len(), dies, "{unit}");
+        }
     }
 
     #[test]

@@ -218,9 +218,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let die = self.geometry.die_of_program(filled.block, filled.index);
         self.counters.program_units_collection += u64::from(units - padding);
         self.counters.program_units_padding += u64::from(padding);
-        self.note_map_changes(units - padding, self.resources.now());
         let number = self.next_number();
-        self.collector.copies.fill(filled.first, die, number);
+        self.collector.copies.fill(filled.first, die, number, units - padding);
         if filled.closes {
             self.flash.close(filled.block, BlockState::Closed);
         }

@@ -18,7 +18,7 @@ use crate::mapping::Mapping;
 use crate::media::{Media, TrimRecord};
 use crate::resources::{Class, Resource};
 use crate::ssd::Ssd;
-use crate::units::{ByteLength, DieIndex, Instant, LogicalUnit};
+use crate::units::{ByteLength, Instant, LogicalUnit};
 
 /// Bytes of one record: first unit and number of units, 32 bits each, and the number.
 const RECORD: ByteLength = ByteLength::new(16);
@@ -28,15 +28,13 @@ const RECORD: ByteLength = ByteLength::new(16);
 pub(crate) struct TrimLog {
     /// Records that no page holds.
     pending: Vec<TrimRecord>,
-    /// Pages programmed so far.
-    pages: u64,
     /// When all of them are.
     programmed_until: Instant,
 }
 
 impl TrimLog {
     pub(crate) fn new() -> TrimLog {
-        TrimLog { pending: Vec::new(), pages: 0, programmed_until: Instant::START }
+        TrimLog { pending: Vec::new(), programmed_until: Instant::START }
     }
 
     /// The records that no page holds.
@@ -66,9 +64,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     #[inline(never)]
     fn program_trim_page(&mut self, from: Instant) {
-        let die = DieIndex((self.trim_log.pages % u64::from(self.geometry.dies())) as u32);
-        self.trim_log.pages += 1;
-        self.begin_metadata_page(from);
+        let die = self.begin_metadata_page(from);
         self.counters.trim_pages += 1;
         self.settle(die, from);
         let channel = Resource::Channel(self.geometry.channel_of(die));

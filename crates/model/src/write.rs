@@ -264,13 +264,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         buffered: u32,
     ) -> Span {
         let die = self.geometry.die_of_program(filled.block, filled.index);
-        let number = self.next_number();
         self.settle(die, ready);
         if filled.index < self.geometry.stripe() {
             self.finish_erase(die, filled.block);
         }
+        let number = self.next_number();
         let span = self.program_now(die, filled, number, ready);
-        self.note_map_changes(buffered, span.end);
+        self.note_map_changes(buffered, number, span.end);
         self.buffer.send(InFlight {
             first: filled.first,
             units: buffered,

@@ -22,7 +22,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.finish_collection(at);
         self.finish_map(at);
         self.pay_all_debt();
-        let journalled = self.complete_journal(at).max(self.make_trims_durable(at));
+        let copied = self.resources.idle_from().max(at);
+        let journalled = self.complete_journal(copied).max(self.make_trims_durable(at));
         self.book_all_journal_pages();
         let done = journalled.max(self.resources.idle_from()).max(at);
         self.release_buffer(done);

@@ -120,7 +120,7 @@ impl Reference {
             programs.range(first..=last.max(first)).next().is_none()
         };
         while let Some(&(page, program)) = self.journal.full.front() {
-            if self.host_writes.contains_key(&program) {
+            if self.host_writes.range(..=program).next().is_some() {
                 break;
             }
             self.journal.full.pop_front();

@@ -165,7 +165,6 @@ impl Reference {
                 }
                 Background::Program { copy, die, block, reads } => {
                     let program = CopyProgram { die, block, reads, urgent: false };
-                    self.map_changed(self.shape.units_per_program, None);
                     self.copies_under_way.insert(copy);
                     self.copies.insert(copy, program);
                     self.copies_to_read.push_back(copy);
@@ -316,6 +315,7 @@ impl Reference {
     pub(super) fn copy_programmed(&mut self, copy: u64) {
         self.copies_under_way.remove(&copy);
         self.copies.remove(&copy);
+        self.map_changed(self.shape.units_per_program, None);
         self.begin_durable_erases();
     }
 }
