@@ -77,7 +77,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             self.make_trims_durable(idle);
         }
         self.release_buffer(until);
-        self.look_at_ages(Nanoseconds::new(until.nanos()), RETENTION_STEP.min(duration));
+        self.look_at_ages_at_rest(from, duration);
         if self.is_read_only() {
             self.advance_debt(until);
         } else {
@@ -95,6 +95,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.rest = Some(Rest { since, until, requests });
         let idle = since + self.buffer_parameters.idle_before_flush;
         (idle <= until).then_some(idle.max(from))
+    }
+
+    /// Works out how old data is after a rest, if that is worth it.
+    pub(crate) fn look_at_ages_at_rest(&mut self, from: Instant, duration: Nanoseconds) {
+        let until = Nanoseconds::new((from + duration).nanos());
+        self.look_at_ages(until, RETENTION_STEP.min(duration));
     }
 
     pub(crate) fn release_buffer(&mut self, at: Instant) {

@@ -286,6 +286,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
             if let Some(block) = self.ssd.free.take(self.group) {
                 let units = self.ssd.geometry.units_per_block();
                 self.ssd.flash.open(block, BlockState::OpenForHost, units);
+                self.ssd.note_data_begun(block);
                 return block;
             }
         }
@@ -405,6 +406,12 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
             self.ssd.make_trims_durable(idle);
         }
         self.ssd.release_buffer(from + duration);
+        self.ssd.look_at_ages_at_rest(from, duration);
+    }
+
+    /// Stores the drive for `duration` without power; see [`Ssd::store`].
+    pub fn store(&mut self, now: Nanoseconds, duration: Nanoseconds) -> bool {
+        self.ssd.store(now, duration)
     }
 
     /// Until when merges take the drive.

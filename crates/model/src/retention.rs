@@ -193,6 +193,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log_block::LogBlockSsd;
     use crate::ssd::tests::small_configuration;
     use crate::units::{Instant, LogicalUnit};
 
@@ -300,5 +301,40 @@ mod tests {
             assert!(parts.flash_read >= Nanoseconds::from_micros(250), "{parts:?}");
             at = end;
         }
+    }
+
+    #[test]
+    fn old_data_of_a_drive_with_log_blocks_is_read_more_slowly_until_it_is_merged() {
+        let log = [("mapping.scheme", "log-block"), ("mapping.log_blocks", "2")];
+        let changes: Vec<_> = OLD.into_iter().chain(log).collect();
+        let mut drive = LogBlockSsd::new(&small_configuration(&changes)).expect("a sound drive");
+        let per_block = drive.geometry().units_per_block();
+        let mut at = drive.write(Instant::START, LogicalUnit(0), 3 * per_block);
+        let mut read = |drive: &mut LogBlockSsd, at: Instant, unit| {
+            let at = drive.idle_from().max(at) + Nanoseconds::from_secs(1);
+            let end = drive.read(at, LogicalUnit(unit), 1);
+            (end, end.since(at).nanos())
+        };
+        let fresh;
+        (at, fresh) = read(&mut drive, at, 8);
+        assert!(drive.store(Nanoseconds::new(at.nanos()), YEAR), "its data ages");
+        let old;
+        (at, old) = read(&mut drive, at, 8);
+        assert_eq!((old - fresh) / 1000, 3 * 70, "three steps after a year");
+        // A part of the block is written to the log: that is fresh, and the rest is as old as it was.
+        at = drive.write(at, LogicalUnit(16), 8);
+        at = drive.flush(at);
+        let (after, of_log) = read(&mut drive, at, 16);
+        let (after, of_rest) = read(&mut drive, after, 8);
+        assert_eq!((of_log, of_rest), (fresh, old));
+        // Written from its start on, it is a new block.
+        at = drive.write(after, LogicalUnit(0), per_block);
+        at = drive.flush(at);
+        assert_eq!(read(&mut drive, at, 8).1, fresh);
+        // A rest makes data older, too.
+        let at = drive.idle_from() + Nanoseconds::from_secs(1);
+        drive.rest(at, Nanoseconds::from_secs(20 * 24 * 3600));
+        let at = at + Nanoseconds::from_secs(20 * 24 * 3600);
+        assert!(read(&mut drive, at, 8).1 > fresh);
     }
 }

@@ -56,6 +56,10 @@ impl Responder for LogBlockSsd {
         LogBlockSsd::rest(self, from, duration);
     }
 
+    fn store(&mut self, now: Instant, duration: Nanoseconds) -> bool {
+        LogBlockSsd::store(self, Nanoseconds::new(now.nanos()), duration)
+    }
+
     /// Its merges cost more than what could be hidden.
     fn prefetch(&self, _: Sector) {}
 

@@ -151,7 +151,8 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
             _ => {
                 ssd.counters.flash_page_reads_collection += 1;
                 ssd.counters.flash_reads_collection += 1;
-                let duration = ssd.timing.page_read;
+                let duration =
+                    if ssd.pages_differ { ssd.page_read_there(from) } else { ssd.timing.page_read };
                 let at = ssd.aside(|ssd| ssd.sense(die, start, duration));
                 *sensed = Some((sense, at));
                 at

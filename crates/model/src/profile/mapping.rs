@@ -61,7 +61,7 @@ impl Profile {
             suspend: _,
             trim: _,
             wear,
-            retention,
+            retention: _,
             map_cache_pages: _, // refused by `mapping`
             extents: _,         // refused by `extents`
             checkpoint: _,      // refused by `checkpoint`
@@ -81,7 +81,6 @@ impl Profile {
                 matches!(wear.levelling, LevellingParameters::Static { .. }),
             ),
             ("wear.life", wear.bad_blocks.is_some()),
-            ("retention.retry", retention.is_some()),
             ("controller.flush", flush.handling != plain.flush.handling),
             ("controller.write_cache", flush.write_cache != plain.flush.write_cache),
             ("flush.overhead", flush.overhead != plain.flush.overhead),
@@ -158,13 +157,14 @@ mod tests {
             profile.check().map_err(|error| error.to_string())
         };
         check(&[("wear.pe_cycles", "3000")]).unwrap();
+        let ages = [("retention.retry", "70us"), ("retention.free_for", "1d")];
+        check(&[ages[0], ages[1], ("retention.steps", "3")]).unwrap();
         for changes in [
             &[("collection.policy", "fifo")][..],
             &[("collection.pacing", "bursty"), ("collection.high_water", "9")],
             &[("controller.flush", "ignored")],
             &[("controller.write_cache", "write-through")],
             &[("flush.overhead", "100us")],
-            &[("retention.retry", "70us"), ("retention.free_for", "1d"), ("retention.steps", "3")],
             &[("wear.life", "3000"), ("wear.life_shape", "8"), ("wear.reserve", "40")],
         ] {
             let error = check(changes).unwrap_err();

@@ -88,6 +88,9 @@ impl<M: Mapping, D: FlashContents> LogBlockSsd<M, D> {
         at: Instant,
         fault: Option<Fault>,
     ) -> Result<(Self, Recovery), RecoveryError> {
+        if configuration.mechanisms.retention.is_some() {
+            return Err(RecoveryError::Unsupported { what: "data that ages" });
+        }
         let mut scan = Scan::of(configuration, &media, fault)?;
         let unfinished = unfinished_merges(configuration, &scan, &media);
         if !unfinished.is_empty() && fault != Some(Fault::KeepUnfinished) {
