@@ -310,7 +310,7 @@ mod tests {
         let mut drive = LogBlockSsd::new(&small_configuration(&changes)).expect("a sound drive");
         let per_block = drive.geometry().units_per_block();
         let mut at = drive.write(Instant::START, LogicalUnit(0), 3 * per_block);
-        let mut read = |drive: &mut LogBlockSsd, at: Instant, unit| {
+        let read = |drive: &mut LogBlockSsd, at: Instant, unit| {
             let at = drive.idle_from().max(at) + Nanoseconds::from_secs(1);
             let end = drive.read(at, LogicalUnit(unit), 1);
             (end, end.since(at).nanos())

@@ -12,40 +12,46 @@
 //! end is told what to expect if reads go on overtaking as they lately have
 //! ([`Die::expected_end`]): those that will are not known yet.
 
+use std::collections::VecDeque;
+
 use super::Span;
 use super::suspend::{SuspendParameters, Suspended, Suspender};
 use crate::attribution::Blocked;
 use crate::units::{Instant, Nanoseconds};
 
-/// Bookings that a die remembers at first; more as soon as so many are not over. A power of two.
-const REMEMBERED: usize = 64;
+/// The latest bookings, each of which has its place. Those before them are remembered elsewhere as
+/// long as they are not over: a large write buffer, or debt that comes due at once, books more.
+pub(super) const LATEST: usize = 64;
 
-/// What is booked.
-#[derive(Clone, Copy, Debug)]
-struct Booking {
-    span: Span,
-    is_background: bool,
-    /// Noted only where the die suspends: no other asks for it.
-    what: Suspended,
+/// What was booked before the latest [`LATEST`] and was not over when it lost its place.
+#[derive(Clone, Debug, Default)]
+struct Earlier {
+    /// In order, without a gap.
+    bookings: VecDeque<EarlierBooking>,
+    /// The number of the last of them. They count only if it is the one before the latest: otherwise
+    /// some were over when they lost their places, and so were all before.
+    last: u32,
 }
 
-/// At a place where nothing is remembered.
-const NOTHING: Booking = Booking {
-    span: Span { start: Instant::START, end: Instant::START },
-    is_background: false,
-    what: Suspended::Program,
-};
+#[derive(Clone, Copy, Debug)]
+struct EarlierBooking {
+    span: Span,
+    is_background: bool,
+    what: Suspended,
+}
 
 /// One die.
 #[derive(Clone, Debug)]
 pub(crate) struct Die {
     booked_until: Instant,
     reads_until: Instant,
-    /// Programs, erases and pages sensed for copies, each at its number modulo how many these are, a
-    /// power of two. What is not over is among them.
-    booked: Box<[Booking]>,
+    /// Programs, erases and pages sensed for copies: the latest, each at its number modulo [`LATEST`].
+    booked: [Span; LATEST],
     /// How many were booked so far; wraps.
     bookings: u32,
+    /// Which of the latest are background work: a bit each.
+    background: u64,
+    earlier: Box<Earlier>,
     /// The latest end of a program or erase that a read waited for, and whether that was
     /// background work. Reads behind that one waited for it as well.
     blocked: (Instant, bool),
@@ -63,11 +69,14 @@ const SHARE_WINDOW: Nanoseconds = Nanoseconds::from_millis(2);
 
 impl Default for Die {
     fn default() -> Self {
+        let span = Span { start: Instant::START, end: Instant::START };
         Die {
             booked_until: Instant::START,
             reads_until: Instant::START,
-            booked: Box::new([NOTHING; REMEMBERED]),
+            booked: [span; LATEST],
             bookings: 0,
+            background: 0,
+            earlier: Box::default(),
             blocked: (Instant::START, false),
             read_time: Nanoseconds::ZERO,
             seen: (Instant::START, Nanoseconds::ZERO),
@@ -108,40 +117,52 @@ impl Die {
         let span = Span { start, end: start + duration };
         self.booked_until = span.end;
         self.bookings = self.bookings.wrapping_add(1);
-        let place = self.place_of(self.bookings);
-        let booking = Booking { span, is_background, what: Suspended::Program };
-        if self.booked[place].span.end > now {
-            self.remember_more(booking);
-        } else {
-            self.booked[place] = booking;
+        let place = self.bookings as usize % LATEST;
+        if self.booked[place].end > now {
+            self.keep_earlier(now);
         }
+        self.booked[place] = span;
+        self.background = self.background & !(1 << place) | u64::from(is_background) << place;
         span
     }
 
-    /// Where booking number `booking` is remembered.
-    #[inline(always)]
-    fn place_of(&self, booking: u32) -> usize {
-        booking as usize & (self.booked.len() - 1)
-    }
-
-    /// Remembers the latest booking, and twice as many: the one in its place is not over.
+    /// Keeps what is not over at `now` and gives its place to the latest booking.
     #[cold]
     #[inline(never)]
-    fn remember_more(&mut self, latest: Booking) {
-        let mut booked = vec![NOTHING; self.booked.len() * 2].into_boxed_slice();
-        for age in 1..=self.booked.len() as u32 {
-            let number = self.bookings.wrapping_sub(age);
-            booked[number as usize & (booked.len() - 1)] = self.booked[self.place_of(number)];
+    fn keep_earlier(&mut self, now: Instant) {
+        let number = self.bookings.wrapping_sub(LATEST as u32);
+        let place = number as usize % LATEST;
+        let Earlier { bookings, last } = &mut *self.earlier;
+        if last.wrapping_add(1) != number {
+            bookings.clear();
         }
-        self.booked = booked;
-        self.booked[self.place_of(self.bookings)] = latest;
+        while bookings.front().is_some_and(|it| it.span.end <= now) {
+            bookings.pop_front();
+        }
+        bookings.push_back(EarlierBooking {
+            span: self.booked[place],
+            is_background: self.background >> place & 1 != 0,
+            what: self.suspender.as_ref().map_or(Suspended::Program, |it| it.what_is(number)),
+        });
+        *last = number;
+    }
+
+    /// How many are remembered: all that are not over, and some that are.
+    fn remembered(&self) -> u32 {
+        let is_next = self.bookings.wrapping_sub(LATEST as u32) == self.earlier.last;
+        (LATEST + if is_next { self.earlier.bookings.len() } else { 0 }) as u32
+    }
+
+    /// The booking of this age, at least [`LATEST`]: its place among the earlier ones.
+    fn earlier_place(&self, age: u32) -> usize {
+        self.earlier.bookings.len() + LATEST - 1 - age as usize
     }
 
     /// Notes that the latest booking is an erase.
     #[inline(always)]
     pub(crate) fn note_erase(&mut self) {
-        if self.suspender.is_some() {
-            self.note_latest(Suspended::Erase);
+        if let Some(suspender) = &mut self.suspender {
+            suspender.note(self.bookings, Suspended::Erase);
         }
     }
 
@@ -149,15 +170,17 @@ impl Die {
     #[inline(always)]
     pub(crate) fn note_sense(&mut self) {
         if self.suspender.is_some() {
-            self.note_latest(Suspended::Sense);
+            self.note_sense_to_suspender();
         }
     }
 
     /// Out of the way of dies that do not suspend.
     #[cold]
     #[inline(never)]
-    fn note_latest(&mut self, what: Suspended) {
-        self.booked[self.place_of(self.bookings)].what = what;
+    fn note_sense_to_suspender(&mut self) {
+        if let Some(suspender) = &mut self.suspender {
+            suspender.note(self.bookings, Suspended::Sense);
+        }
     }
 
     /// The number of the latest booking.
@@ -169,30 +192,36 @@ impl Die {
     /// The span of booking number `booking`, with the reads that have pushed it back so far; what
     /// it was promised, if it is no longer remembered.
     pub(crate) fn span_of(&self, booking: u32, promised: Span) -> Span {
-        match self.remembered(booking) {
-            // What was forgotten before more was remembered was over.
-            Some(it) if it.end >= promised.end => it,
-            _ => promised,
-        }
+        self.known(booking).unwrap_or(promised)
     }
 
+    /// The span of booking number `booking`, if it is remembered.
     #[inline(always)]
-    fn remembered(&self, booking: u32) -> Option<Span> {
-        let age = self.bookings.wrapping_sub(booking) as usize;
-        (age < self.booked.len()).then(|| self.booked[self.place_of(booking)].span)
+    fn known(&self, booking: u32) -> Option<Span> {
+        let age = self.bookings.wrapping_sub(booking);
+        if age < LATEST as u32 {
+            return Some(self.booked[booking as usize % LATEST]);
+        }
+        self.known_earlier(age)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn known_earlier(&self, age: u32) -> Option<Span> {
+        (age < self.remembered()).then(|| self.booking(age))
     }
 
     /// When booking number `booking` is over, reads that have pushed it back so far included;
     /// what it was promised then, if it is no longer remembered.
     #[inline(always)]
     pub(crate) fn end_of(&self, booking: u32, promised: Instant) -> Instant {
-        self.remembered(booking).map_or(promised, |it| it.end.later(promised))
+        self.known(booking).map_or(promised, |it| it.end)
     }
 
     /// When booking number `booking` (promised to be over at `promised`) is to be expected to be
     /// over, seen from `at`: what is booked is known, and until it begins reads will come.
     pub(crate) fn expected_end(&mut self, booking: u32, promised: Instant, at: Instant) -> Instant {
-        let Some(span) = self.remembered(booking).filter(|it| it.end >= promised) else {
+        let Some(span) = self.known(booking) else {
             return promised;
         };
         self.work_out_read_share(at);
@@ -266,7 +295,7 @@ impl Die {
                 None => age.map_or(earliest, |age| self.booking(age).end),
             };
             if let Some(age) = age {
-                self.blocked = (start, self.booked[self.place_of_age(age)].is_background);
+                self.blocked = (start, self.is_background(age));
                 self.note_blocked(earliest, blocked);
             }
             start
@@ -295,34 +324,51 @@ impl Die {
         self.suspender.as_ref()?;
         let age = age?;
         let booking = self.bookings.wrapping_sub(age);
-        let place = self.place_of(booking);
-        let left = self.booked[place].span.end.since(at);
-        let what = self.booked[place].what;
-        let (suspend, resume) = self.suspender.as_mut()?.interrupt(booking, what, left)?;
+        let left = self.booking(age).end.since(at);
+        let earlier = (age >= LATEST as u32).then(|| self.earlier_place(age));
+        let suspender = self.suspender.as_mut()?;
+        let what = match earlier {
+            Some(place) => self.earlier.bookings[place].what,
+            None => suspender.what_is(booking),
+        };
+        let (suspend, resume) = suspender.interrupt(booking, what, left)?;
         self.read_time += suspend + resume;
         let stopped = at + suspend;
         // The read that comes now pushes it back, with all behind it.
         let rest = Span { start: stopped, end: stopped + resume + left };
-        self.booked[place].span = rest;
+        *self.booking_mut(age) = rest;
         Some(stopped)
     }
 
-    fn place_of_age(&self, age: u32) -> usize {
-        self.place_of(self.bookings.wrapping_sub(age))
-    }
-
     fn booking(&self, age: u32) -> Span {
-        self.booked[self.place_of_age(age)].span
+        if age < LATEST as u32 {
+            self.booked[self.bookings.wrapping_sub(age) as usize % LATEST]
+        } else {
+            self.earlier.bookings[self.earlier_place(age)].span
+        }
     }
 
-    /// All that can be asked for, the latest first.
-    fn ages(&self) -> std::ops::Range<u32> {
-        0..self.booked.len() as u32
+    fn booking_mut(&mut self, age: u32) -> &mut Span {
+        if age < LATEST as u32 {
+            &mut self.booked[self.bookings.wrapping_sub(age) as usize % LATEST]
+        } else {
+            let place = self.earlier_place(age);
+            &mut self.earlier.bookings[place].span
+        }
+    }
+
+    fn is_background(&self, age: u32) -> bool {
+        if age < LATEST as u32 {
+            let place = self.bookings.wrapping_sub(age) as usize % LATEST;
+            self.background >> place & 1 != 0
+        } else {
+            self.earlier.bookings[self.earlier_place(age)].is_background
+        }
     }
 
     /// The program or erase that is in progress at `at`, by its age.
     fn in_progress(&self, at: Instant) -> Option<u32> {
-        self.ages()
+        (0..self.remembered())
             .take_while(|&age| self.booking(age).end > at)
             .find(|&age| self.booking(age).start <= at)
     }
@@ -334,21 +380,19 @@ impl Die {
 
     /// Makes room for `start..end`: what was booked to begin at or after `start` begins later.
     fn push_back(&mut self, start: Instant, end: Instant) {
-        let waiting = self
-            .ages()
+        let waiting = (0..self.remembered())
             .map(|age| self.booking(age))
             .take_while(|span| span.start >= start && span.end > start)
             .count() as u32;
         let mut free = end;
         for age in (0..waiting).rev() {
-            let place = self.place_of_age(age);
-            let span = self.booked[place].span;
+            let span = self.booking(age);
             if span.start >= free {
                 free = span.start;
                 break;
             }
             let end = free + span.end.since(span.start);
-            self.booked[place].span = Span { start: free, end };
+            *self.booking_mut(age) = Span { start: free, end };
             free = end;
         }
         self.booked_until = self.booked_until.max(free);
@@ -500,12 +544,15 @@ mod tests {
         assert_eq!(die.end_of(2, at(1200)), at(1260), "the first that is pushed back");
         assert_eq!(die.end_of(1000, promised), promised + us(60));
         // What is over need not be remembered, and no more is then.
-        let places = die.booked.len();
-        for number in 0..1000 {
-            let now = at((1000 + number) * 600);
+        let kept = die.remembered();
+        for number in 0..2000 {
+            let now = at((500 + number) * 600);
             die.append(now, now, us(600), false);
         }
-        assert_eq!(die.booked.len(), places);
+        assert!(die.remembered() < kept, "{} of {kept}", die.remembered());
         assert_eq!(die.end_of(1, at(600)), at(600), "as it was promised");
+        let now = at(4000 * 600);
+        die.append(now, now, us(600), true);
+        assert_eq!(die.read(now + us(60), us(60), &mut Blocked::default()).start, now + us(600));
     }
 }

@@ -46,10 +46,15 @@ pub(super) enum Suspended {
     Sense,
 }
 
+/// Bookings of which it is remembered what they are: those that a die has places for.
+const REMEMBERED: usize = super::die::LATEST;
+
 /// What a die that suspends has to know of its bookings.
 #[derive(Clone, Debug)]
 pub(crate) struct Suspender {
     parameters: SuspendParameters,
+    /// The latest bookings that are no programs, each at its number modulo `REMEMBERED`.
+    no_programs: [Option<(u32, Suspended)>; REMEMBERED],
     /// The booking that was interrupted last, and how often.
     interrupted: (u32, u32),
 }
@@ -61,8 +66,20 @@ impl Suspender {
 
     /// For a die that can suspend; none for one that cannot.
     pub(crate) fn new(parameters: SuspendParameters) -> Option<Box<Suspender>> {
-        (parameters.operations != Suspendable::Off)
-            .then(|| Box::new(Suspender { parameters, interrupted: (0, 0) }))
+        (parameters.operations != Suspendable::Off).then(|| {
+            Box::new(Suspender { parameters, no_programs: [None; REMEMBERED], interrupted: (0, 0) })
+        })
+    }
+
+    /// Booking number `booking` is no program.
+    pub(super) fn note(&mut self, booking: u32, what: Suspended) {
+        self.no_programs[booking as usize % REMEMBERED] = Some((booking, what));
+    }
+
+    /// What booking number `booking` is, one of the latest.
+    pub(super) fn what_is(&self, booking: u32) -> Suspended {
+        let noted = self.no_programs[booking as usize % REMEMBERED];
+        noted.filter(|noted| noted.0 == booking).map_or(Suspended::Program, |noted| noted.1)
     }
 
     /// Whether booking number `booking`, which is `what` and would go on for `left`, is interrupted
