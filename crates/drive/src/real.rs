@@ -63,6 +63,7 @@ use self::space::Room;
 use self::surroundings::Surroundings;
 use self::synchronous::Transfer;
 use self::target::Target;
+use self::threads::Senders;
 use crate::data::BlockData;
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::PhaseResult;
@@ -284,11 +285,11 @@ impl RealDrive {
             elapsed = end(&clock)?;
         } else if let Some(why) = &self.no_uring {
             caveat = Some(threads_caveat(why, phase.depth));
-            let threads = phase.depth.min(threads::MOST_THREADS);
+            let Senders { threads, together } = Senders::one_a_request(phase.depth);
             let payloads = Payload::for_threads(&data, phase, self.sequence, threads)?;
             started = self.now();
             let clock = Clock::start();
-            threads::run(course, &mut watch, &clock, file, payloads)?;
+            threads::run(course, &mut watch, &clock, file, payloads, together)?;
             elapsed = end(&clock)?;
         } else {
             #[cfg(target_os = "linux")]
@@ -298,7 +299,16 @@ impl RealDrive {
                     let mut queue = aio::Queue::new(file, phase.depth, payload)?;
                     started = self.now();
                     let clock = Clock::start();
-                    queue.run(course, &mut watch, &clock)?;
+                    let senders = Senders::one_a_processor(phase.depth);
+                    let outcome = queue.run(course, &mut watch, &clock, senders.is_some())?;
+                    if let (aio::Outcome::WantsSenders, Some(senders)) = (outcome, senders) {
+                        drop(queue);
+                        caveat = Some(in_call_caveat(senders.threads));
+                        let Senders { threads, together } = senders;
+                        let next = course.sequence();
+                        let payloads = Payload::for_threads(&data, phase, next, threads)?;
+                        threads::run(course, &mut watch, &clock, file, payloads, together)?;
+                    }
                     elapsed = end(&clock)?;
                 } else {
                     let mut ring = uring::Ring::new(file, phase.depth, payload)?;
@@ -620,6 +630,14 @@ fn threads_caveat(why: &str, depth: u32) -> String {
         String::new()
     };
     format!("{why}: above depth 1 requests are sent by at most {most} threads{capped}")
+}
+
+#[cfg(target_os = "linux")]
+fn in_call_caveat(threads: u32) -> String {
+    format!(
+        "the drive carries requests out within the call that sends them, so that no more of them \
+         are under way than there are processors to send them: {threads} at depths above that"
+    )
 }
 
 fn check_capacity(device: &OpenDevice, length: ByteLength) -> Result<(), DriveError> {

@@ -4,6 +4,11 @@
 //! Block devices that cannot say in advance whether a request would wait (zram, loop devices, some
 //! stacks) make io_uring give every request to a worker, which costs two switches of threads. Here
 //! the thread that submits carries the request to the driver itself.
+//!
+//! A drive in memory then carries it out within that call. All requests of a call are answered
+//! when it returns, one after the other by the one processor that sends them, whatever depth was
+//! asked for: nothing is ever in flight, and the other processors have nothing to do. Where that
+//! shows, the course goes on with more threads that send ([`super::threads`]).
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -45,6 +50,30 @@ struct Answer {
     block: u64,
     result: i64,
     result2: i64,
+}
+
+/// So many calls in a row that return with all requests answered show that the drive carries
+/// them out within the call. A drive that works by itself may be done with a few by then, but has
+/// just been given the last one.
+const CALLS_TOLD: u32 = 16;
+
+/// Whether requests are carried out within the call that hands them over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InCall {
+    /// So it was with so many calls, all so far.
+    Perhaps(u32),
+    /// Some request was not.
+    No,
+}
+
+/// How a course has come to an end here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is over.
+    Over,
+    /// Nothing is in flight, and the drive carries requests out within the call that hands them
+    /// over: more senders would have more of them under way.
+    WantsSenders,
 }
 
 /// Whether io_uring would need a worker for each request to `handle`: the kernel refuses to read
@@ -127,6 +156,7 @@ pub(super) struct Queue<'a> {
     fresh: Vec<u32>,
     pointers: Vec<*const Block>,
     in_flight: usize,
+    in_call: InCall,
 }
 
 impl<'a> Queue<'a> {
@@ -157,16 +187,22 @@ impl<'a> Queue<'a> {
             fresh: Vec::with_capacity(depth as usize),
             pointers: Vec::with_capacity(depth as usize),
             in_flight: 0,
+            in_call: InCall::Perhaps(0),
         })
     }
 
-    /// Runs a course to its end; `clock` started with the phase.
+    /// Runs a course to its end, or until it is clear that more senders would do better, where
+    /// `may_share` says that there can be more; `clock` started with the phase.
     pub(super) fn run(
         &mut self,
         course: &mut Course,
         watch: &mut Watch<'_>,
         clock: &Clock,
-    ) -> Result<(), DriveError> {
+        may_share: bool,
+    ) -> Result<Outcome, DriveError> {
+        if !may_share {
+            self.in_call = InCall::No;
+        }
         let mut outcome = Ok(());
         let mut now = clock.now();
         loop {
@@ -181,7 +217,7 @@ impl<'a> Queue<'a> {
                 clock.wait(until);
                 now = clock.now();
             } else if self.fresh.is_empty() {
-                return outcome;
+                return outcome.map(|()| Outcome::Over);
             }
             let told = watch.tell(now, || course.progress(now));
             if let Err(error) = told
@@ -192,8 +228,15 @@ impl<'a> Queue<'a> {
             if outcome.is_err() {
                 // The first failure counts, and waits until what is in flight has come home.
                 course.stop();
+            } else if self.is_in_call() && self.fresh.is_empty() {
+                return Ok(Outcome::WantsSenders);
             }
         }
+    }
+
+    /// Whether enough calls have shown that the drive carries requests out within them.
+    fn is_in_call(&self) -> bool {
+        matches!(self.in_call, InCall::Perhaps(calls) if calls >= CALLS_TOLD)
     }
 
     /// Whether making the data of what is to be handed over took some time.
@@ -255,18 +298,14 @@ impl<'a> Queue<'a> {
         next_due: Option<Nanoseconds>,
         outcome: &mut Result<(), DriveError>,
     ) -> Result<Nanoseconds, DriveError> {
-        let timeout = match next_due {
-            Some(until) => Clock::sleepable(clock.now(), until),
-            None => Watch::PAUSE,
-        };
-        let count = match self.context.wait(&mut self.answers, timeout) {
-            Ok(count) => count,
-            Err(error) if is_passing(&error) => 0,
-            Err(error) => {
-                let what = format!("asynchronous I/O on {}", self.handle.shown.display());
-                return Err(io_error(what, error));
-            }
-        };
+        let mut count = self.look_for_answers()?;
+        if count == 0 {
+            let timeout = match next_due {
+                Some(until) => Clock::sleepable(clock.now(), until),
+                None => Watch::PAUSE,
+            };
+            count = self.answers_within(timeout)?;
+        }
         let now = clock.now();
         self.in_flight -= count;
         for answer in &self.answers[..count] {
@@ -289,6 +328,27 @@ impl<'a> Queue<'a> {
             }
         }
         Ok(now)
+    }
+
+    /// Answers that are there already, while it is not clear whether all of them always are.
+    fn look_for_answers(&mut self) -> Result<usize, DriveError> {
+        let InCall::Perhaps(calls) = self.in_call else { return Ok(0) };
+        let count = self.answers_within(Nanoseconds::ZERO)?;
+        self.in_call =
+            if count == self.in_flight { InCall::Perhaps(calls + 1) } else { InCall::No };
+        Ok(count)
+    }
+
+    /// How many answers have come within `timeout`, once there is one.
+    fn answers_within(&mut self, timeout: Nanoseconds) -> Result<usize, DriveError> {
+        match self.context.wait(&mut self.answers, timeout) {
+            Ok(count) => Ok(count),
+            Err(error) if is_passing(&error) => Ok(0),
+            Err(error) => {
+                let what = format!("asynchronous I/O on {}", self.handle.shown.display());
+                Err(io_error(what, error))
+            }
+        }
     }
 }
 
@@ -335,6 +395,32 @@ mod tests {
             flush_at_end: false,
             interval: Nanoseconds::ZERO,
         }
+    }
+
+    /// How a course of reads through the page cache ends, which carries them out within the call.
+    fn outcome(bytes: ByteLength, may_share: bool) -> (Outcome, u64) {
+        // A file system in memory works within the call.
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mut drive = drive(&directory);
+        drive.run_phase(&phase(Mix::WRITE, 1), &mut Unobserved).unwrap();
+        let read = Phase { amount: Amount::Bytes(bytes), ..phase(Mix::READ, 8) };
+        let payload = Payload::new(&crate::data::BlockData::new(3), &read, 0).unwrap();
+        let mut queue = Queue::new(drive.handle().unwrap(), read.depth, payload).unwrap();
+        let (mut course, clock) = (Course::new(&read, 0), Clock::start());
+        let mut unobserved = Unobserved;
+        let mut watch = Watch::new(&mut unobserved);
+        let outcome = queue.run(&mut course, &mut watch, &clock, may_share).unwrap();
+        assert_eq!(queue.in_flight, 0);
+        let requests = course.finish(ssdlab_model::units::Instant::START, clock.now()).requests;
+        (outcome, requests)
+    }
+
+    #[test]
+    fn a_drive_that_works_within_the_call_is_told_and_nothing_is_left_in_flight() {
+        let few = u64::from(CALLS_TOLD) * 8;
+        assert_eq!(outcome(AREA, true), (Outcome::WantsSenders, few));
+        assert_eq!(outcome(AREA, false), (Outcome::Over, 1024));
+        assert_eq!(outcome(KIB * 64, true), (Outcome::Over, 16));
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl Transfer for Nothing {
 }
 
 /// Stamping longer requests takes longer than asking the clock.
-const STAMPED_AT_ONCE: ByteLength = ByteLength::new(16 << 10);
+pub(super) const STAMPED_AT_ONCE: ByteLength = ByteLength::new(16 << 10);
 
 /// Runs a course to its end; `clock` started with the phase.
 pub(super) fn run(
