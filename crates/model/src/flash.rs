@@ -7,6 +7,7 @@ use crate::media::SpareArea;
 use crate::policy::VictimPolicy;
 use crate::prefetch::prefetch;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
+use crate::touched::Touched;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 use crate::victim::VictimQueue;
 
@@ -50,7 +51,7 @@ struct Block {
 pub(crate) struct Flash {
     /// Per physical unit, the logical unit plus one; zero for none. The same is in the spare
     /// area of the flash page.
-    reverse: Vec<u32>,
+    reverse: Touched,
     blocks: Vec<Block>,
     erases: Vec<u32>,
     units_per_block: u32,
@@ -68,7 +69,7 @@ impl Flash {
         let blocks = geometry.blocks() as usize;
         let units = geometry.units_per_block();
         Flash {
-            reverse: vec![0; geometry.physical_units() as usize],
+            reverse: Touched::zeroed(geometry.physical_units() as usize),
             blocks: vec![Block { valid: 0, state: BlockState::Free, apart: false }; blocks],
             erases: vec![0; blocks],
             units_per_block: units,

@@ -54,6 +54,7 @@ pub mod streams;
 pub mod text;
 pub mod theory;
 pub mod timing;
+mod touched;
 pub mod trim;
 mod trim_log;
 pub mod units;

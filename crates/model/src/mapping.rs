@@ -17,6 +17,7 @@ use extent::ExtentTable;
 
 use crate::prefetch::prefetch;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
+use crate::touched::Touched;
 use crate::units::{LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Which scheme a drive maps by.
@@ -137,13 +138,13 @@ pub trait Mapping {
 /// and not for the drive's size.
 #[derive(Clone, Debug)]
 pub struct PageMap {
-    entries: Vec<u32>,
+    entries: Touched,
 }
 
 impl PageMap {
     /// An empty map of `units` logical units.
     pub fn new(units: u32) -> Self {
-        PageMap { entries: vec![0; units as usize + 1] }
+        PageMap { entries: Touched::zeroed(units as usize + 1) }
     }
 }
 
