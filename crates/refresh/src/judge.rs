@@ -3,8 +3,9 @@
 //!
 //! A window is read by turns with a part of the yardstick, so that whatever else the machine does
 //! hits both. It is slow when the median of the ratios is above the threshold with its whole
-//! interval; as long as the threshold lies in the interval, there are more turns, and if that does
-//! not end, nothing is told and nothing rewritten.
+//! interval; as long as the threshold lies in the interval, there are more turns. If that does not
+//! end, nothing is rewritten: either the interval is narrow, and the window lies near the threshold,
+//! or the machine is too busy, and nothing is told.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +18,11 @@ pub const WORTH: f64 = 1.5;
 /// How many times slower than fresh data a reading has to be for a second look.
 pub const SUSPICIOUS: f64 = 1.25;
 
-/// Turns after which nothing is told. With 6 turns there is an interval at all.
+/// What surely is not so many times slower than fresh data may be left without a word about the
+/// machine, where it is not surely worth a rewrite either.
+pub const CLEAR: f64 = 2.0;
+
+/// Turns after which it is enough. With 6 turns there is an interval at all.
 pub const TURNS_MAX: usize = 25;
 
 /// From so many times the latency of small reads in fresh data it is the cells that are slow.
@@ -133,7 +138,7 @@ impl Evidence {
             let is_fast = slowdown.high < SUSPICIOUS;
             Some(if was_slow && is_fast { Verdict::FirstOnly } else { Verdict::Fine })
         } else if self.turns.len() >= TURNS_MAX {
-            Some(Verdict::NotTold)
+            Some(if slowdown.high < CLEAR { Verdict::Fine } else { Verdict::NotTold })
         } else {
             None
         }
@@ -214,6 +219,16 @@ mod tests {
         assert_eq!(evidence(3.0, &busy).verdict(FRESH), None);
         let busier: Vec<f64> = busy.into_iter().cycle().take(TURNS_MAX).collect();
         assert_eq!(evidence(3.0, &busier).verdict(FRESH), Some(Verdict::NotTold));
+    }
+
+    #[test]
+    fn what_lies_near_the_threshold_is_left_and_no_machine_is_blamed() {
+        let near =
+            |values: [f64; 2]| -> Vec<f64> { values.into_iter().cycle().take(TURNS_MAX).collect() };
+        assert_eq!(evidence(3.0, &near([1.4, 1.6])[..6]).verdict(FRESH), None);
+        assert_eq!(evidence(3.0, &near([1.4, 1.6])).verdict(FRESH), Some(Verdict::Fine));
+        assert_eq!(evidence(3.0, &near([1.0, 1.9])).verdict(FRESH), Some(Verdict::Fine));
+        assert_eq!(evidence(3.0, &near([1.0, 2.1])).verdict(FRESH), Some(Verdict::NotTold));
     }
 
     #[test]

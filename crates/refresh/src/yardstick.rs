@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rand::{Rng, SeedableRng};
+use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rustix::fs::{Mode, OFlags};
 
@@ -25,7 +25,6 @@ const PASSES: usize = 5;
 pub struct Yardstick {
     probe: Probe,
     windows: Vec<Span>,
-    next: usize,
     /// Seconds a byte, read as a window is: the fastest tenth of all readings, since others can only
     /// make it slower.
     pub fresh: f64,
@@ -73,7 +72,7 @@ impl Yardstick {
         }
         rustix::fs::fsync(&file).map_err(cannot)?;
         let windows = divide(&[Span::new(0, length)], window);
-        let mut yardstick = Yardstick { probe: Probe::new(file), windows, next: 0, fresh: 0.0 };
+        let mut yardstick = Yardstick { probe: Probe::new(file), windows, fresh: 0.0 };
         let mut readings = Vec::new();
         for _ in 0..PASSES {
             for at in 0..yardstick.windows.len() {
@@ -85,10 +84,9 @@ impl Yardstick {
         Ok(yardstick)
     }
 
-    /// The probe and a window of it, another one each time.
-    pub fn next_window(&mut self) -> (&mut Probe, Span) {
-        let window = self.windows[self.next % self.windows.len()];
-        self.next += 1;
+    /// The probe and a window of it, any one: the one behind the last may have been read ahead.
+    pub fn any_window(&mut self, generator: &mut Pcg64Mcg) -> (&mut Probe, Span) {
+        let window = self.windows[generator.random_range(0..self.windows.len())];
         (&mut self.probe, window)
     }
 }
@@ -98,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_no_name_and_its_windows_come_round() {
+    fn it_has_no_name_and_all_its_windows_are_read() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let mut pace = Pace::new(None);
         let yardstick = Yardstick::write(directory.path(), 4 << 20, 1 << 20, &mut pace);
@@ -106,8 +104,9 @@ mod tests {
         let Ok(mut yardstick) = yardstick else { return };
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         assert!(yardstick.fresh > 0.0);
-        let windows: Vec<Span> = (0..5).map(|_| yardstick.next_window().1).collect();
-        assert_eq!(windows[0], windows[4]);
-        assert_ne!(windows[0], windows[1]);
+        let mut generator = Pcg64Mcg::seed_from_u64(1);
+        let windows: std::collections::HashSet<Span> =
+            (0..50).map(|_| yardstick.any_window(&mut generator).1).collect();
+        assert_eq!(windows.len(), 4);
     }
 }

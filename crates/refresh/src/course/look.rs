@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::{Options, Refresh, Watch, go_on};
@@ -20,6 +21,10 @@ use crate::{DriveError, ErrorKind, refused, system};
 /// Small reads of a slow window, each with one of the yardstick.
 const SMALL_READS: usize = 9;
 
+/// Bytes that are read of a window, and of fresh data, at a turn. A single request says little of a
+/// window: of data in order some meet a die twice, and others were read ahead.
+const TURN: u64 = 2 << 20;
+
 /// How often a window that seems slow is read again, where fresh data is known.
 const READ_AGAIN: usize = 2;
 
@@ -28,7 +33,7 @@ enum Standard {
     /// A file of ours.
     Written(Box<Yardstick>),
     /// The fastest windows of its own.
-    Own { windows: Vec<Span>, next: usize },
+    Own(Vec<Span>),
 }
 
 impl Refresh {
@@ -173,7 +178,7 @@ impl Refresh {
         }
         let (mut standard, written) =
             match known.and_then(|fresh| fresh_windows(&self.evidence, fresh)) {
-                Some(windows) => (Standard::Own { windows, next: 0 }, 0),
+                Some(windows) => (Standard::Own(windows), 0),
                 None => self.standard(watch)?,
             };
         let fresh = self.fresh.expect("the standard was measured");
@@ -247,7 +252,7 @@ impl Refresh {
                 let fastest = &by_time[..by_time.len().div_ceil(10)];
                 self.fresh = Some(fastest[fastest.len() - 1].first);
                 let windows = fastest.iter().map(|it| it.span).collect();
-                Ok((Standard::Own { windows, next: 0 }, 0))
+                Ok((Standard::Own(windows), 0))
             }
         }
     }
@@ -261,26 +266,23 @@ impl Refresh {
         watch: &mut dyn Watch,
     ) -> Result<(), DriveError> {
         let mut generator = Pcg64Mcg::seed_from_u64(2);
+        let mut order: Vec<usize> = (0..self.evidence.len()).collect();
         for round in 0..TURNS_MAX {
-            for at in 0..self.evidence.len() {
+            // In order, what the drive reads ahead would make some windows fast and others not.
+            order.shuffle(&mut generator);
+            for (done, &at) in order.iter().enumerate() {
                 if self.evidence[at].verdict(fresh).is_some() {
                     continue;
                 }
                 let step = format!("looking again at what is {SUSPICIOUS} times slower than fresh");
-                go_on(
-                    watch,
-                    &step,
-                    round * self.evidence.len() + at,
-                    TURNS_MAX * self.evidence.len(),
-                )?;
+                go_on(watch, &step, round * order.len() + done, TURNS_MAX * order.len())?;
                 let span = self.evidence[at].span;
-                let other = standard.read(
-                    &mut self.probe,
-                    &mut generator,
-                    &mut self.pace,
-                    Probe::request,
-                )?;
-                let own = self.probe.request(span, &mut generator, &mut self.pace)?;
+                // Both are of the same length: less than a request meets fewer dies at once.
+                let length = span.length.min(TURN);
+                let read: Read =
+                    &|probe, window, generator, pace| probe.part(window, length, generator, pace);
+                let other = standard.read(&mut self.probe, &mut generator, &mut self.pace, read)?;
+                let own = read(&mut self.probe, span, &mut generator, &mut self.pace)?;
                 self.evidence[at].turns.push((own, other));
             }
         }
@@ -302,8 +304,12 @@ impl Refresh {
             go_on(watch, "finding out why", at, self.evidence.len())?;
             let span = self.evidence[at].span;
             for _ in 0..SMALL_READS {
-                let other =
-                    standard.read(&mut self.probe, &mut generator, &mut self.pace, Probe::small)?;
+                let other = standard.read(
+                    &mut self.probe,
+                    &mut generator,
+                    &mut self.pace,
+                    &Probe::small,
+                )?;
                 let own = self.probe.small(span, &mut generator, &mut self.pace)?;
                 self.evidence[at].small.push((own, other));
             }
@@ -360,25 +366,25 @@ fn way_words(way: Way) -> &'static str {
 }
 
 /// A way to read a window of something.
-type Read = fn(&mut Probe, Span, &mut Pcg64Mcg, &mut Pace) -> Result<f64, DriveError>;
+type Read<'a> = &'a dyn Fn(&mut Probe, Span, &mut Pcg64Mcg, &mut Pace) -> Result<f64, DriveError>;
 
 impl Standard {
-    /// Reads the next window of it.
+    /// Reads a window of it, any one.
     fn read(
         &mut self,
         own: &mut Probe,
         generator: &mut Pcg64Mcg,
         pace: &mut Pace,
-        read: Read,
+        read: Read<'_>,
     ) -> Result<f64, DriveError> {
         match self {
             Standard::Written(yardstick) => {
-                let (probe, window) = yardstick.next_window();
+                let (probe, window) = yardstick.any_window(generator);
                 read(probe, window, generator, pace)
             }
-            Standard::Own { windows, next } => {
-                *next += 1;
-                read(own, windows[*next % windows.len()], generator, pace)
+            Standard::Own(windows) => {
+                let window = windows[generator.random_range(0..windows.len())];
+                read(own, window, generator, pace)
             }
         }
     }
