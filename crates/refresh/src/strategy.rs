@@ -1,8 +1,10 @@
 //! Ways to have data written anew without ever losing somebody else's write.
 
 pub mod btrfs;
+mod donor;
 pub mod ext4;
 pub mod frozen;
+pub mod xfs;
 
 use std::time::Duration;
 

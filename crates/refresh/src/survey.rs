@@ -37,10 +37,19 @@ pub enum Way {
     MoveExtents,
     /// btrfs writes ranges anew.
     Defragment,
+    /// xfs exchanges ranges that nobody has changed meanwhile.
+    CommitRange,
     /// In place, with the file system frozen for moments.
     Frozen,
     /// In place, on a device that nobody else uses.
     Alone,
+}
+
+impl Way {
+    /// Whether the file system moves data to another place itself, while others go on.
+    pub fn is_live(self) -> bool {
+        matches!(self, Way::MoveExtents | Way::Defragment | Way::CommitRange)
+    }
 }
 
 /// What something is known by from one run to the next.

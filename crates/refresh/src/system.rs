@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
+use crate::window::Span;
+
 /// `struct fiemap` without its extents (linux/fiemap.h).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -62,12 +64,39 @@ struct DefragRange {
     unused: [u32; 4],
 }
 
+/// `struct xfs_fsop_geom` as of its fifth form (fs/xfs/libxfs/xfs_fs.h), as far as it is looked at.
+#[repr(C)]
+struct XfsGeometry {
+    before: [u32; 23],
+    flags: u32,
+    after: [u64; 20],
+}
+
+/// `struct xfs_commit_range` (fs/xfs/libxfs/xfs_fs.h).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct XfsCommitRange {
+    donor: i32,
+    padding: u32,
+    donor_start: u64,
+    start: u64,
+    length: u64,
+    flags: u64,
+    freshness: [u64; 6],
+}
+
 /// `_IOWR('f', 11, struct fiemap)`.
 const FS_IOC_FIEMAP: u32 = 0xC020_660B;
 /// `_IOWR('f', 15, struct move_extent)`.
 const EXT4_IOC_MOVE_EXT: u32 = 0xC028_660F;
 /// `_IOW(0x94, 16, struct btrfs_ioctl_defrag_range_args)`.
 const BTRFS_IOC_DEFRAG_RANGE: u32 = 0x4030_9410;
+/// `_IOR('X', 126, struct xfs_fsop_geom)`.
+const XFS_IOC_FSGEOMETRY: u32 = 0x8100_587E;
+/// `_IOR('X', 130, struct xfs_commit_range)`.
+const XFS_IOC_START_COMMIT: u32 = 0x8058_5882;
+/// `_IOW('X', 131, struct xfs_commit_range)`.
+const XFS_IOC_COMMIT_RANGE: u32 = 0x4058_5883;
 /// `_IOR('f', 1, long)`.
 const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
 /// `_IOWR('X', 119, int)`.
@@ -80,6 +109,11 @@ const BTRFS_DEFRAG_RANGE_START_IO: u64 = 2;
 /// Write it without compression; that also takes extents which nothing can be merged with
 /// (Linux 6.16).
 const BTRFS_DEFRAG_RANGE_NOCOMPRESS: u64 = 8;
+
+/// The file system can exchange ranges of files.
+const XFS_FSOP_GEOM_FLAGS_EXCHANGE_RANGE: u32 = 1 << 24;
+/// Everything is looked at, and nothing exchanged.
+const XFS_EXCHANGE_RANGE_DRY_RUN: u64 = 1 << 2;
 
 fn request<T>(fd: RawFd, number: u32, argument: *mut T) -> io::Result<()> {
     // SAFETY: who calls passes the record that the number names, and it outlives the call.
@@ -130,6 +164,68 @@ pub(crate) fn defragment(file: &File, start: u64, length: u64) -> io::Result<()>
         ..DefragRange::default()
     };
     request(file.as_raw_fd(), BTRFS_IOC_DEFRAG_RANGE, &mut argument)
+}
+
+/// Whether the xfs that a file lies on was made so that it can exchange ranges of files.
+pub(crate) fn xfs_exchanges_ranges(file: &File) -> io::Result<bool> {
+    let mut geometry = XfsGeometry { before: [0; 23], flags: 0, after: [0; 20] };
+    request(file.as_raw_fd(), XFS_IOC_FSGEOMETRY, &mut geometry)?;
+    Ok(geometry.flags & XFS_FSOP_GEOM_FLAGS_EXCHANGE_RANGE != 0)
+}
+
+/// What a file on xfs is recognised by as unchanged.
+#[derive(Debug)]
+pub(crate) struct Freshness([u64; 6]);
+
+/// Notes how a file on xfs is now.
+pub(crate) fn start_commit(file: &File) -> io::Result<Freshness> {
+    let mut argument = XfsCommitRange::default();
+    request(file.as_raw_fd(), XFS_IOC_START_COMMIT, &mut argument)?;
+    Ok(Freshness(argument.freshness))
+}
+
+/// Whether an exchange is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Commit {
+    /// It is not, but all that comes before one is done: writes under way are waited for.
+    Trial,
+    /// It is.
+    Exchange,
+}
+
+/// Exchanges a part of a file on xfs with what the donor has from `donor_start` on, if the file is
+/// still as it was noted.
+pub(crate) fn commit_range(
+    file: &File,
+    part: Span,
+    donor: &File,
+    donor_start: u64,
+    fresh: &Freshness,
+    what: Commit,
+) -> io::Result<()> {
+    let mut argument = XfsCommitRange {
+        donor: donor.as_raw_fd(),
+        padding: 0,
+        donor_start,
+        start: part.offset,
+        length: part.length,
+        flags: if what == Commit::Trial { XFS_EXCHANGE_RANGE_DRY_RUN } else { 0 },
+        freshness: fresh.0,
+    };
+    request(file.as_raw_fd(), XFS_IOC_COMMIT_RANGE, &mut argument)
+}
+
+/// Writes back what is dirty of a part of a file, and waits for it. It is not durable then, but who
+/// stores to it through a memory map after that has to ask the file system first.
+pub(crate) fn write_back(file: &File, part: Span) -> io::Result<()> {
+    // All three together, or else pages that are being written just now are passed over.
+    let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+        | libc::SYNC_FILE_RANGE_WRITE
+        | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    let (offset, length) = (part.offset as i64, part.length as i64);
+    // SAFETY: numbers.
+    let outcome = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, flags) };
+    if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Freezes the file system of a directory.

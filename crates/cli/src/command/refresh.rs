@@ -13,7 +13,7 @@ use ssdlab_model::units::ByteLength;
 use ssdlab_refresh::course::{Options, Refresh, Watch};
 use ssdlab_refresh::interval::Estimate;
 use ssdlab_refresh::plan::{Plan, Summary};
-use ssdlab_refresh::survey::{Agreed, Needed, Way};
+use ssdlab_refresh::survey::{Agreed, Needed};
 
 use super::json;
 use crate::cli::RefreshArguments;
@@ -272,7 +272,7 @@ fn summary_words(summary: &Summary) -> String {
             "frozen {count} times, {longest:.1} ms at the longest, {too_long} longer than allowed"
         ));
     }
-    if summary.plan.way == Way::MoveExtents || summary.plan.way == Way::Defragment {
+    if summary.plan.way.is_live() {
         line("fstrim tells the drive that the old places are free".to_owned());
     }
     words

@@ -39,6 +39,10 @@ pub(crate) struct Scene<'a> {
 #[repr(C, align(4096))]
 struct Aligned([u8; BLOCK]);
 
+/// As many as a request of a reader takes.
+#[repr(C, align(4096))]
+struct AlignedRequest([u8; MIB as usize]);
+
 impl<'a> Scene<'a> {
     fn new(place: &'a Place, file_system: &'a str, length: u64) -> Scene<'a> {
         Scene::timed(place, file_system, length, "fast")
@@ -85,6 +89,20 @@ impl<'a> Scene<'a> {
         for at in (0..self.length).step_by(MIB as usize) {
             self.generator.fill_bytes(&mut data);
             file.write_all_at(&data, at).unwrap();
+        }
+        file.sync_all().unwrap();
+        tool("sync", &["-f", self.point.to_str().unwrap()]);
+    }
+
+    /// The same past the page cache, which hands data on in an order of its own: some of it then lies
+    /// less well in the flash.
+    pub(crate) fn fill_in_order(&mut self) {
+        let file = self.direct();
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, self.length).unwrap();
+        let mut data = Box::new(AlignedRequest([0; MIB as usize]));
+        for at in (0..self.length).step_by(MIB as usize) {
+            self.generator.fill_bytes(&mut data.0);
+            file.write_all_at(&data.0, at).unwrap();
         }
         file.sync_all().unwrap();
         tool("sync", &["-f", self.point.to_str().unwrap()]);
@@ -222,6 +240,115 @@ fn what_is_frozen_is_in_order_again_where_it_lies() {
     scene.detach();
 }
 
+/// Whether xfs exchanges ranges here, on a file system that was told so; says why not otherwise.
+fn has_exchange(test: &str) -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map(|it| it.parse::<u32>().unwrap_or(0));
+    let kernel = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if kernel < (6, 13) {
+        crate::support::skipped(test, "this kernel cannot exchange ranges safely");
+    }
+    kernel >= (6, 13) && has_devices(test) && has_tools(test, &["mkfs.xfs", "xfs_repair"])
+}
+
+/// CRC-32C (Castagnoli), bit by bit.
+fn crc32c(data: &[u8]) -> u32 {
+    !data.iter().fold(!0_u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            (crc >> 1) ^ (0x82F6_3B78 & 0_u32.wrapping_sub(crc & 1))
+        })
+    })
+}
+
+/// Has xfs exchange ranges from the next mount on, or not any more, as `mkfs.xfs -i exchange=1` of later versions
+/// does: the bit of `sb_features_incompat` in each superblock, and its checksum (fs/xfs/libxfs/
+/// xfs_format.h).
+fn set_exchange(device: &Path, is_allowed: bool) {
+    const AT_FEATURES: usize = 216;
+    const AT_CHECKSUM: usize = 224;
+    let device = OpenOptions::new().read(true).write(true).open(device).unwrap();
+    let read = |at: u64| {
+        let mut sector = vec![0; 512];
+        device.read_exact_at(&mut sector, at).unwrap();
+        sector
+    };
+    let first = read(0);
+    let number = |at: usize| u32::from_be_bytes(first[at..at + 4].try_into().unwrap());
+    assert_eq!(&first[..4], b"XFSB");
+    let (block, group, groups) = (number(4), number(84), number(88));
+    for at in (0..u64::from(groups)).map(|it| it * u64::from(group) * u64::from(block)) {
+        let mut sector = read(at);
+        let feature = &mut sector[AT_FEATURES + 3];
+        *feature = if is_allowed { *feature | 0x40 } else { *feature & !0x40 };
+        sector[AT_CHECKSUM..AT_CHECKSUM + 4].fill(0);
+        let sum = crc32c(&sector).to_le_bytes();
+        sector[AT_CHECKSUM..AT_CHECKSUM + 4].copy_from_slice(&sum);
+        device.write_all_at(&sector, at).unwrap();
+    }
+    device.sync_all().unwrap();
+}
+
+#[test]
+fn checksums_are_those_of_castagnoli() {
+    // RFC 3720, B.4: 32 bytes of zeros, and of ones.
+    assert_eq!(crc32c(&[0; 32]), 0x8A91_36AA);
+    assert_eq!(crc32c(&[0xFF; 32]), 0x62A8_AB43);
+}
+
+/// An xfs that exchanges ranges.
+const EXCHANGING: &str = "xfs, exchanging";
+
+impl<'a> Scene<'a> {
+    /// With a file system, or with [`EXCHANGING`].
+    fn of_kind(place: &'a Place, file_system: &'a str, length: u64) -> Scene<'a> {
+        if file_system == EXCHANGING {
+            Scene::exchanging(place, length)
+        } else {
+            Scene::new(place, file_system, length)
+        }
+    }
+
+    /// With an xfs that exchanges ranges.
+    fn exchanging(place: &'a Place, length: u64) -> Scene<'a> {
+        let scene = Scene::new(place, "xfs", length);
+        let device = scene.attached.as_ref().unwrap().at.clone();
+        let point = scene.point.to_str().unwrap();
+        tool("umount", &[point]);
+        set_exchange(Path::new(&device), true);
+        tool("mount", &[&device, point]);
+        scene
+    }
+}
+
+#[test]
+fn a_scattered_file_on_xfs_is_in_order_again_and_not_rewritten_twice() {
+    if !has_exchange("refresh on xfs") {
+        return;
+    }
+    let place = Place::new(XG5);
+    let mut scene = Scene::exchanging(&place, 32 * MIB);
+    let summary = brings_it_back(&mut scene, &[], 5);
+    assert_eq!(summary["plan"]["way"], "commit-range");
+    assert_eq!(summary["freezes"], Value::Null);
+    let before = scene.written();
+    let again = scene.refresh(&["--yes"]);
+    assert_eq!(again["rewrite"], serde_json::json!([]), "{again}");
+    let yardstick = again["yardstick_bytes"].as_u64().unwrap();
+    let written = scene.written() - before;
+    assert!(written <= yardstick + MIB, "{written} bytes, {yardstick} of them the yardstick");
+    is_sound_xfs(&mut scene);
+}
+
+/// Ends a scene, and has the file system checked. Tools that are older than the feature look at
+/// nothing that has it; so it is taken away again, which changes nothing else.
+fn is_sound_xfs(scene: &mut Scene<'_>) {
+    let device = scene.attached.as_ref().unwrap().at.clone();
+    tool("umount", &[scene.point.to_str().unwrap()]);
+    set_exchange(Path::new(&device), false);
+    tool("xfs_repair", &["-n", &device]);
+    scene.detach();
+}
+
 /// What a writer of a block has written last.
 fn block_of(index: usize, number: u64) -> Vec<u8> {
     let piece = [(index as u64).to_le_bytes(), number.to_le_bytes()].concat();
@@ -289,7 +416,7 @@ fn write_until(
 fn loses_no_write(file_system: &str, options: &[&str], rounds: u32) {
     let place = Place::new(XG5);
     let length = 12 * MIB;
-    let mut scene = Scene::new(&place, file_system, length);
+    let mut scene = Scene::of_kind(&place, file_system, length);
     scene.fill();
     let blocks = (length as usize / BLOCK) / 3 * 3;
     let mut written = 0;
@@ -351,6 +478,13 @@ fn no_write_is_lost_while_btrfs_moves_the_file() {
 }
 
 #[test]
+fn no_write_is_lost_while_xfs_exchanges_the_file() {
+    if has_exchange("refresh under writes") {
+        loses_no_write(EXCHANGING, &[], count("SSDLAB_REFRESH_ROUNDS", 2));
+    }
+}
+
+#[test]
 fn no_write_is_lost_while_a_file_is_rewritten_in_place() {
     if has_devices("refresh under writes") && has_tools("refresh under writes", &["mkfs.xfs"]) {
         let rounds = count("SSDLAB_REFRESH_ROUNDS", 2);
@@ -368,7 +502,7 @@ fn free(point: &Path) -> u64 {
 /// Kills refreshes at random moments; the content stays, and nothing else is left.
 fn survives_kills(file_system: &str, options: &[&str], kills: u32) {
     let place = Place::new(XG5);
-    let mut scene = Scene::new(&place, file_system, 12 * MIB);
+    let mut scene = Scene::of_kind(&place, file_system, 12 * MIB);
     scene.fill();
     let content = scene.content();
     let point = scene.point.to_str().unwrap().to_owned();
@@ -414,8 +548,13 @@ fn survives_kills(file_system: &str, options: &[&str], kills: u32) {
     assert!(scene.content() == content, "after the rest");
     let device = scene.attached.as_ref().unwrap().at.clone();
     tool("umount", &[&point]);
-    if file_system == "ext4" {
-        tool("e2fsck", &["-fn", &device]);
+    match file_system {
+        "ext4" => drop(tool("e2fsck", &["-fn", &device])),
+        EXCHANGING => {
+            set_exchange(Path::new(&device), false);
+            drop(tool("xfs_repair", &["-n", &device]));
+        }
+        _ => {}
     }
     scene.detach();
 }
@@ -444,6 +583,13 @@ fn a_refresh_that_is_killed_leaves_the_content_and_nothing_else() {
 fn so_it_is_on_btrfs() {
     if has_devices("refresh and kills") && has_tools("refresh and kills", &["mkfs.btrfs"]) {
         survives_kills("btrfs", &[], count("SSDLAB_REFRESH_KILLS", 2));
+    }
+}
+
+#[test]
+fn so_it_is_where_xfs_exchanges_ranges() {
+    if has_exchange("refresh and kills") {
+        survives_kills(EXCHANGING, &[], count("SSDLAB_REFRESH_KILLS", 2));
     }
 }
 

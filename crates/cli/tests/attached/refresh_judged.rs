@@ -32,7 +32,7 @@ fn what_is_scattered_is_found_worth_it_and_the_rest_is_left_as_it_is() {
     }
     let place = Place::new(SLOW);
     let mut scene = Scene::timed(&place, "ext4", 32 * MIB, "real");
-    scene.fill();
+    scene.fill_in_order();
     let fresh = scene.pages_read();
     scene.scatter_from(16 * MIB);
     let scattered = scene.pages_read();

@@ -14,6 +14,7 @@ use crate::plan::{Plan, Summary, speed, stretches};
 use crate::strategy::btrfs::Defragment;
 use crate::strategy::ext4::MoveExtents;
 use crate::strategy::frozen::Rewrite;
+use crate::strategy::xfs::CommitRange;
 use crate::strategy::{Left, Strategy};
 use crate::survey::Way;
 use crate::window::Span;
@@ -115,6 +116,10 @@ impl Refresh {
             Way::MoveExtents => {
                 let directory = directory.expect("a file is in a directory");
                 Box::new(MoveExtents::new(file()?, directory, survey.block, survey.reserve))
+            }
+            Way::CommitRange => {
+                let directory = directory.expect("a file is in a directory");
+                Box::new(CommitRange::new(file()?, directory, survey.block, survey.reserve)?)
             }
             Way::Defragment => Box::new(Defragment::new(file()?)),
             Way::Alone => Box::new(Rewrite::alone(file()?)),

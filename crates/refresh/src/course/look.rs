@@ -360,6 +360,7 @@ fn way_words(way: Way) -> &'static str {
     match way {
         Way::MoveExtents => "moved by ext4 to new blocks, while others go on using it",
         Way::Defragment => "written anew by btrfs, not compressed, while others go on using it",
+        Way::CommitRange => "exchanged by xfs for a copy, while others go on using it",
         Way::Frozen => "written back to where it lies, with the file system frozen for moments",
         Way::Alone => "written back to where it lies, on a device that nobody else uses",
     }

@@ -5,17 +5,17 @@
 //! The other file has no name, so that nothing is left of it however this ends.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
+use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 
+use super::donor::{Donor, Lender};
 use super::{Left, Outcome, Strategy};
-use crate::extents::{self, Extent, Sync, pieces_in};
+use crate::extents::{self, Sync};
 use crate::pace::Pace;
 use crate::window::Span;
-use crate::yardstick::nameless;
 use crate::{DriveError, io, system, unsupported};
 
 /// Blocks exchanged at a time. The kernel takes a page along only when nothing else of its folio is
@@ -27,90 +27,23 @@ const BLOCKS: u64 = 64;
 /// largest folio reaches: one that is only partly within a range is kept.
 const FOLIO_MAX: u64 = 4 << 20;
 
-/// Room asked for at once: the longest extent of ext4 with blocks of 4 KiB.
-const ROOM_MAX: u64 = 128 << 20;
-
 /// Tries at a chunk that is in use.
 const TRIES: u32 = 8;
-
-/// A file that lends its room.
-#[derive(Debug)]
-struct Donor {
-    file: File,
-    /// Which bytes of the other file it is for.
-    span: Span,
-    extents: Vec<Extent>,
-}
 
 /// Exchanges blocks of a file with those of another one.
 #[derive(Debug)]
 pub struct MoveExtents {
     file: File,
-    directory: PathBuf,
+    lender: Lender,
     /// Bytes of a block of the file system.
     block: u64,
-    /// Bytes of the file system that stay free.
-    reserve: u64,
-    stretch: Option<Span>,
-    donor: Option<Donor>,
 }
 
 impl MoveExtents {
-    /// For `file`, opened for reading and writing, in `directory`.
+    /// For `file`, opened for reading and writing, in `directory`, on a file system with such blocks,
+    /// of which `reserve` bytes stay free.
     pub fn new(file: File, directory: &Path, block: u64, reserve: u64) -> MoveExtents {
-        let directory = directory.to_owned();
-        MoveExtents { file, directory, block, reserve, stretch: None, donor: None }
-    }
-
-    /// Makes room for a window, and for as much as possible of what comes after it.
-    fn make_room(&mut self, window: Span) -> Result<Option<Left>, DriveError> {
-        if self.donor.as_ref().is_some_and(|it| it.span.overlap(window) == Some(window)) {
-            return Ok(None);
-        }
-        // What it held goes first: its room may be needed.
-        self.donor = None;
-        let end = self.stretch.filter(|it| it.overlap(window) == Some(window));
-        let end = end.map_or(window.end(), Span::end);
-        let mut length = (end - window.offset).min(ROOM_MAX).max(window.length);
-        loop {
-            match self.try_room(Span::new(window.offset, length))? {
-                Some(donor) => {
-                    self.donor = Some(donor);
-                    return Ok(None);
-                }
-                None if length == window.length => return Ok(Some(Left::NoRoom)),
-                None => length = (length / 2).max(window.length),
-            }
-        }
-    }
-
-    fn try_room(&self, span: Span) -> Result<Option<Donor>, DriveError> {
-        let found = rustix::fs::fstatvfs(&self.file)
-            .map_err(|error| io("cannot see the free space", error))?;
-        let free = found.f_bavail * found.f_frsize;
-        let length = span.length.next_multiple_of(self.block);
-        if free < length + self.reserve {
-            return Ok(None);
-        }
-        let file = nameless(&self.directory, false)?;
-        match fallocate(&file, FallocateFlags::empty(), 0, length) {
-            Ok(()) => {}
-            Err(Errno::NOSPC | Errno::DQUOT) => return Ok(None),
-            Err(error) => return Err(io("cannot make room for the data", error)),
-        }
-        let extents = extents::of(&file, Span::new(0, length), Sync::First)
-            .map_err(|error| io("cannot see where the new room lies", error))?;
-        Ok(Some(Donor { file, span, extents }))
-    }
-
-    /// Whether the room for a window lies in more pieces than the window: it would not get faster.
-    fn would_scatter(&self, window: Span) -> Result<bool, DriveError> {
-        let donor = self.donor.as_ref().expect("room was made");
-        let now = extents::of(&self.file, window, Sync::Not)
-            .map_err(|error| io("cannot see where the data lies", error))?;
-        let there = Span::new(window.offset - donor.span.offset, window.length);
-        // Two are as good as one: a border costs one request in a window.
-        Ok(pieces_in(&donor.extents, there) > pieces_in(&now, window).max(2))
+        MoveExtents { file, lender: Lender::new(directory, block, reserve, false), block }
     }
 
     /// Lets go of what the page cache has of a window; what is dirty is written back first.
@@ -132,12 +65,12 @@ impl MoveExtents {
 
     /// Exchanges one chunk and has it written back.
     fn exchange(&self, chunk: Span) -> Result<Outcome, DriveError> {
-        let donor = self.donor.as_ref().expect("room was made");
+        let donor = self.lender.donor();
         let length = std::num::NonZeroU64::new(chunk.length);
         let outcome = self.exchange_blocks(donor, chunk)?;
         rustix::fs::fdatasync(&self.file).map_err(|error| io("cannot write back", error))?;
         let _ = fadvise(&self.file, chunk.offset, length, Advice::DontNeed);
-        let there = chunk.offset - donor.span.offset;
+        let there = donor.place_of(chunk);
         let _ = fadvise(&donor.file, there, length, Advice::DontNeed);
         Ok(outcome)
     }
@@ -208,16 +141,12 @@ impl Strategy for MoveExtents {
     }
 
     fn announce(&mut self, stretch: Span) {
-        self.stretch = Some(stretch);
+        self.lender.announce(stretch);
     }
 
     fn rewrite(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError> {
-        if let Some(left) = self.make_room(window)? {
+        if let Some(left) = self.lender.make_room(&self.file, window)? {
             return Ok(Outcome { written: 0, left: Some(left) });
-        }
-        if self.would_scatter(window)? {
-            self.donor = None;
-            return Ok(Outcome { written: 0, left: Some(Left::WouldScatter) });
         }
         self.let_go(window)?;
         let mut sum = Outcome::default();
@@ -227,9 +156,7 @@ impl Strategy for MoveExtents {
             sum.left = sum.left.or(outcome.left);
             pace.spend(outcome.written);
         }
-        if self.donor.as_ref().is_some_and(|it| it.span.end() == window.end()) {
-            self.donor = None;
-        }
+        self.lender.window_is_done(window);
         Ok(sum)
     }
 }

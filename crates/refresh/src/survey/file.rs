@@ -46,8 +46,9 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
         let what = format!("{} does not say where {shown} lies", file_system.name());
         DriveError::with_source(ErrorKind::Unsupported, what, error)
     })?;
-    let way = way_of(path, file_system, flags, agreed)?;
-    let notes = refuse_extents(path, &extents, length, way, agreed)?;
+    let (way, why) = way_of(path, &file, file_system, flags, agreed)?;
+    let mut notes = refuse_extents(path, &extents, length, way, agreed)?;
+    notes.extend(why);
     let block = about.f_frsize.max(512);
     let place = Place::of(path).ok();
     let directory = fs::canonicalize(path).map_err(cannot)?.parent().map(Path::to_owned);
@@ -94,21 +95,47 @@ fn cannot_write(path: &Path, error: std::io::Error) -> DriveError {
     }
 }
 
+/// The way that a file can be rewritten in, and why it is no better one, where that should be known.
 fn way_of(
     path: &Path,
+    file: &File,
     file_system: FileSystem,
     flags: u32,
     agreed: Agreed,
-) -> Result<Way, DriveError> {
-    match file_system {
-        FileSystem::Btrfs if agreed.frozen => Err(unsupported(format!(
-            "{} lies on btrfs, which does not say where on the device; leave --frozen out",
-            path.display()
-        ))),
-        FileSystem::Btrfs => Ok(Way::Defragment),
-        _ if agreed.frozen => Ok(Way::Frozen),
-        FileSystem::Ext4 if flags & FLAG_JOURNAL_DATA != 0 => Ok(Way::Frozen),
-        FileSystem::Ext4 => Ok(Way::MoveExtents),
-        _ => Ok(Way::Frozen),
+) -> Result<(Way, Option<String>), DriveError> {
+    let way = match file_system {
+        FileSystem::Btrfs if agreed.frozen => {
+            return Err(unsupported(format!(
+                "{} lies on btrfs, which does not say where on the device; leave --frozen out",
+                path.display()
+            )));
+        }
+        FileSystem::Btrfs => Way::Defragment,
+        _ if agreed.frozen => Way::Frozen,
+        FileSystem::Ext4 if flags & FLAG_JOURNAL_DATA != 0 => Way::Frozen,
+        FileSystem::Ext4 => Way::MoveExtents,
+        FileSystem::Xfs => {
+            return Ok(match why_xfs_does_not_exchange(file) {
+                None => (Way::CommitRange, None),
+                Some(why) => (
+                    Way::Frozen,
+                    Some(format!("{why}, so the file system is frozen for moments instead.")),
+                ),
+            });
+        }
+        _ => Way::Frozen,
+    };
+    Ok((way, None))
+}
+
+/// Why xfs cannot exchange ranges of this file; nothing where it can.
+fn why_xfs_does_not_exchange(file: &File) -> Option<&'static str> {
+    if !matches!(system::xfs_exchanges_ranges(file), Ok(true)) {
+        return Some(
+            "This xfs cannot exchange ranges of files (mkfs.xfs -i exchange=1 makes one that can)",
+        );
     }
+    system::start_commit(file).err().map(
+        |_| "This kernel cannot exchange ranges of files that others write to (Linux 6.13 can)",
+    )
 }

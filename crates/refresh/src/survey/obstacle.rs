@@ -74,7 +74,7 @@ pub(super) fn refuse_extents(
     };
     let shared = bytes(&|it| it.is_shared);
     // In place everybody's blocks stay where they are, and are everybody's.
-    if shared > 0 && matches!(way, Way::MoveExtents | Way::Defragment) {
+    if shared > 0 && way.is_live() {
         if !agreed.shared {
             return Err(refused(format!(
                 "{shown} shares {} with snapshots or copies (reflinks); written anew they would \

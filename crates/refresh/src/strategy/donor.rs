@@ -1,0 +1,131 @@
+//! A file that lends its room: it has no name, so that nothing is left of it however this ends, and
+//! lies in as few pieces as the free space allows. What is to be written anew gets that room, and it
+//! gets the old one.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+use super::Left;
+use crate::extents::{self, Extent, Sync, pieces_in};
+use crate::window::Span;
+use crate::yardstick::nameless;
+use crate::{DriveError, io};
+
+/// Room asked for at once: the longest extent of ext4 with blocks of 4 KiB.
+const ROOM_MAX: u64 = 128 << 20;
+
+/// A file that lends its room.
+#[derive(Debug)]
+pub(super) struct Donor {
+    pub(super) file: File,
+    /// Which bytes of the other file it is for.
+    pub(super) span: Span,
+    extents: Vec<Extent>,
+}
+
+impl Donor {
+    /// Where it has room for a part of the other file.
+    pub(super) fn place_of(&self, part: Span) -> u64 {
+        part.offset - self.span.offset
+    }
+}
+
+/// Makes donors in a directory.
+#[derive(Debug)]
+pub(super) struct Lender {
+    directory: PathBuf,
+    /// Bytes of a block of the file system.
+    block: u64,
+    /// Bytes of the file system that stay free.
+    reserve: u64,
+    /// Whether donors are written past the page cache.
+    is_direct: bool,
+    stretch: Option<Span>,
+    donor: Option<Donor>,
+}
+
+impl Lender {
+    /// In `directory`, on a file system with such blocks, of which `reserve` bytes stay free.
+    pub(super) fn new(directory: &Path, block: u64, reserve: u64, is_direct: bool) -> Lender {
+        let directory = directory.to_owned();
+        Lender { directory, block, reserve, is_direct, stretch: None, donor: None }
+    }
+
+    /// Windows that follow each other without a gap come next.
+    pub(super) fn announce(&mut self, stretch: Span) {
+        self.stretch = Some(stretch);
+    }
+
+    /// The donor that has room for the window that was asked for last.
+    pub(super) fn donor(&self) -> &Donor {
+        self.donor.as_ref().expect("room was made")
+    }
+
+    /// Makes room for a window of `file`, and for as much as possible of what comes after it. Says
+    /// what stands in the way.
+    pub(super) fn make_room(
+        &mut self,
+        file: &File,
+        window: Span,
+    ) -> Result<Option<Left>, DriveError> {
+        let has_room = |it: &Donor| it.span.overlap(window) == Some(window);
+        if !self.donor.as_ref().is_some_and(has_room) {
+            // What it held goes first: its room may be needed.
+            self.donor = None;
+            let end = self.stretch.filter(|it| it.overlap(window) == Some(window));
+            let end = end.map_or(window.end(), Span::end);
+            let mut length = (end - window.offset).min(ROOM_MAX).max(window.length);
+            self.donor = loop {
+                match self.try_room(Span::new(window.offset, length))? {
+                    Some(donor) => break Some(donor),
+                    None if length == window.length => return Ok(Some(Left::NoRoom)),
+                    None => length = (length / 2).max(window.length),
+                }
+            };
+        }
+        if self.would_scatter(file, window)? {
+            self.donor = None;
+            return Ok(Some(Left::WouldScatter));
+        }
+        Ok(None)
+    }
+
+    fn try_room(&self, span: Span) -> Result<Option<Donor>, DriveError> {
+        let found = rustix::fs::statvfs(&self.directory)
+            .map_err(|error| io("cannot see the free space", error))?;
+        let free = found.f_bavail * found.f_frsize;
+        let length = span.length.next_multiple_of(self.block);
+        if free < length + self.reserve {
+            return Ok(None);
+        }
+        let file = nameless(&self.directory, self.is_direct)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, length) {
+            Ok(()) => {}
+            Err(Errno::NOSPC | Errno::DQUOT) => return Ok(None),
+            Err(error) => return Err(io("cannot make room for the data", error)),
+        }
+        let extents = extents::of(&file, Span::new(0, length), Sync::First)
+            .map_err(|error| io("cannot see where the new room lies", error))?;
+        Ok(Some(Donor { file, span, extents }))
+    }
+
+    /// Whether the room for a window lies in more pieces than the window: it would not get faster.
+    fn would_scatter(&self, file: &File, window: Span) -> Result<bool, DriveError> {
+        let donor = self.donor();
+        let now = extents::of(file, window, Sync::Not)
+            .map_err(|error| io("cannot see where the data lies", error))?;
+        let there = Span::new(donor.place_of(window), window.length);
+        // Two are as good as one: a border costs one request in a window.
+        Ok(pieces_in(&donor.extents, there) > pieces_in(&now, window).max(2))
+    }
+
+    /// A window is done: a donor that has no more room gives back what it got for it.
+    pub(super) fn window_is_done(&mut self, window: Span) {
+        if self.donor.as_ref().is_some_and(|it| it.span.end() == window.end()) {
+            self.donor = None;
+        }
+    }
+}

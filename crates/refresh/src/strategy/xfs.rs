@@ -1,0 +1,436 @@
+//! xfs: a part of the file is copied to the room of another one, and the file system exchanges the
+//! blocks of both if nobody has changed the file since a moment that was noted before
+//! (XFS_IOC_START_COMMIT, XFS_IOC_COMMIT_RANGE; ioctl_xfs_commit_range(2)). Where somebody has, it is
+//! tried again with less. Who writes is never held up for longer than the exchange takes.
+//!
+//! The kernel knows changes by the time of the last one, which is noted before a write is carried
+//! out. So a write may be under way that bears an earlier time than the moment noted:
+//!
+//! - A direct one is waited for: a trial of the exchange (a dry run) locks the file until all
+//!   requests under way are done.
+//! - A store through a memory map whose first touch of the page is under way cannot be waited for.
+//!   It ends up in the old blocks, which are ours after the exchange. They are read once more, and
+//!   what differs from the copy is exchanged into the file again.
+
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{Advice, fadvise};
+use rustix::io::Errno;
+
+use super::donor::Lender;
+use super::{Left, Outcome, Strategy};
+use crate::buffer::Buffer;
+use crate::extents::{self, Sync};
+use crate::pace::Pace;
+use crate::system::{self, Freshness};
+use crate::window::Span;
+use crate::yardstick::nameless;
+use crate::{DriveError, io, unsupported};
+
+/// The most that is exchanged at once: what a request of a reader takes.
+const CHUNK_MAX: u64 = 1 << 20;
+
+/// What direct I/O reads at least.
+const DIRECT: usize = 4096;
+
+/// The least. The less there is to copy, the less often a writer is faster.
+const CHUNK_MIN: u64 = 64 << 10;
+
+/// Tries at a chunk of the least length that others write to.
+const TRIES: u32 = 32;
+
+/// The longest pause between two of them.
+const PAUSE_MAX: Duration = Duration::from_millis(16);
+
+/// How long it is tried to put a store back that came late.
+const PUT_BACK_MAX: Duration = Duration::from_secs(60);
+
+/// Chunks in a row that nobody disturbed, after which they may be larger again.
+const CALM: u32 = 4;
+
+/// Writes in a row that have to bear different times for changes to be told apart.
+const STAMPS: usize = 16;
+
+/// Exchanges parts of a file that nobody has changed meanwhile.
+#[derive(Debug)]
+pub struct CommitRange {
+    file: File,
+    lender: Lender,
+    /// Bytes of a block of the file system.
+    block: u64,
+    /// Bytes of the next chunk.
+    chunk: u64,
+    /// Chunks in a row that nobody disturbed.
+    calm: u32,
+    /// What the donor has, or had until it was exchanged.
+    copy: Buffer,
+    /// What the file had when it was last read.
+    now: Buffer,
+    /// What the old blocks have after the exchange.
+    old: Buffer,
+}
+
+/// A byte that was stored to the old blocks after it had been read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Late {
+    /// Where in the file.
+    at: u64,
+    /// What was exchanged into the file instead.
+    exchanged: u8,
+    stored: u8,
+}
+
+/// What came of a try.
+enum Try {
+    /// It is exchanged, and these stores came late.
+    Done(Vec<Late>),
+    /// Somebody has written to the file meanwhile.
+    Busy,
+    /// It cannot be now.
+    Left(Left),
+}
+
+impl CommitRange {
+    /// For `file`, opened for reading and writing, in `directory`, on a file system with such blocks,
+    /// of which `reserve` bytes stay free.
+    ///
+    /// # Errors
+    /// Where the kernel cannot tell changes apart that follow each other closely.
+    pub fn new(
+        file: File,
+        directory: &Path,
+        block: u64,
+        reserve: u64,
+    ) -> Result<CommitRange, DriveError> {
+        if !tells_changes_apart(&nameless(directory, false)?)? {
+            return Err(unsupported(
+                "this kernel's times of change are too coarse to notice every write to a file on \
+                 xfs (those of Linux 6.13 are not); --frozen rewrites it where it lies",
+            ));
+        }
+        // What is read ahead only takes time here.
+        let _ = fadvise(&file, 0, None, Advice::Random);
+        let lender = Lender::new(directory, block, reserve, true);
+        let buffer = || Buffer::new(CHUNK_MAX as usize);
+        let (copy, now, old) = (buffer(), buffer(), buffer());
+        Ok(CommitRange { file, lender, block, chunk: CHUNK_MAX, calm: 0, copy, now, old })
+    }
+
+    /// Copies a chunk, and has it exchanged when nobody writes meanwhile. What came late is put back.
+    fn exchange(&mut self, chunk: Span) -> Result<Option<Left>, DriveError> {
+        let tries = if self.chunk > CHUNK_MIN { 2 } else { TRIES };
+        if let Err(left) = self.copy(chunk)? {
+            return Ok(Some(left));
+        }
+        for tried in 0..tries {
+            match self.try_exchange(chunk, &[])? {
+                Try::Done(late) => return self.put_back(late).map(|()| None),
+                Try::Left(left) => return Ok(Some(left)),
+                Try::Busy => std::thread::sleep(pause(tried)),
+            }
+        }
+        Ok(Some(Left::Busy))
+    }
+
+    /// Exchanges blocks again in which stores were lost, with these in them; until none is.
+    fn put_back(&mut self, mut late: Vec<Late>) -> Result<(), DriveError> {
+        let since = Instant::now();
+        let mut tried = 0;
+        while let Some(first) = late.first().copied() {
+            let block = first.at / self.block * self.block;
+            let end =
+                self.file.metadata().map_err(|error| io("cannot see its length", error))?.len();
+            let chunk = Span::new(block, self.block.min(end.saturating_sub(block)));
+            let (here, others): (Vec<Late>, Vec<Late>) =
+                late.iter().partition(|it| it.at < block + self.block);
+            let outcome = match self.copy(chunk)? {
+                Ok(()) => self.try_exchange(chunk, &here)?,
+                Err(left) => Try::Left(left),
+            };
+            match outcome {
+                Try::Done(again) => late = [again, others].concat(),
+                // Cut off, or a hole since: so are the stores.
+                Try::Left(Left::Changed) => late = others,
+                Try::Left(_) | Try::Busy => std::thread::sleep(pause(tried)),
+            }
+            tried += 1;
+            if since.elapsed() > PUT_BACK_MAX {
+                return Err(io(
+                    format!("a store to byte {} that came late cannot be put back", first.at),
+                    std::io::Error::from(std::io::ErrorKind::TimedOut),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies a chunk to the donor.
+    fn copy(&mut self, chunk: Span) -> Result<Result<(), Left>, DriveError> {
+        self.write_back(chunk)?;
+        if chunk.length == 0 || !read(&self.file, chunk, &mut self.copy)? {
+            return Ok(Err(Left::Changed));
+        }
+        self.put(chunk, 0..chunk.length as usize)?;
+        Ok(Ok(()))
+    }
+
+    /// One try. What has changed since it was copied is copied again first; `late` are stores that
+    /// the file has lost.
+    fn try_exchange(&mut self, chunk: Span, late: &[Late]) -> Result<Try, DriveError> {
+        let fresh = system::start_commit(&self.file)
+            .map_err(|error| io("cannot see when the file was changed last", error))?;
+        // Waits for requests under way.
+        if let Some(end) = self.commit(chunk, &fresh, system::Commit::Trial)? {
+            return Ok(end);
+        }
+        // From here on who stores to a page has to ask first, and is noticed.
+        self.write_back(chunk)?;
+        if !self.is_data(chunk)? || !read(&self.file, chunk, &mut self.now)? {
+            return Ok(Try::Left(Left::Changed));
+        }
+        self.copy_again(chunk, late)?;
+        if let Some(end) = self.commit(chunk, &fresh, system::Commit::Exchange)? {
+            return Ok(end);
+        }
+        let donor = self.lender.donor();
+        let there = Span::new(donor.place_of(chunk), chunk.length);
+        if !read(&donor.file, there, &mut self.old)? {
+            return Err(io("the donor became shorter", std::io::ErrorKind::UnexpectedEof));
+        }
+        let length = chunk.length as usize;
+        let (copy, now, old) = (&self.copy[..length], &self.now[..length], &self.old[..length]);
+        Ok(Try::Done(came_late(chunk.offset, copy, now, old)))
+    }
+
+    /// Copies what has changed since, with the stores in `late` in it.
+    fn copy_again(&mut self, chunk: Span, late: &[Late]) -> Result<(), DriveError> {
+        let length = chunk.length as usize;
+        let block = self.block as usize;
+        for at in (0..length).step_by(block) {
+            let part = at..(at + block).min(length);
+            let is_same = self.copy[part.clone()] == self.now[part.clone()];
+            if is_same && late.is_empty() {
+                continue;
+            }
+            self.copy[part.clone()].copy_from_slice(&self.now[part.clone()]);
+            merge(&mut self.copy[part.clone()], chunk.offset + at as u64, late);
+            self.put(chunk, part)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a part of the copy of a chunk to the donor.
+    fn put(&mut self, chunk: Span, part: std::ops::Range<usize>) -> Result<(), DriveError> {
+        let donor = self.lender.donor();
+        let there = donor.place_of(chunk);
+        // Direct writes are of whole blocks. What lies behind the end of the file is cut off again.
+        let whole = part.end.next_multiple_of(self.block as usize);
+        self.copy[part.end..whole].fill(0);
+        donor
+            .file
+            .write_all_at(&self.copy[part.start..whole], there + part.start as u64)
+            .and_then(|()| {
+                if whole == part.end { Ok(()) } else { donor.file.set_len(there + chunk.length) }
+            })
+            .map_err(|error| io("cannot copy data to its new place", error))
+    }
+
+    /// Asks for the exchange of a chunk; says what stood in the way.
+    fn commit(
+        &self,
+        chunk: Span,
+        fresh: &Freshness,
+        what: system::Commit,
+    ) -> Result<Option<Try>, DriveError> {
+        // For a trial one block is enough; its pages are let go.
+        let length = match what {
+            system::Commit::Trial => chunk.length.min(self.block),
+            system::Commit::Exchange => chunk.length,
+        };
+        let donor = self.lender.donor();
+        let there = donor.place_of(chunk);
+        let part = Span::new(chunk.offset, length);
+        let Err(error) = system::commit_range(&self.file, part, &donor.file, there, fresh, what)
+        else {
+            return Ok(None);
+        };
+        match Errno::from_io_error(&error) {
+            Some(Errno::BUSY | Errno::AGAIN | Errno::INTR) => Ok(Some(Try::Busy)),
+            Some(Errno::NOSPC | Errno::DQUOT) => Ok(Some(Try::Left(Left::NoRoom))),
+            // Beyond the end of a file that became shorter.
+            Some(Errno::INVAL) if !self.is_data(chunk)? => Ok(Some(Try::Left(Left::Changed))),
+            Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => Err(unsupported(
+                "xfs does not exchange blocks of this file; --frozen rewrites it where it lies",
+            )),
+            _ => Err(io("cannot have xfs exchange blocks", error)),
+        }
+    }
+
+    /// Whether a chunk is data from its beginning to its end.
+    fn is_data(&self, chunk: Span) -> Result<bool, DriveError> {
+        let found = extents::of(&self.file, chunk, Sync::Not)
+            .map_err(|error| io("cannot see where the data lies", error))?;
+        let length = self.file.metadata().map_err(|error| io("cannot see its length", error))?;
+        // Extents are whole blocks, and may reach beyond both ends.
+        let runs = extents::data_runs(&found, length.len());
+        Ok(runs.iter().any(|run| run.overlap(chunk) == Some(chunk)))
+    }
+
+    fn write_back(&self, chunk: Span) -> Result<(), DriveError> {
+        system::write_back(&self.file, chunk).map_err(|error| io("cannot write back", error))
+    }
+
+    /// What came of a chunk decides how long the next one is.
+    fn learn(&mut self, left: Option<Left>) {
+        match left {
+            None if self.calm >= CALM => {
+                self.chunk = (self.chunk * 2).min(CHUNK_MAX);
+                self.calm = 0;
+            }
+            None => self.calm += 1,
+            Some(Left::Busy) => {
+                self.chunk = (self.chunk / 2).max(CHUNK_MIN);
+                self.calm = 0;
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// Reads all of a part; says whether it was there.
+fn read(file: &File, part: Span, to: &mut Buffer) -> Result<bool, DriveError> {
+    // Direct reads are of whole blocks; at the end of the file less is read.
+    let length = part.length as usize;
+    let whole = length.next_multiple_of(DIRECT).min(to.len());
+    let mut done = 0;
+    while done < length {
+        match file.read_at(&mut to[done..whole], part.offset + done as u64) {
+            Ok(0) => return Ok(false),
+            Ok(read) => done += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(io(format!("cannot read byte {}", part.offset), error)),
+        }
+    }
+    Ok(true)
+}
+
+/// Where the old blocks have something else than what was read of them.
+fn came_late(offset: u64, copy: &[u8], now: &[u8], old: &[u8]) -> Vec<Late> {
+    if now == old {
+        return Vec::new();
+    }
+    let differing = (offset..).zip(copy.iter().zip(now.iter().zip(old)));
+    differing
+        .filter(|(_, (_, (now, old)))| now != old)
+        .map(|(at, (&exchanged, (_, &stored)))| Late { at, exchanged, stored })
+        .collect()
+}
+
+/// Puts stores into `data`, which begins at byte `offset` of the file, where nobody else has stored
+/// since.
+fn merge(data: &mut [u8], offset: u64, late: &[Late]) {
+    for store in late {
+        let Some(at) = store.at.checked_sub(offset).filter(|&at| at < data.len() as u64) else {
+            continue;
+        };
+        let byte = &mut data[at as usize];
+        if *byte == store.exchanged {
+            *byte = store.stored;
+        }
+    }
+}
+
+/// How long others are left alone before the next try.
+fn pause(tried: u32) -> Duration {
+    Duration::from_micros(100 << tried.min(10)).min(PAUSE_MAX)
+}
+
+/// Whether two writes that follow each other at once bear different times, as the kernel's promise to
+/// notice a change rests on that. `file` is one of ours.
+fn tells_changes_apart(file: &File) -> Result<bool, DriveError> {
+    let cannot = |error: std::io::Error| io("cannot see when a file was changed", error);
+    let mut stamps = std::collections::HashSet::new();
+    for _ in 0..STAMPS {
+        file.write_all_at(b"!", 0).map_err(cannot)?;
+        let found = file.metadata().map_err(cannot)?;
+        stamps.insert((found.ctime(), found.ctime_nsec()));
+    }
+    Ok(stamps.len() == STAMPS)
+}
+
+impl Strategy for CommitRange {
+    fn name(&self) -> &'static str {
+        "copied, and exchanged by xfs (COMMIT_RANGE)"
+    }
+
+    fn announce(&mut self, stretch: Span) {
+        self.lender.announce(stretch);
+    }
+
+    fn rewrite(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError> {
+        if let Some(left) = self.lender.make_room(&self.file, window)? {
+            return Ok(Outcome { written: 0, left: Some(left) });
+        }
+        let mut sum = Outcome::default();
+        let mut at = window.offset;
+        while at < window.end() {
+            let chunk = Span::new(at, self.chunk.min(window.end() - at));
+            let could_be_less = self.chunk > CHUNK_MIN;
+            let left = self.exchange(chunk)?;
+            self.learn(left);
+            if left == Some(Left::Busy) && could_be_less {
+                continue;
+            }
+            at = chunk.end();
+            sum.left = sum.left.or(left);
+            if left.is_none() {
+                sum.written += chunk.length;
+                pace.spend(chunk.length);
+            }
+        }
+        rustix::fs::fsync(&self.file).map_err(|error| io("cannot write back", error))?;
+        self.lender.window_is_done(window);
+        Ok(sum)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stores_that_came_late_are_found_and_put_back_unless_others_stored_since() {
+        let exchanged = *b"abcdefgh";
+        let old = *b"abXdefYh";
+        let late = came_late(100, &exchanged, &exchanged, &old);
+        let store = |at, exchanged, stored| Late { at, exchanged, stored };
+        assert_eq!(late, [store(102, b'c', b'X'), store(106, b'g', b'Y')]);
+        // Somebody has written over the second one since, and over what was not lost.
+        let mut now = *b"ZbcdefQh";
+        merge(&mut now, 100, &late);
+        assert_eq!(&now, b"ZbXdefQh");
+        // Only the part that begins here.
+        let mut part = *b"efgh";
+        merge(&mut part, 104, &late);
+        assert_eq!(&part, b"efYh");
+        assert!(came_late(0, &exchanged, &exchanged, &exchanged).is_empty());
+    }
+
+    #[test]
+    fn what_was_put_back_counts_as_exchanged_the_next_time() {
+        // 'b' was read, 'X' put back in its place; then 'Y' came late over 'b' in the old block.
+        assert_eq!(
+            came_late(0, b"aXc", b"abc", b"aYc"),
+            [Late { at: 1, exchanged: b'X', stored: b'Y' }]
+        );
+    }
+
+    #[test]
+    fn pauses_grow_and_end_somewhere() {
+        assert!(pause(0) < pause(3));
+        assert_eq!(pause(40), PAUSE_MAX);
+    }
+}
