@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::control::{self, Ask, Control, Record};
-use crate::device::LoopDevice;
+use crate::control::{self, Ask, Control, Detached, Record};
+use crate::device::{self, LoopDevice};
 use crate::engine::{Engine, Opened, Options, Outcome, Time};
 use crate::error::AttachError;
 use crate::fuse::Mounted;
@@ -16,6 +16,8 @@ use crate::nbd::{Address, Server};
 use crate::status::Status;
 #[cfg(feature = "ublk")]
 use crate::timer::Timer;
+#[cfg(feature = "ublk")]
+use crate::users;
 
 /// How a drive is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +47,17 @@ struct Shared {
     place: Mutex<String>,
     wants_end: AtomicBool,
     device: Mutex<Option<LoopDevice>>,
+    /// Who uses what is no loop device, in words.
+    users: Mutex<Option<Users>>,
+    /// What became of the drive, and who waits for that.
+    detached: Mutex<Option<Detached>>,
+    has_ended: Condvar,
 }
+
+type Users = Box<dyn Fn() -> Option<String> + Send>;
+
+/// How long those who leave may take until it is known that they have.
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// A drive that is attached.
 pub struct Attachment {
@@ -82,6 +94,9 @@ impl Attachment {
             place: Mutex::default(),
             wants_end: AtomicBool::new(false),
             device: Mutex::default(),
+            users: Mutex::default(),
+            detached: Mutex::default(),
+            has_ended: Condvar::new(),
         });
         let mut attachment = Attachment {
             shared,
@@ -109,6 +124,12 @@ impl Attachment {
             Route::Nbd(address) => {
                 let server = Server::start(engine, lateness, address, &stem)?;
                 let place = server.uri().to_owned();
+                let connected = server.counter();
+                self.shared.ask_for_users(move || match connected() {
+                    0 => None,
+                    1 => Some("a client is connected".to_owned()),
+                    count => Some(format!("clients have {count} connections")),
+                });
                 self.server = Some(server);
                 place
             }
@@ -119,12 +140,21 @@ impl Attachment {
                 })?;
                 let made = crate::ublk::Device::start(&engine, &Arc::new(timer))?;
                 let place = made.path().to_owned();
+                let path = place.clone();
+                self.shared.ask_for_users(move || {
+                    crate::ublk::is_used(&path).then(|| users::names(&path))
+                });
                 self.ublk = Some(made);
                 place
             }
             Route::File(directory) => {
                 let mounted = Mounted::mount(engine, lateness, directory, &stem)?;
                 let place = mounted.file().display().to_string();
+                let opened = mounted.opened();
+                self.shared.ask_for_users(move || match opened.load(Ordering::Relaxed) {
+                    0 => None,
+                    _ => Some("a program has it open".to_owned()),
+                });
                 self.mounted = Some(mounted);
                 place
             }
@@ -139,7 +169,10 @@ impl Attachment {
                 let mut attached = LoopDevice::attach(&file)?;
                 let path = attached.path().to_owned();
                 let outcome = match mount {
-                    Some((place, file_system)) => attached.mount(place, file_system),
+                    Some((place, file_system)) => {
+                        let is_blank = self.shared.engine.is_blank();
+                        attached.mount(place, file_system, is_blank)
+                    }
                     None => Ok(()),
                 };
                 *lock(&self.shared.device) = Some(attached);
@@ -190,21 +223,36 @@ impl Attachment {
         }
     }
 
+    /// Takes the drive away from who can do without: what is mounted is unmounted, and a loop device
+    /// that nobody has goes. Tries for ten seconds, or once if that `is_tried_again`. To be called before
+    /// [`Attachment::detach`], which asks nobody.
+    ///
+    /// # Errors
+    /// [`AttachError::Busy`] when somebody has it. It works on then, and what was written to a file system
+    /// that is mounted is on the drive, and durable.
+    pub fn let_go(&self, is_tried_again: bool) -> Result<(), AttachError> {
+        let patience = if is_tried_again { Duration::ZERO } else { device::PATIENCE };
+        self.shared.let_go(Instant::now() + patience)
+    }
+
     /// Detaches the drive in order: what is mounted is unmounted, the device goes, all is flushed, the
-    /// image is closed.
+    /// image is closed. What cannot be unmounted loses its drive.
     ///
     /// # Errors
     /// When something stays in use, or the image cannot be closed; what was flushed is there.
     pub fn detach(&mut self) -> Result<Outcome, AttachError> {
         let released = self.release();
         let closed = self.shared.engine.close();
+        let outcome = released.and(closed);
+        self.shared.note_end(&outcome);
+        // Whoever has asked for it is told before this ends.
         self.control = None;
-        released.and(closed)
+        outcome
     }
 
     fn release(&mut self) -> Result<(), AttachError> {
-        let device = lock(&self.shared.device).take();
-        let released = device.map_or(Ok(()), |mut device| device.detach());
+        let released = self.shared.let_go(Instant::now() + device::PATIENCE);
+        *lock(&self.shared.device) = None;
         if let Some(mut server) = self.server.take() {
             server.close();
         }
@@ -284,17 +332,77 @@ impl Shared {
                 self.engine.power_cut();
                 "\"done\"".to_owned()
             }
-            Ask::Detach => {
-                let is_used =
-                    lock(&self.device).as_ref().is_some_and(LoopDevice::is_used_by_others);
-                #[cfg(feature = "ublk")]
-                let is_used = is_used || crate::ublk::is_used(&lock(&self.place));
-                if is_used && !self.engine.is_cut() {
-                    return "\"in use\"".to_owned();
-                }
-                self.wants_end.store(true, Ordering::Relaxed);
-                "\"done\"".to_owned()
-            }
+            Ask::Detach => serde_json::to_string(&self.detach_for_another())
+                .expect("words are written as JSON"),
         }
     }
+
+    fn ask_for_users(&self, users: impl Fn() -> Option<String> + Send + 'static) {
+        *lock(&self.users) = Some(Box::new(users));
+    }
+
+    fn let_go(&self, until: Instant) -> Result<(), AttachError> {
+        let mut device = lock(&self.device);
+        if let Some(held) = &mut *device {
+            if self.engine.is_cut() { held.tear_off(until) } else { held.detach(until) }?;
+        }
+        *device = None;
+        Ok(())
+    }
+
+    /// Detaches the drive for a program that asks for it, unless somebody uses it.
+    fn detach_for_another(&self) -> Detached {
+        if !self.engine.is_cut() {
+            if let Some(users) = self.users() {
+                return Detached::InUse(users);
+            }
+            if let Err(error) = self.let_go(Instant::now() + device::PATIENCE) {
+                return match error {
+                    AttachError::Busy { users, .. } => Detached::InUse(users),
+                    error => Detached::InUse(error.to_string()),
+                };
+            }
+        }
+        self.wants_end.store(true, Ordering::Relaxed);
+        let ended = self.has_ended.wait_timeout_while(
+            lock(&self.detached),
+            control::PATIENCE_AT_END,
+            |detached| detached.is_none(),
+        );
+        let detached = ended.unwrap_or_else(PoisonError::into_inner).0.clone();
+        detached.unwrap_or_else(|| Detached::Failed("its image is still being closed".to_owned()))
+    }
+
+    /// Who uses the drive besides us, in words.
+    fn users(&self) -> Option<String> {
+        let mounts = lock(&self.device).as_ref().and_then(LoopDevice::other_mounts);
+        if mounts.is_some() {
+            return mounts;
+        }
+        let users = lock(&self.users);
+        let users = users.as_ref()?;
+        let until = Instant::now() + LEAVING;
+        loop {
+            let found = users();
+            if found.is_none() || Instant::now() > until {
+                return found;
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+
+    fn note_end(&self, outcome: &Result<Outcome, AttachError>) {
+        let ended = match outcome {
+            Ok(outcome) => Detached::Done(*outcome),
+            Err(error) => Detached::Failed(chain(error)),
+        };
+        lock(&self.detached).get_or_insert(ended);
+        self.has_ended.notify_all();
+    }
+}
+
+/// An error and its causes, in words.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }

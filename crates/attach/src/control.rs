@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::device;
+use crate::engine::Outcome;
 use crate::error::AttachError;
 
 /// The variable that names the directory of the records; for tests, and for several users of one
@@ -45,10 +46,22 @@ pub enum Ask {
     Status,
     /// For its figures as Prometheus reads them.
     Prometheus,
-    /// To be detached in order.
+    /// To be detached in order, unless somebody uses it; answered when it is ([`Detached`]).
     Detach,
     /// To lose power.
     PowerCut,
+}
+
+/// What became of a drive that was to be detached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Detached {
+    /// It is, and this is how its image was closed.
+    Done(Outcome),
+    /// Somebody uses it: it stays attached. Who, in words.
+    InUse(String),
+    /// It is detached, and something failed, in words.
+    Failed(String),
 }
 
 /// The directory of the records; it is made where there is none.
@@ -205,6 +218,26 @@ pub fn find(name: Option<&str>) -> Result<Record, AttachError> {
     })
 }
 
+/// How long a drive has for an answer; for one that ends, also to flush and unmount.
+const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE_AT_END: Duration = Duration::from_secs(300);
+
+/// Asks the drive of `record` to be detached; returns what became of it.
+///
+/// # Errors
+/// When nobody answers for it, or nothing that makes sense.
+pub fn detach(record: &Record) -> Result<Detached, AttachError> {
+    let answer = ask(record, Ask::Detach)?;
+    serde_json::from_str(&answer).map_err(|_| {
+        let words = if answer.is_empty() { "nothing" } else { &answer };
+        AttachError::System(format!(
+            "process {}, which has {}, answered {words} when it was to detach it",
+            record.pid,
+            record.image.display()
+        ))
+    })
+}
+
 /// Asks the drive of `record`; returns the line it answers with.
 ///
 /// # Errors
@@ -213,7 +246,8 @@ pub fn ask(record: &Record, ask: Ask) -> Result<String, AttachError> {
     let socket = directory()?.join(format!("{}.sock", record.pid));
     let cannot = |error| AttachError::io("ask the drive at", &socket, error);
     let stream = UnixStream::connect(&socket).map_err(cannot)?;
-    stream.set_read_timeout(Some(Duration::from_secs(60))).map_err(cannot)?;
+    let patience = if ask == Ask::Detach { PATIENCE_AT_END } else { PATIENCE };
+    stream.set_read_timeout(Some(patience)).map_err(cannot)?;
     let question = serde_json::to_string(&ask).map_err(|error| cannot(error.into()))?;
     (&stream).write_all(format!("{question}\n").as_bytes()).map_err(cannot)?;
     let mut answer = String::new();

@@ -6,9 +6,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::AttachError;
+use crate::users;
 
-/// How long whoever uses the device has to let go of it.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long whoever uses the device has to let go of it, unless told otherwise.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long to wait before trying again.
+const SHORTLY: Duration = Duration::from_millis(200);
 
 /// Runs a tool of the system's; returns what it printed.
 fn run(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
@@ -31,6 +35,8 @@ fn run(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
 #[derive(Debug)]
 pub struct LoopDevice {
     path: String,
+    /// The file that it is on as the kernel calls it, by which we know that it is still ours.
+    file: String,
     mounted: Option<PathBuf>,
 }
 
@@ -46,10 +52,13 @@ impl LoopDevice {
                     .to_owned(),
             ));
         }
-        let file = file.to_string_lossy().into_owned();
-        let path = run("losetup", &["--find", "--show", "--direct-io=on", &file])?;
+        let name = file.to_string_lossy().into_owned();
+        let path = run("losetup", &["--find", "--show", "--direct-io=on", &name])?;
         allow_discard(&path);
-        Ok(LoopDevice { path, mounted: None })
+        let file = backing_file(&path).ok_or_else(|| {
+            AttachError::System(format!("the kernel does not say what {path} is on"))
+        })?;
+        Ok(LoopDevice { path, file, mounted: None })
     }
 
     /// Its name, such as `/dev/loop0`.
@@ -57,68 +66,135 @@ impl LoopDevice {
         &self.path
     }
 
-    /// Mounts it at `directory`; a file system is made on it before, if there is none.
+    /// Mounts it at `directory`. A file system is made on it before, if the drive `is_blank`: if it holds
+    /// nothing at all, so that nothing can be lost. What cannot be found on it may be there all the same.
     ///
     /// # Errors
-    /// When a tool of the system's fails.
-    pub fn mount(&mut self, directory: &Path, file_system: &str) -> Result<(), AttachError> {
+    /// When a tool of the system's fails, or the drive holds something that cannot be mounted.
+    pub fn mount(
+        &mut self,
+        directory: &Path,
+        file_system: &str,
+        is_blank: bool,
+    ) -> Result<(), AttachError> {
         if !file_system.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(AttachError::Usage(format!("'{file_system}' is no file system")));
         }
-        let found = run("blkid", &["-p", "-o", "value", "-s", "TYPE", &self.path]);
-        if found.unwrap_or_default().is_empty() {
+        if is_blank {
             make_file_system(file_system, &self.path)?;
+        } else {
+            self.check_mountable(file_system)?;
         }
-        let place = directory.to_string_lossy().into_owned();
-        run("mount", &[&self.path, &place])?;
-        self.mounted = Some(directory.to_owned());
+        // As the table of mounts has it, by which we know it again.
+        let directory = std::fs::canonicalize(directory)
+            .map_err(|error| AttachError::io("mount at", directory, error))?;
+        run("mount", &[&self.path, &directory.to_string_lossy()])?;
+        self.mounted = Some(directory);
         Ok(())
     }
 
-    /// Where it is mounted, as the system sees it.
-    fn mount_points(&self) -> Vec<String> {
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let of_ours = mounts.lines().filter_map(|line| {
-            let mut words = line.split(' ');
-            (words.next() == Some(self.path.as_str()))
-                .then(|| words.next().unwrap_or("").to_owned())
-        });
-        of_ours.collect()
+    /// Fails where the drive holds something else than what can be mounted as a whole.
+    fn check_mountable(&self, file_system: &str) -> Result<(), AttachError> {
+        let value = |name: &str| {
+            let found = run("blkid", &["-p", "-o", "value", "-s", name, &self.path]);
+            found.ok().filter(|value| !value.is_empty())
+        };
+        if value("TYPE").is_some() {
+            // Mounting says what is wrong with one that is none.
+            return Ok(());
+        }
+        let found = match value("PTTYPE") {
+            Some(table) => format!("a partition table ({table})"),
+            None => "data, and no file system that blkid finds".to_owned(),
+        };
+        Err(AttachError::Holds { found, file_system: file_system.to_owned() })
     }
 
-    /// Whether somebody else than we has mounted it.
-    pub fn is_used_by_others(&self) -> bool {
+    /// Who has mounted it besides us, in words.
+    pub fn other_mounts(&self) -> Option<String> {
         let ours = self.mounted.as_ref().map(|it| it.to_string_lossy().into_owned());
-        self.mount_points().iter().any(|point| Some(point) != ours.as_ref())
+        let mut points = users::mount_points(&self.path);
+        points.retain(|point| Some(point) != ours.as_ref());
+        (!points.is_empty()).then(|| format!("it is mounted at {}", points.join(", ")))
     }
 
-    /// Unmounts what is on it, and gives it back to the system.
+    /// Unmounts what is on it, and gives it back to the system; waits until `until` for whoever uses it.
     ///
     /// # Errors
-    /// When it stays in use; it is then still there.
-    pub fn detach(&mut self) -> Result<(), AttachError> {
-        let until = Instant::now() + PATIENCE;
-        for point in self.mount_points().into_iter().rev() {
-            loop {
-                match run("umount", &[&unescaped(&point)]) {
-                    Ok(_) => break,
-                    Err(error) if Instant::now() > until => return Err(error),
-                    Err(_) => std::thread::sleep(Duration::from_millis(200)),
-                }
-            }
+    /// When it stays in use. It is then still there and works, and what was written to a file system on it
+    /// is on the drive.
+    pub fn detach(&mut self, until: Instant) -> Result<(), AttachError> {
+        if !self.is_ours() {
+            return Ok(());
+        }
+        for point in users::mount_points(&self.path).into_iter().rev() {
+            unmount(&point, until).map_err(|error| {
+                // What cannot be synced will not be better off without a drive.
+                let _ = run("sync", &["-f", &point]);
+                self.busy(error)
+            })?;
         }
         self.mounted = None;
+        let cannot = |error| AttachError::io("ask for", Path::new(&self.path), error);
+        let claim = loop {
+            match users::claim(&self.path).map_err(cannot)? {
+                Some(claim) => break claim,
+                // Udev looks at what was unmounted, for a moment.
+                None if Instant::now() < until => std::thread::sleep(SHORTLY),
+                None => return Err(self.busy(users::names(&self.path))),
+            }
+        };
+        self.give_back(until, Some(claim))
+    }
+
+    /// Takes it away from whoever has it: its drive has lost power, and fails all requests.
+    ///
+    /// # Errors
+    /// When the system keeps it.
+    pub fn tear_off(&mut self, until: Instant) -> Result<(), AttachError> {
+        if !self.is_ours() {
+            return Ok(());
+        }
+        for point in users::mount_points(&self.path).into_iter().rev() {
+            unmount(&point, until).map_err(|error| self.busy(error))?;
+        }
+        self.mounted = None;
+        self.give_back(until, None)
+    }
+
+    fn give_back(&self, until: Instant, claim: Option<std::fs::File>) -> Result<(), AttachError> {
         // A drive without power fails it, and is detached all the same.
         let _ = run("blockdev", &["--flushbufs", &self.path]);
         run("losetup", &["--detach", &self.path])?;
+        drop(claim);
         // The kernel lets go of it when the last who has it open closes it.
-        while backing_file(&self.path).is_some() {
+        while self.is_ours() {
             if Instant::now() > until {
-                return Err(AttachError::System(format!("{} stays in use", self.path)));
+                return Err(self.busy("a program has it open".to_owned()));
             }
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
+    }
+
+    /// Whether it is on our file, still.
+    fn is_ours(&self) -> bool {
+        backing_file(&self.path).is_some_and(|file| file == self.file)
+    }
+
+    fn busy(&self, users: String) -> AttachError {
+        AttachError::Busy { place: self.path.clone(), users }
+    }
+}
+
+/// Unmounts what is at `point`; in words why it cannot be until then.
+fn unmount(point: &str, until: Instant) -> Result<(), String> {
+    loop {
+        match run("umount", &[point]) {
+            Ok(_) => return Ok(()),
+            Err(error) if Instant::now() > until => return Err(error.to_string()),
+            Err(_) => std::thread::sleep(SHORTLY),
+        }
     }
 }
 
@@ -190,29 +266,6 @@ pub fn backing_file(device: &str) -> Option<String> {
     std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
 }
 
-/// Mount tables write blanks and the like in octal.
-fn unescaped(point: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = point.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let code = (*first == b'\\')
-            .then(|| tail.get(..3).and_then(|it| std::str::from_utf8(it).ok()))
-            .flatten()
-            .and_then(|it| u8::from_str_radix(it, 8).ok());
-        match code {
-            Some(code) => {
-                bytes.push(code);
-                rest = &tail[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 /// Removes what a program left that was killed: the loop device and the mounted file below it.
 ///
 /// # Errors
@@ -222,12 +275,10 @@ pub fn clean_up(device: Option<&str>, directory: Option<&Path>) -> Result<(), At
         let is_ours =
             backing_file(device).is_some_and(|file| Path::new(file.trim()).starts_with(directory));
         if is_ours {
-            let path = device.to_owned();
-            let device = LoopDevice { path, mounted: None };
-            for point in device.mount_points().into_iter().rev() {
-                run("umount", &[&unescaped(&point)])?;
+            for point in users::mount_points(device).into_iter().rev() {
+                run("umount", &[&point])?;
             }
-            run("losetup", &["--detach", &device.path])?;
+            run("losetup", &["--detach", device])?;
         }
     }
     if let Some(directory) = directory {
@@ -245,16 +296,5 @@ fn unmount_dead(directory: &Path) -> io::Result<()> {
     match std::fs::remove_dir(directory) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mount_tables_are_read_as_they_are_written() {
-        assert_eq!(unescaped("/a\\040b\\134c"), "/a b\\c");
-        assert_eq!(unescaped("/a\\9"), "/a\\9");
     }
 }

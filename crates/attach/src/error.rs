@@ -37,6 +37,25 @@ pub enum AttachError {
         /// The image.
         path: PathBuf,
     },
+    /// A drive that somebody uses, and that is therefore not detached.
+    #[error("{place} is in use: {users}")]
+    Busy {
+        /// The device, file or address.
+        place: String,
+        /// Who uses it.
+        users: String,
+    },
+    /// A drive that is to be mounted holds something else than a file system.
+    #[error(
+        "the drive holds {found}; attach it without --mount and look, or make a file system of it \
+         yourself: mkfs.{file_system} of the device that `attach` prints"
+    )]
+    Holds {
+        /// What was found.
+        found: String,
+        /// The file system that was asked for.
+        file_system: String,
+    },
     /// The file is no image, or one that is damaged.
     #[error("{}: {what}", .path.display())]
     NotAnImage {

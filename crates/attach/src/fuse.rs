@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::thread::JoinHandle;
 
 use fuser::{
@@ -57,6 +58,7 @@ pub struct Mounted {
     threads: Vec<JoinHandle<()>>,
     directory: PathBuf,
     file: PathBuf,
+    opened: Arc<AtomicU32>,
 }
 
 impl Mounted {
@@ -72,7 +74,8 @@ impl Mounted {
     ) -> Result<Mounted, AttachError> {
         let cannot = |error| AttachError::io("mount the file of the drive at", directory, error);
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        let drive = Drive { engine, name: name.to_owned(), owner };
+        let opened = Arc::<AtomicU32>::default();
+        let drive = Drive { engine, name: name.to_owned(), owner, opened: opened.clone() };
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName("ssdlab".to_owned()),
@@ -85,7 +88,7 @@ impl Mounted {
         let most = REQUEST_MAX as usize + OVERHEAD;
         let threads = serve::start(drive, connection, lateness, most).map_err(cannot)?;
         let file = directory.join(name);
-        Ok(Mounted { session, threads, directory: directory.to_owned(), file })
+        Ok(Mounted { session, threads, directory: directory.to_owned(), file, opened })
     }
 
     /// The file.
@@ -96,6 +99,11 @@ impl Mounted {
     /// Where it is mounted.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// How often the file is open, as it changes.
+    pub(crate) fn opened(&self) -> Arc<AtomicU32> {
+        self.opened.clone()
     }
 
     /// Unmounts it; requests under way are answered before.

@@ -25,5 +25,6 @@ pub mod store;
 pub mod timer;
 #[cfg(feature = "ublk")]
 pub mod ublk;
+mod users;
 
 pub use error::AttachError;

@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -237,6 +237,8 @@ struct Shared {
     name: String,
     is_closing: AtomicBool,
     connections: Mutex<Vec<(u64, Stream)>>,
+    /// Connections that have agreed with us, and so have the drive.
+    agreed: AtomicUsize,
 }
 
 /// A server that is listening.
@@ -266,6 +268,7 @@ impl Server {
             name: name.to_owned(),
             is_closing: AtomicBool::new(false),
             connections: Mutex::default(),
+            agreed: AtomicUsize::new(0),
         });
         let its_own = shared.clone();
         let thread = std::thread::Builder::new()
@@ -282,6 +285,12 @@ impl Server {
     /// Its address, as clients name it.
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// Counts the connections that have the drive, whenever it is called.
+    pub(crate) fn counter(&self) -> impl Fn() -> usize + Send + 'static {
+        let shared = self.shared.clone();
+        move || shared.agreed.load(Ordering::Relaxed)
     }
 
     /// Ends all connections and takes no more.
@@ -353,10 +362,12 @@ fn serve(mut stream: Stream, shared: &Shared) {
     // What a client does wrong, or a connection that breaks, ends the connection and nothing else.
     let agreed = handshake::negotiate(&mut stream, &shared.engine, &shared.name);
     let Ok(Some(agreed)) = agreed else { return };
+    shared.agreed.fetch_add(1, Ordering::Relaxed);
     let _ = match shared.engine.time() {
         Time::Fast => transmission::serve(stream, agreed, shared),
         Time::Real => in_time::serve(stream, agreed, &shared.engine, &shared.lateness),
     };
+    shared.agreed.fetch_sub(1, Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -116,7 +116,10 @@ impl From<StoreError> for Failure {
 impl From<AttachError> for Failure {
     fn from(error: AttachError) -> Failure {
         let exit = match error {
-            AttachError::Exists { .. } | AttachError::InUse { .. } => Exit::Refused,
+            AttachError::Exists { .. }
+            | AttachError::InUse { .. }
+            | AttachError::Busy { .. }
+            | AttachError::Holds { .. } => Exit::Refused,
             AttachError::NoImage { .. }
             | AttachError::NotAnImage { .. }
             | AttachError::Profile(_)

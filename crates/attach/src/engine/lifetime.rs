@@ -4,8 +4,9 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::sync::Mutex;
 
+use serde::{Deserialize, Serialize};
 use ssdlab_model::recovery::{Recovery, RecoveryError};
-use ssdlab_model::units::Instant;
+use ssdlab_model::units::{Instant, LogicalUnit};
 
 use super::clock::Clock;
 use super::statistics::{Recorder, Statistics};
@@ -46,7 +47,8 @@ pub enum Opened {
 }
 
 /// How an image was closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// In order: it opens quickly.
     Clean,
@@ -179,6 +181,12 @@ impl Engine {
     /// Whether power was cut.
     pub fn is_cut(&self) -> bool {
         self.lock().is_cut
+    }
+
+    /// Whether the drive holds nothing, as a new one does.
+    pub fn is_blank(&self) -> bool {
+        let inner = self.lock();
+        (0..inner.units).all(|unit| inner.model.place_of(LogicalUnit(unit)).is_none())
     }
 
     /// The error that requests fail with, if they do.

@@ -1,6 +1,7 @@
 //! The file, and the directory that it is in: what requests about them do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use super::protocol::{self, Asked, Attributes, Request};
@@ -21,6 +22,8 @@ pub(super) struct Drive {
     pub(super) name: String,
     /// Whose it is: user and group.
     pub(super) owner: (u32, u32),
+    /// How often it is open.
+    pub(super) opened: Arc<AtomicU32>,
 }
 
 /// What came of a request.
@@ -104,7 +107,13 @@ impl Drive {
                 }
                 self.attributes(node).ok_or(Errno::NOENT)?.alone(data);
             }
-            Asked::Open => protocol::opened(protocol::OPEN_DIRECT, data),
+            Asked::Open => {
+                self.opened.fetch_add(1, Ordering::Relaxed);
+                protocol::opened(protocol::OPEN_DIRECT, data);
+            }
+            Asked::Release => {
+                self.opened.fetch_sub(1, Ordering::Relaxed);
+            }
             Asked::OpenDirectory => protocol::opened(0, data),
             Asked::ReadDirectory { offset, size } => self.list(node, offset, size, data)?,
             Asked::Statistics => protocol::statistics(data),

@@ -41,6 +41,8 @@ pub(super) enum Asked<'a> {
         mode: i32,
     },
     Statistics,
+    /// Somebody who had opened the file has it no more.
+    Release,
     /// There is nothing to do but to say that it is done.
     Nothing,
     /// The file system is gone.
@@ -96,8 +98,9 @@ impl Request<'_> {
                 Asked::Write { offset, data, flags: word(body, 32)? as i32 }
             }
             17 => Asked::Statistics,
-            // Of a file or directory: release; of a file: flush, which a file sends when it is closed.
-            18 | 25 | 29 => Asked::Nothing,
+            18 => Asked::Release,
+            // Of a directory: release; of a file: flush, which a file sends when it is closed.
+            25 | 29 => Asked::Nothing,
             20 => Asked::Sync,
             27 => Asked::OpenDirectory,
             28 => place().map(|(offset, size)| Asked::ReadDirectory { offset, size })?,

@@ -1,13 +1,18 @@
 //! `attach`: an image as a block device.
 
+use std::time::{Duration, Instant};
+
 use ssdlab_attach::attachment::{Attachment, Route};
 use ssdlab_attach::engine::{Opened, Options, Outcome, Time};
 use ssdlab_attach::nbd::Address;
 
 use crate::cli::{AttachArguments, AttachTime};
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, chain};
 use crate::interrupt::Interrupt;
 use crate::terminal::Terminal;
+
+/// How often it is looked whether a drive that is to end is still used.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// Attaches an image until it is told to end.
 pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Failure> {
@@ -37,6 +42,7 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
         }
         interrupt.is_wanted()
     });
+    wait_for_users(&attachment, terminal);
     if let Err(error) = attachment.engine().end_recording() {
         let what = "cannot write the recording".to_owned();
         return Err(Failure::system(Exit::Failed, what, error));
@@ -48,6 +54,27 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
     };
     terminal.note(words);
     Ok(())
+}
+
+/// Returns when nobody has the drive any more that would lose something with it. A second signal ends the
+/// program.
+fn wait_for_users(attachment: &Attachment, terminal: &Terminal) {
+    let mut is_tried_again = false;
+    while let Err(error) = attachment.let_go(is_tried_again) {
+        if attachment.engine().is_cut() {
+            return;
+        }
+        if !std::mem::replace(&mut is_tried_again, true) {
+            let said = chain(&error).join(": ");
+            terminal.note(&format!(
+                "{said}\nIt stays attached until nobody uses it, and then ends. What was written so far is \
+                 in the image. A second signal ends the program at once: what is written until then and \
+                 not synced is lost."
+            ));
+        }
+        let until = Instant::now() + AGAIN;
+        attachment.run(|| Instant::now() > until);
+    }
 }
 
 fn route(arguments: &AttachArguments) -> Result<Route, Failure> {

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ssdlab_attach::control::{self, Ask, Record};
+use ssdlab_attach::control::{self, Ask, Detached, Record};
+use ssdlab_attach::engine::Outcome;
 
 use crate::cli::AttachedArguments;
 use crate::failure::{Exit, Failure};
@@ -23,12 +24,28 @@ pub fn detach(arguments: &AttachedArguments, terminal: &Terminal) -> Result<(), 
         ));
         return Ok(());
     }
-    if control::ask(&record, Ask::Detach)?.contains("in use") {
-        let words = format!("{} is mounted; unmount it first", record.place);
-        return Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)));
-    }
+    let outcome = match control::detach(&record)? {
+        Detached::Done(outcome) => outcome,
+        Detached::InUse(users) => {
+            let words = format!(
+                "{} is in use: {users}; it stays attached, and nothing is lost. End that first",
+                record.place
+            );
+            return Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)));
+        }
+        Detached::Failed(words) => {
+            let words = format!("detaching {}: {words}", record.image.display());
+            return Err(Failure::new(Exit::Failed, anyhow::Error::msg(words)));
+        }
+    };
     wait_for_end(&record)?;
-    terminal.note(&format!("Detached {}.", record.image.display()));
+    let image = record.image.display();
+    terminal.note(&match outcome {
+        Outcome::Clean => format!("Detached {image}."),
+        Outcome::Complete | Outcome::Cut => {
+            format!("Detached {image}; the drive will recover when it is attached again.")
+        }
+    });
     Ok(())
 }
 

@@ -8,6 +8,7 @@ mod client;
 mod databases;
 mod file_systems;
 mod full_disk;
+mod in_use;
 mod kills;
 mod nbd_clients;
 mod nonsense;

@@ -95,6 +95,7 @@ fn talk_nonsense(time: &str) {
     let mut found = vec![0; 8192];
     assert_eq!(client.read(0, &mut found).unwrap(), 0);
     assert!(found == data);
+    drop((client, structured));
     attached.detach();
     place.done(&["check", "disk.ssd"]);
 }

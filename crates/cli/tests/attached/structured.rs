@@ -68,6 +68,7 @@ fn holes_are_seen_by_nbdinfo_and_not_copied_by_nbdcopy() {
             let (data, _) = direct.read(at, 2 * MIB as u32, 0);
             assert!(data == bytes[at as usize..][..2 << 20], "{time}: at {at}");
         }
+        drop(direct);
         attached.detach();
     }
 }
@@ -295,11 +296,13 @@ fn contexts_are_for_who_asked_for_chunks_and_for_one_export() {
     assert_eq!(client.option(7, &[0; 6]).last().unwrap().0, 1);
     assert_eq!(client.ask(7, 0, 0, 4096)[0].1, 1 << 15 | 1, "no context was chosen");
     // One that was chosen for the export by one name does not count under another.
+    drop(client);
     let mut client = Structured::greet(&socket);
     client.option(8, &[]);
     assert_eq!(client.option(10, &queries(&[b"base:allocation"])).len(), 2);
     let by_name = [&4u32.to_be_bytes()[..], b"disk", &[0; 2]].concat();
     assert_eq!(client.option(7, &by_name).last().unwrap().0, 1);
     assert_eq!(client.ask(7, 0, 0, 4096)[0].1, 1 << 15 | 1);
+    drop(client);
     attached.detach();
 }

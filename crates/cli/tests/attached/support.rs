@@ -175,7 +175,19 @@ impl Attached<'_> {
         self.child.wait().unwrap();
     }
 
-    fn wait(&mut self) -> bool {
+    /// Asks it to end, as a system does that shuts down.
+    pub fn ask_to_end(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// Whether it has not ended.
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Waits until it ends, and says whether all went well.
+    pub fn wait(&mut self) -> bool {
         let until = Instant::now() + Duration::from_secs(60);
         while Instant::now() < until {
             if let Some(status) = self.child.try_wait().unwrap() {

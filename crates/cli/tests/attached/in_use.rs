@@ -1,0 +1,152 @@
+//! A drive that somebody uses stays, and nothing that is on it is lost: neither by `detach`, nor by a
+//! signal, nor by `--mount`, which makes a file system only where nothing is.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::time::{Duration, Instant};
+
+use crate::client::{Client, WRITE};
+use crate::support::{Attached, Place, has_devices, has_tools, tool};
+
+/// What `detach` says that refuses; nothing is detached.
+#[track_caller]
+fn refusal(place: &Place) -> String {
+    let output = place.run(&["detach", "disk.ssd"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("is in use") && said.contains("stays attached"), "{said}");
+    assert!(!place.done(&["status", "disk.ssd", "--json"]).is_empty());
+    said
+}
+
+#[track_caller]
+fn wait_for_words(attached: &Attached<'_>, words: &str) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !attached.said().contains(words) {
+        assert!(Instant::now() < until, "{}", attached.said());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_file_system_that_is_busy_stays_until_it_is_not() {
+    let test = "a busy file system";
+    if !has_devices(test) || !has_tools(test, &["mkfs.ext4"]) {
+        return;
+    }
+    let place = Place::new("sim:,scale=1/512");
+    let point = place.path("mounted");
+    std::fs::create_dir(&point).unwrap();
+    let options = ["--time", "fast", "--mount", point.to_str().unwrap()];
+    let mut attached = place.attach(&options);
+    let mut file = File::create(point.join("file")).unwrap();
+    file.write_all(&vec![7; 8 << 20]).unwrap();
+    let said = refusal(&place);
+    assert!(said.contains("busy"), "{said}");
+    attached.ask_to_end();
+    wait_for_words(&attached, "stays attached until nobody uses it");
+    // A whole drive is still below it: what is written now is there as well.
+    file.write_all(&vec![9; 8 << 20]).unwrap();
+    file.sync_all().unwrap();
+    assert!(attached.is_running());
+    drop(file);
+    assert!(attached.wait(), "{}", attached.said());
+    assert!(attached.said().contains("everything is in the image"), "{}", attached.said());
+    drop(attached);
+    assert!(place.done(&["check", "disk.ssd"]).contains("closed in order"));
+    let attached = place.attach(&options);
+    let found = std::fs::read(point.join("file")).unwrap();
+    assert!(found.len() == 16 << 20 && found[..8 << 20].iter().all(|&byte| byte == 7));
+    assert!(found[8 << 20..].iter().all(|&byte| byte == 9));
+    attached.detach();
+}
+
+#[test]
+fn a_device_that_something_is_made_of_stays() {
+    if !has_devices("a device that something is made of") {
+        return;
+    }
+    let place = Place::new("sim:,scale=1/2048");
+    let attached = place.attach(&["--time", "fast"]);
+    // As all do that claim a device: volumes, arrays, swap, mounts in other name spaces.
+    let flags = rustix::fs::OFlags::EXCL.bits() as i32;
+    let holder = OpenOptions::new().read(true).custom_flags(flags).open(&attached.at).unwrap();
+    let said = refusal(&place);
+    assert!(said.contains(&attached.at) && said.contains("taken"), "{said}");
+    drop(holder);
+    attached.detach();
+}
+
+#[test]
+fn a_drive_that_a_client_or_a_program_has_stays() {
+    let place = Place::new("sim:,scale=1/2048");
+    let attached = place.attach(&["--nbd", "unix:socket", "--time", "fast"]);
+    let mut client = Client::connect(&place.path("socket")).unwrap();
+    assert!(refusal(&place).contains("a client is connected"));
+    assert_eq!(client.ask(WRITE, 0, 4096, &[3; 4096]).unwrap(), 0, "it is served");
+    drop(client);
+    attached.detach();
+    if !has_devices("a file that is open") {
+        return;
+    }
+    std::fs::create_dir(place.path("point")).unwrap();
+    let attached = place.attach(&["--file", "point", "--time", "fast"]);
+    let file = File::open(place.path(&attached.at)).unwrap();
+    assert!(refusal(&place).contains("a program has it open"));
+    let mut data = [0; 4096];
+    file.read_exact_at(&mut data, 0).unwrap();
+    assert_eq!(data, [3; 4096]);
+    drop(file);
+    attached.detach();
+}
+
+/// What `attach --mount` says that refuses.
+#[track_caller]
+fn refused_to_mount(place: &Place) -> String {
+    let output = place.run(&["attach", "disk.ssd", "--time", "fast", "--mount", "point"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("mkfs.ext4"), "the way out: {said}");
+    said
+}
+
+#[test]
+fn no_file_system_is_made_over_what_is_there() {
+    let test = "mounting what holds something else";
+    if !has_devices(test) || !has_tools(test, &["mkfs.ext4", "sfdisk", "blkdiscard"]) {
+        return;
+    }
+    let place = Place::new("sim:,scale=1/2048");
+    std::fs::create_dir(place.path("point")).unwrap();
+    let write = |what: &dyn Fn(&str)| {
+        let attached = place.attach(&["--time", "fast"]);
+        what(&attached.at);
+        attached.detach();
+    };
+    // Data that nobody knows.
+    let data = vec![5; 1 << 20];
+    write(&|device| {
+        let file = OpenOptions::new().write(true).open(device).unwrap();
+        file.write_all_at(&data, 8 << 20).unwrap();
+        file.sync_all().unwrap();
+    });
+    assert!(refused_to_mount(&place).contains("no file system that blkid finds"));
+    // Partitions, of which a blkid of the whole tells no TYPE.
+    write(&|device| {
+        let table = place.path("table");
+        std::fs::write(&table, "label: dos\nstart=8192, size=8192\n").unwrap();
+        let script = format!("sfdisk --no-reread --no-tell-kernel {device} < {}", table.display());
+        tool("sh", &["-c", &script]);
+    });
+    let said = refused_to_mount(&place);
+    assert!(said.contains("a partition table (dos)"), "{said}");
+    write(&|device| {
+        let mut found = vec![0; 1 << 20];
+        File::open(device).unwrap().read_exact_at(&mut found, 8 << 20).unwrap();
+        assert!(found == data, "what was there is there");
+        tool("blkdiscard", &["-f", device]);
+    });
+    // Where nothing is any more, one is made.
+    place.attach(&["--time", "fast", "--mount", "point"]).detach();
+}
