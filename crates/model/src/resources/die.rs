@@ -113,24 +113,48 @@ impl Die {
         duration: Nanoseconds,
         is_background: bool,
     ) -> Span {
+        let place = self.bookings.wrapping_add(1) as usize % LATEST;
+        if self.booked[place].end > now {
+            return self.append_keeping(now, earliest, duration, is_background);
+        }
+        self.append_at(place, earliest, duration, is_background)
+    }
+
+    #[inline(always)]
+    fn append_at(
+        &mut self,
+        place: usize,
+        earliest: Instant,
+        duration: Nanoseconds,
+        is_background: bool,
+    ) -> Span {
         let start = self.booked_until.later(earliest);
         let span = Span { start, end: start + duration };
         self.booked_until = span.end;
         self.bookings = self.bookings.wrapping_add(1);
-        let place = self.bookings as usize % LATEST;
-        if self.booked[place].end > now {
-            self.keep_earlier(now);
-        }
         self.booked[place] = span;
         self.background = self.background & !(1 << place) | u64::from(is_background) << place;
         span
     }
 
-    /// Keeps what is not over at `now` and gives its place to the latest booking.
+    /// The same where what loses its place is not over. A function of its own as a whole, so that
+    /// the other keeps nothing ready for it.
     #[cold]
     #[inline(never)]
-    fn keep_earlier(&mut self, now: Instant) {
-        let number = self.bookings.wrapping_sub(LATEST as u32);
+    fn append_keeping(
+        &mut self,
+        now: Instant,
+        earliest: Instant,
+        duration: Nanoseconds,
+        is_background: bool,
+    ) -> Span {
+        let number = self.bookings.wrapping_add(1);
+        self.keep_earlier(number.wrapping_sub(LATEST as u32), now);
+        self.append_at(number as usize % LATEST, earliest, duration, is_background)
+    }
+
+    /// Keeps booking number `number`, the first of the latest, and what is not over at `now`.
+    fn keep_earlier(&mut self, number: u32, now: Instant) {
         let place = number as usize % LATEST;
         let Earlier { bookings, last } = &mut *self.earlier;
         if last.wrapping_add(1) != number {
@@ -220,6 +244,7 @@ impl Die {
 
     /// When booking number `booking` (promised to be over at `promised`) is to be expected to be
     /// over, seen from `at`: what is booked is known, and until it begins reads will come.
+    #[inline(always)]
     pub(crate) fn expected_end(&mut self, booking: u32, promised: Instant, at: Instant) -> Instant {
         let Some(span) = self.known(booking) else {
             return promised;
@@ -342,7 +367,7 @@ impl Die {
 
     fn booking(&self, age: u32) -> Span {
         if age < LATEST as u32 {
-            self.booked[self.bookings.wrapping_sub(age) as usize % LATEST]
+            self.latest(age)
         } else {
             self.earlier.bookings[self.earlier_place(age)].span
         }
@@ -366,9 +391,30 @@ impl Die {
         }
     }
 
+    /// One of the latest, by its age.
+    #[inline(always)]
+    fn latest(&self, age: u32) -> Span {
+        self.booked[self.bookings.wrapping_sub(age) as usize % LATEST]
+    }
+
     /// The program or erase that is in progress at `at`, by its age.
     fn in_progress(&self, at: Instant) -> Option<u32> {
-        (0..self.remembered())
+        for age in 0..LATEST as u32 {
+            let span = self.latest(age);
+            if span.end <= at {
+                return None;
+            }
+            if span.start <= at {
+                return Some(age);
+            }
+        }
+        self.earlier_in_progress(at)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn earlier_in_progress(&self, at: Instant) -> Option<u32> {
+        (LATEST as u32..self.remembered())
             .take_while(|&age| self.booking(age).end > at)
             .find(|&age| self.booking(age).start <= at)
     }
@@ -380,22 +426,44 @@ impl Die {
 
     /// Makes room for `start..end`: what was booked to begin at or after `start` begins later.
     fn push_back(&mut self, start: Instant, end: Instant) {
-        let waiting = (0..self.remembered())
-            .map(|age| self.booking(age))
-            .take_while(|span| span.start >= start && span.end > start)
-            .count() as u32;
+        let waits = |span: Span| span.start >= start && span.end > start;
+        let waiting = (0..LATEST as u32).take_while(|&age| waits(self.latest(age))).count() as u32;
         let mut free = end;
+        if waiting == LATEST as u32 {
+            free = self.push_back_earlier(start, end);
+        }
         for age in (0..waiting).rev() {
-            let span = self.booking(age);
+            let place = self.bookings.wrapping_sub(age) as usize % LATEST;
+            let span = self.booked[place];
             if span.start >= free {
                 free = span.start;
                 break;
             }
             let end = free + span.end.since(span.start);
-            *self.booking_mut(age) = Span { start: free, end };
+            self.booked[place] = Span { start: free, end };
             free = end;
         }
         self.booked_until = self.booked_until.max(free);
+    }
+
+    /// The same for those before the latest; returns when the first of these can begin.
+    #[cold]
+    #[inline(never)]
+    fn push_back_earlier(&mut self, start: Instant, end: Instant) -> Instant {
+        let waits = |span: Span| span.start >= start && span.end > start;
+        let waiting =
+            (LATEST as u32..self.remembered()).take_while(|&age| waits(self.booking(age)));
+        let mut free = end;
+        for age in (LATEST as u32..LATEST as u32 + waiting.count() as u32).rev() {
+            let span = self.booking(age);
+            if span.start >= free {
+                return span.start;
+            }
+            let end = free + span.end.since(span.start);
+            *self.booking_mut(age) = Span { start: free, end };
+            free = end;
+        }
+        free
     }
 }
 
