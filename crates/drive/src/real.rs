@@ -38,7 +38,7 @@ pub mod tool;
 mod uring;
 
 pub use self::believable::EXAMINED;
-pub use self::device::DeviceNumber;
+pub use self::device::{DeviceNumber, loop_above, related};
 pub use self::gate::{Candidate, Permit, is_block_device};
 pub use self::make_new::MakeNew;
 pub use self::mounts::Mount;

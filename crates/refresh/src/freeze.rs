@@ -1,11 +1,18 @@
 //! A file system that is frozen for a moment, and thawed whatever happens.
 //!
-//! Before the first freeze a child process is made that holds the file system's directory open and
-//! waits at a pipe. When the pipe closes, because this process is done or was killed, it thaws. It
-//! also kills this process and thaws when a freeze has lasted [`PATIENCE`]: one that was stopped
-//! (SIGSTOP) in the middle must not go on later and write what is outdated by then, so it must be
-//! gone before others may write. The child takes back as well what was asked of the kernel's
-//! grace periods (`grace.rs`).
+//! Before the first freeze a child process is made that holds something of the file system open and
+//! waits at a pipe. When the pipe closes, because this process is done or was killed, it thaws, and
+//! tries until that is done. It also kills this process when a freeze has lasted [`PATIENCE`]: one that
+//! was stopped (SIGSTOP) in the middle must not go on later and write what is outdated by then, so it
+//! must be gone before others may write. However long that takes is waited for: a process that is
+//! within a write, or within the request to freeze, is not gone before that is over, and only then the
+//! kernel closes its end of the pipe. The child takes back as well what was asked of the kernel's grace
+//! periods (`grace.rs`).
+//!
+//! Who kills both at once, such as with all of a control group, leaves a file system frozen when that
+//! happens within a freeze; `fsfreeze --unfreeze` thaws it. And the kernel does not tell who has frozen a
+//! file system: whoever is killed in the moment between being refused, since somebody else has frozen
+//! it, and passing that on has it thawed by the child.
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, RawFd};
@@ -17,6 +24,9 @@ use crate::{DriveError, ErrorKind, io, refused, system};
 
 /// How long a freeze may last before something must be wrong.
 pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long the child waits before it tries again to thaw.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// Kinds of writers that are locked out one after the other: those that write, those that touch
 /// mapped memory, and the file system's own.
@@ -84,7 +94,8 @@ impl Freezer {
         // threads (signal-safety(7)), and never returns.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            watch(parent, listen, directory.as_raw_fd(), grace_periods.descriptor());
+            let setting = grace_periods.descriptor();
+            watch(parent, listen, directory.as_raw_fd(), setting, PATIENCE);
         }
         // SAFETY: ours, and closed once.
         unsafe { libc::close(listen) };
@@ -181,7 +192,9 @@ impl Drop for Frozen<'_> {
         let asked = Instant::now();
         let outcome = system::thaw(self.freezer.directory.as_raw_fd());
         let (thawing, whole) = (asked.elapsed(), self.since.elapsed());
-        let _ = self.freezer.tell(THAWED);
+        if outcome.is_ok() {
+            let _ = self.freezer.tell(THAWED);
+        }
         stop_signals(libc::SIG_DFL);
         self.freezer.last = Times { freezing: self.freezing, thawing, whole };
         self.freezer.longest = self.freezer.longest.max(whole);
@@ -209,8 +222,15 @@ fn stop_signals(how: libc::sighandler_t) {
     }
 }
 
-/// The child: waits until its parent is done, or gone, or has frozen for too long.
-fn watch(parent: libc::pid_t, listen: RawFd, directory: RawFd, setting: Option<RawFd>) -> ! {
+/// The child: waits until its parent is done, or gone; ends it when it has frozen for longer than
+/// `patience`.
+fn watch(
+    parent: libc::pid_t,
+    listen: RawFd,
+    directory: RawFd,
+    setting: Option<RawFd>,
+    patience: Duration,
+) -> ! {
     // SAFETY: only functions of signal-safety(7), on numbers that were made before the fork.
     unsafe {
         libc::setsid();
@@ -232,16 +252,16 @@ fn watch(parent: libc::pid_t, listen: RawFd, directory: RawFd, setting: Option<R
         }
         close_range(first, RawFd::MAX);
         let mut is_frozen = false;
+        let mut is_ended = false;
         loop {
             let mut ask = libc::pollfd { fd: listen, events: libc::POLLIN, revents: 0 };
-            let wait = if is_frozen { PATIENCE.as_millis() as libc::c_int } else { -1 };
+            let is_patient = !is_frozen || is_ended;
+            let wait = if is_patient { -1 } else { patience.as_millis() as libc::c_int };
             let found = libc::poll(&mut ask, 1, wait);
             if found == 0 {
                 libc::kill(parent, libc::SIGKILL);
-                is_frozen = true;
-                // Until it is gone the pipe stays open.
-                libc::poll(&mut ask, 1, PATIENCE.as_millis() as libc::c_int);
-                break;
+                is_ended = true;
+                continue;
             }
             let mut word = 0_u8;
             let read = libc::read(listen, (&raw mut word).cast(), 1);
@@ -252,8 +272,12 @@ fn watch(parent: libc::pid_t, listen: RawFd, directory: RawFd, setting: Option<R
             }
         }
         if is_frozen {
-            // It fails where it was not frozen any more, which is as good.
-            let _ = system::thaw(directory);
+            thaw_at_last(
+                || system::thaw(directory),
+                || {
+                    libc::poll(std::ptr::null_mut(), 0, AGAIN.as_millis() as libc::c_int);
+                },
+            );
         }
         if let Some(setting) = setting {
             grace::take_back(setting);
@@ -262,9 +286,130 @@ fn watch(parent: libc::pid_t, listen: RawFd, directory: RawFd, setting: Option<R
     }
 }
 
+/// Thaws until that has worked, or nothing is frozen any more. Safe to call after a fork, as long as what
+/// it is given is.
+fn thaw_at_last(mut thaw: impl FnMut() -> std::io::Result<()>, mut pause: impl FnMut()) {
+    // Thawing writes, and fails while the drive does.
+    while thaw().is_err_and(|error| error.raw_os_error() != Some(libc::EINVAL)) {
+        pause();
+    }
+}
+
 unsafe fn close_range(first: RawFd, last: RawFd) {
     if first <= last {
         // SAFETY: two numbers and flags; what is not open is passed over.
         unsafe { libc::syscall(libc::SYS_close_range, first as u32, last as u32, 0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, Write};
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_thaw_is_tried_again_until_it_is_not_frozen() {
+        let mut outcomes = [libc::EIO, libc::EAGAIN, libc::EINVAL, libc::EIO].into_iter();
+        let (mut asked, mut pauses) = (0, 0);
+        let thaw = || {
+            asked += 1;
+            Err(Error::from_raw_os_error(outcomes.next().unwrap()))
+        };
+        thaw_at_last(thaw, || pauses += 1);
+        assert_eq!((asked, pauses), (3, 2));
+        thaw_at_last(|| Ok(()), || panic!("it is thawed"));
+    }
+
+    /// A file system of ours on a loop device; both go with it.
+    struct Mounted {
+        directory: tempfile::TempDir,
+    }
+
+    fn run(program: &str, arguments: &[&str]) -> bool {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|it| it.success())
+    }
+
+    impl Mounted {
+        fn new() -> Option<Mounted> {
+            let directory = tempfile::tempdir_in("/dev/shm").ok()?;
+            let image = directory.path().join("image");
+            File::create(&image).unwrap().set_len(16 << 20).unwrap();
+            let point = directory.path().join("point");
+            std::fs::create_dir(&point).unwrap();
+            let (image, point) = (image.to_str().unwrap(), point.to_str().unwrap());
+            let is_there = run("mkfs.ext4", &["-q", "-F", image])
+                && run("mount", &["-o", "loop", image, point]);
+            is_there.then_some(Mounted { directory })
+        }
+
+        fn point(&self) -> std::path::PathBuf {
+            self.directory.path().join("point")
+        }
+    }
+
+    impl Drop for Mounted {
+        fn drop(&mut self) {
+            run("umount", &[self.point().to_str().unwrap()]);
+        }
+    }
+
+    /// Whether it is frozen; thaws it where it was not.
+    fn is_frozen(directory: &File) -> bool {
+        match system::freeze(directory.as_raw_fd()) {
+            Ok(()) => {
+                system::thaw(directory.as_raw_fd()).unwrap();
+                false
+            }
+            Err(error) => error.raw_os_error() == Some(libc::EBUSY),
+        }
+    }
+
+    fn sleeper() -> Child {
+        Command::new("sleep").arg("60").spawn().unwrap()
+    }
+
+    #[test]
+    fn nothing_is_thawed_before_who_has_frozen_is_gone_and_then_it_is() {
+        let Some(mounted) = Mounted::new() else {
+            let why = "needs root, mkfs.ext4 and loop devices";
+            let _ = writeln!(std::io::stderr(), "\nSKIPPED: freezes and their child: {why}");
+            return;
+        };
+        let directory = File::open(mounted.point()).unwrap();
+        let mut ends: [RawFd; 2] = [0; 2];
+        // SAFETY: room for two numbers.
+        assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+        let [listen, tell] = ends;
+        // Stands in for the one that freezes; its end of the pipe is ours, and stays open though it is
+        // killed: as when it is within a write that does not end.
+        let mut parent = sleeper();
+        let patience = Duration::from_millis(100);
+        // SAFETY: as in Freezer::new.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            watch(parent.id() as libc::pid_t, listen, directory.as_raw_fd(), None, patience);
+        }
+        system::freeze(directory.as_raw_fd()).unwrap();
+        // SAFETY: one byte, to a pipe of ours.
+        unsafe { libc::write(tell, [FROZEN].as_ptr().cast(), 1) };
+        let killed = parent.wait().unwrap();
+        std::thread::sleep(patience * 10);
+        let is_still_frozen = is_frozen(&directory);
+        // SAFETY: ours, closed once; the child is ours.
+        unsafe {
+            libc::close(tell);
+            libc::close(listen);
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
+        let is_thawed = !is_frozen(&directory);
+        // Whatever it came to, nothing stays frozen.
+        let _ = system::thaw(directory.as_raw_fd());
+        assert!(!killed.success(), "it was killed after its time");
+        assert!(is_still_frozen, "its write may still be under way");
+        assert!(is_thawed, "it is gone");
     }
 }

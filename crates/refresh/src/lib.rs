@@ -7,7 +7,8 @@
 //! window by window, with a [`journal`]; [`course`] is all of it in order.
 //!
 //! Nobody's data is ever written by us where the file system can move it itself. Where it cannot,
-//! what is read is written back to the same place while the file system is [frozen](freeze).
+//! what is read is written back to the same place while the file system is [frozen](freeze), once it
+//! is proved that nobody else writes to that [ground].
 
 #![cfg(target_os = "linux")]
 
@@ -17,6 +18,7 @@ pub mod extents;
 pub mod file_system;
 pub mod freeze;
 mod grace;
+pub mod ground;
 pub mod health;
 pub mod interval;
 pub mod journal;
@@ -29,6 +31,7 @@ pub mod survey;
 mod system;
 mod urgency;
 pub mod window;
+mod writers;
 pub mod yardstick;
 
 pub use ssdlab_drive::{DriveError, ErrorKind};

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::deadlock::{Needed, refuse_deadlock};
 use crate::extents::{Extent, pieces_in};
+use crate::ground::Ground;
 use crate::window::Span;
 use crate::{DriveError, ErrorKind, io};
 
@@ -87,6 +88,8 @@ pub struct Survey {
     pub device: Option<PathBuf>,
     /// What else should be known, in sentences.
     pub notes: Vec<String>,
+    /// What is rewritten, where that is done in place.
+    pub ground: Option<Ground>,
     /// Bytes of a block of the file system.
     pub block: u64,
     /// Bytes of the file system that stay free.

@@ -97,6 +97,8 @@ const XFS_IOC_FSGEOMETRY: u32 = 0x8100_587E;
 const XFS_IOC_START_COMMIT: u32 = 0x8058_5882;
 /// `_IOW('X', 131, struct xfs_commit_range)`.
 const XFS_IOC_COMMIT_RANGE: u32 = 0x4058_5883;
+/// `_IOR(0x94, 31, struct btrfs_ioctl_fs_info_args)`.
+const BTRFS_IOC_FS_INFO: u32 = 0x8400_941F;
 /// `_IOR('f', 1, long)`.
 const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
 /// `_IOWR('X', 119, int)`.
@@ -226,6 +228,18 @@ pub(crate) fn write_back(file: &File, part: Span) -> io::Result<()> {
     // SAFETY: numbers.
     let outcome = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, flags) };
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The identifier of the btrfs that a file is on; an error on any other file system.
+pub(crate) fn btrfs_id(file: &File) -> io::Result<[u8; 16]> {
+    // `struct btrfs_ioctl_fs_info_args` (linux/btrfs.h) has 1024 bytes; the identifier comes behind
+    // two numbers of 64 bits.
+    let mut record = [0_u64; 128];
+    request(file.as_raw_fd(), BTRFS_IOC_FS_INFO, &mut record)?;
+    let mut id = [0; 16];
+    id[..8].copy_from_slice(&record[2].to_ne_bytes());
+    id[8..].copy_from_slice(&record[3].to_ne_bytes());
+    Ok(id)
 }
 
 /// Freezes the file system of a directory.

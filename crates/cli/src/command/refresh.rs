@@ -96,6 +96,7 @@ fn options(arguments: &RefreshArguments) -> Result<Options, Failure> {
     let images = control::records().unwrap_or_default().into_iter().map(|record| Needed {
         what: format!("the image of the attached drive {}", record.place),
         path: record.image,
+        way_out: "detach it first",
     });
     Ok(Options {
         agreed: Agreed {

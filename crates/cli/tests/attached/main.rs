@@ -14,6 +14,7 @@ mod nbd_clients;
 mod nonsense;
 mod postgres;
 mod refresh;
+mod refresh_ground;
 mod refresh_judged;
 mod structured;
 mod support;

@@ -113,6 +113,47 @@ pub(super) fn listed_user_of_any(
     Ok(None)
 }
 
+/// The loop device that lies on one of these block devices. It claims none of them, and belongs to no
+/// program.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn loop_above(numbers: &[DeviceNumber]) -> io::Result<Option<String>> {
+    let system = System::real();
+    for number in numbers {
+        if let Some(name) = loop_on(*number, &system)? {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
+/// The block device with this number, its partitions, and the disk that it is a partition of: who
+/// writes to one of them may write to it.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn related(number: DeviceNumber) -> io::Result<Vec<DeviceNumber>> {
+    let system = System::real();
+    let mut all = vec![number];
+    all.extend(disk_of(number, &system)?);
+    all.extend(partitions_of(number, &system)?.into_iter().map(|(_, number)| number));
+    Ok(all)
+}
+
+/// The disk that a device is a partition of; nothing where it is none.
+fn disk_of(number: DeviceNumber, system: &System) -> io::Result<Option<DeviceNumber>> {
+    let directory = fs::canonicalize(system.directory_of(number))?;
+    if !directory.join("partition").exists() {
+        return Ok(None);
+    }
+    let disk = directory.parent().unwrap_or(&directory);
+    let text = fs::read_to_string(disk.join("dev"))?;
+    let number = DeviceNumber::parse(&text)
+        .ok_or_else(|| io::Error::other(format!("{} has no number", disk.display())))?;
+    Ok(Some(number))
+}
+
 fn listed_user_of(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
     for mount in system.mounts()? {
         // Some file systems (btrfs) show a number of their own, but always their source.

@@ -89,9 +89,15 @@ pub fn read_swaps(table: &[u8]) -> Vec<PathBuf> {
     names.filter(|name| !name.is_empty()).map(unescaped).collect()
 }
 
-/// What is swapped to; nothing where the kernel does not tell.
-pub fn swaps() -> Vec<PathBuf> {
-    read_swaps(&fs::read("/proc/swaps").unwrap_or_default())
+/// What is swapped to; nothing where the kernel cannot swap.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn swaps() -> io::Result<Vec<PathBuf>> {
+    match fs::read("/proc/swaps") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => Ok(read_swaps(&read?)),
+    }
 }
 
 #[cfg(test)]

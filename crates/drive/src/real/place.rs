@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::device::{DeviceNumber, System};
 use super::mounts::Mount;
 use super::node::{Node, NodeKind, Sysfs};
-use super::surroundings::mount_of;
+use super::surroundings::{device_of, mount_of};
 use crate::error::{DriveError, ErrorKind};
 
 /// What a layer of block devices is.
@@ -57,6 +57,27 @@ impl Layer {
             None => format!("{} ({kind})", self.name),
         }
     }
+
+    /// Its device file.
+    pub fn device(&self) -> &Path {
+        Path::new(&self.node.file)
+    }
+
+    /// The kernel's name of it: `sda2`, `dm-0`.
+    pub fn kernel_name(&self) -> &str {
+        &self.node.name
+    }
+}
+
+/// The mount that an open file was reached through; nothing where the system does not tell.
+pub fn mount_of_file(file: &File) -> Option<Mount> {
+    mount_of(file, &System::real())
+}
+
+/// The block device with this number, and those below it down to the lowest known; none where there
+/// is no such device.
+pub fn layers_below(number: DeviceNumber) -> Vec<Layer> {
+    layers_of(number, &System::real())
 }
 
 /// A directory on a file system, and what that lies on.
@@ -85,7 +106,7 @@ impl Place {
             let message = format!("cannot find out what is mounted at {shown}");
             DriveError::new(ErrorKind::Unsupported, message)
         })?;
-        let number = (system.number_of)(&mount.source).unwrap_or(mount.device);
+        let number = device_of(&mount, system);
         let layers = layers_of(number, system);
         if layers.is_empty() {
             let message = format!(
@@ -204,7 +225,7 @@ fn below(node: &Node, system: &System) -> Vec<Node> {
         return directories.iter().map(|it| Node::at(system, it)).collect();
     };
     let mount = File::open(file).ok().and_then(|file| mount_of(&file, system));
-    let number = mount.map(|mount| (system.number_of)(&mount.source).unwrap_or(mount.device));
+    let number = mount.map(|mount| device_of(&mount, system));
     number.and_then(|number| Node::of_number(system, number)).into_iter().collect()
 }
 

@@ -42,7 +42,7 @@ impl Surroundings {
             found.except_for(file_system_caveat(&name));
         }
         let number = mount
-            .and_then(|mount| (system.number_of)(&mount.source))
+            .map(|mount| device_of(&mount, system))
             .or_else(|| Some(DeviceNumber::from_raw(file.metadata().ok()?.dev())));
         if let Some(number) = number {
             found.look_at_device(number, Identity::of(number, system));
@@ -156,6 +156,16 @@ fn device_caveat(name: &str, rotational: bool) -> Option<String> {
     }
 }
 
+/// The block device that a mount lies on. What it says of its source is text from the time when it was
+/// mounted, and that name may be another device's by now; so it counts only where the mount has no
+/// device's number (btrfs).
+pub(super) fn device_of(mount: &Mount, system: &System) -> DeviceNumber {
+    if mount.device.major > 0 {
+        return mount.device;
+    }
+    (system.number_of)(&mount.source).unwrap_or(mount.device)
+}
+
 /// The mount that the file was opened through.
 #[cfg(target_os = "linux")]
 pub(super) fn mount_of(file: &File, system: &System) -> Option<Mount> {
@@ -226,6 +236,19 @@ mod tests {
         assert!(file_system_caveat("fuse.sshfs").is_some());
         assert!(device_caveat("vda", true).unwrap().contains("virtual disk"));
         assert!(device_caveat("sda", true).unwrap().contains("rotating"));
+    }
+
+    #[test]
+    fn a_mount_lies_on_the_device_of_its_number_whatever_has_its_old_name_by_now() {
+        let other = |_: &std::path::Path| Some(DeviceNumber { major: 253, minor: 7 });
+        let system = System { number_of: other, ..System::real() };
+        let lies_on = |number: &str| {
+            let line = format!("36 35 {number} / /srv rw - ext4 /dev/vg/data rw");
+            device_of(&Mount::parse(line.as_bytes()).unwrap(), &system).to_string()
+        };
+        assert_eq!(lies_on("253:3"), "253:3");
+        // btrfs has numbers of its own.
+        assert_eq!(lies_on("0:40"), "253:7");
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Carrying a plan out, and reading again.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -25,6 +24,9 @@ const COOLING_MAX: Duration = Duration::from_secs(600);
 
 /// How often the drive is asked how it is.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
+
+/// How often is looked who has a device open that is rewritten in place; that costs some milliseconds.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why it ended before its end.
 enum Stop {
@@ -122,33 +124,33 @@ impl Refresh {
                 Box::new(CommitRange::new(file()?, directory, survey.block, survey.reserve)?)
             }
             Way::Defragment => Box::new(Defragment::new(file()?)),
-            Way::Alone => Box::new(Rewrite::alone(file()?)),
-            Way::Frozen => Box::new(self.frozen(directory.expect("what is frozen is mounted"))?),
+            Way::Alone | Way::Frozen => Box::new(self.in_place()?),
         })
     }
 
-    fn frozen(&self, directory: &Path) -> Result<Rewrite, DriveError> {
-        use std::os::unix::fs::OpenOptionsExt;
-        let cannot = |error| io(format!("cannot open {}", directory.display()), error);
-        let freezer = Freezer::new(File::open(directory).map_err(cannot)?)?;
-        let clone = || self.survey.file.try_clone().map_err(cannot);
-        let max = self.options.max_freeze;
-        if self.survey.identity.inode == 0 {
-            return Ok(Rewrite::frozen(clone()?, None, freezer, max));
+    /// A rewrite in place. What was proved when it was looked at is proved again: the user may have
+    /// taken his time to answer.
+    fn in_place(&self) -> Result<Rewrite, DriveError> {
+        let ground = self.survey.ground.as_ref().expect("what is rewritten in place has a ground");
+        ground.prove()?;
+        let cannot = |error| io("cannot use the device", error);
+        let device = ground.device().map_err(cannot)?;
+        let Some(held) = ground.frozen() else { return Ok(Rewrite::alone(device)) };
+        let freezer = Freezer::new(held.file.try_clone().map_err(cannot)?)?;
+        let is_device = self.survey.identity.inode == 0;
+        let file = (!is_device).then(|| self.survey.file.try_clone()).transpose();
+        Ok(Rewrite::frozen(device, file.map_err(cannot)?, freezer, self.options.max_freeze))
+    }
+
+    /// Who may have begun to write past us, in words.
+    fn writer(&self, asked: &mut Instant) -> Option<String> {
+        let ground = self.survey.ground.as_ref()?;
+        if asked.elapsed() < LOOK_AGAIN {
+            return ground.swapped();
         }
-        let path = self.survey.device.as_deref().ok_or_else(|| {
-            crate::unsupported("it is not known on which block device this file lies")
-        })?;
-        let device = std::fs::OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32)
-            .open(path)
-            .map_err(|error| {
-                let what = format!("cannot write past the file system to {}", path.display());
-                DriveError::with_source(ErrorKind::Unsupported, what, error)
-            })?;
-        Ok(Rewrite::frozen(device, Some(clone()?), freezer, max))
+        let found = ground.writer();
+        *asked = Instant::now();
+        found
     }
 
     fn rewrite_all(
@@ -160,6 +162,7 @@ impl Refresh {
     ) -> Result<(), Stop> {
         let mut count = 0;
         let mut asked = Instant::now();
+        let mut looked = Instant::now();
         let thermometer = self.thermometer();
         for (stretch, windows) in stretches(&plan.rewrite) {
             strategy.announce(stretch);
@@ -172,6 +175,9 @@ impl Refresh {
                     if let Some(why) = device.map(Health::ask).and_then(|it| it.obstacle()) {
                         return Err(Stop::Reason(why));
                     }
+                }
+                if let Some(why) = self.writer(&mut looked) {
+                    return Err(Stop::Reason(why));
                 }
                 let outcome = strategy.rewrite(*window, &mut self.pace)?;
                 done.written += outcome.written;

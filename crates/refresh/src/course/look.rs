@@ -7,6 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::{Options, Refresh, Watch, go_on};
+use crate::ground::Ground;
 use crate::health::Health;
 use crate::journal::{Earlier, Journal};
 use crate::judge::{Evidence, SUSPICIOUS, TURNS_MAX, Verdict, WORTH};
@@ -43,10 +44,9 @@ impl Refresh {
     /// With the reason where it may not or cannot be; nothing was changed then.
     pub fn of(path: &std::path::Path, options: Options) -> Result<Refresh, DriveError> {
         let survey = Survey::of(path, options.agreed)?;
-        if survey.way == Way::Frozen {
-            let directory = survey.directory.as_deref().expect("what is frozen is mounted");
-            let journal = Needed { what: "the journal".to_owned(), path: options.journals.clone() };
-            refuse_deadlock(directory, &[&options.needed[..], &[journal]].concat())?;
+        if let Some(held) = survey.ground.as_ref().and_then(Ground::frozen) {
+            let needed = [&options.needed[..], &[Needed::journal(options.journals.clone())]];
+            refuse_deadlock(path, held.super_block, &needed.concat())?;
         }
         if let Some(why) = survey.device.as_deref().map(Health::ask).and_then(|it| it.obstacle()) {
             return Err(refused(format!("{why}; nothing was changed")));

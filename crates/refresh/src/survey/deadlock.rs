@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use ssdlab_drive::real::{DeviceNumber, mounts};
 
-use crate::{DriveError, refused};
+use crate::{DriveError, ErrorKind, refused};
 
 /// What must not lie on a file system that is going to be frozen: who writes there would wait for
 /// the thaw, and we for them.
@@ -15,65 +15,92 @@ pub struct Needed {
     pub what: String,
     /// Where it lies.
     pub path: PathBuf,
+    /// What to do about it, in words.
+    pub way_out: &'static str,
 }
 
-/// Refuses to freeze the file system of `directory` where something needed lies on it: what is
-/// given, files that pose as block devices, and what we say goes to.
+impl Needed {
+    /// The directory of journals.
+    pub fn journal(path: PathBuf) -> Needed {
+        let what = "the journal".to_owned();
+        Needed { what, path, way_out: "name another place for it, such as --journal /run/ssdlab" }
+    }
+}
+
+/// Refuses to freeze the file system of `path`, which has this number as a mount, where something needed
+/// lies on it: what is given, files that pose as block devices, and what we say goes to.
 ///
 /// # Errors
-/// [`crate::ErrorKind::Refused`], with what it is.
-pub fn refuse_deadlock(directory: &Path, needed: &[Needed]) -> Result<(), DriveError> {
-    let mounts = mounts::all().unwrap_or_default();
+/// [`crate::ErrorKind::Refused`], with what it is, or where it cannot be seen what is mounted.
+pub fn refuse_deadlock(
+    path: &Path,
+    frozen: DeviceNumber,
+    needed: &[Needed],
+) -> Result<(), DriveError> {
+    let shown = path;
+    let mounts = mounts::all().map_err(|error| {
+        let what = "cannot see what is mounted, and so not what a freeze would hold up; nothing \
+                    was changed";
+        DriveError::with_source(ErrorKind::Refused, what, error)
+    })?;
+    let frozen = Some(frozen);
     let mount_below = |path: &Path| -> Option<DeviceNumber> {
         mounts::above(path, &mounts).map(|mount| mount.device)
     };
     // A file that is not there yet will lie where its directory does.
     let resolved = |path: &Path| path.ancestors().find_map(|it| fs::canonicalize(it).ok());
     let mount_id = |path: &Path| resolved(path).and_then(|path| mount_below(&path));
-    let frozen = mount_id(directory);
     let mut all: Vec<Needed> = needed.to_vec();
-    // These are not looked at, only their names: one may lie on a file system of a program's that
-    // does not answer any more.
-    for image in images_of_loop_devices() {
-        if frozen.is_some() && mount_below(&image.path) == frozen {
-            return Err(deadlock(directory, &image));
-        }
-    }
     let streams = [(1, "what is printed"), (2, "what is said")];
     all.extend(streams.map(|(stream, what)| Needed {
         what: what.to_owned(),
         path: PathBuf::from(format!("/proc/self/fd/{stream}")),
+        way_out: "send it to a file elsewhere, such as in /run",
     }));
     for it in &all {
         let is_file = fs::metadata(&it.path)
             .map_or(true, |found| found.file_type().is_file() || found.file_type().is_dir());
-        if is_file && frozen.is_some() && mount_id(&it.path) == frozen {
-            return Err(deadlock(directory, it));
+        if is_file && mount_id(&it.path) == frozen {
+            return Err(deadlock(shown, it));
+        }
+    }
+    // These are not looked at, only their names: one may lie on a file system of a program's that
+    // does not answer any more.
+    for image in images_of_loop_devices(Path::new("/sys/block")) {
+        if mount_below(&image.path) == frozen {
+            return Err(deadlock(shown, &image));
         }
     }
     Ok(())
 }
 
-fn deadlock(directory: &Path, it: &Needed) -> DriveError {
+fn deadlock(frozen: &Path, it: &Needed) -> DriveError {
     refused(format!(
         "the file system of {} would have to be frozen, and {} lies on it ({}): whoever writes \
-         there would wait for ever; put it elsewhere; nothing was changed",
-        directory.display(),
+         there would wait for ever; {}; nothing was changed",
+        frozen.display(),
         it.what,
-        it.path.display()
+        it.path.display(),
+        it.way_out
     ))
 }
 
-/// Files that pose as block devices.
-fn images_of_loop_devices() -> Vec<Needed> {
-    let devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+/// Files that pose as block devices and are written to. Those that are only read (images of snaps)
+/// wait for nobody.
+fn images_of_loop_devices(blocks: &Path) -> Vec<Needed> {
+    let devices = fs::read_dir(blocks).into_iter().flatten().flatten();
     devices
         .filter_map(|entry| {
             let file = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
+            let is_read_only = fs::read_to_string(entry.path().join("ro"));
+            if is_read_only.is_ok_and(|it| it.trim() == "1") {
+                return None;
+            }
             let name = entry.file_name();
             Some(Needed {
                 what: format!("the file behind /dev/{}", name.to_string_lossy()),
                 path: PathBuf::from(file.trim_end()),
+                way_out: "detach it first (losetup --detach)",
             })
         })
         .collect()
@@ -81,23 +108,47 @@ fn images_of_loop_devices() -> Vec<Needed> {
 
 #[cfg(test)]
 mod tests {
+    use ssdlab_drive::real::place;
+
     use super::*;
-    use crate::ErrorKind;
+
+    /// The number of the mount that a directory is on.
+    fn number_of(directory: &Path) -> DeviceNumber {
+        let file = fs::File::open(directory).unwrap();
+        place::mount_of_file(&file).unwrap().device
+    }
 
     #[test]
     fn what_we_need_must_not_be_frozen() {
         let directory = tempfile::tempdir().unwrap();
-        let other = tempfile::tempdir_in("/dev/shm");
-        let needed = |path: PathBuf| [Needed { what: "the journal".to_owned(), path }];
+        let needed = |path: PathBuf| [Needed::journal(path)];
         let inside = needed(directory.path().join("not/there/yet"));
-        let error = refuse_deadlock(directory.path(), &inside).unwrap_err();
+        let frozen = number_of(directory.path());
+        let error = refuse_deadlock(directory.path(), frozen, &inside).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Refused);
         assert!(error.to_string().contains("the journal lies on it"), "{error}");
-        let Ok(other) = other else { return };
+        assert!(error.to_string().contains("--journal /run/"), "{error}");
+        let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
         let outside = needed(directory.path().to_owned());
         // Where the output of tests goes, or a loop device's file, is not ours to say.
-        if let Err(error) = refuse_deadlock(other.path(), &outside) {
+        let frozen = number_of(other.path());
+        if let Err(error) = refuse_deadlock(other.path(), frozen, &outside) {
             assert!(!error.to_string().contains("the journal"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_file_behind_a_loop_device_that_is_only_read_holds_nobody_up() {
+        let blocks = tempfile::tempdir().unwrap();
+        for (name, is_read_only) in [("loop1", "1\n"), ("loop2", "0\n"), ("loop3", "")] {
+            let directory = blocks.path().join(name);
+            fs::create_dir_all(directory.join("loop")).unwrap();
+            fs::write(directory.join("loop/backing_file"), format!("/{name}.img\n")).unwrap();
+            fs::write(directory.join("ro"), is_read_only).unwrap();
+        }
+        let mut found: Vec<PathBuf> =
+            images_of_loop_devices(blocks.path()).into_iter().map(|it| it.path).collect();
+        found.sort();
+        assert_eq!(found, [Path::new("/loop2.img"), Path::new("/loop3.img")]);
     }
 }

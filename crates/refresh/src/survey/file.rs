@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
 use ssdlab_drive::real::place::Place;
@@ -11,6 +11,7 @@ use super::obstacle::{FLAG_JOURNAL_DATA, refuse_extents, refuse_flags, refuse_sw
 use super::{Agreed, Identity, Survey, Way};
 use crate::extents::{self, Sync, data_runs};
 use crate::file_system::FileSystem;
+use crate::ground::Ground;
 use crate::window::Span;
 use crate::{DriveError, ErrorKind, io, refused, system, unsupported};
 
@@ -50,8 +51,16 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
     let mut notes = refuse_extents(path, &extents, length, way, agreed)?;
     notes.extend(why);
     let block = about.f_frsize.max(512);
+    let ground = (way == Way::Frozen).then(|| Ground::of_file(path, &file)).transpose()?;
     let place = Place::of(path).ok();
-    let directory = fs::canonicalize(path).map_err(cannot)?.parent().map(Path::to_owned);
+    let directory = directory_of(path, found.dev()).map_err(cannot)?;
+    if directory.is_none() && !matches!(way, Way::Frozen | Way::Defragment) {
+        return Err(unsupported(format!(
+            "{shown} is mounted by itself, away from its file system, and data is moved by way of \
+             another file of the same directory; name it by its path on its own file system; \
+             nothing was changed"
+        )));
+    }
     let total = about.f_blocks * about.f_frsize;
     Ok(Survey {
         path: path.to_owned(),
@@ -71,9 +80,19 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
         directory,
         device: place.as_ref().map(Place::device),
         notes,
+        ground,
         block,
         reserve: (total / 100).clamp(16 << 20, 1 << 30),
     })
+}
+
+/// The directory of a file; nothing where it is on another file system, as with a file that is mounted
+/// by itself.
+fn directory_of(path: &Path, file_system: u64) -> std::io::Result<Option<PathBuf>> {
+    let path = fs::canonicalize(path)?;
+    let Some(directory) = path.parent() else { return Ok(None) };
+    let is_same = fs::metadata(directory)?.dev() == file_system;
+    Ok(is_same.then(|| directory.to_owned()))
 }
 
 /// What a file system is known by.

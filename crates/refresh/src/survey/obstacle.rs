@@ -44,7 +44,8 @@ pub(super) fn refuse_flags(path: &Path, flags: u32) -> Result<(), DriveError> {
 /// A swap file is written to by its place on the device, past its file system.
 pub(super) fn refuse_swap(path: &Path, file: &File) -> Result<(), DriveError> {
     let ours = file.metadata().map_err(|error| io("cannot look", error))?;
-    for name in swaps() {
+    let names = swaps().map_err(|error| io("cannot see what is swapped to", error))?;
+    for name in names {
         let Ok(theirs) = fs::metadata(name) else { continue };
         let is_same = (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino())
             || (theirs.file_type().is_block_device() && theirs.rdev() == ours.rdev());

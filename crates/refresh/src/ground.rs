@@ -1,0 +1,308 @@
+//! What is rewritten in place: a block device, and what keeps others from writing to it meanwhile.
+//!
+//! In place, what is read is written back. Whoever writes in between loses that write, so it is proved
+//! first that nobody can: the file system that is frozen is the one that lies on the device that is
+//! written, whatever paths and mounts say by now; nothing is swapped to there; and no program has the
+//! device open besides. What cannot be proved is refused.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use ssdlab_drive::real::{DeviceNumber, Mount, loop_above, mounts, place, related};
+
+use crate::writers::{Openers, Swapped, openers};
+use crate::{DriveError, refused, system, unsupported};
+
+/// The end of each refusal.
+const UNCHANGED: &str = "nothing was changed";
+
+/// A block device that is rewritten in place.
+#[derive(Debug)]
+pub struct Ground {
+    /// It, open for direct reads and writes.
+    device: File,
+    number: DeviceNumber,
+    frozen: Option<Held>,
+    /// The file that is meant, by device and inode; all of the device where there is none.
+    file: Option<(u64, u64)>,
+}
+
+/// A file system that is frozen.
+#[derive(Debug)]
+pub struct Held {
+    /// The file that is meant, or a directory of it.
+    pub file: File,
+    /// Its number, as mounts have it.
+    pub super_block: DeviceNumber,
+}
+
+/// How a mounted block device was found to be mounted.
+#[derive(Debug)]
+pub(crate) struct Mounted {
+    pub(crate) mount: Mount,
+    pub(crate) held: Held,
+}
+
+fn cannot(what: String, error: io::Error) -> DriveError {
+    DriveError::with_source(crate::ErrorKind::Unsupported, what, error)
+}
+
+impl Held {
+    /// Of an open file or directory.
+    fn of(file: File) -> Option<Held> {
+        let super_block = place::mount_of_file(&file)?.device;
+        Some(Held { file, super_block })
+    }
+
+    fn try_clone(&self) -> io::Result<Held> {
+        Ok(Held { file: self.file.try_clone()?, super_block: self.super_block })
+    }
+}
+
+impl Ground {
+    /// The device below an open file, whose file system is frozen.
+    ///
+    /// # Errors
+    /// Where it cannot be proved that nobody's write is lost.
+    pub(crate) fn of_file(path: &Path, file: &File) -> Result<Ground, DriveError> {
+        let shown = path.display();
+        let look = |error| cannot(format!("cannot look at {shown}"), error);
+        let about = file.metadata().map_err(look)?;
+        let number = DeviceNumber::from_raw(about.dev());
+        let not_known = || {
+            unsupported(format!(
+                "it is not known on which block device {shown} lies; unmount its file system and \
+                 refresh the device; {UNCHANGED}"
+            ))
+        };
+        let held = Held::of(file.try_clone().map_err(look)?).ok_or_else(not_known)?;
+        if number.major == 0 || held.super_block != number {
+            return Err(not_known());
+        }
+        let layers = place::layers_below(number);
+        let below = layers.first().ok_or_else(not_known)?.device().to_owned();
+        let device = open(&below, OFlags::empty()).map_err(|error| {
+            let what =
+                format!("cannot write past the file system to {}; {UNCHANGED}", below.display());
+            cannot(what, error)
+        })?;
+        prove_number(&below, &device, number)?;
+        let file = Some((about.dev(), about.ino()));
+        let ground = Ground { device, number, frozen: Some(held), file };
+        ground.prove()?;
+        Ok(ground)
+    }
+
+    /// A block device that is open for us: alone, or with its file system frozen.
+    ///
+    /// # Errors
+    /// As [`Ground::of_file`].
+    pub(crate) fn of_device(
+        path: &Path,
+        device: File,
+        number: DeviceNumber,
+        frozen: Option<&Held>,
+    ) -> Result<Ground, DriveError> {
+        prove_number(path, &device, number)?;
+        let frozen = frozen.map(Held::try_clone).transpose();
+        let frozen = frozen.map_err(|error| cannot(format!("cannot look; {UNCHANGED}"), error))?;
+        let ground = Ground { device, number, frozen, file: None };
+        ground.prove()?;
+        Ok(ground)
+    }
+
+    /// The device, open for direct reads and writes.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub(crate) fn device(&self) -> io::Result<File> {
+        self.device.try_clone()
+    }
+
+    /// The file system that is frozen; nothing where the device is ours alone.
+    pub(crate) fn frozen(&self) -> Option<&Held> {
+        self.frozen.as_ref()
+    }
+
+    /// Refuses where somebody might write past us.
+    ///
+    /// # Errors
+    /// With who it is, and what to do about it.
+    pub(crate) fn prove(&self) -> Result<(), DriveError> {
+        match self.writer() {
+            None => Ok(()),
+            Some(why) => Err(refused(format!("{why}; {UNCHANGED}"))),
+        }
+    }
+
+    /// Who might write past us, in words; nothing where nobody can.
+    pub(crate) fn writer(&self) -> Option<String> {
+        self.swapped().or_else(|| self.opened())
+    }
+
+    /// What is swapped to, in words. It costs next to nothing to ask.
+    pub(crate) fn swapped(&self) -> Option<String> {
+        // What is ours alone nobody can swap to: that claims a device as we do.
+        let held = self.frozen.as_ref()?;
+        match mounts::swaps() {
+            Err(error) => Some(format!("cannot see what is swapped to ({error})")),
+            Ok(names) => {
+                let (device, super_block) = (self.number, held.super_block);
+                Swapped { device, super_block, file: self.file, names: &names }.found()
+            }
+        }
+    }
+
+    fn opened(&self) -> Option<String> {
+        self.look_for_openers().unwrap_or_else(|error| {
+            Some(format!("cannot see who else uses device {} ({error})", self.number))
+        })
+    }
+
+    fn look_for_openers(&self) -> io::Result<Option<String>> {
+        let is_alone = self.frozen.is_none();
+        let devices = related(self.number)?;
+        if let Some(name) = loop_above(&devices)? {
+            return Ok(Some(format!(
+                "/dev/{name} lies on it as well, and who writes there writes past us; refresh that, \
+                 or detach it first (losetup --detach)"
+            )));
+        }
+        Ok(match openers(&devices)? {
+            Openers::Nobody => None,
+            Openers::Program(words) => Some(format!(
+                "{words} open for writing, and what it writes meanwhile could be lost; end it first"
+            )),
+            // Whoever writes to a mounted device harms its file system anyway.
+            Openers::NotSeen if !is_alone => None,
+            Openers::NotSeen => Some(
+                "not all programs can be seen from here (a container?), so one of them may have it \
+                 open; refresh it on the host itself as root, or mount it and refresh it mounted"
+                    .to_owned(),
+            ),
+        })
+    }
+}
+
+/// Opens a block device for direct reads and writes.
+pub(crate) fn open(path: &Path, more: OFlags) -> io::Result<File> {
+    let flags = (OFlags::DIRECT | more).bits() as i32;
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
+}
+
+/// Refuses to write to another device than the one that is meant, whatever its name says.
+fn prove_number(path: &Path, device: &File, number: DeviceNumber) -> Result<(), DriveError> {
+    let shown = path.display();
+    let about = device
+        .metadata()
+        .map_err(|error| cannot(format!("cannot look at {shown}; {UNCHANGED}"), error))?;
+    let found = DeviceNumber::from_raw(about.rdev());
+    if about.file_type().is_block_device() && found == number {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "{shown} is not the block device {number} that is meant, but {found}: names have changed \
+         ('udevadm trigger' mends those in /dev); {UNCHANGED}"
+    )))
+}
+
+/// Where the block device of that number is mounted; nothing where it is not.
+///
+/// # Errors
+/// Where it is mounted, but its file system cannot be reached to be frozen.
+pub(crate) fn mounted(path: &Path, number: DeviceNumber) -> Result<Option<Mounted>, DriveError> {
+    let mounts = mounts::all()
+        .map_err(|error| cannot(format!("cannot see what is mounted; {UNCHANGED}"), error))?;
+    let mut covered = None;
+    let mut read_only = None;
+    for mount in mounts {
+        // btrfs has numbers of its own; what its source is called says nothing.
+        let is_btrfs = mount.device.major == 0 && mount.file_system == "btrfs";
+        if mount.device != number && !is_btrfs {
+            continue;
+        }
+        match reach(&mount, number) {
+            Some(held) if mount.options.iter().any(|it| it == "ro") => {
+                read_only.get_or_insert(Mounted { mount, held });
+            }
+            Some(held) => return Ok(Some(Mounted { mount, held })),
+            None if is_btrfs => {}
+            None => covered = covered.or(Some(mount.point)),
+        }
+    }
+    match (read_only, covered) {
+        (Some(found), _) => Ok(Some(found)),
+        (None, None) => Ok(None),
+        (None, Some(point)) => Err(refused(format!(
+            "{} is mounted at {}, but another file system is found there: something is mounted \
+             over it; unmount that, or refresh its files one by one; {UNCHANGED}",
+            path.display(),
+            point.display()
+        ))),
+    }
+}
+
+/// Opens a mount's directory, where that leads to the file system on the block device of that number.
+fn reach(mount: &Mount, number: DeviceNumber) -> Option<Held> {
+    let flags = (OFlags::DIRECTORY | OFlags::NONBLOCK).bits() as i32;
+    let opened = OpenOptions::new().read(true).custom_flags(flags).open(&mount.point).ok()?;
+    let held = Held::of(opened)?;
+    let lies_there = if mount.device == number {
+        let about = held.file.metadata().ok()?;
+        DeviceNumber::from_raw(about.dev()) == number
+    } else {
+        members(&held.file)?.contains(&number)
+    };
+    (lies_there && held.super_block == mount.device).then_some(held)
+}
+
+/// The block devices of the btrfs that a directory is on.
+fn members(directory: &File) -> Option<Vec<DeviceNumber>> {
+    let id = system::btrfs_id(directory).ok()?;
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    let devices = PathBuf::from("/sys/fs/btrfs").join(parts.join("-")).join("devices");
+    let numbers = fs::read_dir(devices).ok()?.filter_map(|entry| {
+        DeviceNumber::parse(&fs::read_to_string(entry.ok()?.path().join("dev")).ok()?)
+    });
+    Some(numbers.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn another_device_than_the_one_that_is_meant_is_refused() {
+        let number = DeviceNumber { major: 253, minor: 3 };
+        let null = File::open("/dev/null").unwrap();
+        let error = prove_number(Path::new("/dev/dm-3"), &null, number).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        assert!(error.to_string().contains("nothing was changed"), "{error}");
+    }
+
+    #[test]
+    fn a_mount_point_where_something_else_is_found_is_not_frozen() {
+        // The directory there lies on another file system than the mount says.
+        let line = b"36 35 253:3 / /dev/shm rw - ext4 /dev/vg/data rw";
+        let mount = Mount::parse(line).unwrap();
+        assert!(reach(&mount, DeviceNumber { major: 253, minor: 3 }).is_none());
+        let line = b"36 35 0:999 / / rw - btrfs /dev/vg/data rw";
+        let mount = Mount::parse(line).unwrap();
+        assert!(reach(&mount, DeviceNumber { major: 253, minor: 3 }).is_none());
+    }
+
+    #[test]
+    fn a_file_without_a_block_device_has_no_ground() {
+        let Ok(directory) = tempfile::tempdir_in("/dev/shm") else { return };
+        let path = directory.path().join("file");
+        let file = File::create(&path).unwrap();
+        let error = Ground::of_file(&path, &file).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("nothing was changed"), "{error}");
+    }
+}
