@@ -91,6 +91,8 @@ pub struct Summary {
     pub gain: Option<Estimate>,
     /// How often the file system was frozen.
     pub freezes: Option<u64>,
+    /// How long a freeze may be, in milliseconds.
+    pub allowed_freeze_ms: Option<f64>,
     /// The longest freeze, in milliseconds.
     pub longest_freeze_ms: Option<f64>,
     /// How many freezes were longer than allowed.

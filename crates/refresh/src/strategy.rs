@@ -60,6 +60,8 @@ pub struct Outcome {
 pub struct Freezes {
     /// How many there were.
     pub count: u64,
+    /// How long they may be.
+    pub allowed: Duration,
     /// The longest, from the request to freeze until it was thawed.
     pub longest: Duration,
     /// How many were longer than allowed.

@@ -267,11 +267,17 @@ fn summary_words(summary: &Summary) -> String {
     if let Some(gain) = &summary.gain {
         line(format!("{} times as fast as before", interval(gain)));
     }
-    if let (Some(count), Some(longest)) = (summary.freezes, summary.longest_freeze_ms) {
-        let too_long = summary.freezes_too_long.unwrap_or(0);
-        line(format!(
-            "frozen {count} times, {longest:.1} ms at the longest, {too_long} longer than allowed"
-        ));
+    if let (Some(count), Some(longest), Some(allowed)) =
+        (summary.freezes, summary.longest_freeze_ms, summary.allowed_freeze_ms)
+    {
+        let too_long = match summary.freezes_too_long.unwrap_or(0) {
+            0 => format!("none longer than the {allowed:.0} ms allowed"),
+            count => format!(
+                "{count} longer than the {allowed:.0} ms allowed, by up to {:.1} ms",
+                longest - allowed
+            ),
+        };
+        line(format!("frozen {count} times, {longest:.1} ms at the longest, {too_long}"));
     }
     if summary.plan.way.is_live() {
         line("fstrim tells the drive that the old places are free".to_owned());

@@ -79,6 +79,7 @@ impl Refresh {
             speed_after: None,
             gain: None,
             freezes: freezes.map(|it| it.count),
+            allowed_freeze_ms: freezes.map(|it| it.allowed.as_secs_f64() * 1e3),
             longest_freeze_ms: freezes.map(|it| it.longest.as_secs_f64() * 1e3),
             freezes_too_long: freezes.map(|it| it.too_long),
             stopped,

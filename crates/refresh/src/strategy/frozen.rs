@@ -95,14 +95,24 @@ impl Rewrite {
         }
     }
 
-    /// Reads and writes back a chunk of the device; returns the bytes written.
-    fn rewrite_chunk(&mut self, on_device: Span) -> Result<u64, DriveError> {
+    /// Reads and writes back a chunk of the device, with the file system frozen since then; returns
+    /// the bytes written. Nothing where reading took so long that there is no time left to write:
+    /// others have waited long enough, and come first.
+    fn rewrite_chunk(
+        &mut self,
+        on_device: Span,
+        since: Option<Instant>,
+    ) -> Result<Option<u64>, DriveError> {
         let start = Instant::now();
         let data = &mut self.buffer[..on_device.length as usize];
         let at = on_device.offset;
         self.device
             .read_exact_at(data, at)
             .map_err(|error| io(format!("cannot read byte {at} of the device"), error))?;
+        if since.is_some_and(|since| since.elapsed() > self.allowance.max()) {
+            self.allowance.chunk_took(start.elapsed(), on_device.length);
+            return Ok(None);
+        }
         let mut written = 0;
         for run in runs_with_data(data) {
             let part = &data[run.offset as usize..run.end() as usize];
@@ -113,7 +123,7 @@ impl Rewrite {
             written += run.length;
         }
         self.allowance.chunk_took(start.elapsed(), on_device.length);
-        Ok(written)
+        Ok(Some(written))
     }
 
     /// Where a part of the file lies on the device; nothing where it is not all data there.
@@ -153,7 +163,10 @@ impl Rewrite {
             };
             // Room behind the end of a file that is not whole blocks belongs to it as well.
             let length = place.length.next_multiple_of(BLOCK).min(CHUNK_MAX);
-            written += self.rewrite_chunk(Span::new(place.offset, length))?.min(place.length);
+            let Some(chunk) = self.rewrite_chunk(Span::new(place.offset, length), since)? else {
+                break;
+            };
+            written += chunk.min(place.length);
             at += place.length;
             if let Some(since) = since {
                 self.allowance.grow(since.elapsed());
@@ -246,6 +259,7 @@ impl Strategy for Rewrite {
     fn freezes(&self) -> Option<Freezes> {
         self.freezer.as_ref().map(|freezer| Freezes {
             count: freezer.count,
+            allowed: self.allowance.max(),
             longest: freezer.longest,
             too_long: self.allowance.too_long,
         })
@@ -264,6 +278,19 @@ mod tests {
         data[5 * 4096 - 1] = 1;
         assert_eq!(runs_with_data(&data), [Span::new(4096, 8192), Span::new(4 * 4096, 4096)]);
         assert!(runs_with_data(&[0; 8192]).is_empty());
+    }
+
+    #[test]
+    fn where_reading_took_all_the_time_nothing_is_written_in_addition() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(&[7; 8192], 0).unwrap();
+        let max = Duration::from_millis(5);
+        let mut rewrite = Rewrite::new(file, None, None, max);
+        let chunk = Span::new(0, 8192);
+        let now = Instant::now();
+        std::thread::sleep(max * 2);
+        assert_eq!(rewrite.rewrite_chunk(chunk, Some(now)).unwrap(), None);
+        assert_eq!(rewrite.rewrite_chunk(chunk, None).unwrap(), Some(8192));
     }
 
     #[test]
