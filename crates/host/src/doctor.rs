@@ -15,7 +15,7 @@ use crate::error::HostError;
 use crate::facts::{Facts, Machine};
 use crate::layers::{self, Layer, Stack};
 
-pub(crate) use self::checks::automatic_trim::Regular;
+pub(crate) use self::checks::regular_trim::Regular;
 pub use self::checks::trim::{Reach, Stop};
 
 /// The checks, with the question that each answers.

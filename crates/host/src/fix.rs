@@ -8,6 +8,9 @@
 mod fstab;
 mod state;
 
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::HostError;
 use crate::facts::Facts;
-use crate::layers::{LayerKind, Stack};
+use crate::layers::{LayerKind, Mounted, Stack};
 
 /// The checks that have a fix.
 pub const FIXABLE: [&str; 4] = ["automatic-trim", "atime", "barriers", "swappiness"];
@@ -215,12 +218,19 @@ fn automatic_trim(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<
         // btrfs trims in the background, which is no harm beside a timer.
         layer.is_some_and(|layer| {
             let is_btrfs = matches!(&layer.kind, LayerKind::FileSystem { file_system } if file_system == "btrfs");
-            !is_btrfs && layer.mount.as_ref().is_some_and(|mount| mount.has("discard"))
+            // Without the option, what the other passes by would not be trimmed at all.
+            let is_both = |mount: &Mounted| {
+                mount.has("discard") && regular.covering(facts, mount).is_any()
+            };
+            !is_btrfs && layer.mount.as_ref().is_some_and(is_both)
         })
     };
     let twice: Vec<Stack> = stacks.iter().filter(is_twice).cloned().collect();
     if twice.is_empty() {
-        return Err(nothing("free space is trimmed by one thing already"));
+        return Err(nothing(
+            "free space is trimmed by one thing already, or by what cannot be changed so that it could \
+             be taken back; 'ssdlab doctor' says which",
+        ));
     }
     let (change, points) = fstab::plan(place, &points(&twice), |it| it == "discard", None)?;
     Ok(with(remount("nodiscard", &points), vec![change]))
@@ -236,25 +246,54 @@ fn read(place: &Place, path: &str) -> Result<Option<String>, HostError> {
     }
 }
 
-/// A file with a new content, under its name when that is whole, with the rights it had.
-fn write(path: &Path, text: &str) -> Result<(), HostError> {
+/// A file with a new content, under its name when that is whole. Rights and owner are those of `like`, and
+/// nobody else's than ours where that is not there: what is written may hold secrets of another file. Where
+/// the name is a link, what it leads to is written.
+fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> {
     let failed = |source| HostError::io(format!("write {}", path.display()), source);
+    let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let draft = path.with_added_extension("ssdlab-draft");
     let write = || {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
         }
-        std::fs::write(&draft, text)?;
-        if let Ok(found) = std::fs::metadata(path) {
-            std::fs::set_permissions(&draft, found.permissions())?;
+        // Of one that was interrupted.
+        let _ = std::fs::remove_file(&draft);
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create_new(true).mode(0o600).open(&draft)?;
+        file.write_all(text.as_bytes())?;
+        if let Some(found) = like.and_then(|like| std::fs::metadata(like).ok()) {
+            // The owner first: changing it may take rights away.
+            std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()))?;
+            file.set_permissions(found.permissions())?;
+            copy_label(like, &file);
         }
-        std::fs::File::open(&draft)?.sync_all()?;
+        file.sync_all()?;
         std::fs::rename(&draft, path)
     };
     write().map_err(|error| {
         let _ = std::fs::remove_file(&draft);
         failed(error)
     })
+}
+
+/// Gives a file the label of SELinux that another has, where there is one.
+fn copy_label(from: Option<&Path>, to: &std::fs::File) {
+    use rustix::fs::{XattrFlags, fsetxattr, getxattr};
+    const NAME: &str = "security.selinux";
+    let mut label = [0; 256];
+    if let Some(Ok(length)) = from.map(|from| getxattr(from, NAME, &mut label[..])) {
+        // Where it cannot be, the policy gives it the one of its directory.
+        let _ = fsetxattr(to, NAME, &label[..length], XattrFlags::empty());
+    }
+}
+
+/// A file of our own that all may read.
+fn write_for_all(path: &Path, text: &str) -> Result<(), HostError> {
+    write(path, text, None)?;
+    let all = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(path, all)
+        .map_err(|source| HostError::io(format!("change the rights of {}", path.display()), source))
 }
 
 fn run(place: &Place, program: &str, arguments: &[&str]) -> Result<(), HostError> {
@@ -297,9 +336,12 @@ impl Fix {
                     }
                     let file = place.path(path);
                     if let Some(before) = before {
-                        write(&file.with_added_extension("ssdlab-backup"), before)?;
+                        let backup = file.with_added_extension("ssdlab-backup");
+                        write(&backup, before, Some(&file))?;
+                        write(&file, after, Some(&file))?;
+                    } else {
+                        write_for_all(&file, after)?;
                     }
-                    write(&file, after)?;
                 }
             }
         }
@@ -323,7 +365,8 @@ impl Fix {
                     run(place, "sysctl", &["-w", &format!("{name}={before}")])?;
                 }
                 Change::Write { path, before: Some(before), .. } => {
-                    write(&place.path(path), before)?;
+                    let file = place.path(path);
+                    write(&file, before, Some(&file))?;
                     let _ = std::fs::remove_file(place.path(&format!("{path}.ssdlab-backup")));
                 }
                 Change::Write { path, before: None, .. } => {

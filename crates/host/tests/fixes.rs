@@ -133,3 +133,31 @@ fn what_cannot_be_fixed_is_said() {
     fix.carry_out(&strict.place).unwrap();
     assert!(strict.read("etc/fstab").unwrap().contains("ext4 discard,nobarrier,relatime 0 1"));
 }
+
+#[test]
+fn what_was_secret_stays_so_and_links_stay_links() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let root = Root::new("rw,relatime,nobarrier");
+    let etc = root.directory.path().join("etc");
+    fs::create_dir(root.directory.path().join("real")).unwrap();
+    let real = root.directory.path().join("real/fstab");
+    fs::rename(etc.join("fstab"), &real).unwrap();
+    std::os::unix::fs::symlink(&real, etc.join("fstab")).unwrap();
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+    // Who is not root may not give files away.
+    let is_given = std::os::unix::fs::chown(&real, Some(65534), Some(65534)).is_ok();
+    root.plan("barriers").unwrap().carry_out(&root.place).unwrap();
+    let rights = |path: &std::path::Path| {
+        let found = fs::metadata(path).unwrap();
+        (found.mode() & 0o7777, if is_given { found.uid() } else { 65534 })
+    };
+    assert!(fs::read_to_string(&real).unwrap().lines().all(|line| !line.contains("nobarrier")));
+    assert!(fs::symlink_metadata(etc.join("fstab")).unwrap().is_symlink());
+    assert_eq!(rights(&real), (0o640, 65534));
+    assert_eq!(rights(&etc.join("fstab.ssdlab-backup")), (0o640, 65534));
+    let notes = root.directory.path().join("var/lib/ssdlab/fixes.json");
+    assert_eq!(fs::metadata(notes).unwrap().mode() & 0o7777, 0o600);
+    fix::undo(&root.place).unwrap();
+    assert_eq!(fs::read_to_string(&real).unwrap(), FSTAB);
+    assert_eq!(rights(&real), (0o640, 65534));
+}

@@ -4,6 +4,7 @@ mod fix;
 mod proof;
 
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use ssdlab_host::doctor::{self, Diagnosis, Options, Verdict};
@@ -66,19 +67,21 @@ fn capture(path: &Path, target: Option<&str>, terminal: &Terminal) -> Result<Exi
     }
     write_whole(&captured, path).map_err(failed)?;
     terminal.note(&format!(
-        "Written to {}. It holds names, serial numbers and mount points of this machine: look \
-         through it before giving it away (tar -tzf).",
+        "Written to {}, for you alone to read. It holds names, serial numbers, mount points, /etc/fstab \
+         and what cron is told of fstrim: look through it before giving it away (tar -xOzf {0} \
+         capture.json).",
         path.display()
     ));
     Ok(Exit::Done)
 }
 
-/// Under its name when it is whole, and not before.
+/// Under its name when it is whole, and not before; nobody else may read it.
 fn write_whole(captured: &Captured, path: &Path) -> std::io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let draft = path.with_file_name(format!(".{name}.{}.draft", std::process::id()));
     let write = || {
-        captured.write(std::fs::File::create(&draft)?)?;
+        let mut options = std::fs::OpenOptions::new();
+        captured.write(options.write(true).create_new(true).mode(0o600).open(&draft)?)?;
         std::fs::rename(&draft, path)
     };
     write().inspect_err(|_| {

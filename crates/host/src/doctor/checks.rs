@@ -2,12 +2,13 @@
 
 mod alignment;
 mod atime;
-pub(super) mod automatic_trim;
+mod automatic_trim;
 mod barriers;
 mod controller;
 mod endurance;
 mod errors;
 mod kernel;
+pub(super) mod regular_trim;
 mod scheduler;
 mod spare_area;
 mod swappiness;

@@ -61,7 +61,9 @@ pub(super) fn text(diagnosis: &Diagnosis) -> String {
             verdict: check.verdict.word().to_owned(),
         };
         outcomes.get_or_create(&labels).set(level(check.verdict));
-        if let Some(works) = check.reach.as_ref().and_then(|reach| reach.works) {
+        // What another machine does with it is not known here.
+        let known = check.reach.as_ref().filter(|reach| reach.left_to_host.is_empty());
+        if let Some(works) = known.and_then(|reach| reach.works) {
             reach.get_or_create(&Subject { target: subject.to_owned() }).set(works.into());
         }
     }

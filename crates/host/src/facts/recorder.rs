@@ -50,7 +50,24 @@ impl Facts for Recorder<'_> {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, Absent> {
-        self.once(|noted| &mut noted.files, path.to_owned(), || self.machine.read(path))
+        let read = || {
+            let bytes = self.machine.read(path)?;
+            Ok(if path == "/etc/fstab" { without_passwords(&bytes) } else { bytes })
+        };
+        self.once(|noted| &mut noted.files, path.to_owned(), read)
+    }
+
+    fn lines_with(&self, path: &str, word: &str) -> Result<Vec<String>, Absent> {
+        let kept = self.once(
+            |noted| &mut noted.files,
+            path.to_owned(),
+            || {
+                let lines = self.machine.lines_with(path, word)?;
+                Ok(lines.into_iter().map(|line| line + "\n").collect::<String>().into_bytes())
+            },
+        )?;
+        let kept = String::from_utf8_lossy(&kept).into_owned();
+        Ok(kept.lines().filter(|line| line.contains(word)).map(str::to_owned).collect())
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, Absent> {
@@ -72,5 +89,42 @@ impl Facts for Recorder<'_> {
     fn run(&self, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {
         let key = asked(program, arguments);
         self.once(|noted| &mut noted.commands, key, || self.machine.run(program, arguments))
+    }
+}
+
+/// A table of mounts without the passwords that options of network file systems hold.
+fn without_passwords(table: &[u8]) -> Vec<u8> {
+    let table = String::from_utf8_lossy(table);
+    let clean = |line: &str| {
+        let mut options: Vec<String> = line.split(',').map(str::to_owned).collect();
+        for option in &mut options {
+            // The first option has the fields before it in front, the last those behind it.
+            let at = option.find("pass").filter(|&at| option[at..].contains('='));
+            if let Some(at) = at {
+                let value = at + option[at..].find('=').map_or(0, |it| it + 1);
+                let end =
+                    option[value..].find(char::is_whitespace).map_or(option.len(), |it| value + it);
+                option.replace_range(value..end, "");
+            }
+        }
+        options.join(",")
+    };
+    table.split('\n').map(clean).collect::<Vec<_>>().join("\n").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_no_part_of_a_capture() {
+        let table = "//nas/x /x cifs user=me,password=secret,uid=0 0 0\n/dev/sda1 / ext4 ro 0 1\n\
+                     //nas/y /y cifs pass=secret 0 0\n";
+        let clean = String::from_utf8(without_passwords(table.as_bytes())).unwrap();
+        assert!(!clean.contains("secret"), "{clean}");
+        assert_eq!(
+            clean.replace("password=", "password=secret").replace(" pass=", " pass=secret"),
+            table
+        );
     }
 }

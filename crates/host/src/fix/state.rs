@@ -23,6 +23,7 @@ impl State {
 
     pub(super) fn save(&self, place: &Place) -> Result<(), HostError> {
         let text = serde_json::to_string_pretty(self).expect("it has no maps");
-        write(&place.path(PATH), &text)
+        // It holds what was in the files that were changed: nobody else's business.
+        write(&place.path(PATH), &text, None)
     }
 }

@@ -190,6 +190,11 @@ fn kind_of_identifier(id: &str, below: &[Layer], facts: &dyn Facts) -> LayerKind
         LayerKind::Mapper { target: None }
     } else if id.ends_with("-tpool") {
         LayerKind::ThinPool
+    } else if id.ends_with("-vpool") {
+        LayerKind::Mapper { target: Some("vdo".to_owned()) }
+    } else if below.iter().any(|it| name_has(it, "_corig")) {
+        // A cache, or one for writes alone: which of them only the table says.
+        LayerKind::Mapper { target: None }
     } else if below.iter().any(|it| id_of(it).is_some_and(|id| id.ends_with("-tpool"))) {
         LayerKind::Thin
     } else if below.iter().any(|it| name_has(it, "_rimage_")) {

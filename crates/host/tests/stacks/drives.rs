@@ -199,8 +199,42 @@ fn space_outside_partitions_is_offered_as_spare_area() {
     made.partition_of("sda1", "sda", mib(1), 400 << 30);
     made.mount("/mnt", "ext4", "sda1", "rw,relatime");
     let check = outcome(&made.done(), "/mnt", "unpartitioned");
-    let command = "blkdiscard --offset 429497778176 --length 85897248768 /dev/sda";
-    assert_verdict(&check, Verdict::Notice, &[command, "16.7 %"]);
+    let command = "parted -s /dev/sda mkpart ssdlab-unused-1 429497778176B 515395026943B";
+    assert_verdict(&check, Verdict::Notice, &[command, "by-partlabel/ssdlab-unused-1", "16.7 %"]);
+    // A member of an array: what the array knows of itself may lie there.
+    let directory = made.directory("sda");
+    made.facts.link(&format!("{directory}/holders/md126"), "/sys/devices/virtual/block/md126");
+    let check = outcome(&made.done(), "/mnt", "unpartitioned");
+    assert_verdict(&check, Verdict::Notice, &["a member of something"]);
+    assert!(check.remedies.is_empty(), "{check:?}");
+}
+
+#[test]
+fn what_lies_in_an_extended_partition_is_nobodys_spare_area() {
+    let mut made = Made::new();
+    made.sata("sda", true);
+    made.partition_of("sda1", "sda", mib(1), 100 << 30);
+    // The kernel shows two sectors of an extended partition; its logical ones have tables before them.
+    let from = |gib: u64| mib(gib << 10);
+    made.partition_of("sda2", "sda", from(200), 1024);
+    made.set("sda2", "partition", "2");
+    for (number, gib) in [(5, 210), (6, 300)] {
+        let name = format!("sda{number}");
+        made.partition_of(&name, "sda", from(gib), 50 << 30);
+        made.set(&name, "partition", &number.to_string());
+    }
+    made.partition_of("sda3", "sda", from(400), 40 << 30);
+    made.set("sda3", "partition", "3");
+    made.mount("/mnt", "ext4", "sda1", "rw,relatime");
+    let check = outcome(&made.done(), "/mnt", "unpartitioned");
+    let command = check.remedies[0].command.as_deref().unwrap();
+    let gaps: Vec<u64> = command
+        .lines()
+        .filter_map(|line| line.split(" ssdlab-unused-").nth(1)?.split(' ').nth(1))
+        .map(|from| from.trim_end_matches('B').parse::<u64>().unwrap() >> 20)
+        .collect();
+    assert_eq!(gaps, [(100 << 10) + 1, 440 << 10], "{command}");
+    assert!(!command.contains("--offset"), "{command}");
 }
 
 #[test]

@@ -59,9 +59,62 @@ fn nvme_and_disks_of_virtual_machines_pass_it_or_not() {
         made.virtual_disk("vda", takes);
         made.mount("/mnt", "ext4", "vda", "rw,relatime");
         match takes {
-            true => works(&made.done()),
+            // The host may drop what it takes: QEMU does unless told otherwise.
+            true => {
+                assert_trim(&made.done(), Some(true), None, Verdict::Notice);
+                let check = outcome(&made.done(), "/mnt", "trim");
+                assert_eq!(check.reach.unwrap().left_to_host, ["vda"]);
+                let missing = check.missing.unwrap();
+                assert!(
+                    missing.contains("discard=unmap") && missing.contains("--proof"),
+                    "{missing}"
+                );
+                let diagnosis = crate::examined(&made.done(), "/mnt");
+                assert!(!diagnosis.prometheus().contains("trim_reaches_flash{"));
+            }
             false => stops(&made.done(), "vda"),
         }
+    }
+    // An emulated drive looks like one, and says what it is.
+    let mut made = with_partition();
+    let directory = made.directory("sda");
+    made.put(&directory, "device/model", "QEMU HARDDISK");
+    made.mount("/mnt", "ext4", "sda1", "rw,relatime");
+    assert_trim(&made.done(), Some(true), None, Verdict::Notice);
+}
+
+#[test]
+fn caches_and_vdo_keep_discards_for_themselves() {
+    for (feature, keeps) in [("1 no_discard_passdown", true), ("0", false)] {
+        let mut made = with_partition();
+        made.sata("sdb", true);
+        let table = "cache DEVICE 8:1 8:2 128 1 writethrough smq 0";
+        made.mapping("dm-0", "vg-lv_corig", "LVM-a", "linear DEVICE 0", &["sda1"], true);
+        made.mapping("dm-1", "vg-lv", "LVM-b", table, &["sdb", "dm-0"], true);
+        made.status(
+            "vg-lv",
+            &format!("cache 8 27/512 128 1/2 0 0 0 0 0 0 0 {feature} 2 smq 0 rw -"),
+        );
+        made.mount("/mnt", "ext4", "dm-1", "rw,relatime");
+        match keeps {
+            true => {
+                stops(&made.done(), "vg-lv");
+                let check = outcome(&made.done(), "/mnt", "trim");
+                assert_verdict(&check, Verdict::Problem, &["lvconvert --uncache vg/lv"]);
+            }
+            false => works(&made.done()),
+        }
+        // Who may not read tables does not know.
+        made.facts.set_root(false);
+        assert_trim(&made.done(), None, None, Verdict::Unknown);
+    }
+    for is_root in [true, false] {
+        let mut made = with_partition();
+        made.mapping("dm-0", "vg-pool-vpool", "LVM-x-vpool", "vdo V4 DEVICE 1", &["sda1"], true);
+        made.volume("dm-1", "vg-lv", "dm-0", true);
+        made.mount("/mnt", "ext4", "dm-1", "rw,relatime");
+        made.facts.set_root(is_root);
+        stops(&made.done(), "vg-pool-vpool");
     }
 }
 

@@ -66,6 +66,57 @@ fn without_systemd_cron_is_the_remedy() {
 }
 
 #[test]
+fn what_trims_other_file_systems_does_not_count_for_this_one() {
+    let check = |made: &Made| outcome(&made.done(), "/mnt", "automatic-trim");
+    // The timer goes by fstab where that lists anything.
+    let mut timer = plain("rw,relatime");
+    timer.timer(3 * DAY);
+    timer
+        .facts
+        .put("/etc/fstab", "/dev/sdb1 / ext4 defaults 0 1\n/dev/sda /mnt/ ext4 defaults 0 2\n");
+    assert_verdict(&check(&timer), Verdict::Fine, &["fstrim.timer"]);
+    timer.facts.put("/etc/fstab", "# nothing\n");
+    assert_verdict(&check(&timer), Verdict::Fine, &["fstrim.timer"]);
+    timer.facts.put("/etc/fstab", "/dev/sdb1 / ext4 defaults 0 1\n");
+    assert_verdict(&check(&timer), Verdict::Warning, &["where no line mounts it", "cron.weekly"]);
+    timer.facts.put("/etc/fstab", "/dev/sda /mnt ext4 X-fstrim.notrim 0 2\n");
+    assert_verdict(&check(&timer), Verdict::Warning, &["X-fstrim.notrim"]);
+    // Mounted there as well, it is one file system.
+    timer.mount("/other", "ext4", "sda1", "rw,relatime");
+    timer.facts.put("/etc/fstab", "/dev/sda /other ext4 defaults 0 2\n");
+    assert_verdict(&check(&timer), Verdict::Fine, &["fstrim.timer"]);
+    // With the option it is trimmed all the same, and once.
+    let mut option = plain("rw,relatime,discard");
+    option.timer(3 * DAY);
+    option.facts.put("/etc/fstab", "/dev/sdb1 / ext4 defaults 0 1\n");
+    assert_verdict(&check(&option), Verdict::Fine, &["at once"]);
+
+    let mut cron = plain("rw,relatime");
+    for (line, verdict) in [
+        ("fstrim /boot", Verdict::Warning),
+        ("fstrim -v /boot; fstrim -v /mnt", Verdict::Fine),
+        ("for point in $points; do fstrim $point; done", Verdict::Unknown),
+        ("[ -x /sbin/fstrim ] || exit 0", Verdict::Warning),
+    ] {
+        cron.facts.put("/etc/cron.weekly/trim", &format!("#!/bin/sh\n{line}\n"));
+        assert_verdict(&check(&cron), verdict, &[]);
+    }
+}
+
+#[test]
+fn of_what_cron_does_a_capture_holds_the_calls_of_fstrim_alone() {
+    let mut made = plain("rw,relatime");
+    let script = "#!/bin/sh\nTOKEN=hush backup\n/sbin/fstrim -a\n";
+    made.facts.put("/etc/cron.weekly/all", script);
+    made.facts.put("/etc/cron.daily/other", "#!/bin/sh\nPASSWORD=hush mail\n");
+    let captured = ssdlab_host::capture(&made.done(), Some("/mnt")).unwrap();
+    let of =
+        |path: &str| String::from_utf8(ssdlab_host::Facts::read(&captured, path).unwrap()).unwrap();
+    assert_eq!(of("/etc/cron.weekly/all"), "/sbin/fstrim -a\n");
+    assert_eq!(of("/etc/cron.daily/other"), "");
+}
+
+#[test]
 fn partitions_that_begin_in_the_middle_of_a_unit_are_found() {
     let at = |sector: u64| {
         let mut made = Made::new();

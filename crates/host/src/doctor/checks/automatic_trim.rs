@@ -1,7 +1,7 @@
 //! Is free space trimmed by itself, once, and when was it last?
 
+use super::regular_trim::{Covering, Regular};
 use crate::doctor::{Check, Context, Verdict};
-use crate::facts::{Absent, Facts};
 use crate::layers::{Layer, LayerKind, Stack};
 use crate::words::{age, list, quoted};
 
@@ -9,66 +9,6 @@ const NAME: &str = "automatic-trim";
 
 /// systemd's timer runs once a week; twice that means that a run was missed.
 const TOO_LONG_AGO: u64 = 15 * 86_400;
-
-/// Where systemd looks for what is to be started, the first counting most.
-const UNITS: [&str; 3] = ["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
-
-/// What trims free space now and then.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Regular {
-    /// Whether systemd's timer is on, where there is systemd.
-    pub(crate) timer: Option<bool>,
-    /// When that ran last, in seconds since 1970.
-    pub(crate) last_run: Option<u64>,
-    /// Files of cron that call fstrim.
-    pub(crate) cron: Vec<String>,
-}
-
-impl Regular {
-    pub(crate) fn of(facts: &dyn Facts) -> Regular {
-        let is_there = |path: &str| facts.resolve(path).is_ok() || facts.read(path).is_ok();
-        // Its files may lie about on a machine that systemd does not run (sd_booted(3)).
-        let is_running = facts.list("/run/systemd/system") != Err(Absent::Missing);
-        let is_installed = UNITS.iter().any(|place| is_there(&format!("{place}/fstrim.timer")));
-        let wants = format!("{}/timers.target.wants", UNITS[0]);
-        let is_on = || {
-            // A link to a unit of a captured machine may lead nowhere: its name counts.
-            let names = facts.list(&wants).unwrap_or_default();
-            names.iter().any(|name| name == "fstrim.timer")
-        };
-        Regular {
-            timer: (is_running && (is_installed || is_on())).then(is_on),
-            last_run: facts.modified("/var/lib/systemd/timers/stamp-fstrim.timer").ok(),
-            cron: cron(facts),
-        }
-    }
-
-    pub(crate) fn is_any(&self) -> bool {
-        self.timer == Some(true) || !self.cron.is_empty()
-    }
-
-    fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        if self.timer == Some(true) {
-            words.push("fstrim.timer".to_owned());
-        }
-        words.extend(self.cron.iter().cloned());
-        words
-    }
-}
-
-fn cron(facts: &dyn Facts) -> Vec<String> {
-    let mut files = vec!["/etc/crontab".to_owned(), "/var/spool/cron/crontabs/root".to_owned()];
-    for place in ["cron.d", "cron.hourly", "cron.daily", "cron.weekly", "cron.monthly"] {
-        let names = facts.list(&format!("/etc/{place}")).unwrap_or_default();
-        files.extend(names.iter().map(|name| format!("/etc/{place}/{name}")));
-    }
-    let calls = |path: &String| {
-        let text = facts.text(path).unwrap_or_default();
-        text.lines().any(|line| !line.trim_start().starts_with('#') && line.contains("fstrim"))
-    };
-    files.into_iter().filter(calls).collect()
-}
 
 /// Whether the mount trims what it frees, and how.
 fn discards(layer: &Layer) -> Option<&str> {
@@ -91,14 +31,24 @@ pub(in crate::doctor) fn check(
         return Some(Check::new(NAME, Verdict::Fine, seen));
     }
     let regular = Regular::of(context.facts);
-    let mut check = match (discards(layer), regular.is_any()) {
+    let covering = regular.covering(context.facts, mount);
+    let mut check = match (discards(layer), covering.is_any()) {
         (Some(option), false) => {
             let seen = format!("the mount option '{option}' trims what is freed at once");
-            Check::new(NAME, Verdict::Fine, seen)
+            let check = Check::new(NAME, Verdict::Fine, seen);
+            match covering.unknown.is_empty() {
+                true => check,
+                false => check.lacks(format!("whether {} trims it, too", list(&covering.unknown))),
+            }
         }
-        (Some(option), true) => both(layer, option, &regular),
-        (None, true) => only_regular(context, &regular),
-        (None, false) => neither(&regular, &mount.point),
+        (Some(option), true) => both(layer, option, &covering),
+        (None, true) => only_regular(context, &regular, &covering),
+        (None, false) if !covering.unknown.is_empty() => {
+            let seen =
+                format!("whether anything trims it is not known: {}", list(&covering.unknown));
+            Check::new(NAME, Verdict::Unknown, seen).lacks("what these trim: look there")
+        }
+        (None, false) => neither(&regular, &covering, &mount.point),
     };
     if reaches == Some(false) {
         let is_all_spinning = stack.drives().iter().all(|it| it.limits.is_rotational == Some(true));
@@ -111,8 +61,8 @@ pub(in crate::doctor) fn check(
     Some(check)
 }
 
-fn both(layer: &Layer, option: &str, regular: &Regular) -> Check {
-    let seen = format!("both the mount option '{option}' and {} trim it", list(&regular.words()));
+fn both(layer: &Layer, option: &str, covering: &Covering) -> Check {
+    let seen = format!("both the mount option '{option}' and {} trim it", list(&covering.by));
     // In the background and in batches; on by default since Linux 6.2.
     let is_btrfs =
         matches!(&layer.kind, LayerKind::FileSystem { file_system } if file_system == "btrfs");
@@ -136,9 +86,9 @@ fn both(layer: &Layer, option: &str, regular: &Regular) -> Check {
         )
 }
 
-fn only_regular(context: &Context, regular: &Regular) -> Check {
-    let how = list(&regular.words());
-    let is_timer_alone = regular.timer == Some(true) && regular.cron.is_empty();
+fn only_regular(context: &Context, regular: &Regular, covering: &Covering) -> Check {
+    let how = list(&covering.by);
+    let is_timer_alone = covering.by_timer && covering.by.len() == 1;
     let Some(last) = regular.last_run.filter(|_| is_timer_alone) else {
         let seen = format!("{how} trims free space; when it did last is not known");
         // A timer that is on and has no stamp has not run since it was put there.
@@ -162,13 +112,26 @@ fn only_regular(context: &Context, regular: &Regular) -> Check {
     }
 }
 
-fn neither(regular: &Regular, point: &str) -> Check {
-    let check = Check::new(NAME, Verdict::Warning, "nothing trims free space").because(
+fn neither(regular: &Regular, covering: &Covering, point: &str) -> Check {
+    let seen = match covering.passed_by.is_empty() {
+        true => "nothing trims free space".to_owned(),
+        false => format!("nothing trims free space here: {}", covering.passed_by.join("; ")),
+    };
+    let check = Check::new(NAME, Verdict::Warning, seen).because(
         "The drive keeps copying about what was deleted long ago, until somebody trims: that costs \
          spare area, speed under writes, and life.",
     );
     match regular.timer {
-        Some(_) => check.remedy(
+        Some(true) => check.remedy(
+            "Give it a line in /etc/fstab without X-fstrim.notrim, which is what the timer goes by; or \
+             once a week by cron",
+            Some(format!(
+                "printf '#!/bin/sh\\nfstrim %s\\n' {} > /etc/cron.weekly/fstrim && chmod +x \
+                 /etc/cron.weekly/fstrim",
+                quoted(&quoted(point))
+            )),
+        ),
+        Some(false) => check.remedy(
             "Once a week, by systemd ('ssdlab doctor --fix automatic-trim' does it, and takes it back)",
             Some("systemctl enable --now fstrim.timer".to_owned()),
         ),

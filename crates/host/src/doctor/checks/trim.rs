@@ -2,9 +2,12 @@
 //!
 //! The kernel says of each block device how long a discard it takes; 0 where it takes none. A
 //! device on others takes over what they say when it is set up, so a 0 may have come from below.
-//! Where it arose is the lowest device that says 0 on top of devices that do not. Two kinds of
-//! layers take discards and keep them: a thin pool that passes none down, and a loop device on a
-//! file system that does not trim what its files free.
+//! Where it arose is the lowest device that says 0 on top of devices that do not. Some layers take
+//! discards and keep them: a thin pool or a cache (dm-cache) that passes none down, VDO, and a loop
+//! device on a file system that does not trim what its files free.
+//!
+//! A disk that a host of virtual machines or another machine gives takes discards whatever becomes of
+//! them there: QEMU offers them by default, and drops them by default.
 
 use serde::Serialize;
 
@@ -25,6 +28,9 @@ pub struct Reach {
     pub stops_at: Option<String>,
     /// All such layers.
     pub stops: Vec<Stop>,
+    /// Drives that TRIM reaches and that another machine gives, or the host of this virtual one: what it
+    /// does with it cannot be seen from here.
+    pub left_to_host: Vec<String>,
 }
 
 /// A layer that lets no TRIM through.
@@ -65,6 +71,8 @@ struct Walk {
     unknown: Vec<String>,
     /// Drives that TRIM reaches.
     reached: Vec<String>,
+    /// Those of them behind which there is more that cannot be seen.
+    left_to_host: Vec<String>,
 }
 
 pub(in crate::doctor) fn check(context: &Context, stack: &Stack) -> Check {
@@ -88,8 +96,15 @@ pub(in crate::doctor) fn check(context: &Context, stack: &Stack) -> Check {
     }
     if works.is_none() {
         check.missing = Some(walk.unknown.join("; "));
+    } else if !walk.left_to_host.is_empty() {
+        check.missing = Some(format!(
+            "what the host does with it: look there (QEMU drops it unless the disk has discard=unmap), or \
+             see with --proof whether {} reads differently afterwards",
+            list(&walk.left_to_host)
+        ));
     }
-    check.reach = Some(Reach { works, stops_at, stops: walk.stops });
+    let left_to_host = walk.left_to_host;
+    check.reach = Some(Reach { works, stops_at, stops: walk.stops, left_to_host });
     check
 }
 
@@ -97,7 +112,12 @@ impl Walk {
     fn verdict(&self) -> Verdict {
         let is_slight = |stop: &Stop| stop.is_spinning || stop.is_delay;
         match () {
-            () if self.stops.is_empty() && self.unknown.is_empty() => Verdict::Fine,
+            () if self.stops.is_empty() && self.unknown.is_empty() => {
+                match self.left_to_host.is_empty() {
+                    true => Verdict::Fine,
+                    false => Verdict::Notice,
+                }
+            }
             () if self.stops.is_empty() => Verdict::Unknown,
             () if self.stops.iter().all(|stop| stop.is_spinning) => Verdict::Fine,
             () if self.stops.iter().all(is_slight) => Verdict::Notice,
@@ -109,7 +129,14 @@ impl Walk {
     fn seen(&self) -> String {
         if self.stops.is_empty() {
             return match self.unknown.is_empty() {
-                true => format!("TRIM reaches {}", list(&self.reached)),
+                true if self.left_to_host.is_empty() => {
+                    format!("TRIM reaches {}", list(&self.reached))
+                }
+                true => format!(
+                    "TRIM reaches {}; whether the host that gives {} passes it on is not known",
+                    list(&self.reached),
+                    list(&self.left_to_host)
+                ),
                 false => "Whether TRIM reaches the flash is not known".to_owned(),
             };
         }
@@ -187,7 +214,7 @@ impl Walk {
                 let stops_before = self.stops.len();
                 match own {
                     // Others that would refuse by their settings of today were set up before.
-                    Ok(Some((why, remedies))) if layer.kind == LayerKind::ThinPool => {
+                    Ok(Some((why, remedies))) if keeps_discards(layer) => {
                         self.stop(layer, why, remedies);
                     }
                     Ok(_) => {}
@@ -196,6 +223,9 @@ impl Walk {
                 let open = open && self.stops.len() == stops_before;
                 if open && layer.is_drive() && !self.reached.contains(&layer.name) {
                     self.reached.push(layer.name.clone());
+                    if is_left_to_host(context, layer) {
+                        self.left_to_host.push(layer.name.clone());
+                    }
                 }
                 for it in below {
                     match it.is_file_system() {
@@ -263,6 +293,33 @@ fn is_spinning(layer: &Layer) -> bool {
     layer.is_drive() && !is_bridge && layer.limits.is_rotational == Some(true)
 }
 
+/// What emulated disks, and disks of clouds that lie elsewhere, call themselves: QEMU, VirtualBox, VMware,
+/// Hyper-V, Amazon EBS, Google's persistent disks.
+const EMULATED: [&str; 6] =
+    ["QEMU", "VBOX", "VMware", "Msft", "Amazon Elastic Block Store", "nvme_card-pd"];
+
+/// Whether what is behind a drive is another system's, which takes discards whatever it does with them.
+fn is_left_to_host(context: &Context, layer: &Layer) -> bool {
+    let says = |part: &str| {
+        let text = context.facts.text(&format!("{}/device/{part}", layer.directory));
+        text.is_some_and(|text| EMULATED.iter().any(|name| text.starts_with(name)))
+    };
+    matches!(layer.kind, LayerKind::Virtual | LayerKind::Network) || says("vendor") || says("model")
+}
+
+/// The kind of a mapping.
+fn target_of(layer: &Layer) -> Option<&str> {
+    match &layer.kind {
+        LayerKind::Mapper { target } => target.as_deref(),
+        _ => None,
+    }
+}
+
+/// Whether a layer that takes discards may do so for itself alone.
+fn keeps_discards(layer: &Layer) -> bool {
+    layer.kind == LayerKind::ThinPool || matches!(target_of(layer), Some("cache" | "vdo"))
+}
+
 type Refusal = (String, Vec<Remedy>);
 
 /// Why a layer lets no discards through whatever lies below it; the error says what is not known.
@@ -278,19 +335,32 @@ fn refusal(context: &Context, layer: &Layer) -> Result<Option<Refusal>, String> 
             let is_safe = context.facts.text(path);
             Ok((is_safe.as_deref() == Some("N")).then(|| parity_refuses("raid456")))
         }
-        LayerKind::ThinPool => match mapper::status(context.facts, name) {
-            Ok(status) if status.split_whitespace().any(|word| word == "no_discard_passdown") => {
-                Ok(Some(no_passdown(name)))
-            }
-            Ok(_) => Ok(None),
-            Err(Absent::Denied | Absent::NotCaptured | Absent::Failed(_)) => {
-                Err(context.as_root(&format!("whether the thin pool {name} passes discards down")))
-            }
-            Err(Absent::Missing) => {
-                Err(format!("whether the thin pool {name} passes discards down (needs dmsetup)"))
-            }
-        },
+        LayerKind::ThinPool => {
+            let keeps = passes_none_down(context, name, "the thin pool")?;
+            Ok(keeps.then(|| no_passdown(name)))
+        }
+        LayerKind::Mapper { target: Some(target) } if target == "cache" => {
+            let keeps = passes_none_down(context, name, "the cache")?;
+            Ok(keeps.then(|| no_passdown_of_cache(name)))
+        }
+        LayerKind::Mapper { target: Some(target) } if target == "vdo" => Ok(Some(kept_by_vdo())),
+        LayerKind::Mapper { target: None } => Err(context.as_root(&format!(
+            "what kind of mapping {name} is, and whether it passes discards on"
+        ))),
         _ => Ok(None),
+    }
+}
+
+/// Whether a mapping that takes discards passes none down, by its status.
+fn passes_none_down(context: &Context, name: &str, what: &str) -> Result<bool, String> {
+    match mapper::status(context.facts, name) {
+        Ok(status) => Ok(status.split_whitespace().any(|word| word == "no_discard_passdown")),
+        Err(Absent::Denied | Absent::NotCaptured | Absent::Failed(_)) => {
+            Err(context.as_root(&format!("whether {what} {name} passes discards down")))
+        }
+        Err(Absent::Missing) => {
+            Err(format!("whether {what} {name} passes discards down (needs dmsetup)"))
+        }
     }
 }
 
@@ -440,6 +510,33 @@ fn no_passdown(name: &str) -> Refusal {
     (
         "the thin pool takes discards, and passes none down (no_discard_passdown)".to_owned(),
         vec![remedy("Let it pass them down; the volumes of the pool must be inactive", command)],
+    )
+}
+
+fn no_passdown_of_cache(name: &str) -> Refusal {
+    let command = mapper::volume_of(name).map(|(group, volume)| {
+        format!("lvconvert --uncache {}", quoted(&format!("{group}/{volume}")))
+    });
+    (
+        "the cache takes discards, and passes none down (no_discard_passdown): what lies below took \
+         none when it was set up, or it was told not to"
+            .to_owned(),
+        vec![remedy(
+            "Set it up anew on devices that take discards. Without a cache they pass; this writes it \
+             back first, and takes it away",
+            command,
+        )],
+    )
+}
+
+fn kept_by_vdo() -> Refusal {
+    (
+        "VDO takes discards to free its own space, and passes none down".to_owned(),
+        vec![remedy(
+            "Nothing makes it. Leave a part of the drive outside of it, trimmed as a whole before, as \
+             spare area",
+            None,
+        )],
     )
 }
 

@@ -32,41 +32,75 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
          it was cannot be seen from outside: a drive made new (secure erase) or trimmed as a whole \
          before it was partitioned is fine.",
     );
-    Some(match takes {
-        Some(false) => check.lacks("whether it was ever written; this drive takes no TRIM here"),
-        _ => check.lacks("whether it was ever trimmed").remedy(
-            "Trim what lies outside all partitions. Compare the numbers with 'parted -l' before: \
-             what is discarded is gone",
-            Some(
-                gaps.iter()
-                    .map(|(from, to)| {
-                        let path = &drive.layer.path;
-                        format!("blkdiscard --offset {from} --length {} {path}", to - from)
-                    })
-                    .collect::<Vec<_>>()
-                    .join("\n"),
-            ),
-        ),
-    })
+    if takes == Some(false) {
+        return Some(check.lacks("whether it was ever written; this drive takes no TRIM here"));
+    }
+    let check = check.lacks("whether it was ever trimmed");
+    let holders = context.facts.list(&format!("{}/holders", drive.layer.directory));
+    if holders.is_ok_and(|holders| !holders.is_empty()) {
+        // An array keeps what it knows of itself where no partition is, and writes it to all members.
+        return Some(check.because(
+            "The drive as a whole is a member of something (an array, a volume): what lies outside its \
+             partitions may be that one's, so it must not be trimmed here.",
+        ));
+    }
+    Some(check.remedy(
+        "Make a partition there, trim that, and delete it again. A tool for partitions knows what \
+         else lies there, and others cannot be hit by a wrong number. The commands are for GPT; \
+         elsewhere make the partition by hand",
+        Some(trim_by_partitions(&drive.layer.path, &gaps)),
+    ))
 }
 
-/// Beginnings and ends of all partitions, in bytes, sorted.
+/// Commands that trim `gaps`. Each partition is found by the name that it was given, never by a number
+/// that might be another's; parted takes no such name where the table is no GPT, and nothing happens.
+fn trim_by_partitions(path: &str, gaps: &[(u64, u64)]) -> String {
+    let of_gap = |(number, (from, to)): (usize, &(u64, u64))| {
+        let name = format!("ssdlab-unused-{number}");
+        format!(
+            "parted -s {path} mkpart {name} {from}B {}B && udevadm settle && blkdiscard \
+             /dev/disk/by-partlabel/{name}",
+            to - 1
+        )
+    };
+    let mut commands: Vec<String> = (1..).zip(gaps).map(of_gap).collect();
+    commands
+        .push(format!("parted {path} print    # and 'rm' with the numbers of ssdlab-unused-..."));
+    commands.join("\n")
+}
+
+/// The longest that the kernel shows of an extended partition: two sectors, or one large one. What is in
+/// it are partitions of their own, and before each of them lies a table (EBR) that leads to the next.
+const EXTENDED_MOST: u64 = 4096;
+
+/// The last number of a partition that may be an extended one.
+const PRIMARY_LAST: u64 = 4;
+
+/// Beginnings and ends of all partitions, in bytes, sorted. An extended partition reaches to the next
+/// primary one, at most: where it ends the kernel does not say.
 fn partitions(context: &Context, drive: &Drive) -> Vec<(u64, u64)> {
     let directory = &drive.layer.directory;
     let names = context.facts.list(directory).unwrap_or_default();
-    let mut found: Vec<(u64, u64)> = names
+    let found: Vec<(u64, u64, u64)> = names
         .iter()
         .filter(|name| name.starts_with(&drive.layer.name))
         .filter_map(|name| {
             let number = |part: &str| context.facts.number(&format!("{directory}/{name}/{part}"));
-            number("partition")?;
             let start = number("start")?.checked_mul(512)?;
-            // An extended partition of two sectors stands for all within it; those are listed.
-            Some((start, start.checked_add(number("size")?.checked_mul(512)?)?))
+            let length = number("size")?.checked_mul(512)?;
+            Some((number("partition")?, start, start.checked_add(length)?))
         })
         .collect();
-    found.sort_unstable();
-    found
+    let until = |&(number, start, end): &(u64, u64, u64)| {
+        if number > PRIMARY_LAST || end - start > EXTENDED_MOST {
+            return end;
+        }
+        let primaries = found.iter().filter(|it| it.0 <= PRIMARY_LAST && it.1 > start);
+        primaries.map(|it| it.1).min().unwrap_or(u64::MAX)
+    };
+    let mut spans: Vec<(u64, u64)> = found.iter().map(|it| (it.1, until(it))).collect();
+    spans.sort_unstable();
+    spans
 }
 
 /// What no partition covers, less the tables at both ends, in whole MiB.
