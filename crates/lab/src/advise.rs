@@ -12,6 +12,7 @@ use ssdlab_model::profile::Profile;
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 pub use self::load::Load;
+use self::load::Sizes;
 use crate::age::{self, Ageing, State, Written};
 use crate::error::LabError;
 use crate::experiment::{Record, Watched, Watcher};
@@ -239,15 +240,16 @@ fn try_spare(
         aged => aged?,
     };
     let description = drive.description();
-    let measured = ByteLength::new(description.capacity.bytes() / 2);
-    let load =
-        request.load.phase(&description, geometry.capacity(), request.seed.wrapping_add(1))?;
+    let sizes = Sizes { unit: geometry.unit_size(), whole: geometry.capacity() };
+    let load = request.load.phase(&description, sizes, request.seed.wrapping_add(1))?;
     if !request.load.is_of_theory() {
         // The steady state that it was aged into is not that of this workload.
         let phase = Phase { seed: load.seed.wrapping_add(1), ..load.clone() };
         let phase = writing(&phase, description.capacity * WARM_UP);
         drive.run_phase(&phase, &mut Watched(watcher))?;
     }
+    let half = ByteLength::new(description.capacity.bytes() / 2);
+    let measured = load.block_size * half.whole(load.block_size);
     // Of plain requests half of the capacity moves, read or written.
     let phase = match request.load.is_of_theory() {
         true => Phase { amount: Amount::Bytes(measured), ..load },
@@ -453,6 +455,9 @@ mod tests {
             assert!((found / theory - 1.0).abs() < 0.03, "{found} against {theory}");
         }
         assert!(number(1, "iops") > 1.5 * number(0, "iops"));
+        for name in ["mean", "p99"] {
+            assert!(number(1, name) < number(0, name), "{name}: {}", number(1, name));
+        }
         assert!(number(1, "life") > 1.5 * number(0, "life"));
         assert_eq!(report.series.len(), 3);
         assert!(report.findings.iter().any(|it| it.text == "1. Do this."));

@@ -215,7 +215,9 @@ fn write(
     watcher: &mut dyn Watcher,
 ) -> Result<ByteLength, LabError> {
     let description = drive.description();
-    let (unit, capacity) = (description.block_size, description.capacity);
+    // Less than a unit at a time would have the drive read the rest of it before each write.
+    let unit = drive.inside().map_or(description.block_size, |inside| inside.unit);
+    let capacity = description.capacity;
     let sequential = pattern == Pattern::Sequential;
     let block = if sequential { MIB.max(unit) } else { unit };
     // What is left of the last large block is written unit by unit.
@@ -314,6 +316,7 @@ mod tests {
         let twice = aged(State::Random, Some(Written::Capacities(2.0)));
         assert_eq!(written(&twice), 3 * u64::from(units));
         assert!(twice.1.contains("1.60 GiB written at random"), "{}", twice.1);
+        assert_eq!(twice.0.inside().unwrap().counters.host_part_units, 0, "unit by unit");
         let steady = aged(State::Steady, None);
         assert_eq!(written(&steady), 0);
         assert!(steady.1.contains("built at once"));

@@ -40,6 +40,15 @@ pub enum Load {
     },
 }
 
+/// What a load is measured in.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// What the drive maps: a request of less has it read the rest before it writes.
+    pub(super) unit: ByteLength,
+    /// The capacity of the whole drive, where a small one stands for it.
+    pub(super) whole: ByteLength,
+}
+
 impl Load {
     /// The one job of a job file.
     ///
@@ -88,14 +97,13 @@ impl Load {
         }
     }
 
-    /// It on a drive, where the whole one has `whole` bytes: regions are the same share of both.
+    /// It on a drive that stands for a whole one: regions are the same share of both.
     pub(super) fn phase(
         &self,
         drive: &Description,
-        whole: ByteLength,
+        Sizes { unit, whole }: Sizes,
         seed: u64,
     ) -> Result<Phase, LabError> {
-        let unit = drive.block_size;
         let all = Region::first(unit * drive.capacity.whole(unit));
         let phase = |pattern, block_size: ByteLength, read_percent, depth| Phase {
             name: "advise".to_owned(),
@@ -119,7 +127,7 @@ impl Load {
             }
             Load::Job { path, job } => {
                 let wrong = |source| LabError::Input { path: path.clone(), source };
-                let space = Space { capacity: whole, unit, is_fixed: true };
+                let space = Space { capacity: whole, unit: drive.block_size, is_fixed: true };
                 let work = Work::new(job, space).map_err(wrong)?;
                 let block = job.block_size;
                 let share = |bytes: ByteLength| {
@@ -213,21 +221,39 @@ mod tests {
         let text = "[a]\ndirect=1\nioengine=libaio\nrw=randwrite\nnorandommap\nbs=8k\noffset=25%\n\
                     size=50%\niodepth=8\nnumjobs=4\nruntime=60\nramp_time=5\n";
         let load = read(text).unwrap();
-        let drive = Description {
-            kind: ssdlab_drive::DriveKind::Simulated,
-            name: String::new(),
-            capacity: ByteLength::new(1 << 30),
-            block_size: ByteLength::new(4096),
-            engine: String::new(),
-            measures_flash: true,
-            caveats: Vec::new(),
-            facts: Vec::new(),
-        };
-        let phase = load.phase(&drive, ByteLength::new(64 << 30), 1).unwrap();
+        let drive = drive();
+        let whole = ByteLength::new(64 << 30);
+        let sizes = Sizes { unit: ByteLength::new(4096), whole };
+        let phase = load.phase(&drive, sizes, 1).unwrap();
         assert_eq!(phase.region.offset, ByteLength::new(1 << 28));
         assert_eq!(phase.region.length, ByteLength::new(1 << 29));
         assert_eq!((phase.pattern, phase.depth), (Pattern::Random, 32));
         assert_eq!(phase.block_size, ByteLength::new(8192));
         assert!(!load.is_of_theory());
+    }
+
+    #[test]
+    fn requests_have_the_size_of_the_mapping_unit_and_not_of_a_sector() {
+        let unit = ByteLength::new(16384);
+        let sizes = Sizes { unit, whole: ByteLength::new(64 << 30) };
+        let units = Load::Units { read_percent: 0, depth: 32 };
+        let pattern = Pattern::Sequential;
+        let blocks = Load::Blocks { pattern, block_size: None, read_percent: 0, depth: 32 };
+        for load in [units, blocks] {
+            assert_eq!(load.phase(&drive(), sizes, 1).unwrap().block_size, unit);
+        }
+    }
+
+    fn drive() -> Description {
+        Description {
+            kind: ssdlab_drive::DriveKind::Simulated,
+            name: String::new(),
+            capacity: ByteLength::new(1 << 30),
+            block_size: ByteLength::new(512),
+            engine: String::new(),
+            measures_flash: true,
+            caveats: Vec::new(),
+            facts: Vec::new(),
+        }
     }
 }

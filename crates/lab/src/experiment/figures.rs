@@ -1,6 +1,6 @@
 //! The table of jobs: what workloads came to, whether they were run here or elsewhere.
 
-use ssdlab_drive::{LaneResult, Latencies};
+use ssdlab_drive::{LaneResult, Latencies, ThroughputPoint};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use super::{Record, words};
@@ -85,7 +85,7 @@ impl JobFigures {
     fn curve(&self) -> Vec<(f64, f64)> {
         let mut curve: Vec<(f64, f64)> = Vec::new();
         for result in &self.results {
-            for (index, point) in result.phase.throughput.iter().enumerate() {
+            for (index, point) in whole(&result.phase.throughput).iter().enumerate() {
                 let (at, mb) = (point.until.seconds(), point.mb_per_second());
                 match curve.get_mut(index) {
                     Some((x, y)) => (*x, *y) = (x.max(at), *y + mb),
@@ -95,6 +95,23 @@ impl JobFigures {
         }
         curve
     }
+}
+
+/// The points of a phase, with what was answered after its time was up added to the last one:
+/// the rate of the moment that the last answers took would be chance.
+pub(super) fn whole(points: &[ThroughputPoint]) -> Vec<ThroughputPoint> {
+    let mut points = points.to_vec();
+    if let [.., before, last] = &mut points[..]
+        && last.length < before.length
+    {
+        *before = ThroughputPoint {
+            until: last.until,
+            bytes: before.bytes + last.bytes,
+            length: before.length + last.length,
+        };
+        points.pop();
+    }
+    points
 }
 
 /// The table of all rows.

@@ -234,7 +234,8 @@ fn section_with(table: &Table, chart: Option<TableChart>) -> Markup {
 fn conditions(report: &Report) -> Markup {
     let parameters = report.parameters.iter().map(|parameter| {
         let mark = if parameter.changed { " (changed)" } else { "" };
-        (parameter.name.as_str(), format!("{}{mark}", parameter.value))
+        let value = if parameter.value.is_empty() { "–" } else { &parameter.value };
+        (parameter.name.as_str(), format!("{value}{mark}"))
     });
     let seed = std::iter::once(("seed", report.seed.to_string()));
     let facts = report.target.facts.iter().map(|fact| (fact.name.as_str(), fact.value.clone()));

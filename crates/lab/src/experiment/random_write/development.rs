@@ -3,6 +3,8 @@
 use ssdlab_drive::{PhaseResult, ThroughputPoint};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
+use super::super::figures::whole;
+
 /// The speed at the start is that of so many seconds.
 const START_SECONDS: usize = 3;
 
@@ -103,22 +105,6 @@ impl Development {
         let deviation = (squares / (speeds.len() - 1) as f64).sqrt();
         (mean > 0.0).then(|| Swing { mb_per_second: deviation, share: deviation / mean })
     }
-}
-
-/// The points of a phase, with what was answered after its time was up added to the last one.
-fn whole(points: &[ThroughputPoint]) -> Vec<ThroughputPoint> {
-    let mut points = points.to_vec();
-    if let [.., before, last] = &mut points[..]
-        && last.length < before.length
-    {
-        *before = ThroughputPoint {
-            until: last.until,
-            bytes: before.bytes + last.bytes,
-            length: before.length + last.length,
-        };
-        points.pop();
-    }
-    points
 }
 
 /// Several points as one.

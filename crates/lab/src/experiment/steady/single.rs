@@ -6,6 +6,7 @@ use ssdlab_model::units::Nanoseconds;
 use crate::error::LabError;
 use crate::experiment::Record;
 use crate::experiment::course::Course;
+use crate::experiment::figures::whole;
 use crate::output::format::span;
 use crate::report::{Cell, Column, Level, Table};
 
@@ -62,8 +63,7 @@ pub(super) fn conclude(result: &PhaseResult, record: &mut Record) {
     ];
     record.tables.push(Table { name: "measured".to_owned(), columns, rows });
     let mut until = 0.0;
-    let points: Vec<(f64, f64)> = result
-        .throughput
+    let points: Vec<(f64, f64)> = whole(&result.throughput)
         .iter()
         .map(|point| {
             until = point.until.seconds();
