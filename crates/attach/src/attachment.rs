@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::control::{self, Ask, Control, Detached, Record};
@@ -70,6 +71,7 @@ pub struct Attachment {
     /// The directory that we made for the file of a loop device.
     directory: Option<PathBuf>,
     control: Option<Control>,
+    helper: Option<JoinHandle<()>>,
 }
 
 /// How often a drive that nobody asks anything of is looked after.
@@ -107,13 +109,25 @@ impl Attachment {
             mounted: None,
             directory: None,
             control: None,
+            helper: None,
         };
+        attachment.start_helper();
         if let Err(error) = attachment.reach(route) {
             // The error of the route is the one to tell.
             let _ = attachment.detach();
             return Err(error);
         }
         Ok(attachment)
+    }
+
+    fn start_helper(&mut self) {
+        if self.shared.time != Time::Real {
+            return;
+        }
+        let engine = self.shared.engine.clone();
+        let thread = std::thread::Builder::new().name("image".to_owned());
+        // Without it, answers are later.
+        self.helper = thread.spawn(move || engine.help()).ok();
     }
 
     fn reach(&mut self, route: &Route) -> Result<(), AttachError> {
@@ -243,6 +257,10 @@ impl Attachment {
     pub fn detach(&mut self) -> Result<Outcome, AttachError> {
         let released = self.release();
         let closed = self.shared.engine.close();
+        if let Some(helper) = self.helper.take() {
+            // A panic of its has been reported by its own thread.
+            let _ = helper.join();
+        }
         let outcome = released.and(closed);
         self.shared.note_end(&outcome);
         // Whoever has asked for it is told before this ends.

@@ -8,6 +8,7 @@
 mod clock;
 mod durable;
 mod extents;
+mod helper;
 mod lifetime;
 mod read;
 mod requests;
@@ -23,7 +24,7 @@ pub(crate) use lifetime::read_checkpoint;
 pub use lifetime::{Opened, Options, Outcome};
 pub use statistics::{Kind, LatencyFigures, Statistics};
 
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 
 use ssdlab_model::Configuration;
 use ssdlab_model::units::{Instant, LogicalUnit};
@@ -50,6 +51,9 @@ pub struct Engine {
     /// Whether pages of the image stay as they are while somebody refers to them.
     keeps_pages: bool,
     arrivals: Arc<Arrivals>,
+    /// Wakes the helper, and those who wait for a step of its.
+    helper_wanted: Condvar,
+    step_done: Condvar,
     syncer: Syncer,
     clock: Clock,
     configuration: Configuration,
@@ -77,6 +81,12 @@ struct Inner {
     trace: Option<Trace>,
     /// Units that the host can address.
     units: u32,
+    /// Steps that may wait for the helper, at most.
+    backlog_max: usize,
+    /// Until when the helper is to carry out what is booked although it is not over, and how many wait
+    /// for it.
+    wanted: Instant,
+    waiting: u32,
 }
 
 /// When the drive answers a request.

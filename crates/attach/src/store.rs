@@ -8,12 +8,15 @@
 //! Programs, erases and records of trims wait until the drive's clock has passed their end
 //! ([`Store::carry_out`]), in the order of their ends: that is an order in which nothing is erased
 //! before what replaces it is programmed. So what is in the image is what would be on the flash if
-//! power was cut now.
+//! power was cut now. Whoever holds the drive's lock does that, or a helper does it behind the others'
+//! backs, one step after the other in the same order ([`work`]).
 
 mod carry_out;
 mod contents;
 mod cut;
+mod parts;
 pub mod receive;
+pub mod work;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
@@ -32,7 +35,9 @@ use crate::image::trims::TrimLog;
 use crate::image::{Image, state::State};
 use carry_out::Due;
 use contents::Found;
+use parts::{Part, Parts};
 use receive::Arrivals;
+use work::{Hands, UnderWay};
 
 /// Where the data of a staged unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +109,12 @@ pub struct Store {
     /// What each byte reads as of a unit that the model fills where nothing was mapped.
     blank: u8,
     /// By program unit, the latest life of each.
-    staged: HashMap<u32, Staged, Spread>,
+    staged: HashMap<u32, Arc<Staged>, Spread>,
     /// Earlier lives that are booked and not carried out, by life.
-    older: HashMap<u64, Staged>,
+    older: HashMap<u64, Arc<Staged>>,
     lives: u64,
     /// Buffers that no program unit uses now.
-    spare_buffers: Vec<Staged>,
+    spare_buffers: Vec<Arc<Staged>>,
     /// What the host has written in the request under way, in the order of its units.
     received: Vec<receive::Unit>,
     /// The program unit that the latest of them is in, and its life, if it is staged for them.
@@ -125,9 +130,12 @@ pub struct Store {
     /// How many writes were made to the image, and how many of them are durable.
     stamp: u64,
     durable: u64,
-    /// Parts of blocks that are erased but not punched out, with the stamp of the erase.
-    unpunched: Vec<(u64, u32)>,
-    is_unpunched: Vec<bool>,
+    parts: Parts,
+    /// What is being done to the image without the lock that this is under.
+    under_way: Option<UnderWay>,
+    hands: Hands,
+    /// Whether somebody does that all the time, and nothing is ever sent from where it lies in the image.
+    is_helped: bool,
     /// Erases of each part of a block that are owed or booked, and not carried out.
     erases_owed: Vec<u32>,
     arrivals: Arc<Arrivals>,
@@ -145,6 +153,12 @@ pub struct Store {
     /// because the buffer was saved since; nothing where they need not wait.
     erases_until: Option<u64>,
     wants_buffer_saved: bool,
+}
+
+/// What is staged, to be changed. Nobody else has it: what is being done to the image needs only what is
+/// booked, and gives it back first.
+fn alone(staged: &mut Arc<Staged>) -> &mut Staged {
+    Arc::get_mut(staged).expect("nobody programs it")
 }
 
 /// Spreads the numbers of program units over a hash table. They are the model's own, so nobody
@@ -197,8 +211,10 @@ impl Store {
             erases: vec![0; parts],
             stamp,
             durable: stamp,
-            unpunched: Vec::new(),
-            is_unpunched: vec![false; parts],
+            parts: Parts::new(parts),
+            under_way: None,
+            hands: Hands::default(),
+            is_helped: false,
             erases_owed: vec![0; parts],
             arrivals: Arc::default(),
             trims: TrimLog::new(trim_log),
@@ -247,19 +263,30 @@ impl Store {
 
     /// The program unit that is being filled at `program`.
     fn staged_mut(&mut self, program: u32) -> &mut Staged {
-        let part = self.layout.part_of_program(program) as usize;
-        let is_clean = self.erases_owed[part] == 0 && !self.is_unpunched[part];
+        let part = self.layout.part_of_program(program);
         let Store { layout, spare_buffers: buffers, staged, older, lives, .. } = self;
-        let mut begin = |may_go_ahead| {
+        let (parts, under_way, owed) = (&mut self.parts, &self.under_way, &self.erases_owed);
+        let mut begin = |is_first| {
             *lives += 1;
-            let mut staged = buffers.pop().unwrap_or_else(|| Staged::new(layout));
+            let mut shared = buffers.pop().unwrap_or_else(|| Arc::new(Staged::new(layout)));
+            let staged = alone(&mut shared);
             (staged.life, staged.is_booked) = (*lives, false);
-            (staged.may_go_ahead, staged.is_ahead) = (may_go_ahead, false);
+            let is_clean = owed[part as usize] == 0
+                && match parts.get(part) {
+                    Part::Usual => true,
+                    Part::Erased { .. } => false,
+                    Part::Bare => !under_way.as_ref().is_some_and(|it| it.clears(part)),
+                };
+            (staged.may_go_ahead, staged.is_ahead) = (is_first && is_clean, false);
+            if staged.may_go_ahead {
+                // It is not punched out any more.
+                parts.set(part, Part::Usual);
+            }
             staged.is_changed = false;
-            staged
+            shared
         };
-        match staged.entry(program) {
-            Entry::Vacant(vacant) => vacant.insert(begin(is_clean)),
+        let shared = match staged.entry(program) {
+            Entry::Vacant(vacant) => vacant.insert(begin(true)),
             Entry::Occupied(occupied) => {
                 let staged = occupied.into_mut();
                 if staged.is_booked {
@@ -268,21 +295,22 @@ impl Store {
                 }
                 staged
             }
-        }
+        };
+        alone(shared)
     }
 
     /// What is staged at `program` in that life.
     fn staged_in(&self, program: u32, life: u64) -> Option<&Staged> {
         match self.staged.get(&program) {
-            Some(staged) if staged.life == life => Some(staged),
-            _ => self.older.get(&life),
+            Some(staged) if staged.life == life => Some(&**staged),
+            _ => self.older.get(&life).map(|staged| &**staged),
         }
     }
 
     /// Takes back the buffer of a program unit.
-    fn give_back(&mut self, mut staged: Staged) {
+    fn give_back(&mut self, mut staged: Arc<Staged>) {
         if self.spare_buffers.len() < 256 {
-            staged.units.fill(Source::Nothing);
+            alone(&mut staged).units.fill(Source::Nothing);
             self.spare_buffers.push(staged);
         }
     }

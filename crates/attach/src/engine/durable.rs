@@ -29,9 +29,9 @@ impl Engine {
 
     /// Sees to it that what the model has `promised` is durable in the image, with the buffer
     /// where capacitors `keep` it.
-    pub(super) fn keep_promise(
-        &self,
-        mut inner: MutexGuard<'_, Inner>,
+    pub(super) fn keep_promise<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
         promised: Option<Instant>,
         keep: bool,
     ) -> Result<(), Errno> {
@@ -41,6 +41,13 @@ impl Engine {
         if inner.is_cut {
             // Meanwhile, while data was on its way.
             return Err(Errno::IO);
+        }
+        let until = if keep { inner.model.store().last_due() } else { promised };
+        if let Some(until) = until {
+            inner = self.be_helped(inner, until);
+            if inner.is_cut || inner.is_closed {
+                return Err(Errno::IO);
+            }
         }
         if let Some(promised) = promised {
             inner.carry_out(promised).map_err(|error| errno(&error))?;

@@ -2,13 +2,14 @@
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
-use std::sync::Mutex;
+use std::sync::{Condvar, Mutex};
 
 use serde::{Deserialize, Serialize};
 use ssdlab_model::recovery::{Recovery, RecoveryError};
 use ssdlab_model::units::{Instant, LogicalUnit};
 
 use super::clock::Clock;
+use super::helper::backlog_max;
 use super::statistics::{Recorder, Statistics};
 use super::sync::Syncer;
 use super::trace::Trace;
@@ -80,6 +81,7 @@ impl Engine {
         let syncer = Syncer::new(&file).map_err(cannot)?;
         let layout = model.store().image().layout();
         let (data, part) = (layout.data, layout.data_of_part(0).1);
+        let backlog_max = backlog_max(layout.program_size());
         let mapped = Mapped::of(file.file(), data, layout.end);
         let keeps_pages = keeps_pages(file.file(), data, part);
         let geometry = &configuration.geometry;
@@ -93,6 +95,9 @@ impl Engine {
             recorder: Recorder::new(),
             trace: None,
             units: geometry.logical_units(),
+            backlog_max,
+            wanted: Instant::START,
+            waiting: 0,
         };
         inner.begin_life(before, matches!(opened, Opened::Recovered(_))).map_err(cannot)?;
         let engine = Engine {
@@ -102,6 +107,8 @@ impl Engine {
             mapped,
             keeps_pages,
             arrivals,
+            helper_wanted: Condvar::new(),
+            step_done: Condvar::new(),
             syncer,
             clock: Clock::new(options.time, clock),
             unit: geometry.unit_size().bytes(),
@@ -126,6 +133,7 @@ impl Engine {
         if std::mem::replace(&mut inner.is_closed, true) {
             return Ok(Outcome::Complete);
         }
+        self.helper_wanted.notify_one();
         let path = inner.model.store().image().path().to_owned();
         let at = self.clock.now(inner.busy_until).max(inner.busy_until);
         inner.close(at).map_err(|error| AttachError::io("close", &path, error))
@@ -212,6 +220,8 @@ impl Inner {
     fn close(&mut self, at: Instant) -> io::Result<Outcome> {
         let done = self.model.shut_down(at);
         self.model.store().take_promised();
+        // What is erased is punched out here.
+        self.model.store().set_helped(false);
         self.carry_out(Instant::from_nanos(u64::MAX))?;
         self.model.store().sync()?;
         let (length, sum) = match self.write_checkpoint()? {

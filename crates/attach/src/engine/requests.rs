@@ -38,8 +38,7 @@ impl Inner {
         let at = engine.clock.of(came, self.busy_until).max(self.latest);
         self.rest_until(at, engine);
         self.latest = at;
-        // What cannot be written now is written when there is room again; reads go on meanwhile.
-        let _ = self.carry_out(at);
+        self.keep_up(at);
         Ok(at)
     }
 
@@ -108,7 +107,7 @@ impl Inner {
 }
 
 /// How long no request has come when the drive is looked after instead.
-const AT_REST: Nanoseconds = Nanoseconds::from_millis(10);
+pub(super) const AT_REST: Nanoseconds = Nanoseconds::from_millis(10);
 
 impl Engine {
     pub(super) fn check_range(&self, offset: u64, length: u64) -> Result<(), Errno> {
@@ -132,7 +131,6 @@ impl Engine {
             return;
         }
         inner.rest_until(at, self);
-        // What fails here fails again when somebody asks for it, and is told then.
-        let _ = inner.carry_out(at);
+        inner.keep_up(at);
     }
 }

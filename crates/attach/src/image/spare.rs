@@ -66,13 +66,18 @@ fn sum(bytes: &[u8]) -> u32 {
 impl Record {
     /// Writes it to `bytes`, which are as many as a record takes.
     pub fn encode(&self, bytes: &mut [u8]) {
+        self.encode_with(&self.sums, bytes);
+    }
+
+    /// The same with `sums` as the checksums of its units, whatever it has.
+    pub fn encode_with(&self, sums: &[u32], bytes: &mut [u8]) {
         bytes.fill(0);
         let mark = if self.is_slc { WRITTEN_SLC } else { WRITTEN };
         bytes[0..4].copy_from_slice(&mark.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.stamp.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.durable.to_le_bytes());
-        let words = self.logical.iter().chain(&self.sums);
+        let words = self.logical.iter().chain(sums);
         for (word, place) in words.zip(bytes[HEAD..].chunks_mut(4)) {
             place.copy_from_slice(&word.to_le_bytes());
         }

@@ -6,7 +6,8 @@ use std::io;
 use ssdlab_model::media::{FlashWork, SequenceNumber, TrimRecord};
 use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit};
 
-use super::{Source, Staged, Store};
+use super::work::{From, Program, Purpose, Task, UnderWay, Work};
+use super::{Part, Source, Store};
 use crate::image::saved::Saved;
 use crate::image::spare::Record;
 use crate::image::state::State;
@@ -69,7 +70,7 @@ impl Store {
     /// When the image cannot be read or written; what was not done is tried again next time.
     #[inline]
     pub fn carry_out(&mut self, until: Instant) -> io::Result<()> {
-        if self.next_due > until && !self.is_stuck {
+        if self.next_due > until && !self.is_stuck && self.under_way.is_none() {
             return Ok(());
         }
         self.carry_out_due(until)
@@ -88,149 +89,298 @@ impl Store {
 
     #[inline(never)]
     fn carry_out_due(&mut self, until: Instant) -> io::Result<()> {
-        let mut outcome = Ok(());
-        while self.due.peek().is_some_and(|due| due.work.span.end <= until) {
-            let Some(due) = self.due.pop() else { break };
-            let is_erase = matches!(due.action, Action::Erase { .. });
-            if is_erase && self.erases_until.is_some_and(|until| due.order > until) {
-                self.wants_buffer_saved = true;
-                self.due.push(due);
-                break;
+        loop {
+            self.finish_under_way()?;
+            // Whoever brings what is written ahead is waited for.
+            let Some(first) = self.first_due(until) else {
+                self.is_stuck = false;
+                return Ok(());
+            };
+            if let Some((program, life)) = first {
+                self.settle(program, life);
             }
-            outcome = self.carry_out_one(&due.action);
-            if outcome.is_err() {
-                self.due.push(due);
-                break;
-            }
+            let Some(work) = self.begin_next(until)? else { return Ok(()) };
+            self.do_it(work);
         }
-        self.is_stuck = outcome.is_err();
-        let never = Instant::from_nanos(u64::MAX);
-        self.next_due = self.due.peek().map_or(never, |due| due.work.span.end);
-        outcome
     }
 
-    fn carry_out_one(&mut self, action: &Action) -> io::Result<()> {
-        match action {
+    /// Does a step that was begun, here and now.
+    fn do_it(&mut self, work: Work) {
+        let mut hands = std::mem::take(&mut self.hands);
+        work.carry_out(self.image.file(), &mut hands);
+        self.hands = hands;
+    }
+
+    /// Whether anything is to be carried out, and which program unit of which life if it is one.
+    fn first_due(&self, until: Instant) -> Option<Option<(u32, u64)>> {
+        let due = self.due.peek().filter(|due| due.work.span.end <= until)?;
+        Some(match due.action {
+            Action::Program { first, life, .. } => Some((self.layout.program_of(first), life)),
+            _ => None,
+        })
+    }
+
+    /// Begins the next step of what the drive has done to its flash by `until`, if there is one that can
+    /// be done now. Nothing else is under way then.
+    ///
+    /// # Errors
+    /// When the image cannot be written; it is tried again next time.
+    pub fn begin_next(&mut self, until: Instant) -> io::Result<Option<Work>> {
+        debug_assert!(self.under_way.is_none(), "one step after the other");
+        self.append_due_trims(until)?;
+        let Some(due) = self.due.peek().filter(|due| due.work.span.end <= until) else {
+            return Ok(None);
+        };
+        match &due.action {
+            &Action::Program { first, life, .. } => {
+                let program = self.layout.program_of(first);
+                let staged = self.staged_in(program, life).expect("what is booked is staged");
+                if staged.is_on_its_way() {
+                    return Ok(None);
+                }
+                if staged.is_ahead {
+                    self.take_back();
+                }
+                let part = self.layout.part_of_program(program);
+                if let Part::Erased { stamp } = self.parts.get(part) {
+                    let staged = self.staged_in(program, life).expect("it was a moment ago");
+                    assert!(!staged.is_ahead, "what was written ahead would be punched out");
+                    // What is there may be all that is durable of its units.
+                    return Ok(Some(self.begin_clearing(part, stamp)));
+                }
+                self.parts.set(part, Part::Usual);
+            }
+            Action::Erase { .. } if self.erases_until.is_some_and(|until| due.order > until) => {
+                self.wants_buffer_saved = true;
+                return Ok(None);
+            }
+            Action::Erase { .. } | Action::Trims(_) => {}
+        }
+        let Some(due) = self.due.pop() else { return Ok(None) };
+        self.note_next();
+        let task = match &due.action {
             Action::Program { first, number, spare, is_slc, life } => {
                 let record = Record { is_slc: *is_slc, number: number.0, ..Record::default() };
-                self.write_program(*first, record, spare, *life)
+                Task::Program(Box::new(self.program(*first, record, spare, *life)))
             }
             Action::Erase { part } => {
-                self.note_erased(*part)?;
-                let owed = &mut self.erases_owed[*part as usize];
-                *owed = owed.checked_sub(1).expect("an erase was owed before it was booked");
-                Ok(())
+                let erases = self.erases[*part as usize] + 1;
+                Task::Count { at: self.layout.erases_at(*part), erases }
             }
-            Action::Trims(records) => {
-                self.trims.append(self.image.file(), &self.layout, records)?;
-                self.stamp += 1;
-                Ok(())
-            }
-        }
+            Action::Trims(_) => unreachable!("they were added above"),
+        };
+        Ok(Some(self.begin(Purpose::Due(due), task)))
     }
 
-    fn write_program(
+    /// Adds the records of trims to their log that come next.
+    fn append_due_trims(&mut self, until: Instant) -> io::Result<()> {
+        while let Some(due) = self.due.peek().filter(|due| due.work.span.end <= until) {
+            let Action::Trims(records) = &due.action else { break };
+            let outcome = self.trims.append(self.image.file(), &self.layout, records);
+            self.is_stuck = outcome.is_err();
+            outcome?;
+            self.stamp += 1;
+            self.due.pop();
+            self.note_next();
+        }
+        Ok(())
+    }
+
+    fn note_next(&mut self) {
+        let never = Instant::from_nanos(u64::MAX);
+        self.next_due = self.due.peek().map_or(never, |due| due.work.span.end);
+    }
+
+    fn begin(&mut self, purpose: Purpose, task: Task) -> Work {
+        let (under_way, work) = UnderWay::new(purpose, task, self.gate.clone());
+        self.under_way = Some(under_way);
+        work
+    }
+
+    /// Begins to take away what `part` held, which is erased, so that it can be programmed.
+    fn begin_clearing(&mut self, part: u32, erased: u64) -> Work {
+        if erased > self.durable {
+            return self.begin(Purpose::Sync { stamp: self.stamp }, Task::Sync);
+        }
+        let records = Some(self.layout.records_of_part(part));
+        // Data that is written over where it lies need not be punched out first: that takes long, and
+        // then the system has to find room for it anew. But somebody may be sending it from there.
+        let data = (!self.is_helped).then(|| self.layout.data_of_part(part));
+        let purpose = Purpose::Clear { part, with_data: data.is_some() };
+        self.begin(purpose, Task::Clear { records, data })
+    }
+
+    /// Begins to punch out something that is erased and need not be there, if there is anything.
+    pub fn begin_punching(&mut self) -> Option<Work> {
+        debug_assert!(self.under_way.is_none(), "one step after the other");
+        if let Some((stamp, part)) = self.parts.first_erased()
+            && stamp <= self.durable
+        {
+            return Some(self.begin_clearing(part, stamp));
+        }
+        let part = self.parts.first_bare()?;
+        let data = Some(self.layout.data_of_part(part));
+        let purpose = Purpose::Clear { part, with_data: true };
+        Some(self.begin(purpose, Task::Clear { records: None, data }))
+    }
+
+    /// What is to be written of a program unit.
+    fn program(
         &mut self,
         first: PhysicalUnit,
         record: Record,
         spare: &[u32],
         life: u64,
-    ) -> io::Result<()> {
+    ) -> Program {
         let program = self.layout.program_of(first);
-        self.settle(program, life);
-        if self.is_unpunched[self.layout.part_of_program(program) as usize] {
-            let staged = self.staged_in(program, life).expect("what is booked is staged");
-            assert!(!staged.is_ahead, "what was written ahead would be punched out");
-            // What is there may be all that is durable of its units.
-            self.sync()?;
+        let staged = match self.staged.get(&program) {
+            Some(staged) if staged.life == life => staged.clone(),
+            _ => self.older.get(&life).expect("what is booked is staged").clone(),
+        };
+        let from = |(index, &logical): (usize, &u32)| match staged.units[index] {
+            _ if logical == 0 => From::Padding,
+            Source::Ahead { sum, .. } => From::Ahead { sum },
+            Source::Here { sum, .. } => From::Here { sum },
+            Source::CopyOf { from, life } => self.copy_of(from, life),
+            Source::Nothing => From::Blank { byte: self.blank },
+        };
+        let units = spare.iter().enumerate().map(from).collect();
+        let (stamp, durable) = (self.stamp + 1, self.durable);
+        Program {
+            staged,
+            units,
+            record: Record { stamp, durable, logical: spare.to_vec(), ..record },
+            at: self.layout.data_at(program),
+            record_at: self.layout.record_at(program),
+            record_size: self.layout.record,
+            unit: self.layout.unit as usize,
         }
-        let is_latest = self.staged.get(&program).is_some_and(|staged| staged.life == life);
-        let staged =
-            if is_latest { self.staged.remove(&program) } else { self.older.remove(&life) };
-        let mut staged = staged.expect("what is booked is staged");
-        let outcome = self.write_staged(program, &mut staged, record, spare);
-        match outcome {
-            Ok(()) => self.give_back(staged),
-            Err(_) if is_latest => drop(self.staged.insert(program, staged)),
-            Err(_) => drop(self.older.insert(life, staged)),
-        }
-        outcome
     }
 
-    fn write_staged(
-        &mut self,
-        program: u32,
-        staged: &mut Staged,
-        record: Record,
-        spare: &[u32],
-    ) -> io::Result<()> {
-        let size = self.layout.unit as usize;
-        let first = program * self.layout.units_per_program;
-        let mut sums = vec![0; spare.len()];
-        // What is to be written, as stretches of units: all but what was written ahead.
-        let mut stretches: Vec<std::ops::Range<usize>> = Vec::new();
-        for (index, &logical) in spare.iter().enumerate() {
-            let data = &mut staged.data[index * size..(index + 1) * size];
-            if logical == 0 {
-                data.fill(0);
-                continue;
-            }
-            sums[index] = match staged.units[index] {
-                Source::Ahead { sum, .. } => {
-                    sums[index] = sum;
-                    continue;
-                }
-                Source::Here { sum, .. } => sum,
-                Source::CopyOf { from, life } => {
-                    let (from, life) = match life {
-                        None => (from, None),
-                        Some(life) => self.origin_in(from, life),
-                    };
-                    self.read_from(from, life, data)?
-                }
-                Source::Nothing => {
-                    // A unit that the model filled on its own.
-                    data.fill(self.blank);
-                    crc32fast::hash(data)
-                }
-            };
-            // Padding between is written, too, where nothing lies ahead there.
-            match stretches.last_mut() {
-                Some(last) if !staged.is_ahead || last.end == index => last.end = index + 1,
-                _ => stretches.push(index..index + 1),
+    /// Where the data is of a unit that is a copy of `from`.
+    fn copy_of(&self, from: PhysicalUnit, life: Option<u64>) -> From {
+        let (unit, life) = match life {
+            None => (from, None),
+            Some(life) => self.origin_in(from, life),
+        };
+        let program = self.layout.program_of(unit);
+        let index = unit.0 - program * self.layout.units_per_program;
+        let at = self.layout.unit_at(unit);
+        let Some(life) = life else {
+            let within = Record::sum_offset(self.layout.units_per_program, index);
+            let sum_at = self.layout.record_at(program) + within;
+            return From::Image { at, sum: self.sums[unit.0 as usize], sum_at };
+        };
+        let staged = self.staged_in(program, life).expect("it is staged");
+        let (index, size) = (index as usize, self.layout.unit as usize);
+        match staged.units[index] {
+            Source::Ahead { sum, .. } => From::Image { at, sum, sum_at: 0 },
+            source => {
+                let data = &staged.data[index * size..(index + 1) * size];
+                let sum = match source {
+                    Source::Here { sum, .. } => sum,
+                    _ => crc32fast::hash(data),
+                };
+                From::Ram { data: data.into(), sum }
             }
         }
-        let stamp = self.stamp + 1;
-        let durable = self.durable;
-        let at = self.layout.data_at(program);
-        let gate = self.gate.clone();
-        // Whoever panicked while reading has not harmed anything.
-        let _alone = staged.is_changed.then(|| gate.write().unwrap_or_else(|it| it.into_inner()));
-        for units in stretches {
-            let (from, until) = (units.start * size, units.end * size);
-            self.image.file().write_all_at(&staged.data[from..until], at + from as u64)?;
+    }
+
+    /// Waits for what is being done to the image, if anything is, and notes what came of it.
+    ///
+    /// # Errors
+    /// When it could not be done; it is tried again next time.
+    pub fn finish_under_way(&mut self) -> io::Result<()> {
+        let Some(under_way) = self.under_way.take() else { return Ok(()) };
+        match under_way.wait() {
+            (Purpose::Due(due), Ok(sums)) => {
+                self.is_stuck = false;
+                self.note_done(&due.action, sums);
+            }
+            (Purpose::Due(due), Err(error)) => {
+                self.is_stuck = true;
+                self.due.push(due);
+                self.note_next();
+                return Err(error);
+            }
+            (Purpose::Sync { stamp }, Ok(_)) => self.durable = self.durable.max(stamp),
+            (Purpose::Clear { part, with_data }, Ok(_)) => {
+                self.parts.set(part, if with_data { Part::Usual } else { Part::Bare });
+            }
+            (Purpose::Sync { .. } | Purpose::Clear { .. }, Err(error)) => {
+                self.is_stuck = true;
+                return Err(error);
+            }
         }
-        let record = Record { stamp, durable, logical: spare.to_vec(), sums, ..record };
-        let mut bytes = vec![0; self.layout.record as usize];
-        record.encode(&mut bytes);
-        self.image.file().write_all_at(&bytes, self.layout.record_at(program))?;
-        self.stamp = stamp;
-        let places = &mut self.sums[first as usize..first as usize + spare.len()];
-        places.copy_from_slice(&record.sums);
         Ok(())
     }
 
-    /// A part of a block is erased: it is punched out as soon as what was written before is
-    /// durable.
-    fn note_erased(&mut self, part: u32) -> io::Result<()> {
-        let erases = self.erases[part as usize] + 1;
-        self.image.file().write_all_at(&erases.to_le_bytes(), self.layout.erases_at(part))?;
-        self.erases[part as usize] = erases;
+    /// The same for whoever only wants to know where everything is: what could not be done waits again.
+    fn settle_under_way(&mut self) {
+        // It fails again when it is tried again, and is told then.
+        let _ = self.finish_under_way();
+    }
+
+    fn note_done(&mut self, action: &Action, sums: Vec<u32>) {
         self.stamp += 1;
-        if !std::mem::replace(&mut self.is_unpunched[part as usize], true) {
-            self.unpunched.push((self.stamp, part));
+        match *action {
+            Action::Program { first, life, .. } => {
+                let program = self.layout.program_of(first);
+                let first = first.0 as usize;
+                self.sums[first..first + sums.len()].copy_from_slice(&sums);
+                let is_latest = self.staged.get(&program).is_some_and(|staged| staged.life == life);
+                let staged =
+                    if is_latest { self.staged.remove(&program) } else { self.older.remove(&life) };
+                self.give_back(staged.expect("what is booked is staged"));
+            }
+            Action::Erase { part } => {
+                self.erases[part as usize] += 1;
+                if !matches!(self.parts.get(part), Part::Erased { .. }) {
+                    self.parts.set(part, Part::Erased { stamp: self.stamp });
+                }
+                let owed = &mut self.erases_owed[part as usize];
+                *owed = owed.checked_sub(1).expect("an erase was owed before it was booked");
+            }
+            Action::Trims(_) => unreachable!("they are no step of their own"),
         }
-        Ok(())
+    }
+
+    /// Does one step of what is over by `until`, to take it off somebody who does not keep up.
+    ///
+    /// # Errors
+    /// As [`Store::carry_out`].
+    pub fn carry_out_one(&mut self, until: Instant) -> io::Result<()> {
+        self.finish_under_way()?;
+        if let Some(work) = self.begin_next(until)? {
+            self.do_it(work);
+        }
+        self.finish_under_way()
+    }
+
+    /// Whether anything waits to be done that is over by `until`.
+    pub fn has_due(&self, until: Instant) -> bool {
+        self.next_due <= until
+    }
+
+    /// When the last of what is booked is over.
+    pub fn last_due(&self) -> Option<Instant> {
+        self.due.iter().map(|due| due.work.span.end).max()
+    }
+
+    /// How much is booked and not done yet: as many program units, at most, are held in RAM.
+    pub fn backlog(&self) -> usize {
+        self.due.len()
+    }
+
+    /// Says whether somebody does what the drive does to its flash all the time, so that nobody else
+    /// needs to. Nothing may be sent from where it lies in the image then.
+    pub fn set_helped(&mut self, is_helped: bool) {
+        self.is_helped = is_helped;
+    }
+
+    /// Whether somebody does.
+    pub fn is_helped(&self) -> bool {
+        self.is_helped
     }
 
     /// Makes everything durable that was written to the image.
@@ -238,6 +388,7 @@ impl Store {
     /// # Errors
     /// When the system fails it.
     pub fn sync(&mut self) -> io::Result<()> {
+        self.finish_under_way()?;
         if self.durable < self.stamp {
             self.image.file().sync_data()?;
         }
@@ -250,25 +401,14 @@ impl Store {
     /// When what is erased cannot be punched out.
     pub fn note_durable(&mut self, stamp: u64) -> io::Result<()> {
         self.durable = self.durable.max(stamp);
-        if self.unpunched.first().is_none_or(|&(erased, _)| erased > self.durable) {
+        if self.is_helped {
             return Ok(());
         }
-        let gate = self.gate.clone();
-        // Whoever panicked while reading has not harmed anything.
-        let _alone = gate.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        while let Some(&(erased, part)) = self.unpunched.first() {
-            if erased > self.durable {
-                break;
-            }
-            // The records go first: without them nothing is there.
-            let (from, length) = self.layout.records_of_part(part);
-            self.image.file().punch(from, length)?;
-            let (from, length) = self.layout.data_of_part(part);
-            self.image.file().punch(from, length)?;
-            self.is_unpunched[part as usize] = false;
-            self.unpunched.remove(0);
+        loop {
+            self.finish_under_way()?;
+            let Some(work) = self.begin_punching() else { return Ok(()) };
+            self.do_it(work);
         }
-        Ok(())
     }
 
     /// Keeps `units`, which lie in the buffer at these places, as capacitors would; `number` is the
@@ -281,6 +421,7 @@ impl Store {
         number: SequenceNumber,
         units: &[(LogicalUnit, PhysicalUnit)],
     ) -> io::Result<()> {
+        self.finish_under_way()?;
         let size = self.layout.unit as usize;
         let mut saved = Saved {
             generation: self.saved.generation + 1,
@@ -304,7 +445,8 @@ impl Store {
     }
 
     /// The units that the host wrote and that no program was carried out for, with their places.
-    pub fn in_buffer(&self) -> Vec<(LogicalUnit, PhysicalUnit)> {
+    pub fn in_buffer(&mut self) -> Vec<(LogicalUnit, PhysicalUnit)> {
+        self.settle_under_way();
         let per_program = self.layout.units_per_program;
         let mut places = Vec::new();
         let older = self.due.iter().filter_map(|due| match due.action {
@@ -325,7 +467,7 @@ impl Store {
     }
 
     /// The logical units whose data is of no program unit that was carried out, copies included.
-    pub fn staged_units(&self) -> Vec<LogicalUnit> {
+    pub fn staged_units(&mut self) -> Vec<LogicalUnit> {
         let mut units: Vec<LogicalUnit> = self.in_buffer().into_iter().map(|it| it.0).collect();
         for due in &self.due {
             if let Action::Program { spare, .. } = &due.action {
@@ -354,6 +496,7 @@ impl Store {
         let from = records.partition_point(|record| record.number.0 <= self.trims_until);
         let records = &records[from..];
         let Some(last) = records.last() else { return Ok(()) };
+        self.finish_under_way()?;
         self.trims.append(self.image.file(), &self.layout, records)?;
         self.trims_until = last.number.0;
         self.stamp += 1;
@@ -379,6 +522,7 @@ impl Store {
     /// # Errors
     /// When the image cannot be written; the old log then stays in use.
     pub fn replace_trims(&mut self, records: &[TrimRecord]) -> io::Result<()> {
+        self.finish_under_way()?;
         let mut log = TrimLog::new(self.trims.number() + 1);
         let (from, length) = log.region(&self.layout);
         self.image.file().punch(from, length)?;
@@ -397,6 +541,7 @@ impl Store {
     /// # Errors
     /// When the image cannot be written.
     pub fn set_state(&mut self, state: State) -> io::Result<()> {
+        self.finish_under_way()?;
         let stamp = self.stamp;
         self.image.set_state(State { stamp, ..state })?;
         self.note_durable(stamp)

@@ -18,6 +18,9 @@ impl Store {
     /// # Errors
     /// When the image cannot be written.
     pub fn cut(&mut self, at: Instant) -> io::Result<()> {
+        // What is erased by now is punched out here.
+        self.is_helped = false;
+        self.finish_under_way()?;
         self.carry_out(at)?;
         self.sync()?;
         let mut under_way: Vec<_> =

@@ -7,7 +7,7 @@
 //! # When a place may be written ahead
 //!
 //! Only when what lay there is gone for good: no erase of that part of its block is owed, booked or
-//! waits to be punched out, and no earlier life of the program unit is still to be programmed. Otherwise
+//! waits for its records to be punched out, and no earlier life of the program unit is still to be programmed. Otherwise
 //! what is there may be all that is durable of some unit, or what a copy is still to be made of. (The
 //! drive begins to fill a block anew as soon as its erase is owed, so a place may have three lives under
 //! way: one that is read for copies, one in RAM, and the next.) That is decided when the program unit is
@@ -29,7 +29,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use ssdlab_model::units::{LogicalUnit, PhysicalUnit};
 
-use super::{Source, Staged, Store};
+use super::{Source, Staged, Store, alone};
 
 /// Units that follow each other and are written ahead, at least: fewer cost less in RAM.
 const AHEAD_MIN: usize = 4;
@@ -232,18 +232,23 @@ impl Store {
 
 /// What is staged at `program` in that life.
 fn staged_in<'a, S: std::hash::BuildHasher>(
-    latest: &'a mut HashMap<u32, Staged, S>,
-    older: &'a mut HashMap<u64, Staged>,
+    latest: &'a mut HashMap<u32, Arc<Staged>, S>,
+    older: &'a mut HashMap<u64, Arc<Staged>>,
     program: u32,
     life: u64,
 ) -> Option<&'a mut Staged> {
     match latest.get_mut(&program) {
-        Some(staged) if staged.life == life => Some(staged),
-        _ => older.get_mut(&life),
+        Some(staged) if staged.life == life => Some(alone(staged)),
+        _ => older.get_mut(&life).map(alone),
     }
 }
 
 impl Staged {
+    /// Whether some of it is on its way.
+    pub(super) fn is_on_its_way(&self) -> bool {
+        self.on_their_way.load(Ordering::Acquire) != 0
+    }
+
     /// Notes that the units `run`, which lie in the request's data from `from` on, are written ahead.
     fn send_ahead(
         &mut self,

@@ -1,0 +1,131 @@
+//! A helper that does to the image what the drive has done to its flash, at the drive's time.
+//!
+//! Programs of several dies often end together, and each costs the host tens of microseconds, punching out
+//! what was erased costs milliseconds: whoever answers requests would answer late. So another thread does
+//! it, which goes before others only while it holds the drive's lock, for a microsecond or two between
+//! two steps. What it has not done yet is in RAM. Where it falls behind by too much, who asks takes some
+//! of it off.
+
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use ssdlab_model::units::Instant;
+
+use super::requests::AT_REST;
+use super::{Engine, Inner, Time};
+use crate::prompt::Prompt;
+use crate::store::work::{Hands, Work};
+
+/// How long the helper sleeps while something is booked, or while requests come.
+const SHORTLY: Duration = Duration::from_micros(500);
+
+/// How long it sleeps while nothing happens, and before it tries again what could not be done.
+const LONG: Duration = Duration::from_millis(20);
+
+/// Bytes that wait to be programmed, at most: as much is held in RAM.
+const BACKLOG_MAX: u64 = 64 << 20;
+
+/// What the helper does next.
+enum Next {
+    Do(Work),
+    Sleep(Duration),
+}
+
+impl Engine {
+    /// Does to the image what the drive does to its flash until the drive is closed or loses power, so
+    /// that those who ask for something need not; at the drive's time only. For a thread of its own.
+    pub fn help(&self) {
+        if self.clock.time() != Time::Real {
+            return;
+        }
+        let prompt = Prompt::ask();
+        let mut hands = Hands::default();
+        let mut inner = self.lock();
+        if !inner.is_closed {
+            inner.model.store().set_helped(true);
+        }
+        while !inner.is_cut && !inner.is_closed {
+            match inner.next_step(self) {
+                Next::Do(work) => {
+                    drop(inner);
+                    prompt.meanwhile(|| work.carry_out(&self.file, &mut hands));
+                    inner = self.lock();
+                    // What fails is tried again, and whoever depends on it is told then.
+                    let _ = inner.model.store().finish_under_way();
+                    if inner.waiting > 0 {
+                        self.step_done.notify_all();
+                    }
+                }
+                Next::Sleep(time) => {
+                    let woken = self.helper_wanted.wait_timeout(inner, time);
+                    inner = woken.expect("no request has panicked").0;
+                }
+            }
+        }
+        self.step_done.notify_all();
+    }
+
+    /// Has the helper, if there is one, do all that is booked to be over by `until`; waits for it without
+    /// the lock. What is left then could not be done.
+    pub(super) fn be_helped<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        until: Instant,
+    ) -> MutexGuard<'a, Inner> {
+        loop {
+            let store = inner.model.store();
+            if !store.is_helped() || store.is_stuck() || !store.has_due(until) {
+                return inner;
+            }
+            inner.wanted = inner.wanted.max(until);
+            inner.waiting += 1;
+            self.helper_wanted.notify_one();
+            let woken = self.step_done.wait_timeout(inner, LONG);
+            inner = woken.expect("no request has panicked").0;
+            inner.waiting -= 1;
+        }
+    }
+}
+
+impl Inner {
+    /// Does to the image what is over by `at`, unless a helper does: then only some of it, if there is
+    /// too much.
+    #[inline]
+    pub(super) fn keep_up(&mut self, at: Instant) {
+        let backlog_max = self.backlog_max;
+        let store = self.model.store();
+        // What cannot be written now is written when there is room again; reads go on meanwhile.
+        if !store.is_helped() {
+            let _ = self.carry_out(at);
+        } else if store.backlog() > backlog_max {
+            let _ = store.carry_out_one(at);
+        }
+    }
+
+    fn next_step(&mut self, engine: &Engine) -> Next {
+        let now = engine.clock.now(self.busy_until).max(self.latest);
+        let until = now.max(self.wanted);
+        let is_at_rest = now.since(self.latest) >= AT_REST;
+        let store = self.model.store();
+        match store.begin_next(until) {
+            Ok(Some(work)) => return Next::Do(work),
+            Ok(None) if store.wants_buffer_saved() => {
+                let outcome = self.carry_out(until);
+                return Next::Sleep(if outcome.is_ok() { Duration::ZERO } else { LONG });
+            }
+            Ok(None) if store.has_due(until) || !is_at_rest => return Next::Sleep(SHORTLY),
+            Ok(None) | Err(_) => {}
+        }
+        // There is time for it, or it makes room.
+        match store.begin_punching() {
+            Some(work) => Next::Do(work),
+            None if store.backlog() > 0 && !store.is_stuck() => Next::Sleep(SHORTLY),
+            None => Next::Sleep(LONG),
+        }
+    }
+}
+
+/// Program units of `bytes` each that may wait, at most.
+pub(super) fn backlog_max(bytes: u64) -> usize {
+    (BACKLOG_MAX / bytes).max(64) as usize
+}
