@@ -85,6 +85,10 @@ fn work(
         let kind = generator.random_range(0..20);
         if kind >= 17 {
             let _ = engine.flush(Instant::now()).expect("a flush");
+            if engine.time() == Time::Real && generator.random_range(0..4) == 0 {
+                // Nobody asks for anything: there is time to punch out what is erased.
+                std::thread::sleep(std::time::Duration::from_millis(15));
+            }
             let held = held.iter().enumerate().map(|(unit, &it)| (first + unit, it)).collect();
             history.add(Event::Promised(held));
             continue;
@@ -239,12 +243,23 @@ fn crashes(time: Time, changes: &[(&str, &str)], seed: u64) {
             assert!(data == content(unit, change), "life {life}: unit {unit} changed in opening");
         }
         std::thread::scope(|scope| {
+            // At the drive's time it is a helper that writes to the image, until the drive is closed.
+            scope.spawn(|| engine.help());
+            let mut workers = Vec::new();
             for (index, held) in held.chunks(UNITS).enumerate() {
                 let (engine, history, numbers) = (&engine, &*history, &numbers);
                 let its_own = Pcg64Mcg::seed_from_u64(generator.random());
                 let first = index * UNITS;
-                scope.spawn(move || work(engine, history, held.to_vec(), first, numbers, its_own));
+                let held = held.to_vec();
+                workers.push(
+                    scope.spawn(move || work(engine, history, held, first, numbers, its_own)),
+                );
             }
+            let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+            if time == Time::Real {
+                engine.close().expect("it is closed");
+            }
+            ends.into_iter().for_each(|end| end.expect("a worker"));
         });
         drop(engine);
         let events = std::mem::take(&mut *history.0.lock().expect("nobody has panicked"));

@@ -4,7 +4,8 @@
 mod support;
 
 use std::io::IoSlice;
-use std::time::Instant;
+use std::sync::RwLock;
+use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -19,8 +20,8 @@ const UNITS: usize = 480;
 
 const THREADS: usize = 4;
 
-fn open(path: &std::path::Path) -> Engine {
-    let options = Options { time: Time::Fast, ..Options::default() };
+fn open(path: &std::path::Path, time: Time) -> Engine {
+    let options = Options { time, ..Options::default() };
     Engine::open(Image::open(path).expect("an image"), options).expect("a drive").0
 }
 
@@ -130,16 +131,21 @@ impl Own<'_> {
     }
 }
 
-fn work(changes: &[(&str, &str)], steps: u32, seed: u64) {
+/// At the drive's time a helper does to the image what the drive does, and now and then nobody asks for
+/// anything, so that it finds time to punch out what is erased.
+fn work(time: Time, changes: &[(&str, &str)], steps: u32, seed: u64) {
     let directory = support::directory();
     let path = support::small_image(directory.path(), changes);
     let mut all = vec![vec![0; UNITS]; THREADS];
     for life in 0..4 {
-        let engine = open(&path);
+        let engine = open(&path, time);
+        let rest = RwLock::new(());
         std::thread::scope(|scope| {
+            scope.spawn(|| engine.help());
+            let mut workers = Vec::new();
             for (thread, written) in all.iter_mut().enumerate() {
-                let engine = &engine;
-                scope.spawn(move || {
+                let (engine, rest) = (&engine, &rest);
+                workers.push(scope.spawn(move || {
                     let mut generator = Pcg64Mcg::seed_from_u64(seed + life * 10 + thread as u64);
                     let first = thread * UNITS;
                     let mut own =
@@ -147,27 +153,47 @@ fn work(changes: &[(&str, &str)], steps: u32, seed: u64) {
                     let mut pipe = Pipe::new().expect("a pipe");
                     own.check(0, UNITS, &mut pipe);
                     for _ in 0..steps {
+                        let _at_work = rest.read().expect("nobody panics who makes others rest");
                         own.step(&mut generator, &mut pipe);
                     }
                     own.check(0, UNITS, &mut pipe);
                     *written = own.written;
-                });
+                }));
             }
+            while time == Time::Real && !workers.iter().all(|it| it.is_finished()) {
+                std::thread::sleep(Duration::from_millis(20));
+                let _nobody_works = rest.write().expect("nobody panics who makes others rest");
+                std::thread::sleep(Duration::from_millis(40));
+            }
+            let ends: Vec<_> = workers.into_iter().map(|worker| worker.join()).collect();
+            let flushed = engine.flush(Instant::now());
+            // In fast time it is not closed, and the next one recovers.
+            if time == Time::Real && life % 2 == 0 {
+                engine.power_cut();
+            } else if time == Time::Real {
+                engine.close().expect("it is closed");
+            }
+            ends.into_iter().for_each(|end| end.expect("a worker"));
+            let _ = flushed.expect("a flush");
         });
-        let _ = engine.flush(Instant::now()).expect("a flush");
-        // It is not closed: the next one recovers.
     }
 }
 
 #[test]
 fn each_thread_reads_what_it_wrote_and_so_does_the_next_life() {
-    work(&[], 250, 1);
+    work(Time::Fast, &[], 250, 1);
+}
+
+#[test]
+fn so_it_is_at_the_drives_time_with_a_helper() {
+    work(Time::Real, &[], 400, 1);
+    work(Time::Real, &[("collection.unit", "block")], 100, 100);
 }
 
 #[test]
 fn so_it_is_with_single_blocks_and_with_capacitors() {
-    work(&[("collection.unit", "block")], 100, 100);
-    work(&[("controller.power_loss_protection", "on")], 40, 200);
+    work(Time::Fast, &[("collection.unit", "block")], 100, 100);
+    work(Time::Fast, &[("controller.power_loss_protection", "on")], 40, 200);
 }
 
 /// A sector of 512 bytes that write number `write` wrote.
@@ -180,7 +206,7 @@ fn parts_of_units_are_written_behind_large_writes_while_others_read() {
     // A program unit, and so much of the next that it is written straight to its place, too.
     const RUN: usize = 6 + 4;
     let directory = support::directory();
-    let engine = open(&support::small_image(directory.path(), &[]));
+    let engine = open(&support::small_image(directory.path(), &[]), Time::Fast);
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..2 {

@@ -42,8 +42,7 @@ impl Engine {
             // Meanwhile, while data was on its way.
             return Err(Errno::IO);
         }
-        let until = if keep { inner.model.store().last_due() } else { promised };
-        if let Some(until) = until {
+        if let Some(until) = promised {
             inner = self.be_helped(inner, until);
             if inner.is_cut || inner.is_closed {
                 return Err(Errno::IO);

@@ -3,8 +3,11 @@
 //! Programs of several dies often end together, and each costs the host tens of microseconds, punching out
 //! what was erased costs milliseconds: whoever answers requests would answer late. So another thread does
 //! it, which goes before others only while it holds the drive's lock, for a microsecond or two between
-//! two steps. What it has not done yet is in RAM. Where it falls behind by too much, who asks takes some
-//! of it off.
+//! two steps. What it has not done yet is in RAM. Where it falls behind it goes before others all the time,
+//! which slows down those who ask; where that does not help, they have to wait for it.
+//!
+//! A drive with capacitors has none: before it erases, the image has to hold all that its buffer holds,
+//! and room there is for just that, not for what a helper has not done yet.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
@@ -33,9 +36,10 @@ enum Next {
 
 impl Engine {
     /// Does to the image what the drive does to its flash until the drive is closed or loses power, so
-    /// that those who ask for something need not; at the drive's time only. For a thread of its own.
+    /// that those who ask for something need not. Does nothing where they do it themselves: in fast time,
+    /// and on a drive with capacitors. For a thread of its own.
     pub fn help(&self) {
-        if self.clock.time() != Time::Real {
+        if self.clock.time() != Time::Real || self.protected {
             return;
         }
         let prompt = Prompt::ask();
@@ -47,8 +51,13 @@ impl Engine {
         while !inner.is_cut && !inner.is_closed {
             match inner.next_step(self) {
                 Next::Do(work) => {
+                    let is_behind = inner.model.store().backlog() > inner.backlog_max / 4;
                     drop(inner);
-                    prompt.meanwhile(|| work.carry_out(&self.file, &mut hands));
+                    if is_behind {
+                        work.carry_out(&self.file, &mut hands);
+                    } else {
+                        prompt.meanwhile(|| work.carry_out(&self.file, &mut hands));
+                    }
                     inner = self.lock();
                     // What fails is tried again, and whoever depends on it is told then.
                     let _ = inner.model.store().finish_under_way();
@@ -109,10 +118,6 @@ impl Inner {
         let store = self.model.store();
         match store.begin_next(until) {
             Ok(Some(work)) => return Next::Do(work),
-            Ok(None) if store.wants_buffer_saved() => {
-                let outcome = self.carry_out(until);
-                return Next::Sleep(if outcome.is_ok() { Duration::ZERO } else { LONG });
-            }
             Ok(None) if store.has_due(until) || !is_at_rest => return Next::Sleep(SHORTLY),
             Ok(None) | Err(_) => {}
         }

@@ -362,11 +362,6 @@ impl Store {
         self.next_due <= until
     }
 
-    /// When the last of what is booked is over.
-    pub fn last_due(&self) -> Option<Instant> {
-        self.due.iter().map(|due| due.work.span.end).max()
-    }
-
     /// How much is booked and not done yet: as many program units, at most, are held in RAM.
     pub fn backlog(&self) -> usize {
         self.due.len()
