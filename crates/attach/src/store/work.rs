@@ -144,12 +144,10 @@ impl Work {
             }
             Task::Sync => file.sync_data().map(|()| Vec::new()),
             Task::Clear { records, data } => {
-                let regions = [records, data].into_iter().flatten();
                 wait_for_readers(&gate);
-                regions
-                    .map(|&(from, length)| file.punch(from, length))
-                    .collect::<io::Result<_>>()
-                    .map(|()| Vec::new())
+                let mut regions = [records, data].into_iter().flatten();
+                let outcome = regions.try_for_each(|&(from, length)| file.punch(from, length));
+                outcome.map(|()| Vec::new())
             }
         };
         // What was staged is the store's alone again before it hears of it.
