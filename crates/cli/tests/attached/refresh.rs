@@ -525,9 +525,9 @@ fn survives_kills(file_system: &str, options: &[&str], kills: u32) {
         // A file system that stayed frozen would keep this waiting for ever.
         std::fs::write(scene.point.join("alive"), kill.to_string()).unwrap();
         tool("sync", &["-f", &point]);
-        assert!(scene.content() == content, "after kill {kill}");
+        assert!(scene.content() == content, "the content after kill {kill}");
         // What a freeze asked of the kernel is taken back, by the child if need be.
-        assert!(is_hurried || kernel_takes_its_time(), "after kill {kill}");
+        assert!(is_hurried || kernel_takes_its_time(), "the kernel hurries on after kill {kill}");
     }
     let names: Vec<_> = std::fs::read_dir(&scene.point)
         .unwrap()
