@@ -48,6 +48,18 @@ const REQUESTS_STEADY: usize = 360_000;
 /// erases stays alike for long, and a single run is off by as much as 25 % by chance.
 const RUNS: u64 = 3;
 
+/// The same for a p99 that lies on a cliff: with a cached map one write in a hundred meets one of a
+/// hundred bunches of waits for a dirty map page, 98.5 % take 1.5 ms at most and 0.8 % more than 3 ms. Over
+/// three runs it is off by 14 % by chance (standard deviation of 400 seeds, -44 to +63 %), and not biased: the
+/// mean of the logarithms of model over reference is +0.6 %, within 1.4 at 95 %.
+///
+/// What else is pooled over `RUNS_MIXED` with a cached map and flushes on single blocks was looked at
+/// with 12 seeds a figure at depths of 2, 8 and 32: no p99 is off by more than its interval (-0.9 within 1.0 % is
+/// the largest, of durable writes at depth 8), and no mean by more than 0.25 %. Random writes and mixed
+/// requests of single blocks while collection goes on are biased, by what two seeds of 16 runs
+/// agree in: at depth 32 means by up to -3.4 and p99 by up to -7 %, within their limits of 5 and 10.
+const RUNS_ON_A_CLIFF: u64 = 400;
+
 /// The same with a map on flash, whose own traffic leaves less to single erases.
 const REQUESTS_CACHED: usize = 60_000;
 
@@ -630,7 +642,12 @@ fn with_a_cached_map_latencies_agree() {
                 }
                 // One flush in a hundred meets an erase of single blocks.
                 let rare = drive.stripe == 1 && workload == FlushedWrite;
-                let runs = if rare { RUNS_MIXED } else { RUNS };
+                let is_cliff = case == ON_A_CLIFF;
+                let runs = match (is_cliff, rare) {
+                    (true, _) => RUNS_ON_A_CLIFF,
+                    (_, true) => RUNS_MIXED,
+                    _ => RUNS,
+                };
                 let results = filled.run_often(runs, depth, |run| {
                     workload.operations(REQUESTS, units, seed(depth) + 100 * run)
                 });
@@ -640,6 +657,9 @@ fn with_a_cached_map_latencies_agree() {
     }
     check(&rows);
 }
+
+/// The one case of a cached map whose p99 lies on a cliff.
+const ON_A_CLIFF: &str = "nvme 4x2 tlc cached RandomWrite depth 32";
 
 /// What a drive has beyond the plain one.
 #[derive(Clone, Copy, Debug)]
