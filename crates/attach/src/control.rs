@@ -187,13 +187,17 @@ pub fn records() -> Result<Vec<Record>, AttachError> {
 }
 
 /// The drive that `name` means: its device, file, address or image; the only one where there is no
-/// name.
+/// name. One whose program runs comes before what others have left that were killed.
 ///
 /// # Errors
 /// When there is none, or more than one.
 pub fn find(name: Option<&str>) -> Result<Record, AttachError> {
     let records = records()?;
     let Some(name) = name else {
+        // Of programs that were killed there may be records beside.
+        let alive: Vec<Record> =
+            records.iter().filter(|record| is_alive(record)).cloned().collect();
+        let records = if alive.is_empty() { records } else { alive };
         return match records.as_slice() {
             [record] => Ok(record.clone()),
             [] => Err(AttachError::Usage(
@@ -207,13 +211,16 @@ pub fn find(name: Option<&str>) -> Result<Record, AttachError> {
         };
     };
     let full = fs::canonicalize(name).unwrap_or_else(|_| PathBuf::from(name));
-    let found = records.into_iter().rev().find(|record| {
+    let is_it = |record: &Record| {
         record.place == name
             || record.device.as_deref() == Some(name)
             || record.image == full
             || Path::new(&record.place) == full
-    });
-    found.ok_or_else(|| {
+    };
+    let (alive, dead): (Vec<Record>, Vec<Record>) =
+        records.into_iter().rev().filter(is_it).partition(is_alive);
+    // What a killed program has left comes after what is attached.
+    alive.into_iter().chain(dead).next().ok_or_else(|| {
         AttachError::Usage(format!("{name} is no drive that is attached, nor the image of one"))
     })
 }

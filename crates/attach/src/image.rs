@@ -47,41 +47,53 @@ pub struct Image {
 }
 
 impl Image {
-    /// Makes the image of a new drive of `profile` at `path`. A file that is there is replaced only
-    /// if `replace` says so. What `profile` cannot be recovered from is refused.
+    /// Makes the image of a new drive of `profile` at `path`. An image that is there is replaced only
+    /// if `replace` says so, when the new one is whole; anything else that is there stays. What `profile`
+    /// cannot be recovered from is refused.
     ///
     /// # Errors
-    /// When the drive cannot be attached, the file is there, or writing fails; there is then no
-    /// image.
+    /// When the drive cannot be attached, something is there, or writing fails; there is then no new
+    /// image, and the old one as it was.
     pub fn create(path: &Path, profile: &Profile, replace: bool) -> Result<Image, AttachError> {
         let configuration = profile.configuration()?;
         check_supported(&configuration)?;
         let layout = Layout::of(&configuration)?;
-        if replace && path.exists() {
-            // Whoever has it attached keeps it.
-            let old = open_locked(path)?;
-            std::fs::remove_file(path).map_err(|error| AttachError::io("replace", path, error))?;
-            drop(old);
-        }
+        // Whoever has it attached keeps it.
+        let old = if replace && path.exists() { Some(open_to_replace(path)?) } else { None };
+        // What a link leads to is replaced, not the link.
+        let place = match &old {
+            Some(_) => std::fs::canonicalize(path)
+                .map_err(|error| AttachError::io("replace", path, error))?,
+            None => path.to_owned(),
+        };
+        let draft = match &old {
+            Some(_) => place.with_added_extension(format!("{}.new", std::process::id())),
+            None => place.clone(),
+        };
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(path)
+            .open(&draft)
             .map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists => AttachError::Exists { path: path.to_owned() },
-                _ => AttachError::io("create", path, error),
+                io::ErrorKind::AlreadyExists => AttachError::Exists { path: draft.clone() },
+                _ => AttachError::io("create", &draft, error),
             })?;
         let file = HostFile::new(file);
         let header = Header::new(profile, &configuration, &layout);
         let outcome = lock(file.file(), path).and_then(|()| {
             write_new(&file, &header, &layout)
-                .map_err(|error| AttachError::io("write", path, error))
+                .map_err(|error| AttachError::io("write", path, error))?;
+            if old.is_some() {
+                std::fs::rename(&draft, &place)
+                    .map_err(|error| AttachError::io("replace", path, error))?;
+            }
+            Ok(())
         });
         if let Err(error) = outcome {
             // Half an image is of no use; the first error is the one to tell.
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(&draft);
             return Err(error);
         }
         let (path, profile, state) = (path.to_owned(), profile.clone(), State::new());
@@ -200,6 +212,20 @@ fn open_locked(path: &Path) -> Result<File, AttachError> {
     })?;
     lock(&file, path)?;
     Ok(file)
+}
+
+/// Opens what is at `path` if it is an image, which may be replaced.
+fn open_to_replace(path: &Path) -> Result<File, AttachError> {
+    // A device is not opened: that alone may do something.
+    let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
+    let file = if is_file { Some(open_locked(path)?) } else { None };
+    match file.filter(header::begins_image) {
+        Some(file) => Ok(file),
+        None => Err(AttachError::image(
+            path,
+            "this is no image, and is not replaced, even with --force; name a new file",
+        )),
+    }
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), AttachError> {

@@ -1,7 +1,7 @@
 //! Mends what can be taken back: a timer, an option in `/etc/fstab`, a setting of the kernel.
 //!
 //! A fix is planned first ([`plan`]), which changes nothing, so that it can be shown; then carried
-//! out ([`Fix::carry_out`]), which notes what was done in a state file before it is done. [`undo`]
+//! out ([`Fix::carry_out`]), which notes each change in a state file before it is made. [`undo`]
 //! takes the newest one back, unless what it made was changed since: then whoever changed it meant
 //! to, and it is left as it is.
 
@@ -315,40 +315,44 @@ fn run(place: &Place, program: &str, arguments: &[&str]) -> Result<(), HostError
 }
 
 impl Fix {
-    /// Makes the changes, noted before.
+    /// Makes the changes, each noted before. Where one fails, the notes say what was done until then; of
+    /// a fix that did nothing they say nothing.
     ///
     /// # Errors
     /// When one cannot be made; those before it stay, and can be taken back.
     pub fn carry_out(&self, place: &Place) -> Result<(), HostError> {
-        let mut state = state::State::open(place)?;
-        state.done.push(self.clone());
-        state.save(place)?;
+        // Between showing and doing, somebody else may have edited a file. Nothing is done then.
         for change in &self.changes {
-            match change {
-                Change::Enable { unit } => run(place, "systemctl", &["enable", "--now", unit])?,
-                Change::Set { name, after, .. } => {
-                    run(place, "sysctl", &["-w", &format!("{name}={after}")])?;
-                }
-                Change::Write { path, before, after } => {
-                    // Between showing and doing, somebody else may have edited it.
-                    if read(place, path)? != *before {
-                        return Err(changed(path));
-                    }
-                    let file = place.path(path);
-                    if let Some(before) = before {
-                        let backup = file.with_added_extension("ssdlab-backup");
-                        write(&backup, before, Some(&file))?;
-                        write(&file, after, Some(&file))?;
-                    } else {
-                        write_for_all(&file, after)?;
-                    }
-                }
+            if let Change::Write { path, before, .. } = change
+                && read(place, path)? != *before
+            {
+                return Err(changed(path));
             }
+        }
+        let mut state = state::State::open(place)?;
+        state.done.push(Fix { changes: Vec::new(), ..self.clone() });
+        for change in &self.changes {
+            if let Some(fix) = state.done.last_mut() {
+                fix.changes.push(change.clone());
+            }
+            state.save(place)?;
+            let Err(error) = change.make(place) else { continue };
+            let fix = state.done.last_mut();
+            // Switching on may fail half-way: it is taken back all the same.
+            if let Some(fix) = fix.filter(|_| !matches!(change, Change::Enable { .. })) {
+                fix.changes.pop();
+                if fix.changes.is_empty() {
+                    state.done.pop();
+                }
+                state.save(place)?;
+            }
+            return Err(error);
         }
         Ok(())
     }
 
-    fn take_back(&self, place: &Place) -> Result<(), HostError> {
+    /// Takes the changes back; returns what was left as it is, in words.
+    fn take_back(&self, place: &Place) -> Result<Vec<String>, HostError> {
         // All is looked at before anything is changed.
         for change in &self.changes {
             if let Change::Write { path, before, after } = change {
@@ -358,29 +362,62 @@ impl Fix {
                 }
             }
         }
+        let mut left = Vec::new();
         for change in self.changes.iter().rev() {
-            match change {
-                Change::Enable { unit } => run(place, "systemctl", &["disable", "--now", unit])?,
-                Change::Set { name, before, .. } => {
-                    run(place, "sysctl", &["-w", &format!("{name}={before}")])?;
+            left.extend(change.take_back(place)?);
+        }
+        Ok(left)
+    }
+}
+
+impl Change {
+    fn make(&self, place: &Place) -> Result<(), HostError> {
+        match self {
+            Change::Enable { unit } => run(place, "systemctl", &["enable", "--now", unit]),
+            Change::Set { name, after, .. } => {
+                run(place, "sysctl", &["-w", &format!("{name}={after}")])
+            }
+            Change::Write { path, before, after } => {
+                let file = place.path(path);
+                let Some(before) = before else { return write_for_all(&file, after) };
+                let backup = file.with_added_extension("ssdlab-backup");
+                write(&backup, before, Some(&file))?;
+                write(&file, after, Some(&file))
+            }
+        }
+    }
+
+    /// Takes it back; a setting that somebody else chose since, or that cannot be set, is left as it is,
+    /// which is returned in words: files count from the next start on.
+    fn take_back(&self, place: &Place) -> Result<Option<String>, HostError> {
+        match self {
+            Change::Enable { unit } => run(place, "systemctl", &["disable", "--now", unit])?,
+            Change::Set { name, before, after } => {
+                let now = read(place, &format!("proc/sys/{}", name.replace('.', "/")))?;
+                if let Some(now) = now.as_deref().map(str::trim).filter(|now| now != after) {
+                    return Ok(Some(format!("{name} is {now} now, which somebody else chose")));
                 }
-                Change::Write { path, before: Some(before), .. } => {
-                    let file = place.path(path);
-                    write(&file, before, Some(&file))?;
-                    let _ = std::fs::remove_file(place.path(&format!("{path}.ssdlab-backup")));
-                }
-                Change::Write { path, before: None, .. } => {
-                    let file = place.path(path);
-                    match std::fs::remove_file(&file) {
-                        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                            return Err(HostError::io(format!("remove {}", file.display()), error));
-                        }
-                        _ => {}
+                let outcome = run(place, "sysctl", &["-w", &format!("{name}={before}")]);
+                return Ok(outcome.err().map(|error| {
+                    format!("{name} is {before} again from the next start on: {error}")
+                }));
+            }
+            Change::Write { path, before: Some(before), .. } => {
+                let file = place.path(path);
+                write(&file, before, Some(&file))?;
+                let _ = std::fs::remove_file(place.path(&format!("{path}.ssdlab-backup")));
+            }
+            Change::Write { path, before: None, .. } => {
+                let file = place.path(path);
+                match std::fs::remove_file(&file) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(HostError::io(format!("remove {}", file.display()), error));
                     }
+                    _ => {}
                 }
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -402,15 +439,24 @@ pub fn last(place: &Place) -> Result<Fix, HostError> {
         .ok_or_else(|| HostError::Target("there is nothing to take back".to_owned()))
 }
 
+/// A fix that was taken back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undone {
+    /// What it was.
+    pub fix: Fix,
+    /// What was left as it is, and why, in words.
+    pub left: Vec<String>,
+}
+
 /// Takes the newest fix back.
 ///
 /// # Errors
 /// When nothing was fixed, or what was made was changed since.
-pub fn undo(place: &Place) -> Result<Fix, HostError> {
+pub fn undo(place: &Place) -> Result<Undone, HostError> {
     let fix = last(place)?;
-    fix.take_back(place)?;
+    let left = fix.take_back(place)?;
     let mut state = state::State::open(place)?;
     state.done.pop();
     state.save(place)?;
-    Ok(fix)
+    Ok(Undone { fix, left })
 }

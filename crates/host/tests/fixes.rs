@@ -72,7 +72,7 @@ fn an_option_goes_out_of_fstab_and_comes_back() {
     assert_eq!(root.read("etc/fstab.ssdlab-backup").unwrap(), FSTAB);
     assert_eq!(fix::last(&root.place).unwrap(), fix);
 
-    assert_eq!(fix::undo(&root.place).unwrap(), fix);
+    assert_eq!(fix::undo(&root.place).unwrap().fix, fix);
     assert_eq!(root.read("etc/fstab").unwrap(), FSTAB);
     assert_eq!(root.read("etc/fstab.ssdlab-backup"), None);
     let error = fix::undo(&root.place).unwrap_err();
@@ -88,6 +88,8 @@ fn what_was_changed_since_is_left_as_it_is() {
     fs::write(&file, "mine\n").unwrap();
     assert!(matches!(fix.carry_out(&root.place), Err(HostError::Refused(_))));
     assert_eq!(root.read("etc/fstab").unwrap(), "mine\n");
+    // Nothing was done, so that there is nothing in the way of what was done before.
+    assert!(fix::last(&root.place).is_err(), "{:?}", fix::last(&root.place));
     // Between doing and taking back.
     fs::write(&file, FSTAB).unwrap();
     fix.carry_out(&root.place).unwrap();
@@ -160,4 +162,39 @@ fn what_was_secret_stays_so_and_links_stay_links() {
     fix::undo(&root.place).unwrap();
     assert_eq!(fs::read_to_string(&real).unwrap(), FSTAB);
     assert_eq!(rights(&real), (0o640, 65534));
+}
+
+#[test]
+fn of_a_fix_that_fails_half_way_what_was_done_is_taken_back() {
+    let root = Root::new("rw,relatime,nobarrier");
+    let first = root.plan("barriers").unwrap();
+    first.carry_out(&root.place).unwrap();
+    let mut second = root.plan("swappiness").unwrap();
+    // A name that is as long as one may be has no room for what is added to it meanwhile.
+    let path = format!("etc/{}", "x".repeat(250));
+    second.changes.push(Change::Write { path, before: None, after: "1".into() });
+    assert!(second.carry_out(&root.place).is_err());
+    let file = "etc/sysctl.d/90-ssdlab-swappiness.conf";
+    assert!(root.read(file).is_some(), "it was half done");
+    assert_eq!(fix::last(&root.place).unwrap().changes, second.changes[..2]);
+    fix::undo(&root.place).unwrap();
+    assert_eq!(fix::last(&root.place).unwrap(), first, "nothing is in the way of it");
+    while fix::last(&root.place).is_ok() {
+        fix::undo(&root.place).unwrap();
+    }
+    assert_eq!((root.read(file), root.read("etc/fstab").unwrap()), (None, FSTAB.to_owned()));
+}
+
+#[test]
+fn a_setting_that_somebody_else_chose_since_is_left() {
+    let root = Root::new("rw,relatime");
+    root.plan("swappiness").unwrap().carry_out(&root.place).unwrap();
+    fs::create_dir_all(root.directory.path().join("proc/sys/vm")).unwrap();
+    let setting = root.directory.path().join("proc/sys/vm/swappiness");
+    fs::write(&setting, "35\n").unwrap();
+    let left = fix::undo(&root.place).unwrap().left;
+    assert!(matches!(&left[..], [one] if one.contains("vm.swappiness is 35 now")), "{left:?}");
+    root.plan("swappiness").unwrap().carry_out(&root.place).unwrap();
+    fs::write(&setting, "10\n").unwrap();
+    assert_eq!(fix::undo(&root.place).unwrap().left, Vec::<String>::new());
 }

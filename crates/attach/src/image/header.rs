@@ -45,6 +45,12 @@ fn numbers(configuration: &Configuration, layout: &Layout) -> [u64; NUMBERS] {
     ]
 }
 
+/// Whether a file begins as images do, of whatever version.
+pub(super) fn begins_image(file: &std::fs::File) -> bool {
+    let mut magic = [0; MAGIC.len()];
+    std::os::unix::fs::FileExt::read_exact_at(file, &mut magic, 0).is_ok() && magic == MAGIC
+}
+
 impl Header {
     pub(super) fn new(profile: &Profile, configuration: &Configuration, layout: &Layout) -> Header {
         Header {

@@ -150,3 +150,23 @@ fn no_file_system_is_made_over_what_is_there() {
     // Where nothing is any more, one is made.
     place.attach(&["--time", "fast", "--mount", "point"]).detach();
 }
+
+#[test]
+fn a_drive_that_is_attached_comes_before_what_a_killed_program_left() {
+    let place = Place::new("sim:,scale=1/2048");
+    place.attach(&["--nbd", "unix:socket", "--time", "fast"]).kill();
+    let run = place.path("run");
+    let mut left = std::fs::read_dir(&run).unwrap().map(|it| it.unwrap().path());
+    let record = left.find(|it| it.extension().is_some_and(|it| it == "json")).unwrap();
+    // Its number was higher than that of any program now.
+    let mut text: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
+    text["pid"] = 4_194_400.into();
+    std::fs::write(run.join("4194400.json"), text.to_string()).unwrap();
+    std::fs::remove_file(&record).unwrap();
+    let mut attached = place.attach(&["--nbd", "unix:socket", "--time", "fast"]);
+    assert!(!place.done(&["status", "--json"]).is_empty(), "one is attached, and no name needed");
+    place.done(&["detach", "disk.ssd"]);
+    assert!(attached.wait(), "{}", attached.said());
+    assert!(attached.said().contains("everything is in the image"), "{}", attached.said());
+}

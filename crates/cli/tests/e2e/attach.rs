@@ -61,3 +61,29 @@ fn what_cannot_be_attached_is_refused_by_its_name() {
     assert!(said.contains("log blocks"), "{said}");
     assert!(!place.path("disk.ssd").exists());
 }
+
+#[test]
+fn only_an_image_is_replaced_and_only_by_one_that_is_whole() {
+    let place = Place::new();
+    let create = ["create", "sim:,scale=1/1024", "file", "--force"];
+    std::fs::write(place.path("file"), "my thesis").unwrap();
+    let (exit, said) = exit_and_stderr(&place, &create);
+    assert_eq!(exit, Some(2), "{said}");
+    assert!(said.contains("no image"), "{said}");
+    assert_eq!(std::fs::read(place.path("file")).unwrap(), b"my thesis");
+    std::fs::create_dir(place.path("directory")).unwrap();
+    let (exit, said) = exit_and_stderr(&place, &["create", "sim:", "directory", "--force"]);
+    assert_eq!(exit, Some(2), "{said}");
+    // A link stays one, and what it leads to is replaced.
+    assert_eq!(exit_and_stderr(&place, &["create", "sim:,scale=1/1024", "disk.ssd"]).0, Some(0));
+    let before = std::fs::read(place.path("disk.ssd")).unwrap();
+    std::os::unix::fs::symlink(place.path("disk.ssd"), place.path("link")).unwrap();
+    let other = ["create", "sim:,scale=1/512", "link", "--force"];
+    assert_eq!(exit_and_stderr(&place, &other).0, Some(0));
+    assert!(std::fs::symlink_metadata(place.path("link")).unwrap().is_symlink());
+    assert_ne!(std::fs::metadata(place.path("disk.ssd")).unwrap().len(), before.len() as u64);
+    let names = std::fs::read_dir(place.path(".")).unwrap();
+    let left =
+        names.filter(|it| it.as_ref().unwrap().file_name().to_string_lossy().contains("new"));
+    assert_eq!(left.count(), 0, "nothing is left beside");
+}

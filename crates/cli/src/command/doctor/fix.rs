@@ -35,8 +35,11 @@ pub fn undo(yes: bool, terminal: &Terminal) -> Result<Exit, Failure> {
     let place = Place::here();
     let last = fix::last(&place)?;
     agree(&format!("The fix of {} is going to be taken back:", last.check), &last, yes, terminal)?;
-    fix::undo(&place)?;
-    terminal.note("It is as it was.");
+    let undone = fix::undo(&place)?;
+    match undone.left.is_empty() {
+        true => terminal.note("It is as it was."),
+        false => terminal.note(&format!("It is as it was, but {}.", undone.left.join("; "))),
+    }
     Ok(Exit::Done)
 }
 
