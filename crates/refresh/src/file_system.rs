@@ -74,6 +74,11 @@ impl FileSystem {
             FileSystem::Layered("ZFS") => Some(
                 "lies on ZFS, which never writes in place: 'zfs rewrite' writes it anew".to_owned(),
             ),
+            FileSystem::Layered("bcachefs") => Some(
+                "lies on bcachefs, which does not move data on request: a copy that replaces it is \
+                 written anew"
+                    .to_owned(),
+            ),
             FileSystem::Layered(name) => {
                 Some(format!("lies on {name}: refresh the file that is below it"))
             }
@@ -109,6 +114,7 @@ mod tests {
             (0x0102_1994, "in memory"),
             (0x794C_7630, "overlayfs"),
             (0x2FC1_2FC1, "zfs rewrite"),
+            (0xCA45_1A4E, "a copy that replaces it"),
         ] {
             let why = FileSystem::of_magic(magic).obstacle().expect("an obstacle");
             assert!(why.contains(words), "{why}");

@@ -304,10 +304,11 @@ unsafe fn close_range(first: RawFd, last: RawFd) {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Error, Write};
-    use std::process::{Child, Command, Stdio};
+    use std::io::Error;
+    use std::process::{Child, Command};
 
     use super::*;
+    use crate::mounted::Mounted;
 
     #[test]
     fn what_does_not_thaw_is_tried_again_until_it_is_not_frozen() {
@@ -320,41 +321,6 @@ mod tests {
         thaw_at_last(thaw, || pauses += 1);
         assert_eq!((asked, pauses), (3, 2));
         thaw_at_last(|| Ok(()), || panic!("it is thawed"));
-    }
-
-    /// A file system of ours on a loop device; both go with it.
-    struct Mounted {
-        directory: tempfile::TempDir,
-    }
-
-    fn run(program: &str, arguments: &[&str]) -> bool {
-        let mut command = Command::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|it| it.success())
-    }
-
-    impl Mounted {
-        fn new() -> Option<Mounted> {
-            let directory = tempfile::tempdir_in("/dev/shm").ok()?;
-            let image = directory.path().join("image");
-            File::create(&image).unwrap().set_len(16 << 20).unwrap();
-            let point = directory.path().join("point");
-            std::fs::create_dir(&point).unwrap();
-            let (image, point) = (image.to_str().unwrap(), point.to_str().unwrap());
-            let is_there = run("mkfs.ext4", &["-q", "-F", image])
-                && run("mount", &["-o", "loop", image, point]);
-            is_there.then_some(Mounted { directory })
-        }
-
-        fn point(&self) -> std::path::PathBuf {
-            self.directory.path().join("point")
-        }
-    }
-
-    impl Drop for Mounted {
-        fn drop(&mut self) {
-            run("umount", &[self.point().to_str().unwrap()]);
-        }
     }
 
     /// Whether it is frozen; thaws it where it was not.
@@ -374,11 +340,7 @@ mod tests {
 
     #[test]
     fn nothing_is_thawed_before_who_has_frozen_is_gone_and_then_it_is() {
-        let Some(mounted) = Mounted::new() else {
-            let why = "needs root, mkfs.ext4 and loop devices";
-            let _ = writeln!(std::io::stderr(), "\nSKIPPED: freezes and their child: {why}");
-            return;
-        };
+        let Some(mounted) = Mounted::new("ext4", "freezes and their child") else { return };
         let directory = File::open(mounted.point()).unwrap();
         let mut ends: [RawFd; 2] = [0; 2];
         // SAFETY: room for two numbers.

@@ -260,7 +260,7 @@ fn reach(mount: &Mount, number: DeviceNumber) -> Option<Held> {
 }
 
 /// The block devices of the btrfs that a directory is on.
-fn members(directory: &File) -> Option<Vec<DeviceNumber>> {
+pub(crate) fn members(directory: &File) -> Option<Vec<DeviceNumber>> {
     let id = system::btrfs_id(directory).ok()?;
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];

@@ -3,11 +3,13 @@
 //! The temperature comes from the kernel's sensors, which cost nothing; the rest from smartctl, where
 //! it is installed, at the beginning and now and then.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use serde_json::Value;
+use ssdlab_drive::real::place::{Layer, LayerKind};
+use ssdlab_drive::real::tool;
 
 /// What is known of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -32,15 +34,17 @@ pub const HEAT_MAX: f64 = 68.0;
 pub const COOLER: f64 = 5.0;
 
 impl Health {
-    /// Asks smartctl about a device; nothing is known where it cannot say.
-    pub fn ask(device: &Path) -> Health {
-        let output = Command::new("smartctl")
-            .args(["--json=c", "-H", "-A", "-l", "devstat"])
-            .arg(device)
-            .stdin(Stdio::null())
-            .output();
-        let data = output.ok().and_then(|it| serde_json::from_slice(&it.stdout).ok());
-        data.map(|data| Health::from_smartctl(&data)).unwrap_or_default()
+    /// Asks smartctl about a disk.
+    ///
+    /// # Errors
+    /// In words, why it does not say.
+    pub fn ask(device: &Path) -> Result<Health, String> {
+        let options = ["--json=c", "-H", "-A", "-l", "devstat"].map(OsStr::new);
+        let arguments = [&options[..], &[device.as_os_str()]].concat();
+        let output = tool::run("smartctl", &arguments, Some(tool::LOOK))?;
+        let found = output.json().map(|data| Health::from_smartctl(&data));
+        let found = found.filter(|it| *it != Health::default());
+        found.ok_or_else(|| "smartctl says nothing of it".to_owned())
     }
 
     /// From what `smartctl --json` printed.
@@ -121,6 +125,96 @@ impl Thermometer {
     }
 }
 
+/// The disks that something lies on, however many layers are in between.
+#[derive(Clone, Debug, Default)]
+pub struct Disks(Vec<Disk>);
+
+#[derive(Clone, Debug)]
+struct Disk {
+    name: String,
+    device: PathBuf,
+    thermometer: Option<Thermometer>,
+}
+
+impl Disks {
+    /// Those among layers.
+    pub fn of<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Disks {
+        let is_disk = |it: &&Layer| matches!(it.kind, LayerKind::Disk | LayerKind::Usb);
+        let disks = layers.into_iter().filter(is_disk);
+        Disks::named(disks.map(|it| (it.kernel_name(), it.device())), Path::new("/sys"))
+    }
+
+    fn named<'a>(disks: impl Iterator<Item = (&'a str, &'a Path)>, sys: &Path) -> Disks {
+        let mut all: Vec<Disk> = Vec::new();
+        for (name, device) in disks {
+            if all.iter().any(|known| known.device == device) {
+                continue;
+            }
+            let thermometer = Thermometer::of(name, sys);
+            all.push(Disk { name: name.to_owned(), device: device.to_owned(), thermometer });
+        }
+        Disks(all)
+    }
+
+    /// In degrees Celsius, the warmest of those that tell.
+    pub fn warmest(&self) -> Option<f64> {
+        let each = self.0.iter().filter_map(|it| it.thermometer.as_ref()?.read());
+        each.filter(|degrees| degrees.is_finite()).max_by(f64::total_cmp)
+    }
+
+    /// Asks each how it is.
+    pub fn ask(&self) -> Checkup {
+        self.ask_by(Health::ask)
+    }
+
+    fn ask_by(&self, ask: impl Fn(&Path) -> Result<Health, String>) -> Checkup {
+        Checkup(self.0.iter().map(|it| (it.clone(), ask(&it.device))).collect())
+    }
+}
+
+/// How the disks are.
+#[derive(Clone, Debug)]
+pub struct Checkup(Vec<(Disk, Result<Health, String>)>);
+
+impl Checkup {
+    fn known(&self) -> impl Iterator<Item = (&Disk, &Health)> {
+        self.0.iter().filter_map(|(disk, found)| Some((disk, found.as_ref().ok()?)))
+    }
+
+    /// Why nothing may be written; nothing where it may.
+    pub fn obstacle(&self) -> Option<String> {
+        self.known().find_map(|(disk, it)| Some(format!("{}: {}", disk.name, it.obstacle()?)))
+    }
+
+    /// The share of a disk's rated life that so many bytes take, in percent: of the one that loses most,
+    /// if it got all of them.
+    pub fn share_of_life(&self, bytes: u64) -> Option<f64> {
+        self.known().filter_map(|(_, it)| it.share_of_life(bytes)).max_by(f64::total_cmp)
+    }
+
+    /// What is not watched, in sentences.
+    pub fn notes(&self) -> Vec<String> {
+        if self.0.is_empty() {
+            let why = "It is not known on which drive it lies; neither its spare blocks nor its \
+                       heat are watched.";
+            return vec![why.to_owned()];
+        }
+        let mut notes = Vec::new();
+        for (disk, found) in &self.0 {
+            let name = &disk.name;
+            if let Err(why) = found {
+                notes.push(format!("The spare blocks of {name} are not watched: {why}."));
+            }
+            if disk.thermometer.is_none() {
+                notes.push(format!(
+                    "The heat of {name} is not watched: the kernel has no thermometer of it."
+                ));
+            }
+        }
+        notes
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,6 +241,36 @@ mod tests {
         assert!(Health::from_smartctl(&data).obstacle().unwrap().contains("failing"));
         assert_eq!(Health::default().obstacle(), None);
         assert_eq!(Health::default().share_of_life(1), None);
+    }
+
+    #[test]
+    fn each_disk_is_watched_and_what_is_not_is_said() {
+        let root = tempfile::tempdir().unwrap();
+        for (disk, degrees) in [("sda", "41000"), ("sdb", "52000")] {
+            let directory = root.path().join(format!("block/{disk}/device/hwmon/hwmon1"));
+            fs::create_dir_all(&directory).unwrap();
+            fs::write(directory.join("temp1_input"), degrees).unwrap();
+        }
+        let names = ["sda", "sdb", "sdc", "sda"];
+        let disks = Disks::named(names.map(|it| (it, Path::new(it))).into_iter(), root.path());
+        assert_eq!(disks.warmest(), Some(52.0));
+        let worn = Health { spare: Some((5.0, 10.0)), ..Health::default() };
+        let found = disks.ask_by(|device| match device.to_str() {
+            Some("sda") => Ok(Health { used: Some(1.0), written: Some(1e12), ..worn_not() }),
+            Some("sdb") => Ok(Health { used: Some(2.0), written: Some(1e12), ..worn }),
+            _ => Err("smartctl says nothing of it".to_owned()),
+        });
+        let why = found.obstacle().expect("one is worn");
+        assert!(why.starts_with("sdb: ") && why.contains("spare"), "{why}");
+        assert_eq!(found.share_of_life(1_000_000_000), Some(0.002));
+        let notes = found.notes();
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(notes.iter().all(|it| it.contains("sdc")), "{notes:?}");
+        assert_eq!(Disks::default().ask().notes().len(), 1);
+    }
+
+    fn worn_not() -> Health {
+        Health { spare: Some((100.0, 10.0)), ..Health::default() }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! power failed costs nothing but the rewrite of one window, so lines are not synced one by one; half
 //! a line at the end is left out.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
@@ -61,7 +62,8 @@ impl Earlier {
         if self.after.is_some() {
             return Vec::new();
         }
-        self.planned.iter().copied().filter(|it| !self.done.contains(it)).collect()
+        let done: HashSet<Span> = self.done.iter().copied().collect();
+        self.planned.iter().copied().filter(|it| !done.contains(it)).collect()
     }
 
     /// Seconds a byte of fresh data: as measured by a yardstick, or else the fastest tenth of what was
@@ -110,8 +112,9 @@ impl Journal {
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             refused(format!("another refresh of the same has {} open", path.display()))
         })?;
-        let text = fs::read_to_string(&path).map_err(cannot)?;
-        let earlier = read(&text, identity);
+        // What power took from the last line need not be text.
+        let text = fs::read(&path).map_err(cannot)?;
+        let earlier = read(&String::from_utf8_lossy(&text), identity);
         Ok(Journal { path, file, earlier })
     }
 
@@ -225,7 +228,7 @@ mod tests {
         drop(journal);
         let path = Journal::path_in(directory.path(), &identity());
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
-        file.write_all(b"{\"line\":\"done\",\"sp").unwrap();
+        file.write_all(b"{\"line\":\"done\",\"sp\xff\xc3").unwrap();
         let mut journal = Journal::open(directory.path(), &identity()).unwrap();
         let earlier = journal.earlier.clone().unwrap();
         assert_eq!(earlier.open(), [windows[0], windows[2]]);

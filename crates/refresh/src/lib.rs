@@ -23,6 +23,8 @@ pub mod health;
 pub mod interval;
 pub mod journal;
 pub mod judge;
+#[cfg(test)]
+mod mounted;
 pub mod pace;
 pub mod plan;
 pub mod probe;

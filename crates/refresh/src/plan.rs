@@ -97,8 +97,10 @@ pub struct Summary {
     pub longest_freeze_ms: Option<f64>,
     /// How many freezes were longer than allowed.
     pub freezes_too_long: Option<u64>,
-    /// Why it ended early, where it did; --resume goes on.
+    /// Why it ended early, where it did.
     pub stopped: Option<String>,
+    /// Windows that were not come to; --resume goes on with them.
+    pub windows_left: usize,
     /// Whether it was the user who ended it.
     pub is_interrupted: bool,
 }

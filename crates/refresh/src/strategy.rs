@@ -28,6 +28,8 @@ pub enum Left {
     Changed,
     /// The file system did not move it.
     NotMoved,
+    /// Snapshots or copies share it since, which nobody agreed to give up.
+    Shared,
     /// Even the shortest freeze would take longer than allowed.
     Freeze,
 }
@@ -41,7 +43,27 @@ impl Left {
             Left::WouldScatter => "the free space is in smaller pieces than the data",
             Left::Changed => "moved or given up by others meanwhile",
             Left::NotMoved => "not moved by the file system",
+            Left::Shared => "shared with snapshots or copies since",
             Left::Freeze => "the file system cannot be frozen so briefly",
+        }
+    }
+}
+
+impl Left {
+    /// Why it is better not to go on with other windows, in words; nothing where it is not. What was left
+    /// so is not done, and is gone on with later.
+    pub fn ends_all(self) -> Option<&'static str> {
+        match self {
+            Left::NoRoom => Some("there is no room on the file system to write data anew"),
+            Left::Freeze => Some(
+                "the file system cannot be frozen as briefly as --max-freeze says; when less goes on \
+                 it may be",
+            ),
+            Left::Shared => Some(
+                "a snapshot or copy (reflink) was made meanwhile, and written anew its data would \
+                 take that much more room; with --shared that is done",
+            ),
+            Left::Busy | Left::WouldScatter | Left::Changed | Left::NotMoved => None,
         }
     }
 }

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use self::deadlock::{Needed, refuse_deadlock};
 use crate::extents::{Extent, pieces_in};
 use crate::ground::Ground;
+use crate::health::Disks;
 use crate::window::Span;
 use crate::{DriveError, ErrorKind, io};
 
@@ -84,8 +85,8 @@ pub struct Survey {
     /// A directory of the same file system, where a file of ours can be made; nothing where there
     /// is no file system.
     pub directory: Option<PathBuf>,
-    /// The block device below, where one is known.
-    pub device: Option<PathBuf>,
+    /// The disks below.
+    pub disks: Disks,
     /// What else should be known, in sentences.
     pub notes: Vec<String>,
     /// What is rewritten, where that is done in place.

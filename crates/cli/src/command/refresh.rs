@@ -55,7 +55,8 @@ pub fn refresh(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Exit
     let text = if arguments.json { json(&summary) } else { summary_words(&summary) };
     terminal.print(&text)?;
     if summary.is_interrupted {
-        terminal.note("Interrupted; --resume goes on.");
+        let more = if summary.windows_left > 0 { "; --resume goes on" } else { "" };
+        terminal.note(&format!("Interrupted{more}."));
         return Ok(Exit::Interrupted);
     }
     Ok(if summary.stopped.is_some() { Exit::Failed } else { Exit::Done })
@@ -255,7 +256,8 @@ fn summary_words(summary: &Summary) -> String {
         line(format!("left: {}, {}", bytes(*found), left.words()));
     }
     if let Some(why) = &summary.stopped {
-        line(format!("ended early: {why}; --resume goes on"));
+        let more = if summary.windows_left > 0 { "; --resume goes on" } else { "" };
+        line(format!("ended early: {why}{more}"));
     }
     if let Some(after) = summary.speed_after {
         line(format!(

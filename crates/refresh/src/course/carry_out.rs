@@ -1,12 +1,11 @@
 //! Carrying a plan out, and reading again.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::{Refresh, Watch, go_on};
 use crate::freeze::Freezer;
-use crate::health::{COOLER, Health, Thermometer};
+use crate::health::COOLER;
 use crate::interval::ratio_of_sums;
 use crate::journal::Earlier;
 use crate::plan::{Plan, Summary, speed, stretches};
@@ -69,7 +68,9 @@ impl Refresh {
             Err(Stop::Error(error)) if error.kind() == ErrorKind::Cancelled => {
                 (Some("interrupted".to_owned()), true)
             }
-            Err(Stop::Error(error)) => return Err(error),
+            // Nothing was done: then the error is all there is to say.
+            Err(Stop::Error(error)) if done.spans.is_empty() => return Err(error),
+            Err(Stop::Error(error)) => (Some(words(&error)), false),
         };
         let mut summary = Summary {
             plan: plan.clone(),
@@ -83,10 +84,19 @@ impl Refresh {
             longest_freeze_ms: freezes.map(|it| it.longest.as_secs_f64() * 1e3),
             freezes_too_long: freezes.map(|it| it.too_long),
             stopped,
+            windows_left: plan.rewrite.len() - done.spans.len(),
             is_interrupted,
         };
-        if summary.stopped.is_none() {
-            self.read_again(&done, &mut summary, watch)?;
+        if summary.stopped.is_none()
+            && let Err(error) = self.read_again(&done, &mut summary, watch)
+        {
+            // What was written stays so, and is said.
+            summary.is_interrupted = error.kind() == ErrorKind::Cancelled;
+            summary.stopped = Some(if summary.is_interrupted {
+                "interrupted while it was read again, when all was written".to_owned()
+            } else {
+                format!("all was written, but not read again: {}", words(&error))
+            });
         }
         Ok(summary)
     }
@@ -124,7 +134,7 @@ impl Refresh {
                 let directory = directory.expect("a file is in a directory");
                 Box::new(CommitRange::new(file()?, directory, survey.block, survey.reserve)?)
             }
-            Way::Defragment => Box::new(Defragment::new(file()?)),
+            Way::Defragment => Box::new(Defragment::new(file()?, self.options.agreed.shared)),
             Way::Alone | Way::Frozen => Box::new(self.in_place()?),
         })
     }
@@ -164,16 +174,14 @@ impl Refresh {
         let mut count = 0;
         let mut asked = Instant::now();
         let mut looked = Instant::now();
-        let thermometer = self.thermometer();
         for (stretch, windows) in stretches(&plan.rewrite) {
             strategy.announce(stretch);
             for window in windows {
                 go_on(watch, "rewriting", count, plan.rewrite.len())?;
-                self.wait_for_cool(thermometer.as_ref(), watch)?;
+                self.wait_for_cool(watch)?;
                 if asked.elapsed() > ASK_AGAIN {
                     asked = Instant::now();
-                    let device = self.survey.device.as_deref();
-                    if let Some(why) = device.map(Health::ask).and_then(|it| it.obstacle()) {
+                    if let Some(why) = self.survey.disks.ask().obstacle() {
                         return Err(Stop::Reason(why));
                     }
                 }
@@ -182,46 +190,25 @@ impl Refresh {
                 }
                 let outcome = strategy.rewrite(*window, &mut self.pace)?;
                 done.written += outcome.written;
-                done.spans.push(*window);
                 if let Some(left) = outcome.left {
                     *done.left.entry(left).or_default() += window.length - outcome.written;
                 }
+                if let Some(why) = outcome.left.and_then(Left::ends_all) {
+                    return Err(Stop::Reason(why.to_owned()));
+                }
+                done.spans.push(*window);
                 self.journal.done(*window, outcome.written, outcome.left)?;
-                if outcome.left == Some(Left::NoRoom) {
-                    return Err(Stop::Reason(
-                        "there is no room on the file system to write data anew".to_owned(),
-                    ));
-                }
-                if outcome.left == Some(Left::Freeze) {
-                    return Err(Stop::Reason(
-                        "the file system cannot be frozen as briefly as --max-freeze says; when \
-                         less goes on it may be"
-                            .to_owned(),
-                    ));
-                }
                 count += 1;
             }
         }
         Ok(())
     }
 
-    fn thermometer(&self) -> Option<Thermometer> {
-        let name = self.survey.device.as_deref()?.file_name()?.to_string_lossy().into_owned();
-        // A partition has no sensor, its disk has.
-        let link = std::fs::canonicalize(Path::new("/sys/class/block").join(&name)).ok()?;
-        let disk = if link.join("partition").exists() { link.parent()? } else { &link };
-        Thermometer::of(&disk.file_name()?.to_string_lossy(), Path::new("/sys"))
-    }
-
     /// Leaves a drive that is hot alone until it is not.
-    fn wait_for_cool(
-        &self,
-        thermometer: Option<&Thermometer>,
-        watch: &mut dyn Watch,
-    ) -> Result<(), Stop> {
+    fn wait_for_cool(&self, watch: &mut dyn Watch) -> Result<(), Stop> {
         let max = self.options.heat_max;
-        let degrees = |it: &Thermometer| it.read().filter(|degrees| degrees.is_finite());
-        let Some(mut now) = thermometer.and_then(degrees) else { return Ok(()) };
+        let disks = &self.survey.disks;
+        let Some(mut now) = disks.warmest() else { return Ok(()) };
         if now < max {
             return Ok(());
         }
@@ -232,7 +219,7 @@ impl Refresh {
             }
             go_on(watch, &format!("letting the drive cool ({now} degrees)"), 0, 1)?;
             std::thread::sleep(Duration::from_secs(1));
-            now = thermometer.and_then(degrees).unwrap_or(0.0);
+            now = disks.warmest().unwrap_or(0.0);
         }
         Ok(())
     }
@@ -244,11 +231,17 @@ impl Refresh {
         watch: &mut dyn Watch,
     ) -> Result<(), DriveError> {
         let mut after = Vec::new();
-        for at in 0..self.evidence.len() {
-            go_on(watch, "reading again", at, self.evidence.len())?;
-            let span = self.evidence[at].span;
-            after.push((span, self.probe.window(span, &mut self.pace)?));
-        }
+        let outcome = self.read_all_again(&mut after, watch);
+        let rewritten: HashSet<Span> = done.spans.iter().copied().collect();
+        let known_before = self.evidence.iter().filter(|it| !rewritten.contains(&it.span));
+        let mut known: HashMap<Span, f64> =
+            known_before.filter_map(|it| Some((it.span, it.after_rewrite?))).collect();
+        known.extend(after.iter().copied().filter(|(span, _)| rewritten.contains(span)));
+        let mut known: Vec<(Span, f64)> = known.into_iter().collect();
+        known.sort_by_key(|(span, _)| *span);
+        // All is written, whether it could be read again or not.
+        self.journal.over(known)?;
+        outcome?;
         summary.speed_after = Some(speed(after.iter().copied()));
         let times: Vec<(f64, f64)> = self
             .evidence
@@ -260,11 +253,121 @@ impl Refresh {
             })
             .collect();
         summary.gain = ratio_of_sums(&times);
-        let mut known: HashMap<Span, f64> = HashMap::new();
-        known.extend(self.evidence.iter().filter_map(|it| Some((it.span, it.after_rewrite?))));
-        known.extend(after.into_iter().filter(|(span, _)| done.spans.contains(span)));
-        let mut known: Vec<(Span, f64)> = known.into_iter().collect();
-        known.sort_by_key(|(span, _)| *span);
-        self.journal.over(known)
+        Ok(())
+    }
+
+    fn read_all_again(
+        &mut self,
+        after: &mut Vec<(Span, f64)>,
+        watch: &mut dyn Watch,
+    ) -> Result<(), DriveError> {
+        for at in 0..self.evidence.len() {
+            go_on(watch, "reading again", at, self.evidence.len())?;
+            let span = self.evidence[at].span;
+            after.push((span, self.probe.window(span, &mut self.pace)?));
+        }
+        Ok(())
+    }
+}
+
+/// An error with what it came from.
+fn words(error: &DriveError) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error} ({source})"),
+        None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use ssdlab_model::units::ByteLength;
+
+    use super::super::Options;
+    use super::*;
+    use crate::mounted::{Mounted, run};
+    use crate::survey::Agreed;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A refresh of all of a file of 4 MiB, in windows of 1 MiB.
+    fn refresh_of(mounted: &Mounted, file: &Path) -> (Refresh, Plan) {
+        let options = Options {
+            agreed: Agreed::default(),
+            window: ByteLength::new(MIB),
+            rate: None,
+            max_freeze: Duration::from_secs(2),
+            all: true,
+            resume: false,
+            journals: mounted.beside("journals"),
+            needed: Vec::new(),
+            heat_max: 1e3,
+        };
+        let mut refresh = Refresh::of(file, options).unwrap();
+        let plan = refresh.plan(&mut |_: &str, _| true).unwrap();
+        assert_eq!(plan.rewrite.len(), 4);
+        (refresh, plan)
+    }
+
+    /// With a file of 4 MiB.
+    fn with_file(kind: &str, test: &str) -> Option<(Mounted, std::path::PathBuf)> {
+        let mounted = Mounted::new(kind, test)?;
+        let file = mounted.point().join("file");
+        std::fs::write(&file, vec![7; 4 * MIB as usize]).unwrap();
+        assert!(run("sync", &["-f", file.to_str().unwrap()]));
+        Some((mounted, file))
+    }
+
+    #[test]
+    fn who_interrupts_it_is_told_what_was_done_all_the_same() {
+        let Some((mounted, file)) = with_file("ext4", "interrupted refreshes") else { return };
+        let (mut refresh, plan) = refresh_of(&mounted, &file);
+        let summary =
+            refresh.carry_out(&plan, &mut |step: &str, _| step != "reading again").unwrap();
+        assert!(summary.is_interrupted, "{summary:?}");
+        assert_eq!((summary.bytes_written, summary.windows_left), (4 * MIB, 0), "{summary:?}");
+        drop(refresh);
+        // There is nothing to go on with, and the next one knows.
+        let (mut refresh, plan) = refresh_of(&mounted, &file);
+        assert!(refresh.journal.earlier.as_ref().unwrap().after.is_some());
+        let mut windows = 0;
+        let mut watch = |_: &str, _| {
+            windows += 1;
+            windows <= 3
+        };
+        let summary = refresh.carry_out(&plan, &mut watch).unwrap();
+        assert_eq!((summary.bytes_written, summary.windows_left), (3 * MIB, 1), "{summary:?}");
+    }
+
+    #[test]
+    fn a_window_that_there_was_no_room_for_is_not_done() {
+        let Some((mounted, file)) = with_file("ext4", "refreshes without room") else { return };
+        let found = rustix::fs::statvfs(mounted.point()).unwrap();
+        let length = found.f_bavail * found.f_frsize - 8 * MIB;
+        let other = std::fs::File::create(mounted.point().join("other")).unwrap();
+        rustix::fs::fallocate(&other, rustix::fs::FallocateFlags::empty(), 0, length).unwrap();
+        let (mut refresh, plan) = refresh_of(&mounted, &file);
+        let summary = refresh.carry_out(&plan, &mut |_: &str, _| true).unwrap();
+        assert!(summary.stopped.as_ref().unwrap().contains("no room"), "{summary:?}");
+        assert_eq!(summary.windows_left, 4, "{summary:?}");
+        drop(refresh);
+        let (refresh, _) = refresh_of(&mounted, &file);
+        assert_eq!(refresh.journal.earlier.as_ref().unwrap().open().len(), 4);
+    }
+
+    #[test]
+    fn what_a_snapshot_shares_meanwhile_stays_shared() {
+        let Some((mounted, file)) = with_file("btrfs", "snapshots during a refresh") else {
+            return;
+        };
+        let (mut refresh, plan) = refresh_of(&mounted, &file);
+        let copy = mounted.point().join("copy");
+        let paths = [file.to_str().unwrap(), copy.to_str().unwrap()];
+        assert!(run("cp", &[&["--reflink=always"], &paths[..]].concat()));
+        assert!(run("sync", &["-f", paths[0]]));
+        let summary = refresh.carry_out(&plan, &mut |_: &str, _| true).unwrap();
+        assert!(summary.stopped.as_ref().unwrap().contains("--shared"), "{summary:?}");
+        assert_eq!((summary.bytes_written, summary.windows_left), (0, 4), "{summary:?}");
     }
 }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use ssdlab_model::units::ByteLength;
 
 use super::{Options, Refresh, Watch, go_on};
 use crate::ground::Ground;
-use crate::health::Health;
 use crate::journal::{Earlier, Journal};
 use crate::judge::{Evidence, SUSPICIOUS, TURNS_MAX, Verdict, WORTH};
 use crate::pace::Pace;
@@ -48,11 +48,13 @@ impl Refresh {
             let needed = [&options.needed[..], &[Needed::journal(options.journals.clone())]];
             refuse_deadlock(path, held.super_block, &needed.concat())?;
         }
-        if let Some(why) = survey.device.as_deref().map(Health::ask).and_then(|it| it.obstacle()) {
+        let checkup = survey.disks.ask();
+        if let Some(why) = checkup.obstacle() {
             return Err(refused(format!("{why}; nothing was changed")));
         }
         let journal = Journal::open(&options.journals, &survey.identity)?;
         let mut notes = survey.notes.clone();
+        notes.extend(checkup.notes());
         let open = journal.earlier.as_ref().map_or(0, |it| it.open().len());
         if options.resume && open == 0 {
             return Err(DriveError::new(
@@ -125,6 +127,20 @@ impl Refresh {
         self.fresh = earlier.fresh;
         let before: HashMap<Span, f64> = earlier.before.into_iter().collect();
         self.windows.retain(|it| before.contains_key(it));
+        let planned = before.keys().map(|it| it.length).max();
+        if self.windows.is_empty()
+            && let Some(planned) = planned.filter(|&it| it != self.options.window.bytes())
+        {
+            return Err(DriveError::new(
+                ErrorKind::Usage,
+                format!(
+                    "the earlier plan has windows of {}; say --window {} to go on with it, or leave \
+                     --resume out",
+                    ByteLength::new(planned),
+                    planned
+                ),
+            ));
+        }
         if self.windows.is_empty() {
             return Err(DriveError::new(
                 ErrorKind::Usage,
@@ -320,7 +336,6 @@ impl Refresh {
     fn plan_of(&self, rewrite: Vec<Span>, found: Found) -> Plan {
         let bytes_to_write = rewrite.iter().map(|it| it.length).sum();
         let now = plan::speed(self.evidence.iter().map(|it| (it.span, it.first)));
-        let health = self.survey.device.as_deref().map(Health::ask);
         Plan {
             schema: SCHEMA,
             path: self.survey.path.clone(),
@@ -339,7 +354,7 @@ impl Refresh {
                 .fresh
                 .map(|fresh| plan::expected_speed(&self.evidence, &rewrite, fresh)),
             slowdown: self.fresh.and_then(|it| plan::slowdown(&self.evidence, &rewrite, it)),
-            share_of_life: health.and_then(|it| it.share_of_life(bytes_to_write)),
+            share_of_life: self.survey.disks.ask().share_of_life(bytes_to_write),
             rewrite,
             resumed: false,
             notes: self.notes.clone(),

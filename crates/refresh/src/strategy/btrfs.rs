@@ -16,12 +16,15 @@ use crate::{DriveError, io, system, unsupported};
 #[derive(Debug)]
 pub struct Defragment {
     file: File,
+    /// Whether what is shared may be written anew, and is shared no more.
+    unshares: bool,
 }
 
 impl Defragment {
-    /// For `file`, opened for reading and writing.
-    pub fn new(file: File) -> Defragment {
-        Defragment { file }
+    /// For `file`, opened for reading and writing; `unshares` says whether extents that snapshots or copies
+    /// share may be written anew.
+    pub fn new(file: File, unshares: bool) -> Defragment {
+        Defragment { file, unshares }
     }
 
     fn places(&self, window: Span) -> Result<Vec<Extent>, DriveError> {
@@ -54,6 +57,10 @@ impl Strategy for Defragment {
 
     fn rewrite(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError> {
         let before = self.places(window)?;
+        // A snapshot may have been made since it was looked at.
+        if !self.unshares && before.iter().any(|it| it.is_shared) {
+            return Ok(Outcome { written: 0, left: Some(Left::Shared) });
+        }
         match system::defragment(&self.file, window.offset, window.length) {
             Ok(()) => {}
             Err(error) => match Errno::from_io_error(&error) {
@@ -76,7 +83,8 @@ impl Strategy for Defragment {
         }
         rustix::fs::fdatasync(&self.file).map_err(|error| io("cannot write back", error))?;
         let written = moved(&before, &self.places(window)?, window);
-        pace.spend(written);
+        // Each byte is read as well.
+        pace.spend(written * 2);
         let left = (written < window.length).then_some(Left::NotMoved);
         Ok(Outcome { written, left })
     }

@@ -154,7 +154,8 @@ impl Strategy for MoveExtents {
             let outcome = self.exchange(chunk)?;
             sum.written += outcome.written;
             sum.left = sum.left.or(outcome.left);
-            pace.spend(outcome.written);
+            // Each byte is read as well.
+            pace.spend(outcome.written * 2);
         }
         self.lender.window_is_done(window);
         Ok(sum)

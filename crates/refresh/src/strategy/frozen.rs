@@ -176,9 +176,14 @@ impl Rewrite {
     }
 
     fn rewrite_alone(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError> {
-        let (_, written, left) = self.go_on(window, window.offset, None)?;
-        pace.spend(written);
-        Ok(Outcome { written, left })
+        let mut sum = Outcome::default();
+        for piece in window.pieces(CHUNK_MAX) {
+            let (_, written, left) = self.go_on(piece, piece.offset, None)?;
+            sum.written += written;
+            sum.left = sum.left.or(left);
+            pace.spend(piece.length + written);
+        }
+        Ok(sum)
     }
 
     fn rewrite_frozen(
@@ -204,8 +209,8 @@ impl Rewrite {
             sum.written += written;
             sum.left = sum.left.or(left);
             in_vain = if ended > at { 0 } else { in_vain + 1 };
+            pace.spend(ended - at + written);
             at = ended;
-            pace.spend(written);
             too_long = if is_too_long { too_long + 1 } else { 0 };
             if in_vain >= IN_VAIN_MAX || too_long >= TOO_LONG_MAX {
                 sum.left = Some(Left::Freeze);
@@ -291,6 +296,20 @@ mod tests {
         std::thread::sleep(max * 2);
         assert_eq!(rewrite.rewrite_chunk(chunk, Some(now)).unwrap(), None);
         assert_eq!(rewrite.rewrite_chunk(chunk, None).unwrap(), Some(8192));
+    }
+
+    #[test]
+    fn what_is_read_and_what_is_written_counts_together() {
+        let file = tempfile::tempfile().unwrap();
+        let mut content = vec![7; 3 << 20];
+        content[..1 << 20].fill(0);
+        file.write_all_at(&content, 0).unwrap();
+        let mut rewrite = Rewrite::alone(file);
+        let rate = ssdlab_model::units::ByteLength::new(10 << 20);
+        let start = Instant::now();
+        rewrite.rewrite(Span::new(0, 3 << 20), &mut Pace::new(Some(rate))).unwrap();
+        // Three MiB are read, two are written.
+        assert!(start.elapsed() >= Duration::from_millis(500), "{:?}", start.elapsed());
     }
 
     #[test]

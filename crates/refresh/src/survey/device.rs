@@ -6,11 +6,13 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use ssdlab_drive::phase::Region;
 use ssdlab_drive::real::block_map::free_space;
+use ssdlab_drive::real::place::layers_below;
 use ssdlab_drive::real::{DeviceNumber, Mount};
 use ssdlab_model::units::ByteLength;
 
 use super::{Identity, Survey, Way};
 use crate::ground::{Ground, Mounted, mounted, open};
+use crate::health::Disks;
 use crate::window::Span;
 use crate::{DriveError, io, refused, unsupported};
 
@@ -75,7 +77,7 @@ pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
         runs,
         extents: Vec::new(),
         directory: mount.map(|mount| mount.point.clone()),
-        device: Some(path.to_owned()),
+        disks: Disks::of(&layers_below(number)),
         notes,
         ground: Some(ground),
         block: 4096,

@@ -5,13 +5,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
-use ssdlab_drive::real::place::Place;
+use ssdlab_drive::real::place::{Layer, Place, layers_below};
 
 use super::obstacle::{FLAG_JOURNAL_DATA, refuse_extents, refuse_flags, refuse_swap};
 use super::{Agreed, Identity, Survey, Way};
 use crate::extents::{self, Sync, data_runs};
 use crate::file_system::FileSystem;
-use crate::ground::Ground;
+use crate::ground::{Ground, members};
+use crate::health::Disks;
 use crate::window::Span;
 use crate::{DriveError, ErrorKind, io, refused, system, unsupported};
 
@@ -61,10 +62,12 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
              nothing was changed"
         )));
     }
+    let disks = disks_below(&file, file_system, place.as_ref());
     let total = about.f_blocks * about.f_frsize;
     Ok(Survey {
         path: path.to_owned(),
         identity: Identity { file_system: system_id(&file)?, inode: found.ino() },
+        disks,
         file,
         length,
         way,
@@ -78,7 +81,6 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
         runs: data_runs(&extents, length),
         extents,
         directory,
-        device: place.as_ref().map(Place::device),
         notes,
         ground,
         block,
@@ -93,6 +95,19 @@ fn directory_of(path: &Path, file_system: u64) -> std::io::Result<Option<PathBuf
     let Some(directory) = path.parent() else { return Ok(None) };
     let is_same = fs::metadata(directory)?.dev() == file_system;
     Ok(is_same.then(|| directory.to_owned()))
+}
+
+/// The disks that a file lies on. A mount of btrfs names one of its devices, though it may have more.
+fn disks_below(file: &File, file_system: FileSystem, place: Option<&Place>) -> Disks {
+    let members = (file_system == FileSystem::Btrfs).then(|| members(file)).flatten();
+    match (members, place) {
+        (Some(numbers), _) => {
+            let layers: Vec<Layer> = numbers.into_iter().flat_map(layers_below).collect();
+            Disks::of(&layers)
+        }
+        (None, Some(place)) => Disks::of(place.layers()),
+        (None, None) => Disks::default(),
+    }
 }
 
 /// What a file system is known by.

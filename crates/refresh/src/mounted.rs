@@ -1,0 +1,62 @@
+//! A file system of its own for a test.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+/// A file system on a loop device; both go with it.
+pub(crate) struct Mounted {
+    directory: TempDir,
+}
+
+/// Runs a tool; says whether it succeeded.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|it| it.success())
+}
+
+impl Mounted {
+    /// Of this kind; where there cannot be one, says that the test is skipped.
+    pub(crate) fn new(kind: &str, test: &str) -> Option<Mounted> {
+        let made = Mounted::make(kind);
+        if made.is_none() {
+            let why = format!("needs root, loop devices and mkfs.{kind}");
+            let _ = writeln!(std::io::stderr(), "\nSKIPPED: {test}: {why}");
+        }
+        made
+    }
+
+    fn make(kind: &str) -> Option<Mounted> {
+        let directory = tempfile::tempdir_in("/dev/shm").ok()?;
+        let mounted = Mounted { directory };
+        let (image, point) = (mounted.beside("image"), mounted.point());
+        File::create(&image).ok()?.set_len(128 << 20).ok()?;
+        std::fs::create_dir(&point).ok()?;
+        let image = image.to_str()?;
+        let options =
+            if kind == "ext4" { &["-q", "-b", "4096", image][..] } else { &["-q", image] };
+        let is_there = run(&format!("mkfs.{kind}"), options)
+            && run("mount", &["-o", "loop", image, point.to_str()?]);
+        is_there.then_some(mounted)
+    }
+
+    /// Where it is mounted.
+    pub(crate) fn point(&self) -> PathBuf {
+        self.beside("point")
+    }
+
+    /// A path outside of it that goes with it.
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        run("umount", &[self.point().to_str().unwrap()]);
+    }
+}
