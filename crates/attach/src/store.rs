@@ -131,6 +131,8 @@ pub struct Store {
     stamp: u64,
     durable: u64,
     parts: Parts,
+    /// Parts of blocks of which others were erased before them, until their records are gone.
+    erased_late: Vec<u32>,
     /// What is being done to the image without the lock that this is under.
     under_way: Option<UnderWay>,
     hands: Hands,
@@ -212,6 +214,7 @@ impl Store {
             stamp,
             durable: stamp,
             parts: Parts::new(parts),
+            erased_late: Vec::new(),
             under_way: None,
             hands: Hands::default(),
             is_helped: false,

@@ -127,6 +127,9 @@ impl Store {
     /// When the image cannot be written; it is tried again next time.
     pub fn begin_next(&mut self, until: Instant) -> io::Result<Option<Work>> {
         debug_assert!(self.under_way.is_none(), "one step after the other");
+        if let Some(work) = self.begin_clearing_late() {
+            return Ok(Some(work));
+        }
         self.append_due_trims(until)?;
         let Some(due) = self.due.peek().filter(|due| due.work.span.end <= until) else {
             return Ok(None);
@@ -142,11 +145,12 @@ impl Store {
                     self.take_back();
                 }
                 let part = self.layout.part_of_program(program);
-                if let Part::Erased { stamp } = self.parts.get(part) {
+                if let Some((erased, stamp)) = self.erased_beside(part) {
                     let staged = self.staged_in(program, life).expect("it was a moment ago");
-                    assert!(!staged.is_ahead, "what was written ahead would be punched out");
+                    let goes = erased == part && staged.is_ahead;
+                    assert!(!goes, "what was written ahead would be punched out");
                     // What is there may be all that is durable of its units.
-                    return Ok(Some(self.begin_clearing(part, stamp)));
+                    return Ok(Some(self.begin_clearing(erased, stamp)));
                 }
                 self.parts.set(part, Part::Usual);
             }
@@ -195,6 +199,39 @@ impl Store {
         let (under_way, work) = UnderWay::new(purpose, task, self.gate.clone());
         self.under_way = Some(under_way);
         work
+    }
+
+    /// A part of the block of `part` that is erased and still holds its records, `part` itself or another
+    /// one. While one does, the block looks full to whoever reads the image after a crash: the room that
+    /// is left in it is lost, and without it a full drive cannot collect. So none does once any part of
+    /// the block is programmed.
+    fn erased_beside(&self, part: u32) -> Option<(u32, u64)> {
+        let first = part - part % self.layout.stripe;
+        (first..first + self.layout.stripe).find_map(|it| match self.parts.get(it) {
+            Part::Erased { stamp } => Some((it, stamp)),
+            Part::Usual | Part::Bare => None,
+        })
+    }
+
+    /// Whether `part`, which has just been erased, is one of a block of which other parts were erased
+    /// before and may be programmed already.
+    fn is_late(&self, part: u32) -> bool {
+        let first = part - part % self.layout.stripe;
+        (first..first + self.layout.stripe).any(|it| {
+            self.erases[it as usize] == self.erases[part as usize]
+                && !matches!(self.parts.get(it), Part::Erased { .. })
+        })
+    }
+
+    /// Begins to take away what a part held that was erased late.
+    fn begin_clearing_late(&mut self) -> Option<Work> {
+        while let Some(&part) = self.erased_late.last() {
+            if let Part::Erased { stamp } = self.parts.get(part) {
+                return Some(self.begin_clearing(part, stamp));
+            }
+            self.erased_late.pop();
+        }
+        None
     }
 
     /// Begins to take away what `part` held, which is erased, so that it can be programmed.
@@ -337,6 +374,9 @@ impl Store {
                 self.erases[part as usize] += 1;
                 if !matches!(self.parts.get(part), Part::Erased { .. }) {
                     self.parts.set(part, Part::Erased { stamp: self.stamp });
+                }
+                if self.is_late(part) {
+                    self.erased_late.push(part);
                 }
                 let owed = &mut self.erases_owed[part as usize];
                 *owed = owed.checked_sub(1).expect("an erase was owed before it was booked");
