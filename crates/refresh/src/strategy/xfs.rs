@@ -388,7 +388,8 @@ impl Strategy for CommitRange {
             sum.left = sum.left.or(left);
             if left.is_none() {
                 sum.written += chunk.length;
-                pace.spend(chunk.length);
+                // Read and written, and its old blocks read once more.
+                pace.spend(chunk.length * 3);
             }
         }
         rustix::fs::fsync(&self.file).map_err(|error| io("cannot write back", error))?;
