@@ -21,7 +21,7 @@ use crate::units::{Instant, Nanoseconds};
 
 /// The latest bookings, each of which has its place. Those before them are remembered elsewhere as
 /// long as they are not over: a large write buffer, or debt that comes due at once, books more.
-pub(super) const LATEST: usize = 64;
+pub(super) const LATEST: usize = 256;
 
 /// What was booked before the latest [`LATEST`] and was not over when it lost its place.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +50,7 @@ pub(crate) struct Die {
     /// How many were booked so far; wraps.
     bookings: u32,
     /// Which of the latest are background work: a bit each.
-    background: u64,
+    background: [u64; LATEST / 64],
     earlier: Box<Earlier>,
     /// The latest end of a program or erase that a read waited for, and whether that was
     /// background work. Reads behind that one waited for it as well.
@@ -75,7 +75,7 @@ impl Default for Die {
             reads_until: Instant::START,
             booked: [span; LATEST],
             bookings: 0,
-            background: 0,
+            background: [0; LATEST / 64],
             earlier: Box::default(),
             blocked: (Instant::START, false),
             read_time: Nanoseconds::ZERO,
@@ -133,7 +133,8 @@ impl Die {
         self.booked_until = span.end;
         self.bookings = self.bookings.wrapping_add(1);
         self.booked[place] = span;
-        self.background = self.background & !(1 << place) | u64::from(is_background) << place;
+        let word = &mut self.background[place / 64];
+        *word = *word & !(1 << (place % 64)) | u64::from(is_background) << (place % 64);
         span
     }
 
@@ -165,7 +166,7 @@ impl Die {
         }
         bookings.push_back(EarlierBooking {
             span: self.booked[place],
-            is_background: self.background >> place & 1 != 0,
+            is_background: self.background[place / 64] >> (place % 64) & 1 != 0,
             what: self.suspender.as_ref().map_or(Suspended::Program, |it| it.what_is(number)),
         });
         *last = number;
@@ -385,7 +386,7 @@ impl Die {
     fn is_background(&self, age: u32) -> bool {
         if age < LATEST as u32 {
             let place = self.bookings.wrapping_sub(age) as usize % LATEST;
-            self.background >> place & 1 != 0
+            self.background[place / 64] >> (place % 64) & 1 != 0
         } else {
             self.earlier.bookings[self.earlier_place(age)].is_background
         }
