@@ -147,9 +147,9 @@ impl<T> Answers<T> {
         }
     }
 
-    /// Returns when something is due, when `socket` has what `wanted` says, or after
-    /// `at_most`: while something is
-    /// due within a moment, at once, so that the caller looks for itself.
+    /// Returns when something is due, when `socket` has what `wanted` says, or after `at_most`: while
+    /// something is due within a moment, at once, so that the caller looks for itself. Where nothing is
+    /// wanted of the socket, it is not heard of that the other end is gone, either.
     ///
     /// # Errors
     /// When the system fails it.
@@ -183,9 +183,10 @@ impl<T> Answers<T> {
         let timeout =
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let mut polled =
-            [PollFd::from_borrowed_fd(socket, wanted), PollFd::new(&self.wake, PollFlags::IN)];
-        let outcome = poll(&mut polled, Some(&timeout));
-        if !polled[1].revents().is_empty() {
+            [PollFd::new(&self.wake, PollFlags::IN), PollFd::from_borrowed_fd(socket, wanted)];
+        let count = if wanted.is_empty() { 1 } else { 2 };
+        let outcome = poll(&mut polled[..count], Some(&timeout));
+        if !polled[0].revents().is_empty() {
             // Somebody woke us, and may do so again.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         }
@@ -240,6 +241,18 @@ mod tests {
             }
         });
         assert_eq!(due[0].1, "soon");
+    }
+
+    #[test]
+    fn who_is_gone_ends_no_wait_of_somebody_who_wants_nothing_of_them() {
+        let answers = Answers::new().expect("a descriptor");
+        let (socket, other) = UnixStream::pair().expect("a socket");
+        drop(other);
+        answers.add(later(100), ());
+        let began = Instant::now();
+        let mut watch = Watch::default();
+        answers.wait(socket.as_fd(), PollFlags::empty(), None, &mut watch).expect("time passes");
+        assert!(began.elapsed() > Duration::from_millis(50), "{:?}", began.elapsed());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use ssdlab_model::units::{Instant, LogicalUnit};
 
 use crate::drive;
-use crate::engine::{Engine, Options, read_checkpoint};
+use crate::engine::{Engine, Options, restore};
 use crate::error::AttachError;
 use crate::image::Image;
 use crate::store::Store;
@@ -76,15 +76,7 @@ pub fn check(path: &Path) -> Result<Report, AttachError> {
     if state.attached == 0 {
         return Ok(report);
     }
-    let tables =
-        if state.is_clean { read_checkpoint(&image, state).map_err(cannot)? } else { None };
-    if state.is_clean && tables.is_none() {
-        report.problems.push(
-            "the tables that were saved at the end are damaged: the drive will recover instead"
-                .to_owned(),
-        );
-    }
-    let mut store = Store::new(image);
+    let mut store = Store::new(image.try_clone().map_err(cannot)?);
     let survey = store.survey(false).map_err(cannot)?;
     report.program_units = survey.written;
     report.unreadable = survey.unreadable.len() as u64 + survey.torn.len() as u64;
@@ -92,12 +84,25 @@ pub fn check(path: &Path) -> Result<Report, AttachError> {
     (report.trims, report.saved) = (survey.trims, survey.saved);
     let wrong = store.verify_data().map_err(cannot)?;
     // Nothing is carried out, so nothing is written: the drive is opened in RAM alone.
-    let opened = match &tables {
-        Some(tables) => drive::restore(&configuration, store, &mut tables.as_slice())
-            .map_err(|error| error.to_string()),
-        None => drive::recover(&configuration, store, Instant::START)
-            .map(|(model, _)| model)
-            .map_err(|error| error.to_string()),
+    let recover = |store| {
+        let recovered = drive::recover(&configuration, store, Instant::START);
+        recovered.map(|(model, _)| model).map_err(|error| error.to_string())
+    };
+    let opened = if !state.is_clean {
+        recover(store)
+    } else {
+        match restore(&image, store).map_err(cannot)? {
+            Ok(model) => Ok(model),
+            Err(why) => {
+                report.problems.push(format!(
+                    "the tables that were saved at the end are of no use ({why}): nothing is lost \
+                     with them, the drive will recover from its flash instead"
+                ));
+                let mut store = Store::new(image);
+                store.survey(false).map_err(cannot)?;
+                recover(store)
+            }
+        }
     };
     let mut model = match opened {
         Ok(model) => model,
@@ -147,16 +152,7 @@ pub fn check(path: &Path) -> Result<Report, AttachError> {
 /// # Errors
 /// When the drive cannot be opened, or the image cannot be written.
 pub fn repair(path: &Path) -> Result<(), AttachError> {
-    let mut image = Image::open(path)?;
-    let state = image.state();
-    if state.is_clean
-        && read_checkpoint(&image, state)
-            .map_err(|error| AttachError::io("read", path, error))?
-            .is_none()
-    {
-        let state = crate::image::state::State { is_clean: false, ..state };
-        image.set_state(state).map_err(|error| AttachError::io("write", path, error))?;
-    }
+    let image = Image::open(path)?;
     let (engine, _) = Engine::open(image, Options::default())?;
     engine.close().map(|_| ())
 }

@@ -14,15 +14,16 @@ mod read;
 mod requests;
 mod statistics;
 mod sync;
+mod tables;
 mod trace;
 mod trim;
 mod write;
 
 pub use clock::Time;
 pub use extents::Extent;
-pub(crate) use lifetime::read_checkpoint;
 pub use lifetime::{Opened, Options, Outcome};
 pub use statistics::{Kind, LatencyFigures, Statistics};
+pub(crate) use tables::restore;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 

@@ -127,6 +127,22 @@ impl Image {
         Ok(Image { path: path.to_owned(), file, profile, configuration, layout, state })
     }
 
+    /// The same image once more, with what it says of itself now.
+    ///
+    /// # Errors
+    /// When the system has no more descriptors.
+    pub(crate) fn try_clone(&self) -> io::Result<Image> {
+        let Image { path, profile, configuration, layout, state, .. } = self;
+        Ok(Image {
+            path: path.clone(),
+            file: self.file.try_clone()?,
+            profile: profile.clone(),
+            configuration: configuration.clone(),
+            layout: layout.clone(),
+            state: *state,
+        })
+    }
+
     /// Where it lies.
     pub fn path(&self) -> &Path {
         &self.path

@@ -104,6 +104,14 @@ impl Stream {
         }
     }
 
+    /// Gives up on a client that says nothing for so long.
+    fn set_read_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Unix(stream) => stream.set_read_timeout(patience),
+            Stream::Tcp(stream) => stream.set_read_timeout(patience),
+        }
+    }
+
     fn shut_down(&self) {
         // It may be closed already, which is as well.
         let _ = match self {

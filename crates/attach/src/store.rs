@@ -11,11 +11,15 @@
 //! power was cut now. Whoever holds the drive's lock does that, or a helper does it behind the others'
 //! backs, one step after the other in the same order ([`work`]).
 
+mod buffer;
 mod carry_out;
+mod clearing;
 mod contents;
 mod cut;
+mod due;
 mod parts;
 pub mod receive;
+mod trim_log;
 pub mod work;
 
 use std::collections::hash_map::Entry;
@@ -25,6 +29,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, RwLock};
 
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
+use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
 
 use crate::image::host::HostFile;
@@ -33,8 +38,8 @@ use crate::image::saved::Saved;
 use crate::image::spare::Record;
 use crate::image::trims::TrimLog;
 use crate::image::{Image, state::State};
-use carry_out::Due;
 use contents::Found;
+use due::{Action, Due};
 use parts::{Part, Parts};
 use receive::Arrivals;
 use work::{Hands, UnderWay};
@@ -123,6 +128,8 @@ pub struct Store {
     /// The end of the first of `due`.
     next_due: Instant,
     booked: u64,
+    /// Program units that are booked and not carried out.
+    booked_programs: u64,
     promised: Option<Instant>,
     /// Checksum of each physical unit; 0 where it is to be read from its record.
     sums: Vec<u32>,
@@ -154,6 +161,8 @@ pub struct Store {
     /// the buffer only. The image has no capacitors: up to which booking erases may be carried out,
     /// because the buffer was saved since; nothing where they need not wait.
     erases_until: Option<u64>,
+    /// Units that the drive's buffer holds.
+    buffered: u32,
     wants_buffer_saved: bool,
 }
 
@@ -196,7 +205,8 @@ impl Store {
         let parts = layout.blocks as usize * layout.stripe as usize;
         let State { stamp, trim_log, .. } = image.state();
         let blank = image.configuration().mechanisms.trim.reads_after.byte();
-        let has_capacitors = image.configuration().buffer.protected;
+        let BufferParameters { units: buffered, protected: has_capacitors, .. } =
+            image.configuration().buffer;
         Store {
             image,
             staged: HashMap::default(),
@@ -208,6 +218,7 @@ impl Store {
             due: BinaryHeap::new(),
             next_due: Instant::from_nanos(u64::MAX),
             booked: 0,
+            booked_programs: 0,
             promised: None,
             sums: vec![0; units],
             erases: vec![0; parts],
@@ -227,6 +238,7 @@ impl Store {
             gate: Arc::default(),
             is_stuck: false,
             erases_until: has_capacitors.then_some(0),
+            buffered,
             wants_buffer_saved: false,
             blank,
             layout,
@@ -417,14 +429,6 @@ impl Store {
             _ => crc32fast::hash(data),
         })
     }
-
-    fn book(&mut self, action: carry_out::Action, work: FlashWork) {
-        self.booked += 1;
-        self.due.push(Due { work, order: self.booked, action });
-        if work.span.end < self.next_due {
-            self.next_due = work.span.end;
-        }
-    }
 }
 
 impl Media for Store {
@@ -476,8 +480,8 @@ impl Media for Store {
         staged.is_booked = true;
         let life = staged.life;
         let (is_slc, spare) = (spare.is_slc(), spare.raw().into());
-        let action = carry_out::Action::Program { first, number, spare, is_slc, life };
-        self.book(action, work);
+        let action = Action::Program { first, number, spare, is_slc, life };
+        self.book(action, work.span);
     }
 
     fn owe_erase(&mut self, block: BlockIndex, die: DieIndex) {
@@ -490,12 +494,12 @@ impl Media for Store {
     fn erase(&mut self, block: BlockIndex, work: FlashWork) {
         if block.0 < self.layout.blocks {
             let part = self.layout.part_of(block, work.die);
-            self.book(carry_out::Action::Erase { part }, work);
+            self.book(Action::Erase { part }, work.span);
         }
     }
 
     fn record_trims(&mut self, records: &[TrimRecord], work: FlashWork) {
-        self.book(carry_out::Action::Trims(records.into()), work);
+        self.book(Action::Trims(records.into()), work.span);
     }
 
     fn promise(&mut self, at: Instant) {

@@ -312,6 +312,7 @@ fn so_it_is_while_much_is_under_way_on_the_drive() {
 #[test]
 fn so_it_is_with_capacitors() {
     crashes(Time::Fast, &[("controller.power_loss_protection", "on")], 3);
+    crashes(Time::Real, &[("controller.power_loss_protection", "on")], 7);
 }
 
 #[test]

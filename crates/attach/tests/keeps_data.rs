@@ -71,6 +71,40 @@ fn so_it_does_while_much_is_under_way_on_the_drive() {
 }
 
 #[test]
+fn so_it_does_with_capacitors_while_more_is_under_way_than_they_keep() {
+    let protected = [("controller.power_loss_protection", "on")];
+    live_with(Options::default(), &protected, 20, 22, |_, _| {});
+    live_with(Options::default(), &protected, 20, 23, |engine, _| engine.power_cut());
+    let blocks = [("controller.power_loss_protection", "on"), ("collection.unit", "block")];
+    live_with(Options::default(), &blocks, 10, 24, |_, _| {});
+}
+
+/// Requests that are larger than the buffer, and each of which makes the drive collect.
+fn write_large(time: ssdlab_attach::engine::Time) {
+    let directory = support::directory();
+    let path = small_image(directory.path(), &[("controller.power_loss_protection", "on")]);
+    for life in 0..4u8 {
+        let (engine, _) = open(&path, Options { time, ..Options::default() });
+        let mut data = vec![0; engine.capacity() as usize];
+        let _ = engine.read(std::time::Instant::now(), 0, &mut data).expect("a read");
+        let before = if life == 0 { 0 } else { life * 16 + 9 };
+        assert!(data.iter().all(|&byte| byte == before), "life {life}");
+        for number in 0..10 {
+            data.fill((life + 1) * 16 + number);
+            let now = std::time::Instant::now();
+            let _ = engine.write(now, 0, &data, false).expect("all of the drive");
+        }
+        let _ = engine.flush(std::time::Instant::now()).expect("a flush");
+    }
+}
+
+#[test]
+fn a_request_may_be_larger_than_what_capacitors_keep() {
+    write_large(ssdlab_attach::engine::Time::Fast);
+    write_large(ssdlab_attach::engine::Time::Real);
+}
+
+#[test]
 fn so_it_does_with_a_map_on_flash() {
     let cached = [
         ("mapping.scheme", "cached"),

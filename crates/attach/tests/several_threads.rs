@@ -194,6 +194,7 @@ fn so_it_is_at_the_drives_time_with_a_helper() {
 fn so_it_is_with_single_blocks_and_with_capacitors() {
     work(Time::Fast, &[("collection.unit", "block")], 100, 100);
     work(Time::Fast, &[("controller.power_loss_protection", "on")], 40, 200);
+    work(Time::Real, &[("controller.power_loss_protection", "on")], 100, 300);
 }
 
 /// A sector of 512 bytes that write number `write` wrote.

@@ -81,6 +81,16 @@ impl Inner {
         Ok(())
     }
 
+    /// Sees to it that the buffer of a drive with capacitors can be saved at any time when the host has
+    /// written so many units more, which its buffer holds.
+    pub(super) fn make_room(&mut self, units: u32) -> std::io::Result<()> {
+        while !self.model.store().could_save_with(units) {
+            let Some(next) = self.model.store().next_due() else { break };
+            self.carry_out(next)?;
+        }
+        Ok(())
+    }
+
     /// Does what capacitors make possible: the buffer and all records of trims outlive a power cut.
     pub(super) fn keep_buffer(&mut self) -> std::io::Result<()> {
         self.carry_out(Instant::from_nanos(u64::MAX))?;
@@ -89,10 +99,17 @@ impl Inner {
 
     fn save_buffer(&mut self) -> std::io::Result<()> {
         let in_buffer = self.model.store().in_buffer();
-        let current: Vec<(LogicalUnit, PhysicalUnit)> = in_buffer
-            .into_iter()
-            .filter(|&(logical, place)| self.model.place_of(logical) == Some(place))
-            .collect();
+        let mut units: Vec<LogicalUnit> =
+            in_buffer.into_iter().map(|(logical, _)| logical).collect();
+        units.sort_unstable_by_key(|unit| unit.0);
+        units.dedup();
+        let mut current: Vec<(LogicalUnit, PhysicalUnit)> = Vec::new();
+        for unit in units {
+            // It may have been copied before it was programmed.
+            let place = self.model.place_of(unit);
+            let place = place.filter(|&place| self.model.store().is_in_buffer(place));
+            current.extend(place.map(|place| (unit, place)));
+        }
         let number = self.model.latest_number();
         let trims = self.model.unrecorded_trims();
         let store = self.model.store();

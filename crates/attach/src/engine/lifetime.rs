@@ -1,6 +1,6 @@
 //! Opening an image, closing it, and cutting power.
 
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io;
 use std::path::Path;
 use std::sync::{Condvar, Mutex};
 
@@ -12,12 +12,12 @@ use super::clock::Clock;
 use super::helper::backlog_max;
 use super::statistics::{Recorder, Statistics};
 use super::sync::Syncer;
+use super::tables::restore;
 use super::trace::Trace;
 use super::{Engine, Errno, Inner, Time};
 use crate::drive::{self, Model};
 use crate::error::AttachError;
 use crate::image::Image;
-use crate::image::host::HostFile;
 use crate::image::state::State;
 use crate::memory::{Mapped, keeps_pages};
 use crate::status::{MapCache, Status, by_share};
@@ -45,6 +45,19 @@ pub enum Opened {
     Clean,
     /// Power was cut, or the program or the machine had ended: the drive has recovered.
     Recovered(Recovery),
+    /// It was closed in order, but the tables that were saved then are damaged or refused by this
+    /// version: the drive has recovered from its flash.
+    WithoutTables(Recovery),
+}
+
+impl Opened {
+    /// What was found in the flash, where the drive had to recover from that.
+    pub fn recovery(&self) -> Option<Recovery> {
+        match *self {
+            Opened::New | Opened::Clean => None,
+            Opened::Recovered(recovery) | Opened::WithoutTables(recovery) => Some(recovery),
+        }
+    }
 }
 
 /// How an image was closed.
@@ -99,7 +112,7 @@ impl Engine {
             wanted: Instant::START,
             waiting: 0,
         };
-        inner.begin_life(before, matches!(opened, Opened::Recovered(_))).map_err(cannot)?;
+        inner.begin_life(before, opened.recovery().is_some()).map_err(cannot)?;
         let engine = Engine {
             inner: Mutex::new(inner),
             file,
@@ -224,7 +237,7 @@ impl Inner {
         self.model.store().set_helped(false);
         self.carry_out(Instant::from_nanos(u64::MAX))?;
         self.model.store().sync()?;
-        let (length, sum) = match self.write_checkpoint()? {
+        let (length, sum) = match self.write_tables()? {
             Some(written) => written,
             None => return Ok(Outcome::Complete),
         };
@@ -238,28 +251,6 @@ impl Inner {
         };
         store.set_state(state)?;
         Ok(Outcome::Clean)
-    }
-
-    /// Writes the drive's tables; returns their length and checksum, or nothing where a drive of its
-    /// kind cannot save them or they have no room.
-    fn write_checkpoint(&mut self) -> io::Result<Option<(u64, u32)>> {
-        let store = self.model.store();
-        let layout = store.image().layout().clone();
-        let file = store.file().try_clone()?;
-        file.punch(layout.checkpoint, layout.checkpoint_size)?;
-        let region = Region { file: &file, at: layout.checkpoint, left: layout.checkpoint_size };
-        let mut out = Summing {
-            inner: BufWriter::with_capacity(1 << 18, region),
-            sum: sum_of_tables(&[]),
-            length: 0,
-        };
-        match self.model.save(&mut out) {
-            Ok(()) => {}
-            Err(ssdlab_model::snapshot::SnapshotError::Io(error)) => return Err(error),
-            Err(_) => return Ok(None),
-        }
-        out.inner.flush()?;
-        Ok(Some((out.length, out.sum.finalize())))
     }
 
     pub(super) fn cut_power(&mut self, engine: &Engine, at: Instant) {
@@ -279,23 +270,24 @@ impl Inner {
 /// Opens the drive: with its tables where they hold, from its flash otherwise. Also returns when, on
 /// its clock.
 fn open_model(
-    image: Image,
+    mut image: Image,
     state: State,
     path: &Path,
 ) -> Result<(Box<dyn Model>, Opened, Instant), AttachError> {
     let configuration = image.configuration().clone();
     let cannot = |error| AttachError::io("read", path, error);
     if state.is_clean {
-        let tables = read_checkpoint(&image, state).map_err(cannot)?;
-        if let Some(tables) = tables {
-            let clock = Instant::from_nanos(state.clock);
-            let mut store = Store::new(image);
-            store.read_erases().map_err(cannot)?;
-            store.resume_trims().map_err(cannot)?;
-            let model = drive::restore(&configuration, store, &mut tables.as_slice())
-                .map_err(|error| AttachError::image(path, error.to_string()))?;
-            return Ok((model, Opened::Clean, clock));
+        // Where they are refused, the image is needed once more.
+        let mut store = Store::new(image.try_clone().map_err(cannot)?);
+        store.read_erases().map_err(cannot)?;
+        store.resume_trims().map_err(cannot)?;
+        if let Ok(model) = restore(&image, store).map_err(cannot)? {
+            return Ok((model, Opened::Clean, Instant::from_nanos(state.clock)));
         }
+        // From here on it is as if it had not been closed in order, however far this comes.
+        image
+            .set_state(State { is_clean: false, ..state })
+            .map_err(|error| AttachError::io("write", path, error))?;
     }
     let mut store = Store::new(image);
     let refused = |source| AttachError::Recovery { path: path.to_owned(), source };
@@ -308,83 +300,7 @@ fn open_model(
     store.survey(true).map_err(cannot)?;
     let (model, recovery) =
         drive::recover(&configuration, store, Instant::START).map_err(refused)?;
-    Ok((model, Opened::Recovered(recovery), recovery.ready_at))
-}
-
-/// The form of the tables: any change of what the model saves is another one.
-const TABLES_FORM: u32 = 2;
-
-/// The checksum of tables. It begins with their form, so that those of another form do not count, and
-/// the drive recovers from its flash.
-fn sum_of_tables(tables: &[u8]) -> crc32fast::Hasher {
-    let mut sum = crc32fast::Hasher::new();
-    sum.update(&TABLES_FORM.to_le_bytes());
-    sum.update(tables);
-    sum
-}
-
-/// The drive's tables, if their checksum is right.
-pub(crate) fn read_checkpoint(image: &Image, state: State) -> io::Result<Option<Vec<u8>>> {
-    let layout = image.layout();
-    if state.checkpoint_length == 0 || state.checkpoint_length > layout.checkpoint_size {
-        return Ok(None);
-    }
-    let from = Region { file: image.file(), at: layout.checkpoint, left: state.checkpoint_length };
-    let mut tables = Vec::with_capacity(state.checkpoint_length as usize);
-    BufReader::with_capacity(1 << 20, from).read_to_end(&mut tables)?;
-    Ok((sum_of_tables(&tables).finalize() == state.checkpoint_sum).then_some(tables))
-}
-
-/// A part of a file.
-struct Region<'a> {
-    file: &'a HostFile,
-    at: u64,
-    left: u64,
-}
-
-impl Read for Region<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let most = self.left.min(bytes.len() as u64) as usize;
-        let count = self.file.read_at(&mut bytes[..most], self.at)?;
-        self.at += count as u64;
-        self.left -= count as u64;
-        Ok(count)
-    }
-}
-
-impl Write for Region<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let most = self.left.min(bytes.len() as u64) as usize;
-        if most == 0 && !bytes.is_empty() {
-            return Err(io::Error::other("the checkpoint is longer than its region"));
-        }
-        let count = self.file.write_at(&bytes[..most], self.at)?;
-        self.at += count as u64;
-        self.left -= count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Sums up what is written.
-struct Summing<W> {
-    inner: W,
-    sum: crc32fast::Hasher,
-    length: u64,
-}
-
-impl<W: Write> Write for Summing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.inner.write(bytes)?;
-        self.sum.update(&bytes[..count]);
-        self.length += count as u64;
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
+    let opened =
+        if state.is_clean { Opened::WithoutTables(recovery) } else { Opened::Recovered(recovery) };
+    Ok((model, opened, recovery.ready_at))
 }

@@ -82,7 +82,19 @@ impl Engine {
             let count = (end - at).min(zeros.len() as u64);
             answer = self.write(came, at, &zeros[..count as usize], false)?;
             at += count;
+            if at < end {
+                self.let_pass(answer);
+            }
         }
         Ok(answer)
+    }
+
+    /// Waits until the drive has room for what was written, where that is in the host's time: what it has
+    /// no room for is in our memory. The drive's time is none the longer for it.
+    fn let_pass(&self, answer: Answer) {
+        let left = self.deadline(answer).map(|it| it.saturating_duration_since(HostInstant::now()));
+        if let Some(left) = left.filter(|left| !left.is_zero()) {
+            std::thread::sleep(left);
+        }
     }
 }

@@ -2,18 +2,21 @@
 
 use std::time::Instant as HostInstant;
 
-use ssdlab_model::units::LogicalUnit;
+use ssdlab_model::units::{Instant, LogicalUnit};
 
 use super::requests::{SCRATCH, Scratch, sectors};
-use super::{Answer, Engine, Errno, Kind};
+use super::{Answer, Engine, Errno, Kind, errno};
 use crate::store::receive::{Piece, Received};
 
 impl Engine {
     /// Writes `data` at `offset`, with `fua` so that it is durable when answered.
     ///
+    /// A drive with capacitors is given no more at a time than its buffer holds: whatever is in there
+    /// has to fit into the image when an erase wants it saved.
+    ///
     /// # Errors
-    /// Behind the end of the drive; when the image cannot be written (nothing is written then); after
-    /// a power cut.
+    /// Behind the end of the drive; when the image cannot be written (nothing is written then, but for
+    /// what a buffer holds and more of a request); after a power cut.
     pub fn write(
         &self,
         came: HostInstant,
@@ -25,6 +28,25 @@ impl Engine {
         if data.is_empty() {
             return Ok(Answer { at: self.lock().busy_until });
         }
+        let most = (u64::from(self.configuration.buffer.units - 1) * self.unit) as usize;
+        if !self.protected || data.len() <= most {
+            return self.write_piece(came, offset, data, fua);
+        }
+        let mut answer = Answer { at: Instant::START };
+        for (at, piece) in (offset..).step_by(most).zip(data.chunks(most)) {
+            let next = self.write_piece(came, at, piece, fua)?;
+            answer.at = answer.at.max(next.at);
+        }
+        Ok(answer)
+    }
+
+    fn write_piece(
+        &self,
+        came: HostInstant,
+        offset: u64,
+        data: &[u8],
+        fua: bool,
+    ) -> Result<Answer, Errno> {
         SCRATCH.with_borrow_mut(|scratch| {
             let Scratch { sums, pieces, .. } = scratch;
             sums.clear();
@@ -50,6 +72,7 @@ impl Engine {
         let mut inner = self.lock();
         let arrived = inner.begin(self, came)?;
         inner.admit_write(self, arrived)?;
+        inner.make_room(last.0 - first.0 + 1).map_err(|error| errno(&error))?;
         inner.record(Kind::Write, offset, length);
         let mut merged: [Option<(LogicalUnit, Vec<u8>, u32)>; 2] = [None, None];
         for (unit, merged) in [first, last].into_iter().zip(&mut merged) {

@@ -1,14 +1,18 @@
 //! Negotiation: fixed newstyle, with GO, INFO, LIST, ABORT, EXPORT_NAME, STRUCTURED_REPLY and contexts.
 
 use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
 
-use super::context;
 use super::protocol::*;
 use super::reply::Agreed;
+use super::{Stream, context};
 use crate::engine::Engine;
 
 /// No option that is understood is longer.
 const OPTION_MAX: u32 = 8192;
+
+/// How long all of it may take: who says nothing, or a byte now and then, takes somebody else's place.
+const AT_MOST: Duration = Duration::from_secs(10);
 
 /// Options that a client may send before it chooses an export.
 const OPTIONS_MAX: u32 = 256;
@@ -19,6 +23,33 @@ fn read<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENGTH]> {
     Ok(bytes)
 }
 
+/// A connection that is given up when it is time.
+struct InHaste<'a> {
+    stream: &'a mut Stream,
+    until: Instant,
+}
+
+impl Read for InHaste<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_patience(Some(left))?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for InHaste<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
 fn nonsense<T>() -> io::Result<T> {
     Err(io::ErrorKind::InvalidData.into())
 }
@@ -26,8 +57,19 @@ fn nonsense<T>() -> io::Result<T> {
 /// Negotiates with a client. Returns what was agreed upon, if it wants to go on to requests.
 ///
 /// # Errors
-/// When the connection breaks, or the client does not keep to the protocol.
+/// When the connection breaks, or the client does not keep to the protocol, or takes too long.
 pub(super) fn negotiate(
+    stream: &mut Stream,
+    engine: &Engine,
+    name: &str,
+) -> io::Result<Option<Agreed>> {
+    let mut in_haste = InHaste { stream, until: Instant::now() + AT_MOST };
+    let agreed = agree(&mut in_haste, engine, name)?;
+    stream.set_read_patience(None)?;
+    Ok(agreed)
+}
+
+fn agree(
     stream: &mut (impl Read + Write),
     engine: &Engine,
     name: &str,

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
@@ -30,8 +31,13 @@ const THREADS: usize = 4;
 /// Bytes that are received at a time.
 const INPUT: usize = 1 << 18;
 
-/// Bytes of replies that a client does not read, from which on we receive nothing more from it.
-const UNSENT_MAX: usize = 64 << 20;
+/// Bytes of replies that wait for their time or that a client does not read, and of what was written and
+/// is not answered, from which on no more requests are taken from it. What the threads of the connection
+/// are at just then comes on top.
+const HELD_MAX: usize = 64 << 20;
+
+/// Bytes that a reply takes beside its own, about: so it is counted how many small ones there are.
+const REPLY_COST: usize = 128;
 
 /// Replies that are sent in one call.
 const AT_ONCE: usize = 64;
@@ -131,6 +137,11 @@ impl Sending {
         self.replies.push_back(reply);
     }
 
+    /// What all of them take of our memory.
+    fn cost(&self) -> usize {
+        self.bytes + self.replies.len() * REPLY_COST
+    }
+
     /// Sends as much as there is room for.
     fn send(&mut self) -> io::Result<()> {
         while !self.replies.is_empty() {
@@ -168,6 +179,9 @@ impl Sending {
 struct Reply {
     bytes: Vec<u8>,
     is_the_drives: bool,
+    /// What it takes of our memory until it is sent: data that the drive has no room for yet is in its
+    /// buffer all the same, and that is our memory, too.
+    cost: usize,
 }
 
 /// What belongs to the thread whose turn it is.
@@ -186,6 +200,8 @@ struct Connection<'a> {
     agreed: Agreed,
     stream: Stream,
     answers: Answers<Reply>,
+    /// What the replies in `answers` take of our memory.
+    waiting: AtomicUsize,
     turn: Mutex<Turn>,
 }
 
@@ -205,8 +221,8 @@ pub(super) fn serve(
     };
     let (input, watch) = (Input::new(), Watch::default());
     let turn = Mutex::new(Turn { input, sending, watch, due: Vec::new(), is_over: false });
-    let connection =
-        Connection { engine, lateness, agreed, stream, answers: Answers::new()?, turn };
+    let (answers, waiting) = (Answers::new()?, AtomicUsize::new(0));
+    let connection = Connection { engine, lateness, agreed, stream, answers, waiting, turn };
     std::thread::scope(|scope| {
         for _ in 1..THREADS {
             let helper = std::thread::Builder::new().name("nbd client".to_owned());
@@ -236,7 +252,7 @@ impl Connection<'_> {
             turn.watch.end();
             drop(turn);
             let (deadline, reply) = prompt.meanwhile(|| self.carry_out(&request, came, &data));
-            self.answers.add(deadline.unwrap_or_else(Instant::now), reply);
+            self.answer(deadline.unwrap_or_else(Instant::now), reply);
         }
     }
 
@@ -245,7 +261,10 @@ impl Connection<'_> {
     fn take_turn(&self, turn: &mut Turn) -> io::Result<Option<Request>> {
         loop {
             self.send_due(turn)?;
-            if let Some(request) = turn.input.next()? {
+            let may_take = self.waiting.load(Ordering::Relaxed) + turn.sending.cost() < HELD_MAX;
+            // What was received already counts, too: replies are larger than requests.
+            let next = if may_take { turn.input.next()? } else { None };
+            if let Some(request) = next {
                 if request.kind == CMD_DISC {
                     return Ok(None);
                 }
@@ -253,17 +272,16 @@ impl Connection<'_> {
                     return Ok(Some(request));
                 }
                 match self.carry_out(&request, turn.input.came, &turn.input.data) {
-                    (Some(deadline), reply) => self.answers.add(deadline, reply),
+                    (Some(deadline), reply) => self.answer(deadline, reply),
                     (None, reply) => turn.sending.add(reply.bytes),
                 }
                 continue;
             }
-            let may_receive = turn.sending.bytes < UNSENT_MAX;
-            if may_receive && turn.input.receive(&self.stream)? {
+            if may_take && turn.input.receive(&self.stream)? {
                 continue;
             }
             let mut wanted = PollFlags::empty();
-            wanted.set(PollFlags::IN, may_receive);
+            wanted.set(PollFlags::IN, may_take);
             wanted.set(PollFlags::OUT, turn.sending.bytes > 0);
             let at_most = (turn.sending.bytes > 0).then_some(PATIENCE);
             self.answers.wait(self.stream.as_fd(), wanted, at_most, &mut turn.watch)?;
@@ -280,9 +298,16 @@ impl Connection<'_> {
         let theirs = due.iter().filter(|(_, reply)| reply.is_the_drives);
         self.lateness.note(Instant::now(), theirs.map(|(deadline, _)| *deadline));
         for (_, reply) in due.drain(..) {
+            self.waiting.fetch_sub(reply.cost, Ordering::Relaxed);
             sending.add(reply.bytes);
         }
         sending.send()
+    }
+
+    /// Has a reply sent at `deadline`.
+    fn answer(&self, deadline: Instant, reply: Reply) {
+        self.waiting.fetch_add(reply.cost, Ordering::Relaxed);
+        self.answers.add(deadline, reply);
     }
 
     /// Carries out a request; returns when its reply is due, if that is not at once.
@@ -290,6 +315,8 @@ impl Connection<'_> {
         let mut bytes = Vec::new();
         let answer = carry_out(self.engine, self.agreed, request, came, data, &mut bytes);
         let deadline = answer.and_then(|answer| self.engine.deadline(answer));
-        (deadline, Reply { bytes, is_the_drives: deadline.is_some() })
+        let written = if request.kind == CMD_WRITE { data.len() } else { 0 };
+        let cost = REPLY_COST + bytes.len() + written;
+        (deadline, Reply { bytes, is_the_drives: deadline.is_some(), cost })
     }
 }

@@ -7,7 +7,7 @@ use super::protocol::*;
 /// Bytes of a request without data.
 pub(super) const HEADER: usize = 28;
 
-/// Bytes of data from which on a request is large.
+/// Bytes from which on a request is large.
 pub(super) const LARGE: u32 = 1 << 16;
 
 /// A request.
@@ -51,6 +51,29 @@ impl Request {
 
     /// Whether others should be seen to while it is carried out.
     pub(super) fn is_large(&self) -> bool {
-        (LARGE..=PAYLOAD_MAX).contains(&self.length) && matches!(self.kind, CMD_READ | CMD_WRITE)
+        match self.kind {
+            CMD_READ | CMD_WRITE => (LARGE..=PAYLOAD_MAX).contains(&self.length),
+            // They carry no data, and may be for 4 GiB.
+            CMD_TRIM | CMD_WRITE_ZEROES | CMD_BLOCK_STATUS => self.length >= LARGE,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_for_much_of_the_drive_is_large_whether_it_carries_data_or_not() {
+        let request = |kind, length| Request { flags: 0, kind, cookie: [0; 8], offset: 0, length };
+        for kind in [CMD_READ, CMD_WRITE, CMD_TRIM, CMD_WRITE_ZEROES, CMD_BLOCK_STATUS] {
+            assert!(!request(kind, 4096).is_large(), "{kind}");
+            assert!(request(kind, 1 << 20).is_large(), "{kind}");
+        }
+        for kind in [CMD_TRIM, CMD_WRITE_ZEROES, CMD_BLOCK_STATUS] {
+            assert!(request(kind, u32::MAX).is_large(), "{kind}");
+        }
+        assert!(!request(CMD_READ, u32::MAX).is_large(), "it is refused at once");
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use ssdlab_model::units::Instant;
 
 use super::Store;
-use super::carry_out::Action;
+use super::due::Action;
 use crate::image::spare::Record;
 
 impl Store {
@@ -23,8 +23,7 @@ impl Store {
         self.finish_under_way()?;
         self.carry_out(at)?;
         self.sync()?;
-        let mut under_way: Vec<_> =
-            self.due.drain().filter(|due| due.work.span.start < at).collect();
+        let mut under_way: Vec<_> = self.due.drain().filter(|due| due.span.start < at).collect();
         under_way.sort_by_key(|due| due.order);
         for due in under_way {
             match due.action {
@@ -34,6 +33,7 @@ impl Store {
                 Action::Trims(_) => {}
             }
         }
+        self.booked_programs = 0;
         self.erases_owed.fill(0);
         self.staged.clear();
         self.older.clear();

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
 use super::Staged;
-use super::carry_out::Due;
+use super::due::Due;
 use crate::image::host::HostFile;
 use crate::image::spare::Record;
 

@@ -93,17 +93,25 @@ fn route(arguments: &AttachArguments) -> Result<Route, Failure> {
 }
 
 fn opened_words(opened: Opened) -> String {
-    match opened {
-        Opened::New => "A new drive.".to_owned(),
-        Opened::Clean => "The drive was detached in order.".to_owned(),
-        Opened::Recovered(recovery) => format!(
-            "The drive was not detached in order and has recovered: {} units found, {} saved of \
-             the buffer, {} of {} program units unreadable, {} on the drive's clock.",
-            recovery.units_found,
-            recovery.units_saved,
-            recovery.program_units_unreadable,
-            recovery.program_units_read,
-            recovery.ready_at.since(ssdlab_model::units::Instant::START),
-        ),
-    }
+    let (why, recovery) = match opened {
+        Opened::New => return "A new drive.".to_owned(),
+        Opened::Clean => return "The drive was detached in order.".to_owned(),
+        Opened::Recovered(recovery) => {
+            ("The drive was not detached in order and has recovered", recovery)
+        }
+        Opened::WithoutTables(recovery) => {
+            let why = "The tables that were saved when the drive was detached are of no use, and it has \
+                       recovered from its flash";
+            (why, recovery)
+        }
+    };
+    format!(
+        "{why}: {} units found, {} saved of the buffer, {} of {} program units unreadable, {} on the \
+         drive's clock.",
+        recovery.units_found,
+        recovery.units_saved,
+        recovery.program_units_unreadable,
+        recovery.program_units_read,
+        recovery.ready_at.since(ssdlab_model::units::Instant::START),
+    )
 }

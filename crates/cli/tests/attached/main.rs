@@ -10,6 +10,7 @@ mod file_systems;
 mod full_disk;
 mod in_use;
 mod kills;
+mod limits;
 mod nbd_clients;
 mod nonsense;
 mod postgres;

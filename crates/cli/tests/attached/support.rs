@@ -181,6 +181,14 @@ impl Attached<'_> {
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
+    /// The most memory it has taken so far, in bytes; nothing where the system does not say.
+    pub fn memory_peak(&self) -> Option<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(path).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+    }
+
     /// Whether it has not ended.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()

@@ -1,0 +1,206 @@
+//! Taking away what erased parts of blocks held.
+//!
+//! Nothing is taken away before what replaces it is durable, and nothing is programmed where records of
+//! earlier data are.
+
+use std::io;
+
+use super::Store;
+use super::parts::Part;
+use super::work::{Purpose, Task, Work};
+
+impl Store {
+    /// A part of the block of `part` that is erased and still holds its records, `part` itself or another
+    /// one. While one does, the block looks full to whoever reads the image after a crash: the room that
+    /// is left in it is lost, and without it a full drive cannot collect. So none does once any part of
+    /// the block is programmed.
+    pub(super) fn erased_beside(&self, part: u32) -> Option<(u32, u64)> {
+        let first = part - part % self.layout.stripe;
+        (first..first + self.layout.stripe).find_map(|it| match self.parts.get(it) {
+            Part::Erased { stamp } => Some((it, stamp)),
+            Part::Usual | Part::Bare => None,
+        })
+    }
+
+    /// Whether `part`, which has just been erased, is one of a block of which other parts were erased
+    /// before and may be programmed already.
+    pub(super) fn is_late(&self, part: u32) -> bool {
+        let first = part - part % self.layout.stripe;
+        (first..first + self.layout.stripe).any(|it| {
+            self.erases[it as usize] == self.erases[part as usize]
+                && !matches!(self.parts.get(it), Part::Erased { .. })
+        })
+    }
+
+    /// Begins to take away what a part held that was erased late.
+    pub(super) fn begin_clearing_late(&mut self) -> Option<Work> {
+        while let Some(&part) = self.erased_late.last() {
+            if let Part::Erased { stamp } = self.parts.get(part) {
+                return Some(self.begin_clearing(part, stamp));
+            }
+            self.erased_late.pop();
+        }
+        None
+    }
+
+    /// Begins to take away what `part` held, which is erased, so that it can be programmed.
+    pub(super) fn begin_clearing(&mut self, part: u32, erased: u64) -> Work {
+        if erased > self.durable {
+            return self.begin(Purpose::Sync { stamp: self.stamp }, Task::Sync);
+        }
+        let records = Some(self.layout.records_of_part(part));
+        // Data that is written over where it lies need not be punched out first: that takes long, and
+        // then the system has to find room for it anew. But somebody may be sending it from there.
+        let data = (!self.is_helped).then(|| self.layout.data_of_part(part));
+        let purpose = Purpose::Clear { part, with_data: data.is_some() };
+        self.begin(purpose, Task::Clear { records, data })
+    }
+
+    /// Begins to punch out something that is erased and need not be there, if there is anything.
+    pub fn begin_punching(&mut self) -> Option<Work> {
+        debug_assert!(self.under_way.is_none(), "one step after the other");
+        if let Some((stamp, part)) = self.parts.first_erased()
+            && stamp <= self.durable
+        {
+            return Some(self.begin_clearing(part, stamp));
+        }
+        let part = self.parts.first_bare()?;
+        let data = Some(self.layout.data_of_part(part));
+        let purpose = Purpose::Clear { part, with_data: true };
+        Some(self.begin(purpose, Task::Clear { records: None, data }))
+    }
+
+    /// Notes that everything written up to `stamp` is durable.
+    ///
+    /// # Errors
+    /// When what is erased cannot be punched out.
+    pub fn note_durable(&mut self, stamp: u64) -> io::Result<()> {
+        self.durable = self.durable.max(stamp);
+        if self.is_helped {
+            return Ok(());
+        }
+        loop {
+            self.finish_under_way()?;
+            let Some(work) = self.begin_punching() else { return Ok(()) };
+            self.do_it(work);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_model::Span;
+    use ssdlab_model::media::{Media, SequenceNumber};
+    use ssdlab_model::profile::{DEFAULT, Profile};
+    use ssdlab_model::recovery::{FlashContents, ProgramUnit};
+    use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit};
+
+    use super::super::due::Action;
+    use super::*;
+    use crate::image::Image;
+
+    const FOR_EVER: Instant = Instant::from_nanos(u64::MAX);
+
+    /// A drive's flash, and the order of what is done to it.
+    struct Bench {
+        store: Store,
+        now: u64,
+    }
+
+    impl Bench {
+        /// In a new image; somebody does to it what the drive does, so that what is erased is not
+        /// punched out at once.
+        fn new(path: &std::path::Path) -> Bench {
+            let mut profile = Profile::named(DEFAULT).expect("the default profile");
+            profile.set("capacity.logical", "64M").expect("a size");
+            profile.set("capacity.physical", "128M").expect("a size");
+            profile.set("flash.pages_per_block", "12").expect("pages");
+            let image = Image::create(path, &profile, false).expect("an image");
+            let mut store = Store::new(image);
+            store.set_helped(true);
+            assert!(store.layout.stripe > 1, "a block lies on several dies");
+            Bench { store, now: 0 }
+        }
+
+        /// What is done next takes a moment.
+        fn book(&mut self, action: Action) {
+            self.now += 10;
+            let at = Instant::from_nanos(self.now);
+            self.store.book(action, Span { start: at, end: at });
+        }
+
+        /// Programs the unit `index` of a block with all that it holds.
+        fn program(&mut self, block: u32, index: u32) {
+            let count = self.store.layout.units_per_program;
+            let program = block * self.store.layout.programs_per_block + index;
+            let first = PhysicalUnit(program * count);
+            for unit in 0..count {
+                self.store.fill(PhysicalUnit(first.0 + unit), LogicalUnit(unit));
+            }
+            let staged = self.store.staged_mut(program);
+            staged.is_booked = true;
+            let (life, number) = (staged.life, SequenceNumber(self.now + 1));
+            let spare = (1..=count).collect();
+            self.book(Action::Program { first, number, spare, is_slc: false, life });
+        }
+
+        fn erase(&mut self, part: u32) {
+            self.store.erases_owed[part as usize] += 1;
+            self.book(Action::Erase { part });
+        }
+
+        fn done(&mut self) {
+            self.store.carry_out(FOR_EVER).expect("room");
+        }
+
+        /// Fills blocks 0 and 1.
+        fn fill(&mut self) {
+            for block in 0..2 {
+                (0..self.store.layout.programs_per_block).for_each(|it| self.program(block, it));
+            }
+            self.done();
+            self.store.sync().expect("it is durable");
+        }
+
+        /// The program is killed; which program units of block 0 whoever opens the image finds written.
+        fn killed(self, path: &std::path::Path) -> Vec<u32> {
+            drop(self.store);
+            let mut store = Store::new(Image::open(path).expect("an image"));
+            store.survey(false).expect("it can be read");
+            let count = store.layout.units_per_program;
+            let is_written = |&index: &u32| {
+                !matches!(store.program_unit(PhysicalUnit(index * count)), ProgramUnit::Erased)
+            };
+            (0..store.layout.programs_per_block).filter(is_written).collect()
+        }
+    }
+
+    #[test]
+    fn a_block_that_is_programmed_anew_holds_no_records_of_earlier_data_on_any_die() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("disk.ssd");
+        let mut bench = Bench::new(&path);
+        bench.fill();
+        (0..bench.store.layout.stripe).for_each(|part| bench.erase(part));
+        bench.done();
+        bench.program(0, 0);
+        bench.done();
+        assert_eq!(bench.killed(&path), [0], "what else is there makes the block look full");
+    }
+
+    #[test]
+    fn what_is_erased_when_other_dies_hold_new_data_already_goes_whatever_comes_next() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("disk.ssd");
+        let mut bench = Bench::new(&path);
+        bench.fill();
+        bench.erase(0);
+        bench.program(0, 0);
+        (1..bench.store.layout.stripe).for_each(|part| bench.erase(part));
+        bench.done();
+        // The drive goes on in another block.
+        bench.program(2, 0);
+        bench.done();
+        assert_eq!(bench.killed(&path), [0], "what else is there makes the block look full");
+    }
+}

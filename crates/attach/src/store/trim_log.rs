@@ -1,0 +1,85 @@
+//! The log of trims.
+
+use std::io;
+
+use ssdlab_model::media::TrimRecord;
+use ssdlab_model::units::Instant;
+
+use super::Store;
+use super::due::Action;
+use crate::image::state::State;
+use crate::image::trims::TrimLog;
+
+impl Store {
+    /// Adds the records of trims to their log that come next.
+    pub(super) fn append_due_trims(&mut self, until: Instant) -> io::Result<()> {
+        while let Some(due) = self.due.peek().filter(|due| due.span.end <= until) {
+            let Action::Trims(records) = &due.action else { break };
+            let outcome = self.trims.append(self.image.file(), &self.layout, records);
+            self.is_stuck = outcome.is_err();
+            outcome?;
+            self.stamp += 1;
+            self.due.pop();
+            self.note_next();
+        }
+        Ok(())
+    }
+
+    /// Finds the end of the log of trims that is in use.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn resume_trims(&mut self) -> io::Result<()> {
+        let number = self.image.state().trim_log;
+        self.trims = TrimLog::read(self.image.file(), &self.layout, number)?.0;
+        Ok(())
+    }
+
+    /// Adds records of trims to the log at once, those that were not added so before.
+    ///
+    /// # Errors
+    /// When the image cannot be written.
+    pub fn append_trims(&mut self, records: &[TrimRecord]) -> io::Result<()> {
+        let from = records.partition_point(|record| record.number.0 <= self.trims_until);
+        let records = &records[from..];
+        let Some(last) = records.last() else { return Ok(()) };
+        self.finish_under_way()?;
+        self.trims.append(self.image.file(), &self.layout, records)?;
+        self.trims_until = last.number.0;
+        self.stamp += 1;
+        Ok(())
+    }
+
+    /// Whether the log of trims should be replaced by what still counts of it.
+    pub fn trims_need_room(&self) -> bool {
+        !self.trims.has_room(&self.layout, 1 << 17)
+    }
+
+    /// The records of trims in the log.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn recorded_trims(&self) -> io::Result<Vec<TrimRecord>> {
+        let (_, records) = TrimLog::read(self.image.file(), &self.layout, self.trims.number())?;
+        Ok(records)
+    }
+
+    /// Begins a new log of trims with `records`, and says so in the state.
+    ///
+    /// # Errors
+    /// When the image cannot be written; the old log then stays in use.
+    pub fn replace_trims(&mut self, records: &[TrimRecord]) -> io::Result<()> {
+        self.finish_under_way()?;
+        let mut log = TrimLog::new(self.trims.number() + 1);
+        let (from, length) = log.region(&self.layout);
+        self.image.file().punch(from, length)?;
+        for batch in records.chunks(1 << 16) {
+            log.append(self.image.file(), &self.layout, batch)?;
+        }
+        self.stamp += 1;
+        let state = State { trim_log: log.number(), is_clean: false, ..self.image.state() };
+        self.set_state(state)?;
+        self.trims = log;
+        Ok(())
+    }
+}
