@@ -1,5 +1,6 @@
 //! Checking an image: is everything there, and is it what was written?
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use serde::Serialize;
@@ -40,6 +41,8 @@ pub struct Report {
     pub trims: u64,
     /// Units that were saved of the write buffer.
     pub saved: u64,
+    /// Units whose spare area cannot be read, although the tables say that they lie there.
+    pub damaged: u64,
     /// Units whose data is not what was written: reading them fails.
     pub lost: u64,
     /// Some of them.
@@ -69,6 +72,7 @@ pub fn check(path: &Path) -> Result<Report, AttachError> {
         units_mapped: 0,
         trims: 0,
         saved: 0,
+        damaged: 0,
         lost: 0,
         lost_units: Vec::new(),
         problems: Vec::new(),
@@ -111,15 +115,25 @@ pub fn check(path: &Path) -> Result<Report, AttachError> {
             return Ok(report);
         }
     };
+    let unreadable: HashSet<u32> = survey.unreadable.into_iter().chain(survey.torn).collect();
+    let wrong: HashSet<u32> = wrong.into_iter().collect();
+    let mut damaged = HashSet::new();
     let mut misplaced = 0;
     for unit in (0..configuration.geometry.logical_units()).map(LogicalUnit) {
         let Some(place) = model.place_of(unit) else { continue };
         report.units_mapped += 1;
         let store = model.store();
-        if store.spare_names(place).is_some_and(|named| named != Some(unit)) {
+        if store.is_staged(place) {
+            continue;
+        }
+        let program = store.program_of(place);
+        if unreadable.contains(&program) {
+            damaged.insert(program);
+            report.damaged += 1;
+        } else if store.spare_names(place).is_some_and(|named| named != Some(unit)) {
             misplaced += 1;
         }
-        if !store.is_staged(place) && wrong.contains(&store.program_of(place)) {
+        if unreadable.contains(&program) || wrong.contains(&program) {
             let mut data = vec![0; configuration.geometry.unit_size().bytes() as usize];
             let sum = store.read_unit(place, &mut data).map_err(cannot)?;
             if crc32fast::hash(&data) != sum {
@@ -130,11 +144,20 @@ pub fn check(path: &Path) -> Result<Report, AttachError> {
             }
         }
     }
+    // These were not being written or erased.
+    report.unreadable -= damaged.len() as u64;
     if report.lost > 0 {
         report.problems.push(format!(
             "{} units hold other data than was written, the first is unit {}: reading them fails; \
              writing them anew mends them",
             report.lost, report.lost_units[0]
+        ));
+    }
+    if report.damaged > 0 {
+        report.problems.push(format!(
+            "{} units lie where the spare area is damaged: a drive that has to recover does not find \
+             them; writing them anew mends that",
+            report.damaged
         ));
     }
     if misplaced > 0 {
@@ -155,4 +178,47 @@ pub fn repair(path: &Path) -> Result<(), AttachError> {
     let image = Image::open(path)?;
     let (engine, _) = Engine::open(image, Options::default())?;
     engine.close().map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant as HostInstant;
+
+    use ssdlab_model::profile::{DEFAULT, Profile};
+
+    use super::*;
+    use crate::engine::Time;
+
+    #[test]
+    fn spare_areas_that_were_damaged_are_told_from_those_of_a_power_cut() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("disk.ssd");
+        let mut profile = Profile::named(DEFAULT).expect("the default profile");
+        profile.set("capacity.logical", "64M").expect("a size");
+        profile.set("capacity.physical", "128M").expect("a size");
+        profile.set("flash.pages_per_block", "12").expect("pages");
+        let options = Options { time: Time::Fast, ..Options::default() };
+        let image = Image::create(&path, &profile, false).expect("an image");
+        let (mut engine, _) = Engine::open(image, options).expect("a drive");
+        let _ = engine.write(HostInstant::now(), 0, &[7; 1 << 20], false).expect("a write");
+        let _ = engine.flush(HostInstant::now()).expect("a flush");
+        engine.close().expect("room");
+        drop(engine);
+        let image = Image::open(&path).expect("an image");
+        let layout = image.layout().clone();
+        // The first program unit loses what says that there is one; its checksums stay.
+        image.file().write_all_at(&[0x5a; 4], layout.spare).expect("room");
+        drop(image);
+        let report = check(&path).expect("a report");
+        let units = u64::from(layout.units_per_program);
+        assert_eq!((report.damaged, report.lost, report.unreadable), (units, 0, 0), "{report:?}");
+        assert!(report.problems[0].contains("spare area is damaged"), "{report:?}");
+        // Written anew, all is well.
+        engine = Engine::open(Image::open(&path).expect("an image"), options).expect("a drive").0;
+        let _ = engine.write(HostInstant::now(), 0, &[7; 1 << 20], false).expect("a write");
+        engine.close().expect("room");
+        drop(engine);
+        let report = check(&path).expect("a report");
+        assert_eq!((report.damaged, report.problems.len()), (0, 0), "{report:?}");
+    }
 }
