@@ -172,4 +172,5 @@ fn so_it_is_in_real_time_and_with_capacitors() {
     kill_often(SMALL, &[], count("SSDLAB_KILLS", 6), seed(2));
     let protected = format!("{SMALL},controller.power_loss_protection=on");
     kill_often(&protected, &["--time", "fast"], count("SSDLAB_KILLS", 8), seed(3));
+    kill_often(&protected, &[], count("SSDLAB_KILLS", 4), seed(4));
 }
