@@ -148,18 +148,19 @@ impl WriteBuffer {
     }
 
     /// When the program units from number `from` (or all) to before `to` are programmed, as far as
-    /// is known and they were not released.
+    /// is known. What is asked for at once looks ahead, and has perhaps forgotten programs that
+    /// are not over: then not before all of those are.
     pub(crate) fn programmed_between(
         &self,
         from: Option<u32>,
         to: u32,
         end_of: impl Fn(&InFlight) -> Instant,
-    ) -> Option<Instant> {
+    ) -> Instant {
         let is_of_them = |it: &&InFlight| {
             (it.number.wrapping_sub(to) as i32) < 0
                 && from.is_none_or(|from| it.number.wrapping_sub(from) as i32 >= 0)
         };
-        self.in_flight.iter().filter(is_of_them).map(end_of).max()
+        self.in_flight.iter().filter(is_of_them).map(end_of).fold(self.over_until, Instant::max)
     }
 
     /// Forgets the programs that are over at `at`.

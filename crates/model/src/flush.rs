@@ -280,6 +280,52 @@ mod tests {
         assert!(written(&[("controller.flush", "ignored")]) < 100);
     }
 
+    /// Goes on until the request is answered; returns when.
+    fn answer(ssd: &mut Ssd, mut step: Step) -> Instant {
+        loop {
+            match step {
+                Step::Answered(end) => return end,
+                Step::Waits(waiting) => step = ssd.go_on(waiting),
+            }
+        }
+    }
+
+    /// A write of `sectors` with FUA that has been acted on, and waits.
+    fn begun(ssd: &mut Ssd, sectors: SectorCount) -> Step {
+        match ssd.begin_write(Instant::START, Sector(0), sectors, true) {
+            Step::Waits(waiting) => ssd.go_on(waiting),
+            Step::Answered(_) => panic!("it waits for its data"),
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_at_once_meanwhile_makes_no_write_durable_any_earlier() {
+        let unit = SectorCount(8);
+        let mut alone = drive(&[]);
+        let waits = begun(&mut alone, unit);
+        let alone = answer(&mut alone, waits);
+        let mut ssd = drive(&[]);
+        let waits = begun(&mut ssd, unit);
+        // More than the buffer holds, and not by whole units: it looks far ahead.
+        let last = ssd.write_sectors(Instant::START, Sector(801), SectorCount(40_000));
+        assert!(last > alone, "the buffer gave its slots away");
+        assert!(answer(&mut ssd, waits) >= alone);
+    }
+
+    #[test]
+    fn a_durable_write_that_is_trimmed_while_its_data_comes_waits_for_the_record() {
+        let mut ssd = drive(&[]);
+        let units = ssd.geometry().units_per_program();
+        let all = SectorCount::of(ssd.geometry().unit_size() * u64::from(units));
+        // It fills a program unit, which waits for the data.
+        let waits = begun(&mut ssd, all);
+        assert_eq!(ssd.counters().programs, 0);
+        ssd.trim(Instant::START, LogicalUnit(1), 1);
+        let answered = answer(&mut ssd, waits);
+        assert_eq!(ssd.counters().trim_pages, 1, "nothing else says that the unit was written");
+        assert!(answered >= ssd.make_trims_durable(answered));
+    }
+
     #[test]
     fn the_command_to_flush_costs_its_overhead_whatever_is_done_about_it() {
         let overhead = ("flush.overhead", "500us");

@@ -16,6 +16,7 @@ use crate::mapping::loads::Known;
 use crate::media::Media;
 use crate::resources::{Class, Resource};
 use crate::ssd::Ssd;
+use crate::streams::StreamId;
 use crate::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, Sector, SectorCount};
 
 /// How far a request is.
@@ -59,8 +60,8 @@ enum For {
     Act(Write),
     /// There is no room in the buffer.
     Room(Write),
-    /// The data of a write that fills the program unit of this number is on its way.
-    Fill(Write, u32),
+    /// The data of a write that fills the program unit that begins there is on its way.
+    Fill(Write, PhysicalUnit),
     /// The map pages of a write are on their way, all of whose data is there.
     MapOf(Write),
     /// The command to flush is being dealt with.
@@ -82,6 +83,8 @@ struct Write {
     /// What it writes, and when it was acted on.
     first: LogicalUnit,
     acted: Instant,
+    /// The write stream that it belongs to, once that is known.
+    stream: Option<StreamId>,
     /// Its place in the queue for the buffer.
     queued: u64,
     /// The program unit its first data went into.
@@ -219,6 +222,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             lookup: None,
             first,
             acted: ready,
+            stream: self.take_hint(),
             queued: 0,
             program: None,
             force: force && self.durability.waits || self.durability.write_through,
@@ -275,8 +279,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             For::Act(write) => self.act_on_write(sent, now, write),
             For::Room(write) => self.let_in(sent, now, write),
-            For::Fill(write, number) => {
-                if self.is_full(number) {
+            For::Fill(write, start) => {
+                if self.choose_stream_filled_from(start) {
                     self.program_host(now, 0);
                 }
                 self.finish_write(sent, now, write)
@@ -284,8 +288,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             For::MapOf(write) => self.finish_write(sent, now, write),
             For::Flush => {
                 self.pad_host_program(now);
-                let ready = self.make_trims_durable(now).max(now);
-                self.wait_for_programs(sent, None, ready, true)
+                let recorded = self.make_trims_durable(now);
+                self.wait_for_programs(sent, None, now, recorded, true)
             }
             For::Programs(programs) => self.go_on_with_programs(sent, now, programs),
             For::Journal(programs) => self.go_on_with_journal(sent, now, programs),
@@ -296,7 +300,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn let_in(&mut self, sent: Instant, now: Instant, mut write: Write) -> Step {
         self.release_buffer(now);
         if self.streams.is_some() {
-            self.choose_stream(LogicalUnit(write.next));
+            // Others may have written to another stream since it began.
+            let stream = write.stream.unwrap_or_else(|| self.stream_of(write.first));
+            write.stream = Some(stream);
+            self.write_to(stream);
         }
         while write.next < write.end {
             if self.host.room() == 0 {
@@ -317,22 +324,17 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             write.next += count;
             if self.host.room() == 0 {
-                let number = self.buffer.next_number();
                 if write.next == write.end && write.ready > now && self.in_time.is_on() {
                     // What is asked for until then comes before the program.
                     self.look_up_for(&mut write);
-                    let (until, what) = (write.ready, For::Fill(write, number));
+                    let start = self.host.program_start();
+                    let (until, what) = (write.ready, For::Fill(write, start));
                     return Step::Waits(Waiting { sent, until, what });
                 }
                 self.program_host(write.ready, 0);
             }
         }
         self.finish_write(sent, now, write)
-    }
-
-    /// Whether the host's program unit `number` is full and was not sent off.
-    fn is_full(&self, number: u32) -> bool {
-        self.host.room() == 0 && self.host.is_partial() && self.buffer.next_number() == number
     }
 
     /// A write all of whose data is in the buffer, or on its way there.
@@ -355,7 +357,18 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             return Step::Answered(self.note_write(sent, write.ready));
         }
         self.pad_host_program(write.ready);
-        self.wait_for_programs(sent, write.program, write.ready, false)
+        let trimmed = self.trimmed_meanwhile(&write, now);
+        self.wait_for_programs(sent, write.program, write.ready, trimmed, false)
+    }
+
+    /// When all is durable that was trimmed of a write while its data was on the way: that left its
+    /// program unit empty there, and what the flash holds of it is older than the write.
+    fn trimmed_meanwhile(&mut self, write: &Write, now: Instant) -> Instant {
+        let mut units = (write.first.0..write.end).map(LogicalUnit);
+        match units.any(|unit| self.map.get(unit).is_none()) {
+            true => self.make_trims_durable(now),
+            false => now,
+        }
     }
 
     /// Looks up where the units of a write lay, unless that was done.
@@ -372,17 +385,20 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         slc.unwrap_or(self.timing.program).min(self.timing.program)
     }
 
+    /// Has a request wait for the host's program units from `from` on, not before it is `ready` and
+    /// records of trims are there at `recorded`.
     fn wait_for_programs(
         &mut self,
         sent: Instant,
         from: Option<u32>,
         ready: Instant,
+        recorded: Instant,
         flush: bool,
     ) -> Step {
         let to = self.buffer.next_number();
         let pages = self.number_journal_pages();
         let what = For::Programs(Programs { from, to, ready, pages, flush });
-        Step::Waits(Waiting { sent, until: ready, what })
+        Step::Waits(Waiting { sent, until: ready.max(recorded), what })
     }
 
     fn go_on_with_programs(&mut self, sent: Instant, now: Instant, programs: Programs) -> Step {
@@ -390,7 +406,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let dies = &self.resources.dies;
         let end_of = |it: &InFlight| dies[it.die.0 as usize].end_of(it.booking, it.end);
         let until = self.buffer.programmed_between(programs.from, programs.to, end_of);
-        let until = until.unwrap_or(now).max(self.condenser.until);
+        let until = until.max(self.condenser.until);
         if until > now {
             self.await_journal_pages(programs.pages, until);
             return Step::Waits(Waiting { sent, until, what: For::Programs(programs) });

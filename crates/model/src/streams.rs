@@ -18,7 +18,7 @@ use crate::media::Media;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Ssd;
 use crate::stream::WriteStream;
-use crate::units::{BlockIndex, LogicalUnit};
+use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
 /// Most streams that a drive can have.
 pub const STREAMS_MAX: u32 = 16;
@@ -265,24 +265,50 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
+    /// What the host has said of the write that it sends now.
+    pub(crate) fn take_hint(&mut self) -> Option<StreamId> {
+        self.streams.as_mut().and_then(|streams| streams.hint.take())
+    }
+
     /// Makes the stream that a write of `first` belongs to the one being written.
     pub(crate) fn choose_stream(&mut self, first: LogicalUnit) {
-        let Some(streams) = &mut self.streams else {
-            return;
+        let stream = self.take_hint().unwrap_or_else(|| self.stream_of(first));
+        self.write_to(stream);
+    }
+
+    /// The stream that a write of `first` belongs to, of which the host has said nothing.
+    pub(crate) fn stream_of(&self, first: LogicalUnit) -> StreamId {
+        let guesses = |streams: &&Streams| streams.parameters.hot_within.is_some();
+        let Some(streams) = self.streams.as_deref().filter(guesses) else {
+            return StreamId::default();
         };
-        let stream = match streams.hint.take() {
-            Some(hint) => hint,
-            None if streams.parameters.hot_within.is_some() => {
-                let old = self.map.get(first).map(|old| self.geometry.block_of(old));
-                let is_hot = old.is_some_and(|block| streams.is_young(block));
-                if is_hot { StreamId::HOT } else { StreamId::default() }
-            }
-            None => StreamId::default(),
-        };
+        let old = self.map.get(first).map(|old| self.geometry.block_of(old));
+        let is_hot = old.is_some_and(|block| streams.is_young(block));
+        if is_hot { StreamId::HOT } else { StreamId::default() }
+    }
+
+    /// Makes `stream` the one being written.
+    pub(crate) fn write_to(&mut self, stream: StreamId) {
         let to = usize::from(stream.0);
-        if to != streams.host.active {
+        if let Some(streams) = &mut self.streams
+            && to != streams.host.active
+        {
             streams.host.switch(&mut self.host, to);
         }
+    }
+
+    /// Makes the stream the one being written that has filled the program unit from `start` on and
+    /// not sent it off; whether there is one.
+    pub(crate) fn choose_stream_filled_from(&mut self, start: PhysicalUnit) -> bool {
+        if self.host.is_filled_from(start) {
+            return true;
+        }
+        let Some(streams) = &mut self.streams else { return false };
+        // In the place of the one being written is one that was never written.
+        let mut all = streams.host.streams.iter();
+        let Some(to) = all.position(|stream| stream.is_filled_from(start)) else { return false };
+        streams.host.switch(&mut self.host, to);
+        true
     }
 
     /// Notes that the host's stream, or that of copies, has begun `block`.
@@ -325,7 +351,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Whether a stream put aside holds `unit` in the program unit that it is filling.
-    pub(crate) fn is_held_aside(&self, unit: crate::units::PhysicalUnit) -> bool {
+    pub(crate) fn is_held_aside(&self, unit: PhysicalUnit) -> bool {
         self.streams.as_ref().is_some_and(|it| it.host.others().any(|stream| stream.holds(unit)))
     }
 
@@ -345,8 +371,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pending::Step;
     use crate::ssd::tests::small_configuration;
-    use crate::units::Instant;
+    use crate::units::{Instant, Sector, SectorCount};
 
     /// A drive of 64 MiB that finds out itself what is hot.
     fn drive() -> Ssd {
@@ -380,6 +407,65 @@ mod tests {
         ssd.hint_stream(StreamId::HOT);
         assert_eq!(stream_after_writing(&mut ssd, 7), 1);
         assert_eq!(stream_after_writing(&mut ssd, 9), 0);
+    }
+
+    /// Goes on with all of `steps` in the order of time until they are answered.
+    fn answer(ssd: &mut Ssd, mut steps: Vec<Step>) {
+        let until = |step: &Step| match step {
+            Step::Waits(waiting) => Some(waiting.until()),
+            Step::Answered(_) => None,
+        };
+        while let Some(next) = steps.iter().filter_map(until).min() {
+            let step = steps.iter_mut().find(|it| until(it) == Some(next)).expect("it is there");
+            let Step::Waits(waiting) = *step else { unreachable!("it waits") };
+            *step = ssd.go_on(waiting);
+        }
+    }
+
+    #[test]
+    fn each_of_two_streams_sends_off_the_program_unit_that_it_has_filled() {
+        let mut ssd = drive();
+        let units = ssd.geometry().units_per_program();
+        let sectors = SectorCount::of(ssd.geometry().unit_size() * u64::from(units));
+        let at = Instant::START;
+        // Both are full before the data of either is there.
+        let cold = ssd.begin_write(at, Sector(0), sectors, false);
+        ssd.hint_stream(StreamId::HOT);
+        let hot = ssd.begin_write(at, Sector(sectors.0), sectors, false);
+        answer(&mut ssd, vec![cold, hot]);
+        assert_eq!(ssd.counters().programs, 2, "nothing full waits in the buffer");
+        let streams = ssd.streams.as_ref().expect("it has streams");
+        assert!(!ssd.host.is_partial() && streams.host.others().all(|it| !it.is_partial()));
+        let block = |unit| ssd.geometry().block_of(ssd.map.get(LogicalUnit(unit)).unwrap());
+        assert_ne!(block(0), block(units), "the hint is for the write it came with");
+        ssd.check_invariants();
+    }
+
+    #[test]
+    fn a_write_that_waits_for_room_goes_on_in_the_stream_it_began_in() {
+        let mut ssd = drive();
+        let units = ssd.geometry().units_per_program();
+        let all = SectorCount::of(ssd.geometry().unit_size() * u64::from(units)).0;
+        // Far more than the buffer holds, hot and cold by turns.
+        let programs = 3 * ssd.buffer_parameters.units.div_ceil(units);
+        let begin = |number: u32| {
+            let (hot, first) = (number % 2 == 1, u64::from(number) * all);
+            if hot {
+                ssd.hint_stream(StreamId::HOT);
+            }
+            ssd.begin_write(Instant::START, Sector(first), SectorCount(all), false)
+        };
+        let steps = (0..programs).map(begin).collect();
+        answer(&mut ssd, steps);
+        assert_eq!(ssd.counters().programs, u64::from(programs));
+        let stream_of = |unit: u32| {
+            let block = ssd.geometry().block_of(ssd.map.get(LogicalUnit(unit)).unwrap());
+            u32::from(ssd.streams.as_ref().unwrap().of_block[block.0 as usize])
+        };
+        for number in 0..programs {
+            assert_eq!(stream_of(number * units), number % 2, "program unit {number}");
+        }
+        ssd.check_invariants();
     }
 
     #[test]
