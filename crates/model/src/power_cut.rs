@@ -17,6 +17,7 @@ pub mod explore;
 pub mod history;
 mod miniature;
 pub mod rules;
+pub mod tested;
 pub mod text;
 
 use crate::log_block::LogBlockSsd;

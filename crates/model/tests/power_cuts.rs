@@ -18,8 +18,9 @@ use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::mapping::extent::ExtentParameters;
 use ssdlab_model::mechanisms::Mechanisms;
 use ssdlab_model::policy::{Pacing, VictimPolicy};
-use ssdlab_model::power_cut::explore::{Finding, Tested, shortest_failure};
+use ssdlab_model::power_cut::explore::{Finding, shortest_failure};
 use ssdlab_model::power_cut::history::Step;
+use ssdlab_model::power_cut::tested::Tested;
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::recovery::Fault;
 use ssdlab_model::slc::{SlcParameters, SlcSpace, WhenFull};
@@ -158,7 +159,7 @@ fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     }
     let mut pick = |from: &[u32]| pick(generator, from);
     // With small units even a small drive has some map pages: 128 entries each.
-    let unit = if kind == Kind::MapOnFlash { 512 } else { 4096 };
+    let unit = u64::from(if kind == Kind::MapOnFlash { pick(&[512, 1024]) } else { 4096 });
     let collection = CollectionParameters {
         low_water,
         idle_high_water: low_water + pick(&[0, 1, 2]),
@@ -254,6 +255,9 @@ struct Met {
     retired_blocks: u64,
     read_only: u64,
     levelled_apart: u64,
+    /// Asked step by step; parts of units that were merged with what the rest of them held.
+    by_steps: u64,
+    merged: u64,
     own_programs: u64,
     own_erases: u64,
 }
@@ -286,7 +290,8 @@ impl Drop for Says<'_> {
 
 fn cut_at_random(configuration: &Configuration, generator: &mut Pcg64Mcg, met: &mut Met) {
     let _says = Says(configuration);
-    let mut tested = Tested::new(configuration, None).expect("a sound drive");
+    let asked = [Asked::AtOnce, Asked::ByStep][generator.random_range(0..2)];
+    let mut tested = new_drive(configuration, None, asked);
     tested.age(generator);
     for _ in 0..20 {
         let steps = [4, 12, 30, 60][generator.random_range(0..4)];
@@ -303,10 +308,12 @@ fn cut_at_random(configuration: &Configuration, generator: &mut Pcg64Mcg, met: &
         if configuration.mechanisms.wear.levelling.streams() > 0 {
             met.levelled_apart += counters.levelled_blocks;
         }
+        met.merged += counters.buffer_merge_units + counters.flash_page_reads_merge;
         met.read_only += u64::from(counters.refused_writes > 0);
         match tested.cut_at_random(generator) {
             Ok(recovery) => {
                 met.histories += 1;
+                met.by_steps += u64::from(asked == Asked::ByStep);
                 met.with_streams += u64::from(configuration.mechanisms.streams.count > 1);
                 met.unreadable += recovery.program_units_unreadable;
                 met.saved += u64::from(recovery.units_saved);
@@ -344,8 +351,9 @@ fn report(
         );
     }
     let (shortest, failure) = shortest_failure(before, &steps);
-    let steps: String = shortest.iter().map(|step| format!("{step:?}\n")).collect();
-    panic!("{configuration:?}\n{finding}\n{steps}{failure:?}\n{}", failure.finding);
+    let steps: String = shortest.iter().map(|step| format!("{step}\n")).collect();
+    let asked = if before.is_asked_by_steps() { "step by step" } else { "at once" };
+    panic!("{configuration:?}\n{finding}\nasked {asked}:\n{steps}{failure:?}\n{}", failure.finding);
 }
 
 #[test]
@@ -359,6 +367,7 @@ fn random_cuts_break_no_rule() {
     assert!(met.with_bad_blocks > 400 && met.failed_blocks > 100, "{met:?}");
     assert!(met.retired_blocks > 20 && met.read_only > 20, "{met:?}");
     assert!(met.levelled_apart > 40, "{met:?}");
+    assert!(met.by_steps > 1_000 && met.merged > 1_000, "{met:?}");
     assert!(met.of_kind.iter().all(|&histories| histories > 400), "{met:?}");
 }
 
@@ -370,9 +379,29 @@ fn a_hundred_thousand_random_cuts_break_no_rule() {
     }
 }
 
+/// How a drive is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    AtOnce,
+    ByStep,
+}
+
+/// A new drive that is asked like that.
+fn new_drive(configuration: &Configuration, fault: Option<Fault>, asked: Asked) -> Tested {
+    let tested = Tested::new(configuration, fault).expect("a sound drive");
+    if asked == Asked::ByStep { tested.by_steps() } else { tested }
+}
+
+/// Each kind of drive in each way in which it can be asked.
+fn kinds_asked() -> impl Iterator<Item = (Kind, Asked)> {
+    let ways = |kind| [(kind, Asked::AtOnce), (kind, Asked::ByStep)];
+    // Drives with log blocks answer at once in any case.
+    KINDS.into_iter().flat_map(ways).filter(|&it| it != (Kind::LogBlocks, Asked::ByStep))
+}
+
 /// Whether any of some short histories on some drives fails.
 fn is_caught(
-    kind: Kind,
+    (kind, asked): (Kind, Asked),
     change: impl Fn(&mut Configuration),
     fault: Option<Fault>,
 ) -> Option<(usize, String)> {
@@ -380,7 +409,7 @@ fn is_caught(
     for _ in 0..200 {
         let mut configuration = configuration_of(&mut generator, kind);
         change(&mut configuration);
-        let mut tested = Tested::new(&configuration, fault).expect("a sound drive");
+        let mut tested = new_drive(&configuration, fault, asked);
         tested.age(&mut generator);
         let history: Vec<Step> =
             (0..60).map(|_| Step::random(&mut generator, tested.units())).collect();
@@ -395,12 +424,12 @@ fn is_caught(
 #[test]
 fn every_cut_of_short_histories_breaks_no_rule() {
     let mut generator = Pcg64Mcg::seed_from_u64(2);
-    for kind in KINDS {
+    for (kind, asked) in kinds_asked() {
         let (mut drives, mut cuts, mut in_recovery) = (0, 0, 0);
         while drives < 4 || (drives < 12 && cuts <= 300) {
             drives += 1;
             let configuration = configuration_of(&mut generator, kind);
-            let mut tested = Tested::new(&configuration, None).expect("a sound drive");
+            let mut tested = new_drive(&configuration, None, asked);
             tested.age(&mut generator);
             let history: Vec<Step> =
                 (0..20).map(|_| Step::random(&mut generator, tested.units())).collect();
@@ -412,7 +441,7 @@ fn every_cut_of_short_histories_breaks_no_rule() {
                 Err(failure) => panic!("{configuration:?}\n{history:?}\n{failure:?}"),
             }
         }
-        println!("{kind:?}: {cuts} cuts, {in_recovery} more in recovery");
+        println!("{kind:?}, {asked:?}: {cuts} cuts, {in_recovery} more in recovery");
         assert!(cuts > 300 && in_recovery > 300, "{kind:?}: {cuts}, {in_recovery} in recovery");
     }
 }
@@ -429,17 +458,17 @@ fn a_drive_that_ignores_flushes_is_caught() {
         volatile(configuration);
         configuration.mechanisms.flush.handling = FlushHandling::Ignored;
     };
-    for kind in KINDS {
-        let (steps, finding) = is_caught(kind, lie, None).expect("a lie is found");
+    for asked in kinds_asked() {
+        let (steps, finding) = is_caught(asked, lie, None).expect("a lie is found");
         // A write and a flush, and perhaps one request more that no other can stand for.
-        assert!(steps <= 3, "few requests show it: {kind:?}, {steps} steps, {finding}");
+        assert!(steps <= 3, "few requests show it: {asked:?}, {steps} steps, {finding}");
     }
 }
 
 #[test]
 fn mistakes_in_recovery_are_caught() {
     let nothing = |_: &mut Configuration| {};
-    for kind in KINDS {
+    for asked in kinds_asked() {
         for fault in [
             Fault::IgnoreNumbers,
             Fault::ForgetUnreadable,
@@ -448,11 +477,11 @@ fn mistakes_in_recovery_are_caught() {
             Fault::EraseEarly,
         ] {
             let caught = match fault {
-                Fault::EraseEarly => is_caught(kind, volatile, Some(fault)),
-                _ => is_caught(kind, nothing, Some(fault)),
+                Fault::EraseEarly => is_caught(asked, volatile, Some(fault)),
+                _ => is_caught(asked, nothing, Some(fault)),
             };
-            println!("{kind:?}, {fault:?}: {caught:?}");
-            assert!(caught.is_some(), "{kind:?}: {fault:?} is found");
+            println!("{asked:?}, {fault:?}: {caught:?}");
+            assert!(caught.is_some(), "{asked:?}: {fault:?} is found");
         }
     }
 }
@@ -468,10 +497,10 @@ fn a_table_of_bad_blocks_that_is_forgotten_is_missed() {
             threshold: 10,
         });
     };
-    for kind in KINDS.into_iter().filter(|&kind| kind != Kind::LogBlocks) {
-        let caught = is_caught(kind, wears_out, Some(Fault::ForgetBadBlocks));
-        println!("{kind:?}: {caught:?}");
-        assert!(caught.is_some(), "{kind:?}");
+    for asked in kinds_asked().filter(|&(kind, _)| kind != Kind::LogBlocks) {
+        let caught = is_caught(asked, wears_out, Some(Fault::ForgetBadBlocks));
+        println!("{asked:?}: {caught:?}");
+        assert!(caught.is_some(), "{asked:?}");
     }
 }
 

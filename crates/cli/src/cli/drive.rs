@@ -21,9 +21,10 @@ Examples:
 
 pub(super) const EXPLORE_EXAMPLES: &str = "\
 A history is a text file with a request a line: 'write units 3 to 5', 'write unit 9
-with FUA', 'trim unit 4', 'read unit 4', 'flush', 'rest for 150ms'. A request is
-sent when the one before is answered, or right after that was sent with ', at once'
-behind it. Exit code 1 means that a rule was broken.
+with FUA', 'write unit 9 but for the last sector', 'trim unit 4', 'read unit 4',
+'flush', 'rest for 150ms'. A request is sent when those before it are answered; with
+', at once' behind it right after the one before was sent, with ', 30us later' so long
+after that. Exit code 1 means that a rule was broken.
 
 Examples:
   ssdlab power-cut explore

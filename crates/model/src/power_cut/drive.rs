@@ -1,12 +1,13 @@
 //! A drive of any mapping scheme that power can be cut from.
 
-use super::history::Operation;
+use super::history::{LeftOut, Operation};
 use crate::geometry::GeometryError;
 use crate::log_block::LogBlockSsd;
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
 use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::media::recording::{Recording, Version};
+use crate::pending::{Step, Waiting};
 use crate::recovery::{Fault, Recovery, RecoveryError};
 use crate::ssd::{Configuration, Ssd};
 use crate::units::{Instant, LogicalUnit, Sector, SectorCount};
@@ -121,6 +122,9 @@ impl CutDrive {
             Operation::WriteFua { first, units } => {
                 each!(self, ssd => ssd.write_fua(at, first, units))
             }
+            Operation::WritePart { first, units, without, fua } => {
+                each!(self, ssd => ssd.write_part(at, (first, units), without, fua))
+            }
             Operation::Trim { first, units } => each!(self, ssd => ssd.trim(at, first, units)),
             Operation::Read { first, units } => each!(self, ssd => ssd.read(at, first, units)),
             Operation::Flush => each!(self, ssd => ssd.flush(at)),
@@ -129,6 +133,39 @@ impl CutDrive {
                 at + duration
             }
         }
+    }
+
+    /// Begins a request that is sent at `at` and gone on with step by step ([`crate::pending`]).
+    /// What phases ask for at once is: trims, rests, and all of a drive with log blocks.
+    ///
+    /// # Panics
+    /// When its range does not lie within the drive.
+    pub fn begin(&mut self, at: Instant, operation: Operation) -> Step {
+        match self {
+            CutDrive::Page(ssd) => ssd.begin(at, operation),
+            CutDrive::Cached(ssd) => ssd.begin(at, operation),
+            CutDrive::Extent(ssd) => ssd.begin(at, operation),
+            CutDrive::LogBlock(_) => None,
+        }
+        .unwrap_or_else(|| Step::Answered(self.carry_out(at, operation)))
+    }
+
+    /// Goes on with a request whose instant has come.
+    ///
+    /// # Panics
+    /// When this drive cannot have begun it.
+    pub fn go_on(&mut self, waiting: Waiting) -> Step {
+        match self {
+            CutDrive::Page(ssd) => ssd.go_on(waiting),
+            CutDrive::Cached(ssd) => ssd.go_on(waiting),
+            CutDrive::Extent(ssd) => ssd.go_on(waiting),
+            CutDrive::LogBlock(_) => panic!("it answers at once"),
+        }
+    }
+
+    /// Units the host has written so far: the version of the latest.
+    pub fn versions(&self) -> Version {
+        each!(self, ssd => ssd.media().versions())
     }
 
     /// Cuts power at `at`: what is left is the flash. See [`Ssd::power_cut`].
@@ -174,10 +211,87 @@ impl CutDrive {
 }
 
 impl<M: Mapping> Ssd<M, Recording> {
-    /// Writes whole units with FUA; returns when their data is durable.
-    fn write_fua(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+    fn sectors_of(&self, first: LogicalUnit, units: u32) -> (Sector, SectorCount) {
         let length = self.geometry().unit_size();
         let (first, count) = (length * u64::from(first.0), length * u64::from(units));
-        self.write_fua_sectors(at, Sector::at(first), SectorCount::of(count))
+        (Sector::at(first), SectorCount::of(count))
+    }
+
+    /// The sectors of `units` units from `first` but for some at their ends; all, where that would
+    /// be none.
+    fn sectors_without(
+        &self,
+        first: LogicalUnit,
+        units: u32,
+        without: LeftOut,
+    ) -> (Sector, SectorCount) {
+        let (first, count) = self.sectors_of(first, units);
+        let head = u64::from(without != LeftOut::Last);
+        let tail = u64::from(without != LeftOut::First);
+        if count.0 <= head + tail || self.geometry().sectors_within_unit() == 0 {
+            return (first, count);
+        }
+        (Sector(first.0 + head), SectorCount(count.0 - head - tail))
+    }
+
+    /// Begins a request; nothing where phases ask for it at once.
+    fn begin(&mut self, at: Instant, operation: Operation) -> Option<Step> {
+        Some(match operation {
+            Operation::Write { first, units } => {
+                let (first, count) = self.sectors_of(first, units);
+                self.begin_write(at, first, count, false)
+            }
+            Operation::WriteFua { first, units } => {
+                let (first, count) = self.sectors_of(first, units);
+                self.begin_write(at, first, count, true)
+            }
+            Operation::WritePart { first, units, without, fua } => {
+                let (first, count) = self.sectors_without(first, units, without);
+                self.begin_write(at, first, count, fua)
+            }
+            Operation::Read { first, units } => {
+                let (first, count) = self.sectors_of(first, units);
+                self.begin_read(at, first, count)
+            }
+            Operation::Flush => self.begin_flush(at),
+            Operation::Trim { .. } | Operation::Rest(_) => return None,
+        })
+    }
+
+    /// Writes whole units with FUA; returns when their data is durable.
+    fn write_fua(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        let (first, count) = self.sectors_of(first, units);
+        self.write_fua_sectors(at, first, count)
+    }
+
+    /// Writes units but for some of their sectors; returns when that is answered.
+    fn write_part(
+        &mut self,
+        at: Instant,
+        (first, units): (LogicalUnit, u32),
+        without: LeftOut,
+        fua: bool,
+    ) -> Instant {
+        let (first, count) = self.sectors_without(first, units, without);
+        match fua {
+            true => self.write_fua_sectors(at, first, count),
+            false => self.write_sectors(at, first, count),
+        }
+    }
+}
+
+impl<M: Mapping> LogBlockSsd<M, Recording> {
+    /// All of the units, because it takes nothing else.
+    fn write_part(
+        &mut self,
+        at: Instant,
+        (first, units): (LogicalUnit, u32),
+        _: LeftOut,
+        fua: bool,
+    ) -> Instant {
+        match fua {
+            true => self.write_fua(at, first, units),
+            false => self.write(at, first, units),
+        }
     }
 }

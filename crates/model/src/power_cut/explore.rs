@@ -11,40 +11,17 @@
 
 use std::fmt;
 
-use rand::{Rng, RngExt};
-
-use super::drive::CutDrive;
-use super::history::{Operation, Sent, Step};
-use super::rules::{Contract, Ledger, Violation};
+use super::history::Step;
+use super::rules::Violation;
+use super::tested::Tested;
 use crate::counters::Counters;
-use crate::geometry::GeometryError;
 use crate::media::recording::Recording;
-use crate::recovery::{Fault, Recovery, RecoveryError};
-use crate::ssd::Configuration;
-use crate::units::{Instant, LogicalUnit, Nanoseconds};
+use crate::recovery::{Recovery, RecoveryError};
+use crate::units::Nanoseconds;
 
 /// Cuts within one recovery. Of one that makes more instants they are a choice, evenly spread, and
 /// another for each cut of the history.
 const IN_RECOVERY_MOST: u64 = 16;
-
-/// How long power is gone.
-const DARK: Nanoseconds = Nanoseconds::from_secs(1);
-
-/// A drive under test, with what the host knows.
-#[derive(Clone, Debug)]
-pub struct Tested {
-    configuration: Configuration,
-    fault: Option<Fault>,
-    ssd: CutDrive,
-    ledger: Ledger,
-    /// When the latest request was sent.
-    sent: Instant,
-    /// When all requests so far are answered.
-    answered: Instant,
-    /// When power came back after the latest cut.
-    powered: Instant,
-    steps: u32,
-}
 
 /// What was wrong after a cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,156 +120,6 @@ impl Explored {
 }
 
 impl Tested {
-    /// A new drive; `fault` is planted in it and in every recovery.
-    ///
-    /// # Errors
-    /// When the configuration is not sound.
-    ///
-    /// # Panics
-    /// When the write buffer holds less than two program units; profiles check that.
-    pub fn new(configuration: &Configuration, fault: Option<Fault>) -> Result<Self, GeometryError> {
-        let units = configuration.geometry.logical_units();
-        Ok(Tested {
-            ledger: Ledger::new(Contract::of(configuration), units),
-            configuration: configuration.clone(),
-            fault,
-            ssd: CutDrive::new(configuration, fault)?,
-            sent: Instant::START,
-            answered: Instant::START,
-            powered: Instant::START,
-            steps: 0,
-        })
-    }
-
-    /// Units that the host can address.
-    pub fn units(&self) -> u32 {
-        self.configuration.geometry.logical_units()
-    }
-
-    /// The drive.
-    pub fn drive(&self) -> &CutDrive {
-        &self.ssd
-    }
-
-    /// Fills the drive and writes as many units again, anywhere, so that collection goes on; then
-    /// flushes, waits, and takes all that for what was there before.
-    ///
-    /// # Panics
-    /// When the drive does not hold what was written.
-    pub fn age(&mut self, generator: &mut impl Rng) {
-        let units = self.units();
-        let step = |first, units| {
-            let first = LogicalUnit(first);
-            Step { operation: Operation::Write { first, units }, waits: true }
-        };
-        for first in (0..units).step_by(8) {
-            self.step(step(first, 8.min(units - first)));
-        }
-        for _ in 0..units {
-            self.step(step(generator.random_range(0..units), 1));
-        }
-        self.step(Step { operation: Operation::Flush, waits: true });
-        self.step(Step { operation: Operation::Rest(Nanoseconds::from_secs(10)), waits: true });
-        for unit in (0..units).map(LogicalUnit) {
-            assert_eq!(
-                self.ssd.version_of(unit),
-                self.ledger.current(unit),
-                "the data of {unit:?}"
-            );
-        }
-        let at = self.answered.max(self.ssd.idle_from());
-        let Tested { ledger, ssd, .. } = self;
-        ledger.settle(|unit| ssd.version_of(unit));
-        ssd.forget_how(at);
-        self.sent = at;
-        self.answered = at;
-        self.steps = 0;
-    }
-
-    /// Sends a request.
-    pub fn step(&mut self, step: Step) {
-        let at = if step.waits { self.answered } else { self.sent };
-        self.steps += 1;
-        let refused = |ssd: &CutDrive| ssd.counters().refused_writes;
-        let before = refused(&self.ssd);
-        let answered = self.ssd.carry_out(at, step.operation);
-        let sent = Sent { step: self.steps, at, answered };
-        let is_refused = refused(&self.ssd) > before;
-        match step.operation {
-            // The drive has come to its end of life, and says so.
-            Operation::Write { .. } | Operation::WriteFua { .. } if is_refused => {}
-            Operation::Write { first, units } => self.ledger.write(sent, first, units, false),
-            Operation::WriteFua { first, units } => self.ledger.write(sent, first, units, true),
-            Operation::Trim { first, units } if self.configuration.trim => {
-                self.ledger.trim(sent, first, units);
-            }
-            Operation::Flush => self.ledger.flush(sent),
-            Operation::Trim { .. } | Operation::Read { .. } | Operation::Rest(_) => {}
-        }
-        // What comes after a rest comes after it.
-        let rested = matches!(step.operation, Operation::Rest(_));
-        self.sent = if rested { answered } else { at };
-        self.answered = self.answered.max(answered);
-    }
-
-    /// Cuts power at `at`, opens the drive again and checks what it holds; the host goes on from
-    /// there.
-    ///
-    /// # Errors
-    /// What is wrong.
-    ///
-    /// # Panics
-    /// When the drive is not sound in itself.
-    pub fn cut(&mut self, at: Instant) -> Result<Recovery, Finding> {
-        let media = self.ssd.clone().power_cut(at);
-        let (ssd, recovery) = CutDrive::open(&self.configuration, media, at + DARK, self.fault)
-            .map_err(Finding::Recovery)?;
-        ssd.check_invariants();
-        self.ledger.check(at, |unit| ssd.version_of(unit)).map_err(Finding::Rule)?;
-        self.ledger.settle(|unit| ssd.version_of(unit));
-        self.ssd = ssd;
-        self.powered = at + DARK;
-        self.sent = recovery.ready_at;
-        self.answered = recovery.ready_at;
-        Ok(recovery)
-    }
-
-    /// The instants from `from` on, before `until`, at which a cut can make a difference; `from` is
-    /// that of the latest request, or when power came back after the latest cut.
-    fn instants(&self, from: Instant, until: Instant) -> Vec<Instant> {
-        let mut instants = vec![from];
-        instants.extend(self.ssd.instants_of_flash_work(from, until));
-        if self.answered > from && self.answered < until {
-            instants.push(self.answered);
-        }
-        instants.push(until);
-        instants.sort_unstable();
-        let between =
-            |pair: &[Instant]| pair[0] + Nanoseconds::new(pair[1].since(pair[0]).nanos() / 2);
-        let middles: Vec<Instant> = instants.windows(2).map(between).collect();
-        instants.pop();
-        instants.extend(middles);
-        instants.sort_unstable();
-        instants.dedup();
-        instants
-    }
-
-    /// When the request after the latest is sent if it is `next`; long after the latest, if it was
-    /// the last.
-    fn until(&self, next: Option<&Step>) -> Instant {
-        match next {
-            Some(step) if step.waits => self.answered,
-            Some(_) => self.sent,
-            None => self.answered.max(self.ssd.idle_from()) + Nanoseconds::from_secs(1),
-        }
-    }
-
-    /// The instants while the drive recovers from the latest cut at which a cut can make a
-    /// difference: from when power is back until all is over that recovery has begun.
-    fn instants_of_recovery(&self) -> Vec<Instant> {
-        self.instants(self.powered, self.until(None))
-    }
-
     /// Goes through `history` and cuts power wherever that can make a difference. After each cut
     /// the drive is written to, flushed, and cut again; and it is cut again wherever that can make
     /// a difference to its recovery, and then written to, flushed, and cut once more.
@@ -322,23 +149,23 @@ impl Tested {
         let mut explored = Explored::default();
         let mut before: Option<Recording> = None;
         for sent in 0..=history.len() {
-            let until = tested.until(history.get(sent));
-            let instants =
-                if until > tested.sent { tested.instants(tested.sent, until) } else { Vec::new() };
+            let (next, until) = tested.before(history.get(sent));
+            let from = tested.sent();
+            let instants = if until > from { next.instants(from, until) } else { Vec::new() };
             for at in instants {
                 let failure = |(again_after, went_on, finding)| {
-                    let (at, steps) = (at.since(self.sent), sent as u32);
+                    let (at, steps) = (at.since(self.sent()), sent as u32);
                     Box::new(Failure { at, steps, again_after, went_on, finding })
                 };
                 let mut then = tested.clone();
                 let recovery = then.cut(at).map_err(|finding| failure((None, false, finding)))?;
-                explored.note(&recovery, &then.ssd.counters());
+                explored.note(&recovery, &then.counters());
                 if further.goes_on {
                     let went_on = then.clone().go_on();
                     went_on.map_err(|finding| failure((None, true, finding)))?;
                 }
                 if further.in_recovery {
-                    let left = tested.ssd.clone().power_cut(at);
+                    let left = tested.left_by_cut(at);
                     if before.as_ref().is_none_or(|before| !before.holds_the_same(&left)) {
                         let (choice, goes_on) = (explored.cuts, further.goes_on);
                         let cuts = then.cut_in_recovery(choice, goes_on).map_err(failure)?;
@@ -368,13 +195,13 @@ impl Tested {
         let mut cuts = 0;
         for &at in instants.iter().skip((choice % every) as usize).step_by(every as usize) {
             cuts += 1;
-            let left = self.ssd.clone().power_cut(at);
+            let left = self.left_by_cut(at);
             if before.is_some_and(|before| before.holds_the_same(&left)) {
                 before = Some(left);
                 continue;
             }
             before = Some(left);
-            let after = Some(at.since(self.powered));
+            let after = Some(at.since(self.powered()));
             let mut then = self.clone();
             then.cut(at).map_err(|finding| (after, false, finding))?;
             if goes_on {
@@ -382,55 +209,6 @@ impl Tested {
             }
         }
         Ok(cuts)
-    }
-
-    /// Writes a little, flushes, and cuts power when the flush is answered.
-    fn go_on(&mut self) -> Result<(), Finding> {
-        let units = self.units();
-        for first in [0, units / 2, units - 1] {
-            let operation = Operation::Write { first: LogicalUnit(first), units: 1 };
-            self.step(Step { operation, waits: false });
-        }
-        self.step(Step { operation: Operation::Flush, waits: true });
-        self.cut(self.answered).map(|_| ())
-    }
-
-    /// Sends `steps` random requests.
-    pub fn step_at_random(&mut self, generator: &mut impl Rng, steps: u32) {
-        for _ in 0..steps {
-            self.step(Step::random(generator, self.units()));
-        }
-    }
-
-    /// Cuts power at a random one of the instants that can make a difference, from the latest
-    /// request on and before all is answered and done.
-    ///
-    /// # Errors
-    /// What is wrong after the cut.
-    ///
-    /// # Panics
-    /// When the drive is not sound in itself.
-    pub fn cut_at_random(&mut self, generator: &mut impl Rng) -> Result<Recovery, Finding> {
-        let until = self.until(None);
-        let instants = self.instants(self.sent, until);
-        let at = instants[generator.random_range(0..instants.len())];
-        self.cut(at)
-    }
-
-    /// The same while the drive recovers from the latest cut, when nothing was asked of it since.
-    ///
-    /// # Errors
-    /// What is wrong after the cut.
-    ///
-    /// # Panics
-    /// When the drive is not sound in itself.
-    pub fn cut_recovery_at_random(
-        &mut self,
-        generator: &mut impl Rng,
-    ) -> Result<Recovery, Finding> {
-        let instants = self.instants_of_recovery();
-        let at = instants[generator.random_range(0..instants.len())];
-        self.cut(at)
     }
 }
 

@@ -105,8 +105,8 @@ impl Configuration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::power_cut::explore::Tested;
     use crate::power_cut::history::Step;
+    use crate::power_cut::tested::Tested;
     use crate::profile::{Profile, embedded};
     use rand::SeedableRng;
     use rand_pcg::Pcg64Mcg;

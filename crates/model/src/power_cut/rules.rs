@@ -89,7 +89,8 @@ impl Ledger {
         Ledger { contract, units, flushes: Vec::new(), versions: 0 }
     }
 
-    /// Notes a write, or one with FUA.
+    /// Notes a write, or one with FUA; what is in force of two under way at a time is what was
+    /// written last.
     pub fn write(&mut self, sent: Sent, first: LogicalUnit, units: u32, fua: bool) {
         let durable_at = (fua || self.contract.writes).then_some(sent.answered);
         for unit in first.0..first.0 + units {
@@ -97,6 +98,29 @@ impl Ledger {
             let version = Some(self.versions);
             self.units[unit as usize].push(State { version, by: Some(sent), durable_at });
         }
+    }
+
+    /// Notes when write number `step` was answered, which was not known when it was noted, of
+    /// `units` units from `first`.
+    pub(crate) fn answer_write(
+        &mut self,
+        step: u32,
+        answered: Instant,
+        first: LogicalUnit,
+        units: u32,
+    ) {
+        let all = first.0 as usize..(first.0 + units) as usize;
+        for state in self.units[all].iter_mut().flatten() {
+            if let Some(by) = state.by.as_mut().filter(|by| by.step == step) {
+                by.answered = answered;
+                state.durable_at = state.durable_at.map(|_| answered);
+            }
+        }
+    }
+
+    /// The version of what the host has written last.
+    pub(crate) fn versions(&self) -> Version {
+        self.versions
     }
 
     /// Notes a trim.

@@ -4,22 +4,27 @@
 //! # lines like this one say nothing
 //! write units 3 to 5
 //! write unit 9 with FUA, at once
-//! trim unit 4
+//! write unit 9 but for the last sector
+//! trim unit 4, 30us later
 //! flush
 //! rest for 150ms
 //! ```
 //!
-//! A request is sent when the one before is answered, or `at once`: right after that was sent.
+//! A request is sent when those before it are answered, or `at once`: right after the one before was
+//! sent, or some time `later` than that.
 
 use std::fmt;
 use std::time::Duration;
 
-use super::history::{Operation, Step};
+use super::history::{LeftOut, Operation, Step, When};
 use crate::text::parse_duration;
-use crate::units::LogicalUnit;
+use crate::units::{LogicalUnit, Nanoseconds};
 
-/// What makes a request not wait for the one before.
-const AT_ONCE: &str = ", at once";
+/// What makes a request not wait for those before it; or a time and `LATER`.
+const AT_ONCE: &str = "at once";
+const LATER: &str = " later";
+
+const WITH_FUA: &str = " with FUA";
 
 /// A line that is no request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,27 +50,49 @@ impl fmt::Display for Range {
     }
 }
 
+impl LeftOut {
+    const ALL: [LeftOut; 3] = [LeftOut::First, LeftOut::Last, LeftOut::Both];
+
+    fn words(self) -> &'static str {
+        match self {
+            LeftOut::First => " but for the first sector",
+            LeftOut::Last => " but for the last sector",
+            LeftOut::Both => " but for the first and the last sector",
+        }
+    }
+}
+
+/// A duration as it is read back.
+fn duration(duration: Nanoseconds) -> humantime::FormattedDuration {
+    humantime::format_duration(Duration::from_nanos(duration.nanos()))
+}
+
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Operation::Write { first, units } => write!(f, "write {}", Range(first, units)),
             Operation::WriteFua { first, units } => {
-                write!(f, "write {} with FUA", Range(first, units))
+                write!(f, "write {}{WITH_FUA}", Range(first, units))
+            }
+            Operation::WritePart { first, units, without, fua } => {
+                let fua = if fua { WITH_FUA } else { "" };
+                write!(f, "write {}{}{fua}", Range(first, units), without.words())
             }
             Operation::Trim { first, units } => write!(f, "trim {}", Range(first, units)),
             Operation::Read { first, units } => write!(f, "read {}", Range(first, units)),
             Operation::Flush => f.write_str("flush"),
-            Operation::Rest(duration) => {
-                let duration = Duration::from_nanos(duration.nanos());
-                write!(f, "rest for {}", humantime::format_duration(duration))
-            }
+            Operation::Rest(rest) => write!(f, "rest for {}", duration(rest)),
         }
     }
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.operation, if self.waits { "" } else { AT_ONCE })
+        match self.when {
+            When::Answered => self.operation.fmt(f),
+            When::Later(Nanoseconds::ZERO) => write!(f, "{}, {AT_ONCE}", self.operation),
+            When::Later(after) => write!(f, "{}, {}{LATER}", self.operation, duration(after)),
+        }
     }
 }
 
@@ -83,8 +110,9 @@ pub fn parse_history(text: &str, units: u32) -> Result<Vec<Step>, HistoryError> 
                 text: line.to_owned(),
                 expected: format!(
                     "a request to units 0 to {}, such as 'write units 3 to 5', 'write unit 9 with \
-                     FUA', 'trim unit 4', 'read unit 4', 'flush' or 'rest for 150ms', perhaps with \
-                     ', at once' behind it",
+                     FUA', 'write unit 9 but for the last sector', 'trim unit 4', 'read unit 4', \
+                     'flush' or 'rest for 150ms', perhaps with ', at once' or ', 30us later' \
+                     behind it",
                     units - 1
                 ),
             })
@@ -93,30 +121,41 @@ pub fn parse_history(text: &str, units: u32) -> Result<Vec<Step>, HistoryError> 
 }
 
 fn parse_step(line: &str, units: u32) -> Option<Step> {
-    let (line, waits) = match line.strip_suffix(AT_ONCE) {
-        Some(line) => (line, false),
-        None => (line, true),
+    let (line, when) = match line.rsplit_once(", ") {
+        None => (line, When::Answered),
+        Some((line, AT_ONCE)) => (line, When::Later(Nanoseconds::ZERO)),
+        Some((line, later)) => {
+            (line, When::Later(parse_duration(later.strip_suffix(LATER)?).ok()?))
+        }
     };
     let operation = match line.split_once(' ') {
         None if line == "flush" => Operation::Flush,
         Some(("rest", rest)) => Operation::Rest(parse_duration(rest.strip_prefix("for ")?).ok()?),
         Some((verb, range)) => {
-            let (range, fua) = match range.strip_suffix(" with FUA") {
+            let (range, fua) = match range.strip_suffix(WITH_FUA) {
                 Some(range) => (range, true),
                 None => (range, false),
             };
+            let left_out = |it: LeftOut| Some((range.strip_suffix(it.words())?, it));
+            let (range, without) = match LeftOut::ALL.into_iter().find_map(left_out) {
+                Some((range, without)) => (range, Some(without)),
+                None => (range, None),
+            };
             let (first, units) = parse_range(range, units)?;
-            match (verb, fua) {
-                ("write", false) => Operation::Write { first, units },
-                ("write", true) => Operation::WriteFua { first, units },
-                ("trim", false) => Operation::Trim { first, units },
-                ("read", false) => Operation::Read { first, units },
+            match (verb, without, fua) {
+                ("write", Some(without), fua) => {
+                    Operation::WritePart { first, units, without, fua }
+                }
+                ("write", None, false) => Operation::Write { first, units },
+                ("write", None, true) => Operation::WriteFua { first, units },
+                ("trim", None, false) => Operation::Trim { first, units },
+                ("read", None, false) => Operation::Read { first, units },
                 _ => return None,
             }
         }
         None => return None,
     };
-    Some(Step { operation, waits })
+    Some(Step { operation, when })
 }
 
 fn parse_range(text: &str, units: u32) -> Option<(LogicalUnit, u32)> {
@@ -153,6 +192,10 @@ mod tests {
             "write units 5 to 4",
             "erase unit 4",
             "trim unit 1 with FUA",
+            "trim unit 1 but for the last sector",
+            "write unit 1 but for the next sector",
+            "write unit 1, later",
+            "write unit 1, soon",
             "flush it",
             "rest for ever",
         ] {
