@@ -2,8 +2,8 @@
 //! the system removes it however the run ends; or as the block device that it is, once that was
 //! confirmed (see [`Candidate`]).
 //!
-//! Requests go past the page cache (O_DIRECT): one at a time by positioned reads and writes,
-//! more than one through io_uring. Whatever of that a system lacks is replaced by the next best
+//! Requests go past the page cache (O_DIRECT): one at a time by positioned reads and writes (reads
+//! through io_uring where the drive is waited for), more than one through io_uring. Whatever of that a system lacks is replaced by the next best
 //! thing, and the drive's description says so.
 
 #[cfg(target_os = "linux")]
@@ -19,6 +19,8 @@ mod gate;
 mod handle;
 mod identity;
 mod lanes;
+#[cfg(target_os = "linux")]
+mod look;
 mod make_new;
 mod medium;
 pub mod mounts;
@@ -210,6 +212,28 @@ impl RealDrive {
         }
     }
 
+    /// What sends requests, in words.
+    fn engines(&self) -> String {
+        let above = match (&self.no_uring, self.without_workers) {
+            (None, false) => "io_uring, polled where that pays",
+            (None, true) => "Linux AIO (requests to it may wait, so io_uring would need threads)",
+            (Some(_), _) => "threads",
+        };
+        match self.looks_for_one(Mix::READ) {
+            true => format!("positioned writes at depth 1, else {above}"),
+            false => format!("positioned I/O at depth 1, above it {above}"),
+        }
+    }
+
+    /// Whether a request that is alone goes through the engine for many as well, which can look
+    /// for its answer. Through the page cache, and to a drive that works within the call, nothing
+    /// is waited for. A write has to note the file's time now and then, and io_uring would hand it
+    /// to a thread for that, which takes its time to run on a busy machine.
+    fn looks_for_one(&self, mix: Mix) -> bool {
+        let is_direct = matches!(self.access, Access::Direct { .. });
+        mix == Mix::READ && is_direct && self.no_uring.is_none() && !self.without_workers
+    }
+
     fn check_region(&self, region: Region) -> Result<(), DriveError> {
         let alignment = self.alignment();
         if region.end() > self.length
@@ -276,7 +300,7 @@ impl RealDrive {
         };
         let started;
         let elapsed;
-        if phase.depth == 1 {
+        if phase.depth == 1 && !self.looks_for_one(phase.mix) {
             let mut payload = Payload::new(&data, phase, self.sequence)?;
             let mut transfer = file;
             started = self.now();
@@ -382,11 +406,6 @@ impl Drive for RealDrive {
             Access::Direct { .. } => "O_DIRECT",
             Access::Buffered => "page cache",
         };
-        let above = match (&self.no_uring, self.without_workers) {
-            (None, false) => "io_uring",
-            (None, true) => "Linux AIO (requests to it may wait, so io_uring would need threads)",
-            (Some(_), _) => "threads",
-        };
         let capacity = if self.length > ByteLength::ZERO {
             self.length
         } else {
@@ -411,7 +430,7 @@ impl Drive for RealDrive {
             name: self.medium.named().display().to_string(),
             capacity,
             block_size: self.alignment(),
-            engine: format!("{direct}, positioned I/O at depth 1, above it {above}"),
+            engine: format!("{direct}, {}", self.engines()),
             measures_flash: self.surroundings.measures_flash && self.access != Access::Buffered,
             caveats,
             facts: self.facts(),

@@ -11,6 +11,7 @@ use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use super::course::{Clock, Course, Request, Step, Watch};
 use super::handle::{Handle, io_error};
+use super::look::Look;
 use super::payload::{Carried, Payload};
 use crate::error::DriveError;
 
@@ -22,6 +23,9 @@ use crate::error::DriveError;
 /// with four, at an equal processor time of a request. One by one costs a tenth to a quarter more
 /// processor time, and is no faster.
 const HANDED_OVER: usize = 4;
+
+/// `IORING_ENTER_GETEVENTS` of io_uring_enter(2).
+const GET_EVENTS: u32 = 1;
 
 /// Whether the kernel has what this engine needs, and lets this process use it.
 pub(super) fn available() -> io::Result<()> {
@@ -35,8 +39,10 @@ pub(super) fn available() -> io::Result<()> {
 fn build(entries: u32) -> io::Result<IoUring> {
     // One thread sends and reaps, so the kernel need not interrupt it for every answer. Older
     // kernels do not know these flags, and do as well without.
-    let tuned = IoUring::builder().setup_single_issuer().setup_defer_taskrun().build(entries);
-    tuned.or_else(|_| IoUring::builder().build(entries))
+    // The last flag shows in memory that there is an answer to be asked for.
+    let mut tuned = IoUring::builder();
+    tuned.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
+    tuned.build(entries).or_else(|_| IoUring::builder().build(entries))
 }
 
 /// A ring with its requests in flight, each in a slot of its own.
@@ -55,6 +61,8 @@ pub(super) struct Ring<'a> {
     /// Slots that are queued and not handed over yet.
     fresh: Vec<u32>,
     in_flight: u32,
+    /// `None` where it always sleeps.
+    look: Option<Look>,
 }
 
 impl<'a> Ring<'a> {
@@ -79,6 +87,7 @@ impl<'a> Ring<'a> {
             free: (0..depth).rev().collect(),
             fresh: Vec::with_capacity(depth as usize),
             in_flight: 0,
+            look: Look::new(),
         })
     }
 
@@ -99,7 +108,7 @@ impl<'a> Ring<'a> {
         loop {
             let next_due = self.queue_due(course, clock, now)?;
             if self.in_flight > 0 {
-                self.submit_and_wait(clock, next_due)?;
+                self.hand_over_and_wait(clock, next_due)?;
             } else if let Some(until) = next_due {
                 clock.wait(until);
             } else {
@@ -157,14 +166,59 @@ impl<'a> Ring<'a> {
         self.in_flight += 1;
     }
 
-    /// Hands over what is queued and waits for an answer, or until the next request is due.
-    fn submit_and_wait(
+    /// Hands over what is queued and waits for an answer, or until the next request is due: looks
+    /// for it for a while where that pays, and then sleeps.
+    fn hand_over_and_wait(
         &mut self,
         clock: &Clock,
         next_due: Option<Nanoseconds>,
     ) -> Result<(), DriveError> {
         let now = clock.now();
         self.note_sent(now);
+        let at_most = self.look.as_ref().map_or(Nanoseconds::ZERO, |look| look.at_most(now));
+        let found =
+            at_most > Nanoseconds::ZERO && self.look_for_answer(clock, at_most, next_due)?;
+        if !found {
+            self.sleep(clock.now(), next_due)?;
+        }
+        if let Some(look) = &mut self.look {
+            look.note(clock.now().saturating_sub(now));
+        }
+        Ok(())
+    }
+
+    /// Hands over what is queued and looks for an answer for so long, or until the next request
+    /// is due.
+    fn look_for_answer(
+        &mut self,
+        clock: &Clock,
+        at_most: Nanoseconds,
+        next_due: Option<Nanoseconds>,
+    ) -> Result<bool, DriveError> {
+        self.check(self.ring.submitter().submit())?;
+        let until = clock.now() + at_most;
+        let until = next_due.map_or(until, |due| due.min(until));
+        let Some(mut look) = self.look.take() else { return Ok(false) };
+        let found = look.until(clock, until, || self.has_answer());
+        self.look = Some(look);
+        found
+    }
+
+    /// Whether there is an answer. The kernel puts it into the ring when it is asked to, and says
+    /// in memory that it could be.
+    #[inline]
+    fn has_answer(&mut self) -> Result<bool, DriveError> {
+        if self.ring.submission().taskrun() {
+            let submitter = self.ring.submitter();
+            // SAFETY: nothing is handed over, and there is no argument.
+            self.check(unsafe { submitter.enter::<libc::sigset_t>(0, 0, GET_EVENTS, None) })?;
+        }
+        Ok(!self.ring.completion().is_empty())
+    }
+
+    /// Hands over what is queued, and sleeps until there is an answer or the next request is
+    /// nearly due.
+    fn sleep(&self, now: Nanoseconds, next_due: Option<Nanoseconds>) -> Result<(), DriveError> {
         let until = next_due.unwrap_or(now + Watch::PAUSE * 2);
         let asleep = Clock::sleepable(now, until);
         let timeout = Timespec::new()
