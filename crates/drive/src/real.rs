@@ -25,6 +25,7 @@ mod make_new;
 mod medium;
 pub mod mounts;
 pub mod node;
+pub mod openers;
 mod payload;
 pub mod place;
 mod probe;

@@ -11,9 +11,10 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
+use ssdlab_drive::real::openers::{Users, openers};
 use ssdlab_drive::real::{DeviceNumber, Mount, loop_above, mounts, place, related};
 
-use crate::writers::{Openers, Swapped, openers};
+use crate::swapped::Swapped;
 use crate::{DriveError, refused, system, unsupported};
 
 /// The end of each refusal.
@@ -172,13 +173,13 @@ impl Ground {
             )));
         }
         Ok(match openers(&devices)? {
-            Openers::Nobody => None,
-            Openers::Program(words) => Some(format!(
+            Users::Nobody => None,
+            Users::Program(words) => Some(format!(
                 "{words} open for writing, and what it writes meanwhile could be lost; end it first"
             )),
             // Whoever writes to a mounted device harms its file system anyway.
-            Openers::NotSeen if !is_alone => None,
-            Openers::NotSeen => Some(
+            Users::NotSeen if !is_alone => None,
+            Users::NotSeen => Some(
                 "not all programs can be seen from here (a container?), so one of them may have it \
                  open; refresh it on the host itself as root, or mount it and refresh it mounted"
                     .to_owned(),

@@ -15,6 +15,7 @@ use ssdlab_model::units::ByteLength;
 use super::device::{self, DeviceNumber, System};
 use super::handle::Handle;
 use super::identity::Identity;
+use super::openers::sees_all_processes;
 use super::signatures;
 use crate::error::{DriveError, ErrorKind};
 
@@ -29,6 +30,8 @@ pub struct Candidate {
     identity: Identity,
     /// What lies on it and its partitions; or why that is not known.
     found: Vec<Result<String, String>>,
+    /// Whether all programs were seen that may have it open.
+    sees_all: bool,
 }
 
 /// Permission to destroy what a block device holds, given by whoever typed its serial or path.
@@ -58,7 +61,8 @@ impl Candidate {
         let identity = Identity::of(number, system);
         refuse_if_unfit(path, &identity)?;
         let found = contents(&device, number, system);
-        Ok(Candidate { named: path.to_owned(), device, number, identity, found })
+        let sees_all = sees_all_processes();
+        Ok(Candidate { named: path.to_owned(), device, number, identity, found, sees_all })
     }
 
     /// How the user named it.
@@ -81,6 +85,13 @@ impl Candidate {
         });
         let unknown = self.found.iter().filter_map(|one| one.as_ref().err());
         words.extend(unknown.map(|why| format!("what is on it is not fully known: {why}")));
+        if !self.sees_all {
+            words.push(
+                "who has it open is not fully known: not all programs are seen from here (a \
+                 container?), such as those of virtual machines"
+                    .to_owned(),
+            );
+        }
         words
     }
 
@@ -142,7 +153,11 @@ impl Permit {
                 format!("{} is another drive than the one that was confirmed", named.display()),
             ));
         }
-        match device::listed_user_of_any(number, &system) {
+        let user = device::listed_user_of_any(number, &system);
+        match user.and_then(|user| match user {
+            None => device::opener(number, &system),
+            user => Ok(user),
+        }) {
             Ok(None) => {}
             Ok(Some(user)) => return Err(in_use(&named, &user)),
             Err(error) => return Err(cannot_tell(&named, error)),
@@ -333,6 +348,7 @@ mod tests {
                 ..Identity::default()
             },
             found: vec![Ok("ext4".to_owned()), Err("wipefs is not installed".to_owned())],
+            sees_all: false,
         }
     }
 
@@ -363,5 +379,6 @@ mod tests {
         let words = candidate().words().join("\n");
         assert!(words.contains("S3RIAL") && words.contains("found on it: ext4"), "{words}");
         assert!(words.contains("not fully known: wipefs is not installed"), "{words}");
+        assert!(words.contains("who has it open is not fully known"), "{words}");
     }
 }

@@ -1,0 +1,82 @@
+//! What is swapped to: the kernel writes there past the file system, so that no freeze stops it.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use ssdlab_drive::real::{DeviceNumber, place};
+
+/// Where swapping would be written to past a freeze.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Swapped<'a> {
+    /// The block device.
+    pub(crate) device: DeviceNumber,
+    /// The file system on it.
+    pub(crate) super_block: DeviceNumber,
+    /// The file of it that is meant, by device and inode; all of the device where there is none.
+    pub(crate) file: Option<(u64, u64)>,
+    /// What is swapped to.
+    pub(crate) names: &'a [PathBuf],
+}
+
+impl Swapped<'_> {
+    /// What of it is swapped to, in words; nothing where nothing is.
+    pub(crate) fn found(&self) -> Option<String> {
+        self.names.iter().find_map(|name| {
+            let shown = name.display();
+            let lies_there = self.lies_there(name).unwrap_or_else(|error| {
+                Some(format!("{shown} is swapped to and cannot be looked at ({error})"))
+            });
+            lies_there.map(|what| format!("{what}; swapoff {shown} first"))
+        })
+    }
+
+    fn lies_there(&self, name: &Path) -> io::Result<Option<String>> {
+        let found = fs::metadata(name)?;
+        let shown = name.display();
+        if found.file_type().is_block_device() {
+            let is_it = DeviceNumber::from_raw(found.rdev()) == self.device;
+            return Ok(is_it.then(|| format!("{shown} is in use as swap")));
+        }
+        let is_it = match self.file {
+            Some(file) => file == (found.dev(), found.ino()),
+            None => {
+                let mount = place::mount_of_file(&File::open(name)?);
+                let mount = mount.ok_or_else(|| io::Error::other("its mount is not known"))?;
+                mount.device == self.super_block
+            }
+        };
+        Ok(is_it.then(|| {
+            format!(
+                "{shown} lies there and is in use as swap, which is written to past the file system"
+            )
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_swap_file_on_it_is_found_and_so_is_one_that_cannot_be_looked_at() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("swapfile");
+        let file = File::create(&path).unwrap();
+        let about = file.metadata().unwrap();
+        let super_block = place::mount_of_file(&file).unwrap().device;
+        let other = DeviceNumber { major: 4095, minor: 1 };
+        let names = [path.clone()];
+        let found = |super_block, file, names: &[PathBuf]| {
+            Swapped { device: other, super_block, file, names }.found()
+        };
+        assert!(found(super_block, None, &names).unwrap().contains("lies there"));
+        assert_eq!(found(other, None, &names), None);
+        // Of a file only itself counts.
+        assert_eq!(found(super_block, Some((about.dev(), 0)), &names), None);
+        assert!(found(super_block, Some((about.dev(), about.ino())), &names).is_some());
+        let gone = [directory.path().join("gone")];
+        assert!(found(other, None, &gone).unwrap().contains("cannot be looked at"));
+    }
+}
