@@ -98,8 +98,7 @@ pub fn from_smartctl(data: &Value) -> Smart {
         written: data_units(&log["data_units_written"]).or_else(|| written_sectors(data)),
         hours_on: number(&data["power_on_time"]["hours"])
             .or_else(|| number(&log["power_on_hours"])),
-        media_errors: number(&log["media_errors"])
-            .or_else(|| number(&attribute(data, &[5])?["raw"]["value"])),
+        media_errors: number(&log["media_errors"]).or_else(|| replaced_sectors(data)),
         passed: data["smart_status"]["passed"].as_bool(),
     }
 }
@@ -112,27 +111,41 @@ fn statistic(data: &Value, name: &str) -> Option<u64> {
     number(&row["value"])
 }
 
-/// The first of some SMART attributes of ATA that the drive has.
-fn attribute<'a>(data: &'a Value, ids: &[u64]) -> Option<&'a Value> {
+/// The SMART attribute of ATA with this number. What a number means is each maker's own; so it counts only
+/// where the name that smartctl knows for this drive has one of these words in it.
+fn attribute<'a>(data: &'a Value, id: u64, words: &[&str]) -> Option<&'a Value> {
     let table = data["ata_smart_attributes"]["table"].as_array()?;
-    ids.iter().find_map(|id| table.iter().find(|row| row["id"].as_u64() == Some(*id)))
+    let row = table.iter().find(|row| row["id"].as_u64() == Some(id))?;
+    let name = row["name"].as_str()?.to_lowercase();
+    words.iter().any(|word| name.contains(word)).then_some(row)
 }
 
-/// What is left of the rated life, in percent, of the attributes that vendors count it in:
-/// 231 (SSD life left), 202 (lifetime remaining), 233 (media wearout), 177 (wear levelling).
+/// What is left of the rated life, in percent, of the attributes that vendors count it in. Their
+/// normalised values go from 100 down, also where the name says "used".
 fn life_left(data: &Value) -> Option<u64> {
-    let row = attribute(data, &[231, 202, 233, 177])?;
+    let row = attribute(data, 231, &["life"])
+        .or_else(|| attribute(data, 202, &["life"]))
+        .or_else(|| attribute(data, 233, &["wearout", "life"]))
+        .or_else(|| attribute(data, 177, &["wear_leveling"]))?;
     number(&row["value"]).filter(|left| *left <= 100)
+}
+
+/// Sectors or blocks that were replaced. Some drives put more numbers into the raw value; then smartctl
+/// writes the count first, and the others behind it in parentheses.
+fn replaced_sectors(data: &Value) -> Option<u64> {
+    let row = attribute(data, 5, &["realloc", "retired", "bad_block"])?;
+    let text = row["raw"]["string"].as_str();
+    let first = text.and_then(|text| text.split_whitespace().next());
+    match first {
+        Some(first) => first.parse().ok(),
+        None => number(&row["raw"]["value"]),
+    }
 }
 
 /// Bytes written of the device statistics or, where there are none, of attribute 241 where its
 /// name says that it counts sectors.
 fn written_sectors(data: &Value) -> Option<ByteLength> {
-    let by_attribute = || {
-        let row = attribute(data, &[241])?;
-        let is_sectors = row["name"].as_str()?.contains("LBAs");
-        number(&row["raw"]["value"]).filter(|_| is_sectors)
-    };
+    let by_attribute = || number(&attribute(data, 241, &["lbas"])?["raw"]["value"]);
     let sectors = statistic(data, "Logical Sectors Written").or_else(by_attribute)?;
     let size = number(&data["logical_block_size"]).unwrap_or(512);
     Some(ByteLength::new(sectors.checked_mul(size)?))
@@ -253,6 +266,37 @@ mod tests {
             {"id": 241, "name": "Host_Writes_GiB", "value": 99, "raw": {"value": 4000}},
         ]}});
         assert_eq!(from_smartctl(&in_gib).written, None);
+    }
+
+    #[test]
+    fn attributes_count_only_under_a_name_that_fits() {
+        let with = |rows: Value| from_smartctl(&json!({"ata_smart_attributes": {"table": rows}}));
+        // Samsung's 202 is no life, SanDisk's 233 no wear, and some have a thermometer as 231.
+        let others = with(json!([
+            {"id": 202, "name": "Exception_Mode_Status", "value": 100},
+            {"id": 233, "name": "NAND_GB_Written_TLC", "value": 100},
+            {"id": 231, "name": "Temperature_Celsius", "value": 70},
+            {"id": 5, "name": "Unknown_Attribute", "value": 100, "raw": {"value": 9}},
+        ]));
+        assert_eq!((others.percentage_used, others.media_errors), (None, None));
+        let samsung = with(json!([
+            {"id": 202, "name": "Exception_Mode_Status", "value": 100},
+            {"id": 177, "name": "Wear_Leveling_Count", "value": 91},
+        ]));
+        assert_eq!(samsung.percentage_used, Some(9));
+        for (id, name) in [
+            (231, "SSD_Life_Left"),
+            (202, "Percent_Lifetime_Remain"),
+            (202, "Perc_Rated_Life_Used"),
+            (233, "Media_Wearout_Indicator"),
+        ] {
+            let smart = with(json!([{"id": id, "name": name, "value": 60}]));
+            assert_eq!(smart.percentage_used, Some(40), "{name}");
+        }
+        // Two numbers in one: none is replaced, whatever stands in the upper bits.
+        let packed = with(json!([{"id": 5, "name": "Reallocated_Sector_Ct", "value": 100,
+            "raw": {"value": 65_536, "string": "0 (1 0)"}}]));
+        assert_eq!(packed.media_errors, Some(0));
     }
 
     #[test]
