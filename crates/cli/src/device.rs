@@ -32,6 +32,35 @@ pub enum Gate {
     Passed(Box<Permit>),
 }
 
+/// Refuses what was said about a block device that is written, where none is: who gave it expects
+/// something else.
+pub fn refuse_idle_options(
+    gate: &Gate,
+    target: &Target,
+    make_new: Option<MakeNewArgument>,
+    consent: &Consent,
+) -> Result<(), Failure> {
+    let what = match gate {
+        Gate::Passed(_) => return Ok(()),
+        Gate::ToRead(_) => "this run only reads it",
+        Gate::NotADevice if target.is_simulated() => "a simulated drive holds nobody's data",
+        Gate::NotADevice => "this run writes a file of its own, which is new",
+    };
+    let option = if consent.destroy_data {
+        "--destroy-data"
+    } else if consent.confirm.is_some() {
+        "--confirm"
+    } else if make_new.is_some() && !target.is_simulated() {
+        "--make-new"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!(
+        "{option} is for a block device that is written, and {what}; leave it out, or name the \
+         device"
+    )))
+}
+
 /// How a block device is made new.
 pub fn make_new(argument: Option<MakeNewArgument>, target: &Target) -> Result<MakeNew, Failure> {
     match argument {

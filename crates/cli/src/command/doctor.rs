@@ -18,6 +18,11 @@ use crate::terminal::Terminal;
 /// Examines a machine, captures it, or mends something.
 pub fn doctor(arguments: &DoctorArguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let target = arguments.target.as_deref();
+    if arguments.yes && arguments.fix.is_none() && !arguments.undo {
+        return Err(Failure::usage(
+            "--yes agrees to a change, and without --fix or --undo there is none".to_owned(),
+        ));
+    }
     if let Some(path) = &arguments.capture {
         return capture(path, target, terminal);
     }

@@ -126,6 +126,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         }
         _ => Gate::NotADevice,
     };
+    device::refuse_idle_options(&gate, &request.target, arguments.make_new, &request.consent)?;
     let page = arguments.report.html.as_deref().map(Page::reserve).transpose()?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)

@@ -180,6 +180,10 @@ fn what_something_lies_on_is_refused() {
     let above = Above(above);
     all_refuse(&place, &device, &device.device, &["is in use: what loop", "lies on"]);
     drop(above);
+    // One that a program has open as a virtual machine's does, which claims nothing.
+    let open = OpenOptions::new().read(true).write(true).open(&device.device).unwrap();
+    all_refuse(&place, &device, &device.device, &["is in use: ", "open for writing"]);
+    drop(open);
     // One that a program has claimed for itself, as a RAID or a file system would.
     let exclusive = rustix::fs::OFlags::EXCL.bits() as i32;
     let claim = OpenOptions::new().read(true).custom_flags(exclusive).open(&device.device);
@@ -341,6 +345,25 @@ fn experiments_on_files_do_not_take_a_device() {
     let arguments = [&["run", "fragmentation", &device.device], &consent[..]].concat();
     place.run(&arguments).fails(4, &["not done on a raw block device", "blocksize", "directory"]);
     assert_eq!(device.digest(), before);
+}
+
+#[test]
+fn what_is_said_of_a_device_that_is_written_is_refused_where_there_is_none() {
+    let place = Place::new();
+    let directory = place.directory("directory");
+    for target in [directory.as_str(), "sim:,scale=1/2048"] {
+        for options in [&["--destroy-data"][..], &["--confirm", "S3RIAL"]] {
+            let option = options[0];
+            run(&place, target, options).fails(2, &[option, "for a block device that is written"]);
+        }
+    }
+    for how in ["none", "discard", "nvme-format", "ata-secure-erase"] {
+        run(&place, &directory, &["--make-new", how])
+            .fails(2, &["--make-new is for a block device"]);
+    }
+    assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
+    assert!(!place.path("runs.sqlite").exists());
+    place.run(&["doctor", "--yes"]).fails(2, &["--yes", "--fix or --undo"]);
 }
 
 #[test]
