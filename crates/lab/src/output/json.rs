@@ -113,7 +113,33 @@ pub fn from_json(text: &str, origin: &str) -> Result<Report, ReportError> {
 pub fn check(report: &Report) -> Result<(), ShapeError> {
     report.tables.iter().try_for_each(check_table)?;
     report.series.iter().try_for_each(check_series)?;
-    report.histograms.iter().try_for_each(check_histogram)
+    report.histograms.iter().try_for_each(check_histogram)?;
+    check_figures(report)
+}
+
+/// What stands beside the tables and curves. JSON has no word for a number that is not finite; null
+/// would stand there, and could not be read back.
+fn check_figures(report: &Report) -> Result<(), ShapeError> {
+    let finite = |place: &str, numbers: &[f64]| {
+        if all_finite(numbers) {
+            return Ok(());
+        }
+        misfit(place.to_owned(), "a number that is not finite")
+    };
+    let cost = &report.cost;
+    let simulated = cost.simulated_seconds.unwrap_or(0.0);
+    finite("cost", &[cost.wall_seconds, cost.cpu_seconds, simulated])?;
+    if let Some(counters) = &report.counters {
+        let amplifications = [counters.write_amplification, counters.data_write_amplification];
+        let [all, of_data] = amplifications.map(|it| it.unwrap_or(0.0));
+        finite("counters", &[all, of_data, counters.erases_mean])?;
+    }
+    if let Some(attribution) = &report.attribution {
+        let kinds = [&attribution.reads, &attribution.writes, &attribution.others];
+        let seconds: Vec<f64> = kinds.into_iter().flatten().map(|part| part.seconds).collect();
+        finite("attribution", &seconds)?;
+    }
+    Ok(())
 }
 
 fn misfit(place: String, problem: impl Into<String>) -> Result<(), ShapeError> {
@@ -157,7 +183,9 @@ fn check_histogram(histogram: &LatencyHistogram) -> Result<(), ShapeError> {
         let problem = format!("{} edges for {} counts", edges.len(), counts.len());
         return misfit(place(), problem);
     }
-    if !all_finite(edges) || !histogram.mean_us.is_finite() {
+    let percentiles = histogram.percentiles.iter().flat_map(|it| [it.percent, it.us]);
+    let are_finite = all_finite(&percentiles.collect::<Vec<_>>());
+    if !all_finite(edges) || !histogram.mean_us.is_finite() || !are_finite {
         return misfit(place(), "a number that is not finite");
     }
     if edges.windows(2).any(|pair| pair[0] >= pair[1]) {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ssdlab_lab::output::json::{ReportError, check, from_json, schema, to_json};
-use ssdlab_lab::report::{Cell, Report};
+use ssdlab_lab::report::{Cell, Report, ReportAttribution, TimePart};
 
 use crate::fixture::{XG5, fragmentation, unknown_experiment};
 
@@ -32,6 +32,34 @@ fn whole_and_fractional_numbers_stay_what_they_are() {
     assert_eq!(back.tables[0].rows[0][2], Cell::Number(2.0));
     assert_eq!(back.tables[0].rows[0][3], Cell::Null);
     assert_eq!(back.tables[0].rows[0][1], Cell::Integer(0));
+}
+
+#[test]
+fn a_report_that_could_not_be_read_back_does_not_hold_together() {
+    let with = |change: &dyn Fn(&mut Report)| {
+        let mut report = report();
+        change(&mut report);
+        check(&report).map_err(|error| error.place)
+    };
+    assert_eq!(with(&|_| ()), Ok(()));
+    let nan = f64::NAN;
+    for (change, place) in [
+        (&(|it: &mut Report| it.cost.cpu_seconds = nan) as &dyn Fn(&mut Report), "cost"),
+        (&|it| it.cost.simulated_seconds = Some(f64::INFINITY), "cost"),
+        (&|it| it.counters.as_mut().unwrap().erases_mean = nan, "counters"),
+        (&|it| it.counters.as_mut().unwrap().write_amplification = Some(nan), "counters"),
+        (&|it| it.histograms[0].percentiles[0].us = nan, "histogram"),
+        (
+            &|it| {
+                let parts = vec![TimePart { name: "queue".to_owned(), seconds: nan }];
+                it.attribution = Some(ReportAttribution { reads: parts, ..Default::default() });
+            },
+            "attribution",
+        ),
+    ] {
+        let found = with(change).unwrap_err();
+        assert!(found.starts_with(place), "{found}");
+    }
 }
 
 #[test]
