@@ -23,6 +23,7 @@ pub mod health;
 pub mod interval;
 pub mod journal;
 pub mod judge;
+mod maps;
 #[cfg(test)]
 mod mounted;
 pub mod pace;
@@ -30,10 +31,10 @@ pub mod plan;
 pub mod probe;
 pub mod strategy;
 pub mod survey;
+mod swapped;
 mod system;
 mod urgency;
 pub mod window;
-mod writers;
 pub mod yardstick;
 
 pub use ssdlab_drive::{DriveError, ErrorKind};

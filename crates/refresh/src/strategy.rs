@@ -30,6 +30,8 @@ pub enum Left {
     NotMoved,
     /// Snapshots or copies share it since, which nobody agreed to give up.
     Shared,
+    /// A program has mapped the file for writing since.
+    Mapped,
     /// Even the shortest freeze would take longer than allowed.
     Freeze,
 }
@@ -44,6 +46,7 @@ impl Left {
             Left::Changed => "moved or given up by others meanwhile",
             Left::NotMoved => "not moved by the file system",
             Left::Shared => "shared with snapshots or copies since",
+            Left::Mapped => "mapped by a program for writing since",
             Left::Freeze => "the file system cannot be frozen so briefly",
         }
     }
@@ -62,6 +65,10 @@ impl Left {
             Left::Shared => Some(
                 "a snapshot or copy (reflink) was made meanwhile, and written anew its data would \
                  take that much more room; with --shared that is done",
+            ),
+            Left::Mapped => Some(
+                "a program has mapped the file for writing meanwhile, and what it stores could be \
+                 lost; refreshed anew, the file system is frozen for moments instead",
             ),
             Left::Busy | Left::WouldScatter | Left::Changed | Left::NotMoved => None,
         }

@@ -85,6 +85,27 @@ struct XfsCommitRange {
     freshness: [u64; 6],
 }
 
+/// `struct procmap_query` (linux/fs.h).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct ProcmapQuery {
+    size: u64,
+    flags: u64,
+    address: u64,
+    start: u64,
+    end: u64,
+    map_flags: u64,
+    page_size: u64,
+    offset: u64,
+    inode: u64,
+    major: u32,
+    minor: u32,
+    name_size: u32,
+    build_id_size: u32,
+    name: u64,
+    build_id: u64,
+}
+
 /// `_IOWR('f', 11, struct fiemap)`.
 const FS_IOC_FIEMAP: u32 = 0xC020_660B;
 /// `_IOWR('f', 15, struct move_extent)`.
@@ -99,12 +120,19 @@ const XFS_IOC_START_COMMIT: u32 = 0x8058_5882;
 const XFS_IOC_COMMIT_RANGE: u32 = 0x4058_5883;
 /// `_IOR(0x94, 31, struct btrfs_ioctl_fs_info_args)`.
 const BTRFS_IOC_FS_INFO: u32 = 0x8400_941F;
+/// `_IOWR('f', 17, struct procmap_query)`.
+const PROCMAP_QUERY: u32 = 0xC068_6611;
 /// `_IOR('f', 1, long)`.
 const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
 /// `_IOWR('X', 119, int)`.
 const FIFREEZE: u32 = 0xC004_5877;
 /// `_IOWR('X', 120, int)`.
 const FITHAW: u32 = 0xC004_5878;
+
+/// Only maps that can be written to, are shared, and are of a file (linux/fs.h).
+const PROCMAP_QUERY_SHARED_WRITABLE_FILE: u64 = 0x02 | 0x08 | 0x20;
+/// The map at the address, or the next one.
+const PROCMAP_QUERY_COVERING_OR_NEXT_VMA: u64 = 0x10;
 
 /// Start the write-back of what was moved.
 const BTRFS_DEFRAG_RANGE_START_IO: u64 = 2;
@@ -215,6 +243,36 @@ pub(crate) fn commit_range(
         freshness: fresh.0,
     };
     request(file.as_raw_fd(), XFS_IOC_COMMIT_RANGE, &mut argument)
+}
+
+/// A part of a process's memory that is a file, shared, and may be stored to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SharedMap {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Of the file, as `stat` tells them.
+    pub(crate) inode: u64,
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+}
+
+/// The first such part at this address or above it, of the process whose `maps` is open; nothing where
+/// there is none.
+pub(crate) fn shared_map(maps: RawFd, address: u64) -> io::Result<Option<SharedMap>> {
+    let mut argument = ProcmapQuery {
+        size: size_of::<ProcmapQuery>() as u64,
+        flags: PROCMAP_QUERY_SHARED_WRITABLE_FILE | PROCMAP_QUERY_COVERING_OR_NEXT_VMA,
+        address,
+        ..ProcmapQuery::default()
+    };
+    match request(maps, PROCMAP_QUERY, &mut argument) {
+        Ok(()) => {
+            let ProcmapQuery { start, end, inode, major, minor, .. } = argument;
+            Ok(Some(SharedMap { start, end, inode, major, minor }))
+        }
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Writes back what is dirty of a part of a file, and waits for it. It is not durable then, but who

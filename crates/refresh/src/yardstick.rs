@@ -7,12 +7,13 @@ use std::path::Path;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rustix::fs::{Mode, OFlags};
+use ssdlab_model::units::ByteLength;
 
 use crate::buffer::Buffer;
 use crate::pace::Pace;
 use crate::probe::{Probe, REQUEST};
 use crate::window::{Span, divide};
-use crate::{DriveError, io};
+use crate::{DriveError, ErrorKind, io};
 
 /// Its length: a few requests on each die of a large drive, and little wear.
 pub const LENGTH: u64 = 32 << 20;
@@ -42,6 +43,32 @@ pub(crate) fn nameless(directory: &Path, direct: bool) -> Result<File, DriveErro
     Ok(File::from(file))
 }
 
+/// Bytes of a file system of this size that stay free, whatever else is written there.
+pub(crate) fn reserve_of(total: u64) -> u64 {
+    (total / 100).clamp(16 << 20, 1 << 30)
+}
+
+/// Refuses where others could meet a full file system while ours is there.
+fn refuse_without_room(directory: &Path, length: u64) -> Result<(), DriveError> {
+    let found = rustix::fs::statvfs(directory).map_err(|error| {
+        io(format!("cannot see the free space of {}", directory.display()), error)
+    })?;
+    let free = found.f_bavail * found.f_frsize;
+    let reserve = reserve_of(found.f_blocks * found.f_frsize);
+    if free >= length + reserve {
+        return Ok(());
+    }
+    Err(DriveError::new(
+        ErrorKind::NoSpace,
+        format!(
+            "{} of {} would be left there, and {} stay free",
+            ByteLength::new(free.saturating_sub(length)),
+            ByteLength::new(free),
+            ByteLength::new(reserve)
+        ),
+    ))
+}
+
 impl Yardstick {
     /// Writes one of `length` in `directory`, with data that no drive can make smaller, and times it
     /// in windows of `window` bytes.
@@ -54,6 +81,7 @@ impl Yardstick {
         window: u64,
         pace: &mut Pace,
     ) -> Result<Yardstick, DriveError> {
+        refuse_without_room(directory, length)?;
         let file = nameless(directory, true)?;
         let cannot = |error| io(format!("cannot write in {}", directory.display()), error);
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length)
@@ -94,6 +122,25 @@ impl Yardstick {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mounted::Mounted;
+
+    #[test]
+    fn it_is_not_written_where_others_could_meet_a_full_file_system() {
+        let Some(mounted) = Mounted::new("ext4", "yardsticks without room") else { return };
+        let (point, length) = (mounted.point(), 4 << 20);
+        let found = rustix::fs::statvfs(&point).unwrap();
+        // One MiB is missing to what stays free.
+        let rest = length + reserve_of(found.f_blocks * found.f_frsize) - (1 << 20);
+        let other = File::create(point.join("other")).unwrap();
+        let room = found.f_bavail * found.f_frsize - rest;
+        rustix::fs::fallocate(&other, rustix::fs::FallocateFlags::empty(), 0, room).unwrap();
+        let write = || Yardstick::write(&point, length, 1 << 20, &mut Pace::new(None));
+        let error = write().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace);
+        assert!(error.to_string().contains("stay free"), "{error}");
+        other.set_len(room - (2 << 20)).unwrap();
+        assert!(write().is_ok());
+    }
 
     #[test]
     fn it_has_no_name_and_all_its_windows_are_read() {

@@ -6,24 +6,26 @@
 //! The kernel knows changes by the time of the last one, which is noted before a write is carried
 //! out. So a write may be under way that bears an earlier time than the moment noted:
 //!
-//! - A direct one is waited for: a trial of the exchange (a dry run) locks the file until all
-//!   requests under way are done.
-//! - A store through a memory map whose first touch of the page is under way cannot be waited for.
-//!   It ends up in the old blocks, which are ours after the exchange. They are read once more, and
-//!   what differs from the copy is exchanged into the file again.
+//! - A direct one, or one through the page cache, is waited for: a trial of the exchange (a dry run)
+//!   locks the file until all requests under way are done.
+//! - A store through a memory map whose first touch of the page is under way cannot be waited for. Only
+//!   who has the file mapped can have one, so nothing is exchanged while anybody has: that is looked for
+//!   after the moment was noted, which leaves no time in which such a store could begin unnoticed.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
+use ssdlab_drive::real::openers::Users;
 
 use super::donor::Lender;
 use super::{Left, Outcome, Strategy};
 use crate::buffer::Buffer;
 use crate::extents::{self, Sync};
+use crate::maps::Maps;
 use crate::pace::Pace;
 use crate::system::{self, Freshness};
 use crate::window::Span;
@@ -45,9 +47,6 @@ const TRIES: u32 = 32;
 /// The longest pause between two of them.
 const PAUSE_MAX: Duration = Duration::from_millis(16);
 
-/// How long it is tried to put a store back that came late.
-const PUT_BACK_MAX: Duration = Duration::from_secs(60);
-
 /// Chunks in a row that nobody disturbed, after which they may be larger again.
 const CALM: u32 = 4;
 
@@ -58,6 +57,7 @@ const STAMPS: usize = 16;
 #[derive(Debug)]
 pub struct CommitRange {
     file: File,
+    maps: Maps,
     lender: Lender,
     /// Bytes of a block of the file system.
     block: u64,
@@ -69,24 +69,12 @@ pub struct CommitRange {
     copy: Buffer,
     /// What the file had when it was last read.
     now: Buffer,
-    /// What the old blocks have after the exchange.
-    old: Buffer,
-}
-
-/// A byte that was stored to the old blocks after it had been read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Late {
-    /// Where in the file.
-    at: u64,
-    /// What was exchanged into the file instead.
-    exchanged: u8,
-    stored: u8,
 }
 
 /// What came of a try.
 enum Try {
-    /// It is exchanged, and these stores came late.
-    Done(Vec<Late>),
+    /// It is exchanged.
+    Done,
     /// Somebody has written to the file meanwhile.
     Busy,
     /// It cannot be now.
@@ -115,56 +103,25 @@ impl CommitRange {
         let _ = fadvise(&file, 0, None, Advice::Random);
         let lender = Lender::new(directory, block, reserve, true);
         let buffer = || Buffer::new(CHUNK_MAX as usize);
-        let (copy, now, old) = (buffer(), buffer(), buffer());
-        Ok(CommitRange { file, lender, block, chunk: CHUNK_MAX, calm: 0, copy, now, old })
+        let (copy, now) = (buffer(), buffer());
+        let maps = Maps::of(&file).map_err(cannot_see_maps)?;
+        Ok(CommitRange { file, maps, lender, block, chunk: CHUNK_MAX, calm: 0, copy, now })
     }
 
-    /// Copies a chunk, and has it exchanged when nobody writes meanwhile. What came late is put back.
+    /// Copies a chunk, and has it exchanged when nobody writes meanwhile.
     fn exchange(&mut self, chunk: Span) -> Result<Option<Left>, DriveError> {
         let tries = if self.chunk > CHUNK_MIN { 2 } else { TRIES };
         if let Err(left) = self.copy(chunk)? {
             return Ok(Some(left));
         }
         for tried in 0..tries {
-            match self.try_exchange(chunk, &[])? {
-                Try::Done(late) => return self.put_back(late).map(|()| None),
+            match self.try_exchange(chunk)? {
+                Try::Done => return Ok(None),
                 Try::Left(left) => return Ok(Some(left)),
                 Try::Busy => std::thread::sleep(pause(tried)),
             }
         }
         Ok(Some(Left::Busy))
-    }
-
-    /// Exchanges blocks again in which stores were lost, with these in them; until none is.
-    fn put_back(&mut self, mut late: Vec<Late>) -> Result<(), DriveError> {
-        let since = Instant::now();
-        let mut tried = 0;
-        while let Some(first) = late.first().copied() {
-            let block = first.at / self.block * self.block;
-            let end =
-                self.file.metadata().map_err(|error| io("cannot see its length", error))?.len();
-            let chunk = Span::new(block, self.block.min(end.saturating_sub(block)));
-            let (here, others): (Vec<Late>, Vec<Late>) =
-                late.iter().partition(|it| it.at < block + self.block);
-            let outcome = match self.copy(chunk)? {
-                Ok(()) => self.try_exchange(chunk, &here)?,
-                Err(left) => Try::Left(left),
-            };
-            match outcome {
-                Try::Done(again) => late = [again, others].concat(),
-                // Cut off, or a hole since: so are the stores.
-                Try::Left(Left::Changed) => late = others,
-                Try::Left(_) | Try::Busy => std::thread::sleep(pause(tried)),
-            }
-            tried += 1;
-            if since.elapsed() > PUT_BACK_MAX {
-                return Err(io(
-                    format!("a store to byte {} that came late cannot be put back", first.at),
-                    std::io::Error::from(std::io::ErrorKind::TimedOut),
-                ));
-            }
-        }
-        Ok(())
     }
 
     /// Copies a chunk to the donor.
@@ -177,11 +134,13 @@ impl CommitRange {
         Ok(Ok(()))
     }
 
-    /// One try. What has changed since it was copied is copied again first; `late` are stores that
-    /// the file has lost.
-    fn try_exchange(&mut self, chunk: Span, late: &[Late]) -> Result<Try, DriveError> {
+    /// One try. What has changed since it was copied is copied again first.
+    fn try_exchange(&mut self, chunk: Span) -> Result<Try, DriveError> {
         let fresh = system::start_commit(&self.file)
             .map_err(|error| io("cannot see when the file was changed last", error))?;
+        if self.maps.writer().map_err(cannot_see_maps)? != Users::Nobody {
+            return Ok(Try::Left(Left::Mapped));
+        }
         // Waits for requests under way.
         if let Some(end) = self.commit(chunk, &fresh, system::Commit::Trial)? {
             return Ok(end);
@@ -191,33 +150,20 @@ impl CommitRange {
         if !self.is_data(chunk)? || !read(&self.file, chunk, &mut self.now)? {
             return Ok(Try::Left(Left::Changed));
         }
-        self.copy_again(chunk, late)?;
-        if let Some(end) = self.commit(chunk, &fresh, system::Commit::Exchange)? {
-            return Ok(end);
-        }
-        let donor = self.lender.donor();
-        let there = Span::new(donor.place_of(chunk), chunk.length);
-        if !read(&donor.file, there, &mut self.old)? {
-            return Err(io("the donor became shorter", std::io::ErrorKind::UnexpectedEof));
-        }
-        let length = chunk.length as usize;
-        let (copy, now, old) = (&self.copy[..length], &self.now[..length], &self.old[..length]);
-        Ok(Try::Done(came_late(chunk.offset, copy, now, old)))
+        self.copy_again(chunk)?;
+        Ok(self.commit(chunk, &fresh, system::Commit::Exchange)?.unwrap_or(Try::Done))
     }
 
-    /// Copies what has changed since, with the stores in `late` in it.
-    fn copy_again(&mut self, chunk: Span, late: &[Late]) -> Result<(), DriveError> {
+    /// Copies what has changed since.
+    fn copy_again(&mut self, chunk: Span) -> Result<(), DriveError> {
         let length = chunk.length as usize;
         let block = self.block as usize;
         for at in (0..length).step_by(block) {
             let part = at..(at + block).min(length);
-            let is_same = self.copy[part.clone()] == self.now[part.clone()];
-            if is_same && late.is_empty() {
-                continue;
+            if self.copy[part.clone()] != self.now[part.clone()] {
+                self.copy[part.clone()].copy_from_slice(&self.now[part.clone()]);
+                self.put(chunk, part)?;
             }
-            self.copy[part.clone()].copy_from_slice(&self.now[part.clone()]);
-            merge(&mut self.copy[part.clone()], chunk.offset + at as u64, late);
-            self.put(chunk, part)?;
         }
         Ok(())
     }
@@ -317,30 +263,8 @@ fn read(file: &File, part: Span, to: &mut Buffer) -> Result<bool, DriveError> {
     Ok(true)
 }
 
-/// Where the old blocks have something else than what was read of them.
-fn came_late(offset: u64, copy: &[u8], now: &[u8], old: &[u8]) -> Vec<Late> {
-    if now == old {
-        return Vec::new();
-    }
-    let differing = (offset..).zip(copy.iter().zip(now.iter().zip(old)));
-    differing
-        .filter(|(_, (_, (now, old)))| now != old)
-        .map(|(at, (&exchanged, (_, &stored)))| Late { at, exchanged, stored })
-        .collect()
-}
-
-/// Puts stores into `data`, which begins at byte `offset` of the file, where nobody else has stored
-/// since.
-fn merge(data: &mut [u8], offset: u64, late: &[Late]) {
-    for store in late {
-        let Some(at) = store.at.checked_sub(offset).filter(|&at| at < data.len() as u64) else {
-            continue;
-        };
-        let byte = &mut data[at as usize];
-        if *byte == store.exchanged {
-            *byte = store.stored;
-        }
-    }
+fn cannot_see_maps(error: std::io::Error) -> DriveError {
+    io("cannot see who has the file mapped", error)
 }
 
 /// How long others are left alone before the next try.
@@ -388,7 +312,7 @@ impl Strategy for CommitRange {
             sum.left = sum.left.or(left);
             if left.is_none() {
                 sum.written += chunk.length;
-                // Read and written, and its old blocks read once more.
+                // Read to be copied, written, and read once more to be compared.
                 pace.spend(chunk.length * 3);
             }
         }
@@ -401,33 +325,6 @@ impl Strategy for CommitRange {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stores_that_came_late_are_found_and_put_back_unless_others_stored_since() {
-        let exchanged = *b"abcdefgh";
-        let old = *b"abXdefYh";
-        let late = came_late(100, &exchanged, &exchanged, &old);
-        let store = |at, exchanged, stored| Late { at, exchanged, stored };
-        assert_eq!(late, [store(102, b'c', b'X'), store(106, b'g', b'Y')]);
-        // Somebody has written over the second one since, and over what was not lost.
-        let mut now = *b"ZbcdefQh";
-        merge(&mut now, 100, &late);
-        assert_eq!(&now, b"ZbXdefQh");
-        // Only the part that begins here.
-        let mut part = *b"efgh";
-        merge(&mut part, 104, &late);
-        assert_eq!(&part, b"efYh");
-        assert!(came_late(0, &exchanged, &exchanged, &exchanged).is_empty());
-    }
-
-    #[test]
-    fn what_was_put_back_counts_as_exchanged_the_next_time() {
-        // 'b' was read, 'X' put back in its place; then 'Y' came late over 'b' in the old block.
-        assert_eq!(
-            came_late(0, b"aXc", b"abc", b"aYc"),
-            [Late { at: 1, exchanged: b'X', stored: b'Y' }]
-        );
-    }
 
     #[test]
     fn pauses_grow_and_end_somewhere() {

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
+use ssdlab_drive::real::openers::Users;
 use ssdlab_drive::real::place::{Layer, Place, layers_below};
 
 use super::obstacle::{FLAG_JOURNAL_DATA, refuse_extents, refuse_flags, refuse_swap};
@@ -13,7 +14,9 @@ use crate::extents::{self, Sync, data_runs};
 use crate::file_system::FileSystem;
 use crate::ground::{Ground, members};
 use crate::health::Disks;
+use crate::maps::Maps;
 use crate::window::Span;
+use crate::yardstick::reserve_of;
 use crate::{DriveError, ErrorKind, io, refused, system, unsupported};
 
 /// Looks at the file at `path`.
@@ -84,7 +87,7 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
         notes,
         ground,
         block,
-        reserve: (total / 100).clamp(16 << 20, 1 << 30),
+        reserve: reserve_of(total),
     })
 }
 
@@ -149,7 +152,7 @@ fn way_of(
         FileSystem::Ext4 if flags & FLAG_JOURNAL_DATA != 0 => Way::Frozen,
         FileSystem::Ext4 => Way::MoveExtents,
         FileSystem::Xfs => {
-            return Ok(match why_xfs_does_not_exchange(file) {
+            return Ok(match why_xfs_does_not_exchange(path, file)? {
                 None => (Way::CommitRange, None),
                 Some(why) => (
                     Way::Frozen,
@@ -163,13 +166,30 @@ fn way_of(
 }
 
 /// Why xfs cannot exchange ranges of this file; nothing where it can.
-fn why_xfs_does_not_exchange(file: &File) -> Option<&'static str> {
+fn why_xfs_does_not_exchange(path: &Path, file: &File) -> Result<Option<String>, DriveError> {
     if !matches!(system::xfs_exchanges_ranges(file), Ok(true)) {
-        return Some(
-            "This xfs cannot exchange ranges of files (mkfs.xfs -i exchange=1 makes one that can)",
-        );
+        return Ok(Some(
+            "This xfs cannot exchange ranges of files (mkfs.xfs -i exchange=1 makes one that can)"
+                .to_owned(),
+        ));
     }
-    system::start_commit(file).err().map(
-        |_| "This kernel cannot exchange ranges of files that others write to (Linux 6.13 can)",
-    )
+    if system::start_commit(file).is_err() {
+        return Ok(Some(
+            "This kernel cannot exchange ranges of files that others write to (Linux 6.13 can)"
+                .to_owned(),
+        ));
+    }
+    let cannot = |error| io("cannot see who has the file mapped", error);
+    match Maps::of(file).map_err(cannot)?.writer().map_err(cannot)? {
+        Users::Nobody => Ok(None),
+        Users::Program(words) => {
+            Ok(Some(format!("{words}, which xfs does not notice in time when it exchanges ranges")))
+        }
+        Users::NotSeen => Err(unsupported(format!(
+            "not all programs can be seen from here (as nobody, or in a container), so one of them \
+             may have {} mapped, and what it stores could be lost; refresh it as root on the host \
+             itself, or with --frozen; nothing was changed",
+            path.display()
+        ))),
+    }
 }

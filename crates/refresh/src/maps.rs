@@ -1,0 +1,295 @@
+//! Who has a file mapped so that stores reach it: shared, and for writing.
+//!
+//! The kernel keeps no count of that which could be asked for; each process is asked
+//! (`PROCMAP_QUERY`, Linux 6.11). A store that is under way needs its map as long as it lasts, so who is
+//! seen without one has none under way that began before.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{AtFlags, Dir, FsWord, Mode, OFlags, fstatfs, openat, statat};
+use rustix::io::Errno;
+use ssdlab_drive::real::DeviceNumber;
+use ssdlab_drive::real::openers::{FIRST_PROCESS, Users, sees_all_processes};
+
+use crate::system::{self, SharedMap};
+
+/// What `statfs` calls an overlay: a file of it shows another device and number than the one below.
+const OVERLAY: FsWord = 0x794C_7630;
+
+/// Finds out who has one file mapped, again and again.
+#[derive(Debug)]
+pub(crate) struct Maps {
+    proc: OwnedFd,
+    device: DeviceNumber,
+    inode: u64,
+    sees_all: bool,
+}
+
+/// What one process has mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Of {
+    /// Nothing of the file.
+    Nothing,
+    /// The file.
+    File,
+    /// A file of an overlay, which may be made of this one.
+    Overlay,
+    /// It has no memory of its own, or has ended.
+    NoMemory,
+    /// It may not be looked at.
+    NotSeen,
+}
+
+impl Maps {
+    /// Of this file.
+    ///
+    /// # Errors
+    /// When there is no list of processes.
+    pub(crate) fn of(file: &File) -> io::Result<Maps> {
+        let found = file.metadata()?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Maps {
+            proc: rustix::fs::open("/proc", flags, Mode::empty())?,
+            device: DeviceNumber::from_raw(found.dev()),
+            inode: found.ino(),
+            sees_all: sees_all_processes(),
+        })
+    }
+
+    /// Which other program has it mapped for writing now.
+    ///
+    /// # Errors
+    /// When there is no list of processes, or this kernel cannot be asked for maps.
+    pub(crate) fn writer(&self) -> io::Result<Users> {
+        let own = std::process::id();
+        let mut sees_all = self.sees_all;
+        for entry in Dir::read_from(&self.proc)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(id) = name.to_str().ok().and_then(|it| it.parse::<u32>().ok()) else {
+                continue;
+            };
+            if id == own {
+                continue;
+            }
+            match self.of_process(id)? {
+                Of::Nothing | Of::NoMemory => {}
+                Of::File => return Ok(program(id, "has it mapped for writing")),
+                Of::Overlay => {
+                    let what = "has a file of an overlay mapped for writing, which may be this one";
+                    return Ok(program(id, what));
+                }
+                // It may be kept from everybody, and stores to nobody's files.
+                Of::NotSeen if id == FIRST_PROCESS => {}
+                Of::NotSeen => sees_all = false,
+            }
+        }
+        Ok(if sees_all { Users::Nobody } else { Users::NotSeen })
+    }
+
+    fn of_process(&self, id: u32) -> io::Result<Of> {
+        let found = self.of_memory(&format!("{id}"))?;
+        if found != Of::NoMemory {
+            return Ok(found);
+        }
+        // The first thread may have ended, and others live on. Its directory has a link a thread.
+        let tasks = c_string(&format!("{id}/task"));
+        let has_others =
+            statat(&self.proc, &tasks, AtFlags::empty()).is_ok_and(|it| it.st_nlink > 3);
+        if !has_others {
+            return Ok(Of::NoMemory);
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let Ok(tasks) = openat(&self.proc, &tasks, flags, Mode::empty()) else {
+            return Ok(Of::NoMemory);
+        };
+        for entry in Dir::read_from(&tasks)?.flatten() {
+            let Some(thread) = entry.file_name().to_str().ok().filter(|it| !it.starts_with('.'))
+            else {
+                continue;
+            };
+            match self.of_memory(&format!("{id}/task/{thread}"))? {
+                Of::NoMemory => {}
+                found => return Ok(found),
+            }
+        }
+        Ok(Of::NoMemory)
+    }
+
+    /// Of the process or thread that has this directory below `/proc`.
+    fn of_memory(&self, directory: &str) -> io::Result<Of> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let maps = c_string(&format!("{directory}/maps"));
+        let maps = match openat(&self.proc, &maps, flags, Mode::empty()) {
+            Ok(maps) => maps,
+            Err(Errno::NOENT | Errno::SRCH) => return Ok(Of::NoMemory),
+            Err(Errno::ACCESS | Errno::PERM) => return Ok(Of::NotSeen),
+            Err(error) => return Err(error.into()),
+        };
+        let mut from = 0;
+        loop {
+            match system::shared_map(maps.as_raw_fd(), from) {
+                Ok(Some(map)) if self.is_it(&map) => return Ok(Of::File),
+                Ok(Some(map)) if self.is_overlay(directory, &map) => return Ok(Of::Overlay),
+                Ok(Some(map)) => from = map.end,
+                Ok(None) => return Ok(Of::Nothing),
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
+                    return Ok(Of::NoMemory);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn is_it(&self, map: &SharedMap) -> bool {
+        let device = DeviceNumber { major: map.major, minor: map.minor };
+        (device, map.inode) == (self.device, self.inode)
+    }
+
+    /// Whether what is mapped there belongs to an overlay; where that cannot be seen, it may.
+    fn is_overlay(&self, directory: &str, map: &SharedMap) -> bool {
+        // No overlay has a device of its own.
+        if map.major != 0 {
+            return false;
+        }
+        let path = c_string(&format!("{directory}/map_files/{:x}-{:x}", map.start, map.end));
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        match openat(self.proc.as_fd(), &path, flags, Mode::empty()) {
+            Ok(file) => kind_of(file.as_fd()).is_none_or(|kind| kind == OVERLAY),
+            // It is not mapped any more.
+            Err(Errno::NOENT) => false,
+            Err(_) => true,
+        }
+    }
+}
+
+fn kind_of(file: BorrowedFd<'_>) -> Option<FsWord> {
+    fstatfs(file).ok().map(|it| it.f_type)
+}
+
+fn program(id: u32, what: &str) -> Users {
+    let name = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+    Users::Program(format!("{} (process {id}) {what}", name.trim()))
+}
+
+fn c_string(text: &str) -> CString {
+    CString::new(text).expect("numbers and names hold no zeros")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::OpenOptions;
+    use std::io::Write;
+    use std::path::Path;
+    use std::sync::{Mutex, PoisonError};
+
+    use super::*;
+    use crate::mounted::run;
+
+    /// What is mapped of an overlay may be any file.
+    static IN_TURN: Mutex<()> = Mutex::new(());
+
+    /// A process that has a file mapped, until this goes.
+    struct Mapping(libc::pid_t);
+
+    impl Mapping {
+        fn of(path: &Path, access: libc::c_int) -> Mapping {
+            let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+            let (fd, none) = (file.as_raw_fd(), std::ptr::null_mut());
+            // SAFETY: a new map, which nobody touches.
+            let map = unsafe { libc::mmap(none, 4096, access, libc::MAP_SHARED, fd, 0) };
+            assert_ne!(map, libc::MAP_FAILED);
+            // SAFETY: the child does nothing but wait to be killed.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                loop {
+                    // SAFETY: waits.
+                    unsafe { libc::pause() };
+                }
+            }
+            // SAFETY: the map from above.
+            unsafe { libc::munmap(map, 4096) };
+            assert!(child > 0);
+            Mapping(child)
+        }
+    }
+
+    impl Drop for Mapping {
+        fn drop(&mut self) {
+            // SAFETY: a child of ours.
+            unsafe {
+                libc::kill(self.0, libc::SIGKILL);
+                libc::waitpid(self.0, std::ptr::null_mut(), 0);
+            }
+        }
+    }
+
+    /// Whether somebody has it mapped for writing; nothing where that cannot be asked here.
+    fn is_mapped(path: &Path) -> Option<bool> {
+        match Maps::of(&File::open(path).unwrap()).unwrap().writer() {
+            Ok(found) => Some(matches!(found, Users::Program(_))),
+            // Linux 6.11 can.
+            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
+                let why = "this kernel cannot be asked for maps";
+                let _ = writeln!(std::io::stderr(), "\nSKIPPED: who has a file mapped: {why}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn who_can_store_to_a_file_is_found_and_who_only_reads_it_is_not() {
+        let _turn = IN_TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let directory = tempfile::tempdir().unwrap();
+        let (path, other) = (directory.path().join("file"), directory.path().join("other"));
+        std::fs::write(&path, [7; 4096]).unwrap();
+        std::fs::write(&other, [7; 4096]).unwrap();
+        let Some(before) = is_mapped(&path) else { return };
+        let reader = Mapping::of(&path, libc::PROT_READ);
+        let of_other = Mapping::of(&other, libc::PROT_READ | libc::PROT_WRITE);
+        assert_eq!((before, is_mapped(&path)), (false, Some(false)));
+        let writer = Mapping::of(&path, libc::PROT_READ | libc::PROT_WRITE);
+        assert_eq!(is_mapped(&path), Some(true));
+        drop(writer);
+        assert_eq!(is_mapped(&path), Some(false));
+        drop((reader, of_other));
+    }
+
+    #[test]
+    fn who_has_it_mapped_by_way_of_an_overlay_is_found() {
+        let _turn = IN_TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let test = "maps by way of an overlay";
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let of = |name: &str| {
+            let path = directory.path().join(name);
+            std::fs::create_dir(&path).unwrap();
+            path
+        };
+        let (lower, upper, work, point) = (of("lower"), of("upper"), of("work"), of("point"));
+        let options = format!(
+            "lowerdir={},upperdir={},workdir={}",
+            lower.display(),
+            upper.display(),
+            work.display()
+        );
+        let shown = point.to_str().unwrap();
+        if !run("mount", &["-t", "overlay", "none", "-o", &options, shown]) {
+            let _ = writeln!(std::io::stderr(), "\nSKIPPED: {test}: needs root and overlays");
+            return;
+        }
+        std::fs::write(point.join("file"), [7; 4096]).unwrap();
+        let before = is_mapped(&upper.join("file"));
+        let writer = Mapping::of(&point.join("file"), libc::PROT_READ | libc::PROT_WRITE);
+        let found = is_mapped(&upper.join("file"));
+        drop(writer);
+        assert!(run("umount", &[shown]));
+        if before.is_some() {
+            assert_eq!((before, found), (Some(false), Some(true)));
+        }
+    }
+}
