@@ -1,21 +1,19 @@
 //! A file system that is frozen for a moment, and thawed whatever happens.
 //!
-//! Before the first freeze a child process is made that holds something of the file system open and
-//! waits at a pipe. When the pipe closes, because this process is done or was killed, it thaws, and
-//! tries until that is done. It also kills this process when a freeze has lasted [`PATIENCE`]: one that
-//! was stopped (SIGSTOP) in the middle must not go on later and write what is outdated by then, so it
-//! must be gone before others may write. However long that takes is waited for: a process that is
-//! within a write, or within the request to freeze, is not gone before that is over, and only then the
-//! kernel closes its end of the pipe. The child takes back as well what was asked of the kernel's grace
-//! periods (`grace.rs`).
+//! A child process does both, asked through a pipe. So what it has frozen, and nothing that others have,
+//! is known to the one that thaws, whenever the process that asked is killed. When the pipe closes, because
+//! that one is done or was killed, the child thaws, and tries until that is done. It also kills it when a
+//! freeze has lasted [`PATIENCE`]: one that was stopped (SIGSTOP) in the middle must not go on later and
+//! write what is outdated by then, so it must be gone before others may write. However long that takes is
+//! waited for: a process that is within a write is not gone before that is over, and only then the kernel
+//! closes its end of the pipe. The child takes back as well what was asked of the kernel's grace periods
+//! (`grace.rs`).
 //!
 //! Who kills both at once, such as with all of a control group, leaves a file system frozen when that
-//! happens within a freeze; `fsfreeze --unfreeze` thaws it. And the kernel does not tell who has frozen a
-//! file system: whoever is killed in the moment between being refused, since somebody else has frozen
-//! it, and passing that on has it thawed by the child.
+//! happens within a freeze; `fsfreeze --unfreeze` thaws it.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use crate::grace::{self, GracePeriods, Hurried};
@@ -32,9 +30,9 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// mapped memory, and the file system's own.
 const WRITERS: u32 = 3;
 
-/// What the child is told.
-const FROZEN: u8 = b'f';
-const THAWED: u8 = b't';
+/// What the child is asked for. It answers with the number of an error, 0 for none, as four bytes.
+const FREEZE: u8 = b'f';
+const THAW: u8 = b't';
 
 /// A file system that can be frozen.
 #[derive(Debug)]
@@ -42,7 +40,9 @@ pub struct Freezer {
     directory: File,
     grace_periods: GracePeriods,
     /// Where the child listens.
-    pipe: RawFd,
+    ask: OwnedFd,
+    /// Where it answers.
+    answers: OwnedFd,
     child: libc::pid_t,
     /// The longest freeze, from the request to freeze until it is thawed.
     pub longest: Duration,
@@ -80,45 +80,56 @@ impl Freezer {
     /// # Errors
     /// When there is no child to thaw it.
     pub fn new(directory: File) -> Result<Freezer, DriveError> {
-        let cannot = || io("cannot make the process that thaws", std::io::Error::last_os_error());
-        let mut ends: [RawFd; 2] = [0; 2];
-        // SAFETY: room for two numbers.
-        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
-            return Err(cannot());
-        }
-        let [listen, tell] = ends;
+        let cannot = |error| io("cannot make the process that thaws", error);
+        let (listen, ask) = pipe().map_err(cannot)?;
+        let (answers, answer) = pipe().map_err(cannot)?;
         let grace_periods = GracePeriods::of_kernel();
         // SAFETY: getpid does nothing else.
         let parent = unsafe { libc::getpid() };
+        let ends = Ends {
+            listen: listen.as_raw_fd(),
+            answer: answer.as_raw_fd(),
+            directory: directory.as_raw_fd(),
+            setting: grace_periods.descriptor(),
+        };
         // SAFETY: the child calls nothing but what may be called after a fork of a program with
         // threads (signal-safety(7)), and never returns.
         let child = unsafe { libc::fork() };
         if child == 0 {
-            let setting = grace_periods.descriptor();
-            watch(parent, listen, directory.as_raw_fd(), setting, PATIENCE);
+            watch(parent, ends, PATIENCE);
         }
-        // SAFETY: ours, and closed once.
-        unsafe { libc::close(listen) };
         if child < 0 {
-            let error = cannot();
-            // SAFETY: as above.
-            unsafe { libc::close(tell) };
-            return Err(error);
+            return Err(cannot(std::io::Error::last_os_error()));
         }
         // What is swapped out would have to be read while everybody waits.
         system::stay_in_memory();
         let (longest, last) = (Duration::ZERO, Times::default());
-        Ok(Freezer { directory, grace_periods, pipe: tell, child, longest, count: 0, last })
+        Ok(Freezer { directory, grace_periods, ask, answers, child, longest, count: 0, last })
     }
 
-    fn tell(&self, word: u8) -> Result<(), DriveError> {
-        let word = [word];
-        // SAFETY: one byte; the pipe is open as long as this value lives.
-        let written = unsafe { libc::write(self.pipe, word.as_ptr().cast(), 1) };
-        if written == 1 {
-            return Ok(());
+    /// Has the child do something; the inner error is what came of that.
+    fn has(&self, word: u8) -> Result<std::io::Result<()>, DriveError> {
+        let gone = |error: std::io::Error| io("the process that thaws is gone", error);
+        match rustix::io::retry_on_intr(|| rustix::io::write(&self.ask, &[word])) {
+            Ok(1) => {}
+            Ok(_) => return Err(gone(std::io::ErrorKind::WriteZero.into())),
+            Err(error) => return Err(gone(error.into())),
         }
-        Err(io("the process that thaws is gone", std::io::Error::last_os_error()))
+        let mut answer = [0; 4];
+        match rustix::io::retry_on_intr(|| rustix::io::read(&self.answers, &mut answer)) {
+            Ok(4) => {}
+            Ok(_) => return Err(gone(std::io::ErrorKind::UnexpectedEof.into())),
+            Err(error) => return Err(gone(error.into())),
+        }
+        Ok(match i32::from_ne_bytes(answer) {
+            0 => Ok(()),
+            number => Err(std::io::Error::from_raw_os_error(number)),
+        })
+    }
+
+    /// Has it thawed; by this process where the child is gone.
+    fn thaw(&self) -> std::io::Result<()> {
+        self.has(THAW).unwrap_or_else(|_| system::thaw(self.directory.as_raw_fd()))
     }
 
     /// Freezes it. What is dirty should be [written back](Freezer::outlook) before, so that the
@@ -127,15 +138,15 @@ impl Freezer {
     /// # Errors
     /// When it is frozen by somebody else, or cannot be.
     pub fn freeze(&mut self) -> Result<Frozen<'_>, DriveError> {
-        self.tell(FROZEN)?;
         let urgency = Urgency::begin();
         let hurried = self.grace_periods.hurry();
         let since = Instant::now();
         stop_signals(libc::SIG_IGN);
-        if let Err(error) = system::freeze(self.directory.as_raw_fd()) {
+        let outcome = self.has(FREEZE);
+        if !matches!(outcome, Ok(Ok(()))) {
             stop_signals(libc::SIG_DFL);
-            // It is not frozen by us, and must not be thawed by us.
-            self.tell(THAWED)?;
+        }
+        if let Err(error) = outcome? {
             return Err(match error.raw_os_error() {
                 Some(libc::EBUSY) => refused("the file system is frozen by somebody else"),
                 Some(libc::EOPNOTSUPP) => DriveError::new(
@@ -190,11 +201,8 @@ impl Frozen<'_> {
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
         let asked = Instant::now();
-        let outcome = system::thaw(self.freezer.directory.as_raw_fd());
+        let outcome = self.freezer.thaw();
         let (thawing, whole) = (asked.elapsed(), self.since.elapsed());
-        if outcome.is_ok() {
-            let _ = self.freezer.tell(THAWED);
-        }
         stop_signals(libc::SIG_DFL);
         self.freezer.last = Times { freezing: self.freezing, thawing, whole };
         self.freezer.longest = self.freezer.longest.max(whole);
@@ -206,12 +214,24 @@ impl Drop for Frozen<'_> {
 
 impl Drop for Freezer {
     fn drop(&mut self) {
-        // SAFETY: ours, closed once; the child is ours and ends when the pipe closes.
-        unsafe {
-            libc::close(self.pipe);
-            libc::waitpid(self.child, std::ptr::null_mut(), 0);
+        // The child listens until nobody can ask any more.
+        if let Ok(nobody) = File::open("/dev/null") {
+            self.ask = nobody.into();
         }
+        // SAFETY: the child is ours, and ends when the pipe closes.
+        unsafe { libc::waitpid(self.child, std::ptr::null_mut(), 0) };
     }
+}
+
+/// Two ends of a pipe: to read from, and to write to.
+fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends: [RawFd; 2] = [0; 2];
+    // SAFETY: room for two numbers.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: two descriptors that nobody else has.
+    Ok(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }).into())
 }
 
 /// Ctrl-Z in the middle of a freeze would stop this process and leave everybody waiting.
@@ -222,28 +242,43 @@ fn stop_signals(how: libc::sighandler_t) {
     }
 }
 
-/// The child: waits until its parent is done, or gone; ends it when it has frozen for longer than
-/// `patience`.
-fn watch(
-    parent: libc::pid_t,
+/// What the child has open.
+#[derive(Clone, Copy)]
+struct Ends {
     listen: RawFd,
+    answer: RawFd,
+    /// Something of the file system.
     directory: RawFd,
+    /// That of the kernel's grace periods.
     setting: Option<RawFd>,
-    patience: Duration,
-) -> ! {
+}
+
+/// The child: freezes and thaws until its parent is done, or gone; ends it when it has had it frozen for
+/// longer than `patience`.
+fn watch(parent: libc::pid_t, ends: Ends, patience: Duration) -> ! {
+    let Ends { listen, answer, directory, setting } = ends;
     // SAFETY: only functions of signal-safety(7), on numbers that were made before the fork.
     unsafe {
         libc::setsid();
-        // Whoever is killed in the middle of a freeze leaves it to this process, however busy others
-        // are.
+        // Others wait for it, and whoever is killed in the middle of a freeze leaves it to this process,
+        // however busy others are.
         system::schedule(system::Scheduling::FIRST);
+        system::set_priority_of_requests(system::REQUESTS_FIRST);
         system::stay_in_memory();
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGTSTP] {
+        let signals = [
+            libc::SIGINT,
+            libc::SIGTERM,
+            libc::SIGHUP,
+            libc::SIGQUIT,
+            libc::SIGTSTP,
+            libc::SIGPIPE,
+        ];
+        for signal in signals {
             libc::signal(signal, libc::SIG_IGN);
         }
-        // Whatever else the parent has open must not stay open here: locks, pipes, and the writing
-        // end of this very pipe.
-        let mut kept = [listen, directory, setting.unwrap_or(directory)];
+        // Whatever else the parent has open must not stay open here: locks, pipes, and the other ends
+        // of these very pipes.
+        let mut kept = [listen, answer, directory, setting.unwrap_or(directory)];
         kept.sort_unstable();
         let mut first = 0;
         for one in kept {
@@ -266,7 +301,15 @@ fn watch(
             let mut word = 0_u8;
             let read = libc::read(listen, (&raw mut word).cast(), 1);
             if read == 1 {
-                is_frozen = word == FROZEN;
+                let is_freeze = word == FREEZE;
+                let outcome =
+                    if is_freeze { system::freeze(directory) } else { system::thaw(directory) };
+                // What could not be thawed is frozen still; what could not be frozen is not ours.
+                if outcome.is_ok() {
+                    is_frozen = is_freeze;
+                }
+                let number = outcome.err().and_then(|it| it.raw_os_error()).unwrap_or(0);
+                libc::write(answer, (&raw const number).cast(), size_of::<i32>());
             } else if read == 0 {
                 break;
             }
@@ -305,7 +348,7 @@ unsafe fn close_range(first: RawFd, last: RawFd) {
 #[cfg(test)]
 mod tests {
     use std::io::Error;
-    use std::process::{Child, Command};
+    use std::process::Command;
 
     use super::*;
     use crate::mounted::Mounted;
@@ -334,44 +377,110 @@ mod tests {
         }
     }
 
-    fn sleeper() -> Child {
-        Command::new("sleep").arg("60").spawn().unwrap()
+    /// A child that freezes at the request of this process, on behalf of another one.
+    struct Asked {
+        ask: Option<OwnedFd>,
+        answers: OwnedFd,
+        child: libc::pid_t,
+    }
+
+    impl Asked {
+        fn new(directory: &File, parent: libc::pid_t, patience: Duration) -> Asked {
+            let (listen, ask) = pipe().unwrap();
+            let (answers, answer) = pipe().unwrap();
+            let ends = Ends {
+                listen: listen.as_raw_fd(),
+                answer: answer.as_raw_fd(),
+                directory: directory.as_raw_fd(),
+                setting: None,
+            };
+            // SAFETY: as in Freezer::new.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                watch(parent, ends, patience);
+            }
+            Asked { ask: Some(ask), answers, child }
+        }
+
+        fn ask(&self, word: u8) {
+            rustix::io::write(self.ask.as_ref().unwrap(), &[word]).unwrap();
+        }
+
+        fn answer(&self) -> i32 {
+            let mut answer = [0; 4];
+            assert_eq!(rustix::io::read(&self.answers, &mut answer).unwrap(), 4);
+            i32::from_ne_bytes(answer)
+        }
+
+        /// As if who asked were gone; until the child is.
+        fn end(&mut self) {
+            self.ask = None;
+            // SAFETY: the child is ours.
+            unsafe { libc::waitpid(self.child, std::ptr::null_mut(), 0) };
+        }
     }
 
     #[test]
-    fn nothing_is_thawed_before_who_has_frozen_is_gone_and_then_it_is() {
+    fn nothing_is_thawed_before_who_has_it_frozen_is_gone_and_then_it_is() {
         let Some(mounted) = Mounted::new("ext4", "freezes and their child") else { return };
         let directory = File::open(mounted.point()).unwrap();
-        let mut ends: [RawFd; 2] = [0; 2];
-        // SAFETY: room for two numbers.
-        assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
-        let [listen, tell] = ends;
-        // Stands in for the one that freezes; its end of the pipe is ours, and stays open though it is
+        // Stands in for the one that asks; its end of the pipe is ours, and stays open though it is
         // killed: as when it is within a write that does not end.
-        let mut parent = sleeper();
+        let mut parent = Command::new("sleep").arg("60").spawn().unwrap();
         let patience = Duration::from_millis(100);
-        // SAFETY: as in Freezer::new.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            watch(parent.id() as libc::pid_t, listen, directory.as_raw_fd(), None, patience);
-        }
-        system::freeze(directory.as_raw_fd()).unwrap();
-        // SAFETY: one byte, to a pipe of ours.
-        unsafe { libc::write(tell, [FROZEN].as_ptr().cast(), 1) };
+        let mut asked = Asked::new(&directory, parent.id() as libc::pid_t, patience);
+        asked.ask(FREEZE);
+        let outcome = asked.answer();
         let killed = parent.wait().unwrap();
         std::thread::sleep(patience * 10);
         let is_still_frozen = is_frozen(&directory);
-        // SAFETY: ours, closed once; the child is ours.
-        unsafe {
-            libc::close(tell);
-            libc::close(listen);
-            libc::waitpid(child, std::ptr::null_mut(), 0);
-        }
+        asked.end();
         let is_thawed = !is_frozen(&directory);
         // Whatever it came to, nothing stays frozen.
         let _ = system::thaw(directory.as_raw_fd());
+        assert_eq!(outcome, 0);
         assert!(!killed.success(), "it was killed after its time");
         assert!(is_still_frozen, "its write may still be under way");
         assert!(is_thawed, "it is gone");
+    }
+
+    #[test]
+    fn what_others_have_frozen_stays_so_whenever_who_asked_is_killed() {
+        let Some(mounted) = Mounted::new("ext4", "freezes of others") else { return };
+        let directory = File::open(mounted.point()).unwrap();
+        system::freeze(directory.as_raw_fd()).unwrap();
+        // SAFETY: getpid does nothing else.
+        let parent = unsafe { libc::getpid() };
+        // Gone before the answer, and after it.
+        let answers = [false, true].map(|waits| {
+            let mut asked = Asked::new(&directory, parent, PATIENCE);
+            asked.ask(FREEZE);
+            let answer = waits.then(|| asked.answer());
+            asked.end();
+            answer
+        });
+        let is_still_frozen = is_frozen(&directory);
+        let _ = system::thaw(directory.as_raw_fd());
+        assert_eq!(answers, [None, Some(libc::EBUSY)]);
+        assert!(is_still_frozen, "somebody else thaws it");
+    }
+
+    #[test]
+    fn it_is_frozen_and_thawed_and_one_that_others_have_frozen_is_refused() {
+        let Some(mounted) = Mounted::new("ext4", "freezes") else { return };
+        let directory = File::open(mounted.point()).unwrap();
+        let mut freezer = Freezer::new(directory.try_clone().unwrap()).unwrap();
+        let frozen = freezer.freeze().unwrap();
+        let while_frozen = is_frozen(&directory);
+        drop(frozen);
+        assert!(while_frozen && !is_frozen(&directory));
+        assert_eq!(freezer.count, 1);
+        system::freeze(directory.as_raw_fd()).unwrap();
+        let refusal = freezer.freeze().map(|_| ()).map_err(|error| error.kind());
+        drop(freezer);
+        let is_still_frozen = is_frozen(&directory);
+        let _ = system::thaw(directory.as_raw_fd());
+        assert_eq!(refusal, Err(ErrorKind::Refused));
+        assert!(is_still_frozen);
     }
 }

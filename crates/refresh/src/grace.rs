@@ -6,12 +6,19 @@
 //! Documentation/RCU/Design/Expedited-Grace-Periods). That is asked for while a file system is being
 //! frozen, and taken back right after. Where somebody has chosen it already, or where it may not be
 //! chosen, all stays as it is.
+//!
+//! Of several refreshes at once the last one takes it back: the kernel does not count who wants haste,
+//! so each holds a shared lock (flock(2)) on the setting meanwhile, and takes back only who gets it
+//! alone.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 /// Where the kernel is told.
 const SETTING: &str = "/sys/kernel/rcu_expedited";
@@ -40,10 +47,13 @@ impl GracePeriods {
 
     fn at(path: &Path) -> GracePeriods {
         let open = || {
-            let found = std::fs::read(path).ok()?;
-            let is_usual = found.trim_ascii() == AS_USUAL;
             let setting = OpenOptions::new().write(true).open(path).ok()?;
-            is_usual.then(|| Arc::new(setting))
+            // While another refresh is in haste, that is what the setting tells.
+            let lock = flock(&setting, FlockOperation::NonBlockingLockExclusive);
+            let is_ours = lock == Err(Errno::WOULDBLOCK)
+                || std::fs::read(path).ok()?.trim_ascii() == AS_USUAL;
+            let _ = flock(&setting, FlockOperation::Unlock);
+            is_ours.then(|| Arc::new(setting))
         };
         GracePeriods { setting: open() }
     }
@@ -51,7 +61,8 @@ impl GracePeriods {
     /// Hurries them from now on.
     pub(crate) fn hurry(&self) -> Hurried {
         if let Some(setting) = &self.setting {
-            // Where that is refused they take their time.
+            // Waits at most while another one takes it back. Where it is refused they take their time.
+            let _ = flock(setting, FlockOperation::LockShared);
             let _ = setting.write_all_at(HURRIED, 0);
         }
         Hurried { setting: self.setting.clone() }
@@ -71,10 +82,15 @@ impl Drop for Hurried {
     }
 }
 
-/// Has them take their time again. Safe to call after a fork.
+/// Has them take their time again, unless another refresh is in haste. Safe to call after a fork.
 pub(crate) fn take_back(setting: RawFd) {
-    // SAFETY: one byte of a constant.
-    let _ = unsafe { libc::pwrite(setting, AS_USUAL.as_ptr().cast(), AS_USUAL.len(), 0) };
+    // SAFETY: numbers, and one byte of a constant. Where the lock is not had, the shared one is gone.
+    unsafe {
+        if libc::flock(setting, libc::LOCK_EX | libc::LOCK_NB) == 0 {
+            libc::pwrite(setting, AS_USUAL.as_ptr().cast(), AS_USUAL.len(), 0);
+            libc::flock(setting, libc::LOCK_UN);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -91,6 +107,15 @@ mod tests {
         let hurried = periods.hurry();
         assert_eq!(holds(), "1\n");
         drop(hurried);
+        assert_eq!(holds(), "0\n");
+
+        // Of two at once the last one takes it back, and the second one knows whose haste it is.
+        let first = periods.hurry();
+        let others = GracePeriods::at(&path);
+        let second = others.hurry();
+        drop(first);
+        assert_eq!(holds(), "1\n");
+        drop(second);
         assert_eq!(holds(), "0\n");
 
         std::fs::write(&path, "1\n").unwrap();

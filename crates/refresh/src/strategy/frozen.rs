@@ -34,6 +34,14 @@ const TOO_LONG_MAX: u32 = 3;
 /// system is frozen.
 const CALM: f64 = 0.5;
 
+/// How long the file system is left alone after a freeze that was too long: what made it long, such as a
+/// disk that stalls, is often over then. Twice as long after the next one.
+const RECOVER: Duration = Duration::from_millis(500);
+
+/// Where the last freeze took the kernel more than this share of the longest one to bring about, the next
+/// may as well, and it is looked at first how long that takes now.
+const SLOW_TO_FREEZE: f64 = 0.25;
+
 /// How long a machine that is too busy is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -217,7 +225,11 @@ impl Rewrite {
                 break;
             }
             // Others get at least as much time as we took.
-            std::thread::sleep(times.whole.max(Duration::from_millis(1)) * (1 + in_vain));
+            let pause = times.whole.max(Duration::from_millis(1)) * (1 + in_vain);
+            std::thread::sleep(match too_long {
+                0 => pause,
+                _ => pause.max(RECOVER * (1 << (too_long - 1))),
+            });
         }
         Ok(sum)
     }
@@ -227,8 +239,10 @@ impl Rewrite {
         let since = Instant::now();
         let mut pause = Duration::from_millis(5);
         // In the midst of freezes that were short enough the next one will be as well.
-        let is_first = freezer.count == 0 || freezer.last.whole > self.allowance.max();
-        while freezer.outlook(is_first)? > self.allowance.max().mul_f64(CALM) {
+        let max = self.allowance.max();
+        let is_slow = freezer.last.freezing > max.mul_f64(SLOW_TO_FREEZE);
+        let is_first = freezer.count == 0 || freezer.last.whole > max || is_slow;
+        while freezer.outlook(is_first)? > max.mul_f64(CALM) {
             if since.elapsed() > PATIENCE {
                 return Ok(false);
             }
