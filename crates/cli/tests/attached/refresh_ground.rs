@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+use crate::refresh::refuses;
 use crate::support::{Attached, Place, has_devices, has_tools, skipped, tool};
 
 /// Small: some of these tests read all of it.
@@ -122,19 +123,6 @@ const IN_PLACE: [&str; 6] = ["--all", "--yes", "--frozen", "--max-freeze", "2s",
 fn refresh(place: &Place, what: &Path) -> Value {
     let first = ["refresh", text(what), "--journal", "journal"];
     serde_json::from_str(&place.done(&[&first, &IN_PLACE[..]].concat())).unwrap()
-}
-
-/// It is refused with these words and this exit code.
-#[track_caller]
-fn refuses(place: &Place, what: &Path, options: &[&str], code: i32, words: &str) {
-    let first = ["refresh", text(what), "--all", "--yes"];
-    let elsewhere = ["--journal", "journal"];
-    let journal = if options.contains(&"--journal") { &[][..] } else { &elsewhere };
-    let output = place.run(&[&first, options, journal].concat());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    assert!(said.contains(words), "no '{words}' in: {said}");
-    assert!(said.contains("nothing was changed"), "{said}");
 }
 
 #[test]
