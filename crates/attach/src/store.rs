@@ -19,13 +19,13 @@ mod cut;
 mod due;
 mod parts;
 pub mod receive;
+mod staged;
 mod trim_log;
 pub mod work;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
 use std::io;
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, RwLock};
 
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
@@ -42,55 +42,8 @@ use contents::Found;
 use due::{Action, Due};
 use parts::{Part, Parts};
 use receive::Arrivals;
+use staged::{Source, Spread, Staged, alone};
 use work::{Hands, UnderWay};
-
-/// Where the data of a staged unit is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    /// There is none: padding.
-    Nothing,
-    /// In RAM: what the host wrote, with its checksum.
-    Here { logical: LogicalUnit, sum: u32 },
-    /// The same, at its place in the image already, or on its way there.
-    Ahead { logical: LogicalUnit, sum: u32 },
-    /// Where it is copied from, and the life of the program unit there if that was staged then.
-    CopyOf { from: PhysicalUnit, life: Option<u64> },
-}
-
-/// A program unit that is not in the image yet.
-#[derive(Debug)]
-struct Staged {
-    /// Tells apart what was staged for the same place at different times. The model may begin to
-    /// fill a block again while the end of its erase is still to come.
-    life: u64,
-    /// Whether its program is booked: nothing is added to it.
-    is_booked: bool,
-    /// Whether its data may be written ahead, and whether some of it was.
-    may_go_ahead: bool,
-    is_ahead: bool,
-    /// Whether a unit that was written ahead has changed since: the host wrote a part of it.
-    is_changed: bool,
-    /// Pieces of it that are on their way to the image.
-    on_their_way: Arc<AtomicU32>,
-    data: Box<[u8]>,
-    units: Box<[Source]>,
-}
-
-impl Staged {
-    /// An empty one.
-    fn new(layout: &Layout) -> Staged {
-        Staged {
-            life: 0,
-            is_booked: false,
-            may_go_ahead: false,
-            is_ahead: false,
-            is_changed: false,
-            on_their_way: Arc::default(),
-            data: vec![0; layout.program_size() as usize].into(),
-            units: vec![Source::Nothing; layout.units_per_program as usize].into(),
-        }
-    }
-}
 
 /// Where the data of a unit is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,37 +117,6 @@ pub struct Store {
     /// Units that the drive's buffer holds.
     buffered: u32,
     wants_buffer_saved: bool,
-}
-
-/// What is staged, to be changed. Nobody else has it: what is being done to the image needs only what is
-/// booked, and gives it back first.
-fn alone(staged: &mut Arc<Staged>) -> &mut Staged {
-    Arc::get_mut(staged).expect("nobody programs it")
-}
-
-/// Spreads the numbers of program units over a hash table. They are the model's own, so nobody
-/// chooses them to collide.
-#[derive(Clone, Copy, Debug, Default)]
-struct Spread(u64);
-
-impl std::hash::BuildHasher for Spread {
-    type Hasher = Spread;
-    fn build_hasher(&self) -> Spread {
-        Spread(0)
-    }
-}
-
-impl std::hash::Hasher for Spread {
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("only numbers of 32 bits are hashed");
-    }
-    fn write_u32(&mut self, number: u32) {
-        // Fibonacci hashing: 2^64 divided by the golden ratio.
-        self.0 = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
-    }
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 impl Store {
