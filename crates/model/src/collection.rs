@@ -432,19 +432,45 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             let fewest = self.fewest_valid();
             let room = self.room_for_copies();
+            // What the host was to fill further is the last resort; a program unit may stay in part
+            // empty when copies go on there.
+            let most = (room + self.host.room_in_blocks())
+                .saturating_sub(self.geometry.units_per_program() - 1)
+                .max(room);
+            let copied = self.is_oldest_emptied_copied();
+            let emptied = self.collector.copies.emptied() > 0;
             match fewest {
-                Some((block, valid)) if !self.is_oldest_emptied_copied() && valid <= room => {
+                Some((block, valid)) if !copied && (valid <= room || !emptied && valid <= most) => {
                     self.flash.remove_victim(block);
                     self.begin_victim(block, valid);
                     while !self.finish_victim_if_empty() {
+                        if valid > room {
+                            self.take_over_from_host();
+                        }
                         self.collect_program_unit(now);
                     }
                 }
-                _ if self.collector.copies.emptied() > 0 => self.erase_oldest_emptied(),
-                _ => return Err((room, fewest.map_or(0, |(_, valid)| valid))),
+                _ if emptied => self.erase_oldest_emptied(),
+                _ => return Err((most, fewest.map_or(0, |(_, valid)| valid))),
             }
         }
         Err((self.room_for_copies(), self.geometry.units_per_block()))
+    }
+
+    /// Has copies fill the blocks that the host was to fill further, when there is room for a
+    /// program unit of them nowhere else.
+    fn take_over_from_host(&mut self) {
+        let units = self.geometry.units_per_program();
+        if !self.free.is_empty() || self.collector.stream.can_take(units) {
+            return;
+        }
+        if self.is_copying() {
+            self.pad_collection_program();
+        }
+        for (group, block, programs) in self.host.give_up_blocks() {
+            self.flash.set_state(block, BlockState::OpenForCollection);
+            self.collector.stream.go_on(group, block, programs);
+        }
     }
 
     /// The closed block with the fewest valid units; walks all of them.

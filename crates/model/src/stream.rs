@@ -410,6 +410,15 @@ impl WriteStream {
         *slot = Some(OpenBlock { block, programs, programs_most: self.programs_per_block });
     }
 
+    /// Gives up the blocks it fills, between two program units: of each the group of dies, and the
+    /// program units that are filled.
+    pub(crate) fn give_up_blocks(&mut self) -> Vec<(u32, BlockIndex, u32)> {
+        assert!(self.cursor == self.program_end, "no program unit is being filled");
+        let open = self.open.iter_mut().zip(0..);
+        open.filter_map(|(slot, group)| slot.take().map(|it| (group, it.block, it.programs)))
+            .collect()
+    }
+
     /// Units for which the blocks it fills have room.
     pub(crate) fn room_in_blocks(&self) -> u32 {
         let programs = |open: &OpenBlock| self.programs_per_block - open.programs;
