@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -79,8 +80,14 @@ impl<'a> Scene<'a> {
         tool("mount", &[text(&self.device()), text(&self.point)]);
     }
 
+    /// Unmounts it. A program that another test is just starting may hold what was open here, until it
+    /// has begun.
     pub(crate) fn unmount(&self) {
-        tool("umount", &[text(&self.point)]);
+        let until = Instant::now() + Duration::from_secs(10);
+        while code_of("umount", &[text(&self.point)]) != Some(0) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_ne!(code_of("mountpoint", &["-q", text(&self.point)]), Some(0), "it stays mounted");
     }
 
     fn direct(&self) -> File {
@@ -104,7 +111,7 @@ impl<'a> Scene<'a> {
             file.write_all_at(&data, at).unwrap();
         }
         file.sync_all().unwrap();
-        tool("sync", &["-f", self.point.to_str().unwrap()]);
+        self.sync();
     }
 
     /// The same past the page cache, which hands data on in an order of its own: some of it then lies
@@ -118,7 +125,7 @@ impl<'a> Scene<'a> {
             file.write_all_at(&data.0, at).unwrap();
         }
         file.sync_all().unwrap();
-        tool("sync", &["-f", self.point.to_str().unwrap()]);
+        self.sync();
     }
 
     /// Writes all its blocks again, at random.
@@ -155,6 +162,11 @@ impl<'a> Scene<'a> {
         let status = self.place.status();
         let units = status["counters"]["host_write_units"].as_u64().unwrap();
         units * status["unit_bytes"].as_u64().unwrap()
+    }
+
+    /// Has all that the file system owes come to the drive.
+    fn sync(&self) {
+        tool("sync", &["-f", text(&self.point)]);
     }
 
     pub(crate) fn content(&self) -> Vec<u8> {
@@ -203,8 +215,12 @@ pub(crate) fn brings_it_back(scene: &mut Scene<'_>, options: &[&str], tolerance:
     let scattered = scene.pages_read();
     assert!(scattered > fresh * 3, "{fresh} pages, {scattered} when scattered");
     let content = scene.content();
+    // What the file system still owes for the scattering is not the refresh's, and what it owes after
+    // the refresh is.
+    scene.sync();
     let before = scene.written();
     let summary = scene.refresh(&[&["--all", "--yes"], options].concat());
+    scene.sync();
     let written = scene.written() - before;
     assert_eq!(summary["plan"]["bytes_to_write"], scene.length, "{summary}");
     assert_eq!(summary["bytes_written"], scene.length, "{summary}");
