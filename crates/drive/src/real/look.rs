@@ -7,7 +7,7 @@
 //!
 //! That must not cost more than it is worth, and is given up
 //! - for a drive whose answers take longer than [`LOOK_MOST`]: waking up is little beside them;
-//! - while looking has taken [`SHARE`] of the processor time of all else that a request costs;
+//! - while looking has taken its [`share`] of the processor time of all else that requests cost;
 //! - while more threads want to run on the machine than it has processors, and for a while after
 //!   the thread was set aside for another one. Who has turned in place has used up their time, and
 //!   waits until the others have had theirs, while who sleeps is let in at once when woken: on a
@@ -28,9 +28,12 @@ const LOOK_MOST: Nanoseconds = Nanoseconds::from_micros(100);
 /// A shorter look would hardly find anything: going to sleep and waking up takes a call as long.
 const LOOK_LEAST: Nanoseconds = Nanoseconds::from_micros(4);
 
-/// Processor time of looking, in percent of that of everything else. Sleeping costs fio's engines
-/// about as much as this allows, beside ours.
-const SHARE: u64 = 150;
+/// Processor time of looking, in percent of that of everything else, at a depth. Where one request
+/// is alone, the drive does nothing while the machine wakes up; of several it goes on with the next.
+/// With that, a request costs about as much as it costs fio's engines that sleep.
+fn share(depth: u32) -> u64 {
+    100 + 100 / u64::from(depth.max(1))
+}
 
 /// What takes a call is asked once in so many waits: the thread's processor time, and how many
 /// threads want to run.
@@ -50,6 +53,7 @@ const PAUSE_MOST: Nanoseconds = Nanoseconds::from_secs(5);
 /// Whether to look, and how long.
 #[derive(Debug)]
 pub(super) struct Look {
+    share: u64,
     /// Mean of the latest waits.
     usual: Nanoseconds,
     /// What may be spent on looking.
@@ -78,20 +82,21 @@ struct Crowd {
 }
 
 impl Look {
-    /// For the thread that waits; none on a machine with one processor, where what brings the
+    /// For the thread that waits for requests at this depth; none on a machine with one processor, where what brings the
     /// answers may need it.
-    pub(super) fn new() -> Option<Look> {
+    pub(super) fn new(depth: u32) -> Option<Look> {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
         if processors == 1 {
             return None;
         }
         let crowd = File::open("/proc/loadavg").ok().map(|load| Crowd { load, processors });
         let is_crowded = crowd.as_ref().is_some_and(Crowd::is_there);
-        Some(Look { crowd, is_crowded, ..Look::at(cpu_time()) })
+        Some(Look { crowd, is_crowded, ..Look::at(depth, cpu_time()) })
     }
 
-    fn at(cpu: Nanoseconds) -> Look {
+    fn at(depth: u32, cpu: Nanoseconds) -> Look {
         Look {
+            share: share(depth),
             usual: Nanoseconds::ZERO,
             saved: Nanoseconds::ZERO,
             looked: Nanoseconds::ZERO,
@@ -171,7 +176,7 @@ impl Look {
     /// Saves up for looking a share of what all else has cost.
     fn settle(&mut self, cpu: Nanoseconds) {
         let rest = cpu.saturating_sub(self.cpu).saturating_sub(self.looked);
-        let earned = Nanoseconds::new(rest.nanos() * SHARE / 100);
+        let earned = Nanoseconds::new(rest.nanos() * self.share / 100);
         self.saved = (self.saved + earned).min(SAVED_MOST);
         (self.cpu, self.looked, self.waits) = (cpu, Nanoseconds::ZERO, 0);
     }
@@ -210,7 +215,7 @@ mod tests {
 
     /// One that has seen waits of `usual`, and has saved up as much as there can be.
     fn used_to(usual: Nanoseconds) -> Look {
-        let mut look = Look::at(Nanoseconds::ZERO);
+        let mut look = Look::at(4, Nanoseconds::ZERO);
         for _ in 0..WAITS_TOGETHER - 1 {
             look.note(usual);
         }
@@ -231,8 +236,8 @@ mod tests {
         let (mut look, clock) = (used_to(US(20)), Clock::start());
         look.saved = Nanoseconds::ZERO;
         assert_eq!(look.at_most(clock.now()), Nanoseconds::ZERO);
-        // 60 us for all else, since it was last settled.
-        look.settle(look.cpu + US(60));
+        // 72 us for all else, since it was last settled.
+        look.settle(look.cpu + US(72));
         assert_eq!(look.saved, US(90));
         let mut looks = 0;
         loop {

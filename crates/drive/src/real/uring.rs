@@ -87,7 +87,7 @@ impl<'a> Ring<'a> {
             free: (0..depth).rev().collect(),
             fresh: Vec::with_capacity(depth as usize),
             in_flight: 0,
-            look: Look::new(),
+            look: Look::new(depth),
         })
     }
 
