@@ -108,14 +108,18 @@ fn interval(difference: Option<(f64, f64)>) -> String {
     }
 }
 
+/// Whether there is more to a difference than chance, as far as anybody knows.
+fn is_shown(difference: Option<(f64, f64)>) -> bool {
+    difference.is_none_or(|(difference, half)| difference.abs() > half)
+}
+
 fn about_deleting(with: Mean, without: Mean, record: &mut Record) {
     let difference = with.minus(without);
-    let is_shown = difference.is_none_or(|(difference, half)| difference.abs() > half);
     let factor = with.mean / without.mean;
     let times = significant(factor);
     let words = interval(difference);
     let (with, without) = (significant(with.mean), significant(without.mean));
-    if !is_shown {
+    if !is_shown(difference) {
         let text = format!(
             "Deleting takes {with} s with discard and {without} s without: no difference that so \
              few passes can show ({words})."
@@ -137,9 +141,13 @@ fn about_deleting(with: Mean, without: Mean, record: &mut Record) {
 
 fn about_extracting(with: Mean, without: Mean, record: &mut Record) {
     let difference = with.minus(without);
-    let percent = (with.mean / without.mean - 1.0) * 100.0;
+    let what = if is_shown(difference) {
+        format!(", {:+.1} %", (with.mean / without.mean - 1.0) * 100.0)
+    } else {
+        ": no difference that so few passes can show".to_owned()
+    };
     let text = format!(
-        "Unpacking takes {} s with discard and {} s without, {percent:+.1} % ({}).",
+        "Unpacking takes {} s with discard and {} s without{what} ({}).",
         significant(with.mean),
         significant(without.mean),
         interval(difference)
@@ -187,4 +195,23 @@ fn about_the_tree(protocol: &Protocol, simulated: bool, record: &mut Record) {
         ),
     };
     record.find(Level::Info, "tree", text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unpacking(with: &[f64], without: &[f64]) -> String {
+        let mut record = Record::default();
+        about_extracting(Mean::of(with).unwrap(), Mean::of(without).unwrap(), &mut record);
+        record.findings.remove(0).text
+    }
+
+    #[test]
+    fn a_difference_that_may_be_chance_is_called_none() {
+        let text = unpacking(&[11.2, 7.1, 6.7, 6.4, 5.7], &[6.6, 5.5, 6.7, 6.4, 5.6]);
+        assert!(text.contains("no difference that so few passes can show"), "{text}");
+        let text = unpacking(&[7.1, 7.2, 7.1], &[6.6, 6.5, 6.6]);
+        assert!(text.contains(", +8.6 % (+0.567 s"), "{text}");
+    }
 }
