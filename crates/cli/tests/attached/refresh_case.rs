@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::refresh::{MIB, Scene, XG5, text};
-use crate::refresh_xfs::{exchanging, has_exchange, is_sound_xfs};
+use crate::refresh_xfs::{exchanging, gives_up_when_the_drive_fails, has_exchange, is_sound_xfs};
 use crate::support::{Place, has_devices, has_tools, tool};
 
 /// Small: of a device all is read.
@@ -88,6 +88,13 @@ impl Case {
         }
         scene.fill();
         scene
+    }
+
+    /// For a drive whose power is going to be cut, once it is mounted.
+    pub(crate) fn expect_failure(self, scene: &Scene<'_>) {
+        if matches!(self.kind, Kind::Xfs | Kind::Exchanging) {
+            gives_up_when_the_drive_fails(&scene.device());
+        }
     }
 
     /// Whether the device is refreshed while it is not mounted.

@@ -179,6 +179,7 @@ fn survives_power_cuts(case: Case, cuts: u32) {
     let mut midst = 0;
     for cut in 0..cuts {
         disturbed.prepare(&scene);
+        case.expect_failure(&scene);
         let mut child = disturbed.begin();
         place.done(&["power-cut", "disk.ssd"]);
         midst += u32::from(!child.wait().unwrap().success());

@@ -21,6 +21,17 @@ pub(crate) fn has_exchange(test: &str) -> bool {
     kernel >= (6, 13) && has_devices(test) && has_tools(test, &["mkfs.xfs", "xfs_repair"])
 }
 
+/// Has a mounted xfs give up when its drive fails. As it comes it tries to write its metadata for ever, and a
+/// freeze waits for that, together with everybody who syncs (the kernel's admin-guide/xfs, "Error
+/// Handling"): nothing would end that but the drive's return.
+pub(crate) fn gives_up_when_the_drive_fails(device: &Path) {
+    let name = device.file_name().expect("a device has a name");
+    let errors = Path::new("/sys/fs/xfs").join(name).join("error/metadata");
+    for error in ["default", "EIO"] {
+        std::fs::write(errors.join(error).join("max_retries"), "0").unwrap();
+    }
+}
+
 /// CRC-32C (Castagnoli), bit by bit.
 fn crc32c(data: &[u8]) -> u32 {
     !data.iter().fold(!0_u32, |crc, &byte| {
