@@ -42,7 +42,7 @@ const RECOVER: Duration = Duration::from_millis(500);
 /// may as well, and it is looked at first how long that takes now.
 const SLOW_TO_FREEZE: f64 = 0.25;
 
-/// How long a machine that is too busy is waited for.
+/// How long a machine that is too busy is waited for, and the longest pause between two freezes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Writes what it reads to the same place.
@@ -224,12 +224,14 @@ impl Rewrite {
                 sum.left = Some(Left::Freeze);
                 break;
             }
-            // Others get at least as much time as we took.
+            // Others get at least as much time as we took; but a drive that was gone for an hour must not
+            // hold this up for another one.
             let pause = times.whole.max(Duration::from_millis(1)) * (1 + in_vain);
-            std::thread::sleep(match too_long {
+            let pause = match too_long {
                 0 => pause,
                 _ => pause.max(RECOVER * (1 << (too_long - 1))),
-            });
+            };
+            std::thread::sleep(pause.min(PATIENCE));
         }
         Ok(sum)
     }
