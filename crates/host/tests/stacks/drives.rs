@@ -22,7 +22,12 @@ fn with_smart(data: &Value) -> Captured {
 }
 
 fn attribute(id: u64, value: u64, raw: u64) -> Value {
-    json!({"id": id, "name": "x", "value": value, "raw": {"value": raw}})
+    let name = match id {
+        5 => "Reallocated_Sector_Ct",
+        199 => "UDMA_CRC_Error_Count",
+        _ => unreachable!("no test has it"),
+    };
+    json!({"id": id, "name": name, "value": value, "raw": {"value": raw}})
 }
 
 #[test]

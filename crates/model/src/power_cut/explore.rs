@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use super::history::Step;
+use super::history::{Step, When};
 use super::rules::Violation;
 use super::tested::Tested;
 use crate::counters::Counters;
@@ -233,33 +233,77 @@ impl Further {
     ];
 }
 
-/// The shortest history that can be found by leaving out steps of `history`, which fails, and
-/// where it fails.
+/// The shortest history that can be found by leaving out steps of `history`, which fails, and by having
+/// those that are left wait for the answers before them, and where it fails.
 ///
 /// # Panics
 /// When `history` does not fail.
 pub fn shortest_failure(tested: &Tested, history: &[Step]) -> (Vec<Step>, Failure) {
-    let mut history = history.to_vec();
-    let fails = |further: &Further| tested.explore_cuts(&history, *further).is_err();
+    let fails = |further: &Further| tested.explore_cuts(history, *further).is_err();
     let further = Further::LEAST_FIRST.into_iter().find(fails).expect("the history fails");
     let explore = |history: &[Step]| tested.explore_cuts(history, further);
-    let mut failure = explore(&history).expect_err("the history fails");
-    history.truncate(failure.steps as usize);
-    let mut left_out = history.len().div_ceil(2);
-    while left_out > 0 {
-        let mut at = 0;
-        while at < history.len() {
-            let mut shorter = history.clone();
-            shorter.drain(at..(at + left_out).min(history.len()));
-            match explore(&shorter) {
-                Err(found) => {
-                    shorter.truncate(found.steps as usize);
-                    (history, failure) = (shorter, found);
-                }
-                Ok(_) => at += left_out,
-            }
-        }
-        left_out /= 2;
+    let failure = explore(history).expect_err("the history fails");
+    let mut failing = Failing { history: history.to_vec(), failure };
+    failing.history.truncate(failing.failure.steps as usize);
+    failing.leave_out(explore);
+    // What was sent in the midst of others may need one more to be so.
+    if failing.wait_for_answers(explore) {
+        failing.leave_out(explore);
     }
-    (history, *failure)
+    (failing.history, *failing.failure)
+}
+
+/// A history and where it fails.
+struct Failing {
+    history: Vec<Step>,
+    failure: Box<Failure>,
+}
+
+impl Failing {
+    /// Takes the place of this history if that fails as well; whether it does.
+    fn try_instead(
+        &mut self,
+        mut history: Vec<Step>,
+        explore: impl Fn(&[Step]) -> Result<Explored, Box<Failure>>,
+    ) -> bool {
+        let Err(failure) = explore(&history) else { return false };
+        history.truncate(failure.steps as usize);
+        *self = Failing { history, failure };
+        true
+    }
+
+    /// Leaves out all steps that it fails without, many at a time first.
+    fn leave_out(&mut self, explore: impl Fn(&[Step]) -> Result<Explored, Box<Failure>> + Copy) {
+        let mut left_out = self.history.len().div_ceil(2);
+        while left_out > 0 {
+            let mut at = 0;
+            while at < self.history.len() {
+                let mut shorter = self.history.clone();
+                shorter.drain(at..(at + left_out).min(shorter.len()));
+                if !self.try_instead(shorter, explore) {
+                    at += left_out;
+                }
+            }
+            left_out /= 2;
+        }
+    }
+
+    /// Has all steps wait for the answers before them that need not be sent earlier for it to fail;
+    /// whether there are any.
+    fn wait_for_answers(
+        &mut self,
+        explore: impl Fn(&[Step]) -> Result<Explored, Box<Failure>> + Copy,
+    ) -> bool {
+        let mut any = false;
+        let mut at = 0;
+        while at < self.history.len() {
+            if self.history[at].when != When::Answered {
+                let mut later = self.history.clone();
+                later[at].when = When::Answered;
+                any |= self.try_instead(later, explore);
+            }
+            at += 1;
+        }
+        any
+    }
 }
