@@ -8,6 +8,7 @@
 //! ones.
 
 use std::collections::VecDeque;
+use std::hint::select_unpredictable;
 
 use crate::media::SequenceNumber;
 use crate::units::{BlockIndex, DieIndex, Instant, PhysicalUnit};
@@ -178,12 +179,12 @@ impl CopiesUnderWay {
         &mut self.copies[sequence as usize & mask]
     }
 
-    /// A read has delivered at `at` what goes into program `sequence`.
+    /// A read has delivered at `at` what goes into program `sequence`, if it is one that it goes into.
     #[inline(always)]
-    pub(crate) fn note_read(&mut self, sequence: u32, at: Instant) {
+    pub(crate) fn note_read(&mut self, sequence: u32, at: Instant, is_into: bool) {
         let copy = self.get(sequence);
-        copy.reads_left -= 1;
-        copy.data_at = copy.data_at.later(at);
+        copy.reads_left -= u32::from(is_into);
+        copy.data_at = copy.data_at.later(select_unpredictable(is_into, at, Instant::START));
     }
 
     /// The next program, in order, if its data was read by `now`.
@@ -354,10 +355,10 @@ mod tests {
         copies.add_emptied(BlockIndex(5), None, Instant::START);
         copies.begin();
         copies.fill(PhysicalUnit(88), DieIndex(1), SequenceNumber(2), 8);
-        copies.note_read(2, at(20));
-        copies.note_read(1, at(30));
+        copies.note_read(2, at(20), true);
+        copies.note_read(1, at(30), true);
         assert!(copies.take_read(at(100)).is_none(), "programs keep their order");
-        copies.note_read(1, at(40));
+        copies.note_read(1, at(40), true);
         assert!(copies.take_read(at(39)).is_none());
         assert_eq!(copies.take_read(at(40)).map(|copy| copy.first.0), Some(80));
         assert_eq!(copies.take_read(at(40)).map(|copy| copy.first.0), Some(88));

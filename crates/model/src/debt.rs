@@ -291,8 +291,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// What goes into these programs is in the controller at `at`.
     #[inline(always)]
     pub(crate) fn note_copies_read(&mut self, into: Into, at: Instant) {
-        for program in 0..u32::from(into.programs) {
-            self.collector.copies.note_read(into.sequence.wrapping_add(program), at);
+        let Into { programs, sequence } = into;
+        // One or two of them is chance, and no branch.
+        self.collector.copies.note_read(sequence, at, programs > 0);
+        self.collector.copies.note_read(sequence.wrapping_add(1), at, programs > 1);
+        for program in 2..u32::from(programs) {
+            self.collector.copies.note_read(sequence.wrapping_add(program), at, true);
         }
     }
 

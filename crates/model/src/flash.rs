@@ -228,8 +228,8 @@ impl Flash {
 
     /// Takes out a victim, whatever the policy says of it.
     pub(crate) fn remove_victim(&mut self, block: BlockIndex) {
-        let Block { valid, apart, .. } = self.blocks[block.0 as usize];
-        self.victims_of(apart).remove(block, valid);
+        let Block { apart, .. } = self.blocks[block.0 as usize];
+        self.victims_of(apart).remove(block);
     }
 
     /// Puts back a victim that was taken, as if it had not been.

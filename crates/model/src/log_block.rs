@@ -520,7 +520,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         let ssd = &mut self.ssd;
         let copied = if ssd.collector.erases_early { Instant::START } else { copied };
         let from = copied.max(ssd.trims_before_erase()).max(ssd.resources.now());
-        ssd.flash.victims_mut().remove(block, 0);
+        ssd.flash.victims_mut().remove(block);
         ssd.flash.set_state(block, BlockState::Victim);
         let units = ssd.geometry.units_per_block();
         ssd.flash.erase(block, ssd.geometry.first_unit(block), units);

@@ -18,7 +18,10 @@ use crate::units::{BlockIndex, Instant, PhysicalUnit};
 const PREFETCH_UNITS: u32 = 24;
 
 /// Units that are gone through together: all that is asked for each is known when compiling.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 8;
+
+/// The same where fewer are left. They lie on one page.
+const FEW: usize = TOGETHER / 2;
 
 /// The flash pages that something is moved from, gone through in their order.
 struct Pages {
@@ -77,15 +80,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Moves what is valid of `units` units from `first`, which one read senses.
     #[inline(always)]
     fn move_sensed_together(&mut self, first: u32, units: u32) -> Moved {
-        let (ahead, rest) =
-            self.flash.held(PhysicalUnit(first + PREFETCH_UNITS), units).as_chunks::<TOGETHER>();
-        for units in ahead {
-            for &held in units {
-                self.map.prefetch_held(held);
-            }
-        }
-        for &held in rest {
-            self.map.prefetch_held(held);
+        let ahead = self.flash.held(PhysicalUnit(first + PREFETCH_UNITS), units);
+        if let Ok(ahead) = <&[u32; TOGETHER]>::try_from(ahead) {
+            ahead.iter().for_each(|&held| self.map.prefetch_held(held));
+        } else {
+            ahead.iter().for_each(|&held| self.map.prefetch_held(held));
         }
         self.flash.prefetch_held(PhysicalUnit(first + 3 * PREFETCH_UNITS));
         let joins_open = self.collector.stream.room() > 0;
@@ -117,16 +116,22 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     fn relocate(&mut self, from: Range<u32>, to: Range<u32>, pages: &mut Pages) -> (u32, u32) {
         let (map, media, held) = (&mut self.map, &mut self.media, self.flash.held_mut());
         let (mut next, mut place) = (from.start, to.start);
-        if self.geometry.units_per_page() >= TOGETHER as u32 {
-            // Those that are gone through together lie on one page.
-            while next.is_multiple_of(TOGETHER as u32)
-                && from.end - next >= TOGETHER as u32
-                && to.end - place >= TOGETHER as u32
-            {
-                let count = relocate_together(map, media, held, next, place);
-                pages.note(self.geometry.page_of(PhysicalUnit(next)), count > 0);
+        let fits = |next, place, units| from.end - next >= units && to.end - place >= units;
+        if self.geometry.units_per_page() >= FEW as u32 && next.is_multiple_of(FEW as u32) {
+            while fits(next, place, TOGETHER as u32) {
+                let (few, count) =
+                    relocate_together::<TOGETHER, _, _>(map, media, held, next, place);
+                pages.note(self.geometry.page_of(PhysicalUnit(next)), few > 0);
+                let rest = PhysicalUnit(next + FEW as u32);
+                pages.note(self.geometry.page_of(rest), count > few);
                 place += count;
                 next += TOGETHER as u32;
+            }
+            if fits(next, place, FEW as u32) {
+                let (_, count) = relocate_together::<FEW, _, _>(map, media, held, next, place);
+                pages.note(self.geometry.page_of(PhysicalUnit(next)), count > 0);
+                place += count;
+                next += FEW as u32;
             }
         }
         while next < from.end && place < to.end {
@@ -246,32 +251,35 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 }
 
-/// Moves what is valid of [`TOGETHER`] units from `from` to the places from `to` on, of which there
-/// are as many; returns how many that was.
+/// Moves what is valid of `UNITS` units from `from` to the places from `to` on, of which there are as
+/// many; returns how many of the first [`FEW`] and how many of all that was.
 #[inline(always)]
-fn relocate_together<M: Mapping, D: Media>(
+fn relocate_together<const UNITS: usize, M: Mapping, D: Media>(
     map: &mut M,
     media: &mut D,
     held: &mut [u32],
     from: u32,
     to: u32,
-) -> u32 {
-    let units: [u32; TOGETHER] = *held[from as usize..].first_chunk().expect("they lie there");
-    let places: &mut [u32; TOGETHER] =
+) -> (u32, u32) {
+    let units: [u32; UNITS] = *held[from as usize..].first_chunk().expect("they lie there");
+    let places: &mut [u32; UNITS] =
         held[to as usize..].first_chunk_mut().expect("they have places");
-    let mut count = 0;
-    for (unit, from) in units.into_iter().zip(from..) {
-        let place = PhysicalUnit(to + count);
+    let (mut few, mut count) = (0, 0);
+    for (index, unit) in units.into_iter().enumerate() {
+        if index == FEW {
+            few = count;
+        }
+        let (from, place) = (PhysicalUnit(from + index as u32), PhysicalUnit(to + count));
         // A place is noted first and kept if the unit turns out to be valid.
-        places[count as usize % TOGETHER] = unit;
-        let is_moved = map.relocate_held(unit, PhysicalUnit(from), place);
+        places[count as usize % UNITS] = unit;
+        let is_moved = map.relocate_held(unit, from, place);
         if is_moved {
-            media.copy(PhysicalUnit(from), place);
+            media.copy(from, place);
         }
         count += u32::from(is_moved);
     }
     // How many they are is chance, and no branch: where all were kept, the last stays as it is.
-    let last = (count as usize).min(TOGETHER - 1);
-    places[last] = select_unpredictable(count < TOGETHER as u32, 0, places[last]);
-    count
+    let last = (count as usize).min(UNITS - 1);
+    places[last] = select_unpredictable(count < UNITS as u32, 0, places[last]);
+    (few, count)
 }

@@ -31,7 +31,7 @@ enum Candidates {
     Greedy(Greedy),
     CostBenefit(CostBenefit),
     /// One list, in the order in which blocks were closed.
-    Fifo(Lists<true>),
+    Fifo(Lists),
     DChoices(Bag, Choices),
 }
 
@@ -97,11 +97,16 @@ impl VictimQueue {
         }
         self.len -= 1;
         let block = match &mut self.candidates {
-            Candidates::Greedy(greedy) => greedy.take(),
+            Candidates::Greedy(greedy) => {
+                let (block, fewest) = greedy.take();
+                let is_so = valid(BlockIndex(block)) == fewest;
+                assert!(is_so, "a block is in the bucket of its valid count");
+                block
+            }
             Candidates::CostBenefit(blocks) => blocks.take().expect("some block is closed"),
             Candidates::Fifo(list) => {
                 let oldest = list.last(0);
-                list.unlink(oldest, 0);
+                list.unlink(oldest);
                 oldest
             }
             Candidates::DChoices(bag, choices) => {
@@ -137,7 +142,7 @@ impl VictimQueue {
             Candidates::DChoices(bag, _) => bag.blocks_from(&mut self.generator).find(is_below),
         };
         let block = BlockIndex(found?);
-        self.remove(block, valid(block));
+        self.remove(block);
         Some(block)
     }
 
@@ -153,12 +158,12 @@ impl VictimQueue {
     }
 
     /// Takes out a block, whatever the policy says of it.
-    pub(crate) fn remove(&mut self, block: BlockIndex, valid: u32) {
+    pub(crate) fn remove(&mut self, block: BlockIndex) {
         self.len -= 1;
         match &mut self.candidates {
-            Candidates::Greedy(greedy) => greedy.remove(block.0, valid),
-            Candidates::CostBenefit(blocks) => blocks.remove(block.0, valid),
-            Candidates::Fifo(list) => list.unlink(block.0, 0),
+            Candidates::Greedy(greedy) => greedy.remove(block.0),
+            Candidates::CostBenefit(blocks) => blocks.remove(block.0),
+            Candidates::Fifo(list) => list.unlink(block.0),
             Candidates::DChoices(bag, _) => bag.remove(block.0),
         }
     }

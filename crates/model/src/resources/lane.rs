@@ -361,20 +361,21 @@ impl Lane {
     }
 }
 
-/// The places from which `run` bits of `free` in a row are set, four to 32 of them; without a branch
-/// for how many.
+/// The places from which `run` bits of `free` in a row are set, four to 32 of them. One branch only
+/// for how many: most transfers of several units are longer than seven slots.
 #[inline(always)]
 fn runs_of_four_to_32(free: u64, run: u64) -> u64 {
+    // After each step a bit says that twice as many bits from there on are set.
     let two = free & (free >> 1);
-    let mut runs = two & (two >> 2);
-    let mut missing = run - 4;
-    // Each step makes the runs longer by at most as much as they are long.
-    for most in [4, 8, 16] {
-        let more = missing.min(most);
-        runs &= runs >> more;
-        missing -= more;
+    let four = two & (two >> 2);
+    if run < 8 {
+        return four & (four >> (run - 4));
     }
-    runs
+    let eight = four & (four >> 4);
+    // A step makes the runs longer by at most as much as they are long.
+    let more = (run - 8).min(8);
+    let runs = eight & (eight >> more);
+    runs & (runs >> (run - 8 - more))
 }
 
 /// The places from which `run` bits of `free` in a row are set; at most 64 of them.

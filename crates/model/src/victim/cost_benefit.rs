@@ -9,7 +9,7 @@ use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 
 #[derive(Clone, Debug)]
 pub(super) struct CostBenefit {
-    lists: Lists<true>,
+    lists: Lists,
     /// Per block, the change at which it entered its bucket.
     changed: Vec<u64>,
     changes: u64,
@@ -35,12 +35,12 @@ impl CostBenefit {
 
     #[inline(always)]
     pub(super) fn lose_unit(&mut self, block: u32, valid: u32) {
-        self.lists.unlink(block, valid as usize);
+        self.lists.unlink(block);
         self.insert(block, valid - 1);
     }
 
-    pub(super) fn remove(&mut self, block: u32, valid: u32) {
-        self.lists.unlink(block, valid as usize);
+    pub(super) fn remove(&mut self, block: u32) {
+        self.lists.unlink(block);
     }
 
     /// Puts back what [`CostBenefit::take`] gave.
@@ -57,12 +57,12 @@ impl CostBenefit {
                 continue;
             }
             let score = self.score(block, valid);
-            if best.is_none_or(|(_, _, least)| score > least) {
-                best = Some((block, valid, score));
+            if best.is_none_or(|(_, most)| score > most) {
+                best = Some((block, score));
             }
         }
-        let (block, valid, _) = best?;
-        self.lists.unlink(block, valid as usize);
+        let (block, _) = best?;
+        self.lists.unlink(block);
         Some(block)
     }
 

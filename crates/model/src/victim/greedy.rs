@@ -6,7 +6,7 @@ use super::lists::Lists;
 /// O(1): the lowest bucket is remembered, and moves up only past buckets that emptied.
 #[derive(Clone, Debug)]
 pub(super) struct Greedy {
-    lists: Lists<false>,
+    lists: Lists,
     lowest: usize,
 }
 
@@ -20,29 +20,28 @@ impl Greedy {
     pub(super) fn insert(&mut self, block: u32, valid: u32) {
         let bucket = valid as usize;
         self.lists.link(block, bucket);
-        if bucket < self.lowest {
-            self.lowest = bucket;
-        }
+        self.lowest = self.lowest.min(bucket);
     }
 
     #[inline(always)]
     pub(super) fn lose_unit(&mut self, block: u32, valid: u32) {
-        self.lists.unlink(block, valid as usize);
+        self.lists.unlink(block);
         self.insert(block, valid - 1);
     }
 
-    pub(super) fn remove(&mut self, block: u32, valid: u32) {
-        self.lists.unlink(block, valid as usize);
+    pub(super) fn remove(&mut self, block: u32) {
+        self.lists.unlink(block);
     }
 
-    /// The block with the fewest valid units of those that are here, which are some.
-    pub(super) fn take(&mut self) -> u32 {
+    /// The block with the fewest valid units of those that are here, which are some, and how many
+    /// they are.
+    pub(super) fn take(&mut self) -> (u32, u32) {
         while self.lists.is_empty(self.lowest) {
             self.lowest += 1;
         }
         let block = self.lists.first(self.lowest);
-        self.lists.unlink(block, self.lowest);
-        block
+        self.lists.unlink(block);
+        (block, self.lowest as u32)
     }
 
     pub(super) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {

@@ -1,7 +1,12 @@
-//! Blocks in doubly linked lists through arrays: one list per bucket, each step O(1).
+//! Blocks in doubly linked rings through one array: a ring per bucket, each step O(1).
+//!
+//! A ring goes through its bucket's own place, which stands behind those of the blocks. So no list
+//! ends anywhere, and to take a block out or put one in is the same few accesses wherever it lies:
+//! which block the host overwrites next is chance, and no branch.
 
 use crate::prefetch::prefetch;
 
+/// No block.
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
@@ -10,97 +15,97 @@ struct Links {
     previous: u32,
 }
 
-/// Lists of blocks. What is added comes first. `ENDS` says whether the last of a list is asked
-/// for; where it is not, nothing is spent on it.
+/// Lists of blocks. What is added comes first.
 #[derive(Clone, Debug)]
-pub(super) struct Lists<const ENDS: bool> {
-    heads: Vec<u32>,
-    tails: Vec<u32>,
+pub(super) struct Lists {
+    /// Of the blocks, then of the buckets: a bucket is followed by its first block, and comes behind
+    /// its last.
     links: Vec<Links>,
+    blocks: u32,
 }
 
-impl<const ENDS: bool> Lists<ENDS> {
+impl Lists {
     /// `buckets` empty lists for `blocks` blocks.
     pub(super) fn new(blocks: u32, buckets: usize) -> Self {
-        Lists {
-            heads: vec![NONE; buckets],
-            tails: vec![NONE; if ENDS { buckets } else { 0 }],
-            links: vec![Links { next: NONE, previous: NONE }; blocks as usize],
-        }
+        let places = 0..blocks + buckets as u32;
+        Lists { links: places.map(|it| Links { next: it, previous: it }).collect(), blocks }
+    }
+
+    /// How many lists there are.
+    pub(super) fn buckets(&self) -> usize {
+        self.links.len() - self.blocks as usize
+    }
+
+    #[inline(always)]
+    fn place_of(&self, bucket: usize) -> u32 {
+        self.blocks + bucket as u32
     }
 
     #[inline(always)]
     pub(super) fn is_empty(&self, bucket: usize) -> bool {
-        self.heads[bucket] == NONE
+        self.first(bucket) == NONE
     }
 
-    /// The block that was added last.
+    /// The block that was added last, or [`NONE`].
     #[inline(always)]
     pub(super) fn first(&self, bucket: usize) -> u32 {
-        self.heads[bucket]
+        self.block_at(self.links[self.place_of(bucket) as usize].next)
     }
 
     /// The block that was added longest ago, or [`NONE`].
     #[inline(always)]
     pub(super) fn last(&self, bucket: usize) -> u32 {
-        self.tails[bucket]
+        self.block_at(self.links[self.place_of(bucket) as usize].previous)
+    }
+
+    fn block_at(&self, place: u32) -> u32 {
+        if place < self.blocks { place } else { NONE }
     }
 
     /// Adds a block in front.
     #[inline(always)]
     pub(super) fn link(&mut self, block: u32, bucket: usize) {
-        let head = self.heads[bucket];
-        self.links[block as usize] = Links { next: head, previous: NONE };
-        if head != NONE {
-            self.links[head as usize].previous = block;
-        } else if ENDS {
-            self.tails[bucket] = block;
-        }
-        self.heads[bucket] = block;
+        let bucket = self.place_of(bucket);
+        let first = self.links[bucket as usize].next;
+        self.links[bucket as usize].next = block;
+        self.links[first as usize].previous = block;
+        self.links[block as usize] = Links { next: first, previous: bucket };
     }
 
     /// Puts back a block that was the last.
     pub(super) fn link_last(&mut self, block: u32, bucket: usize) {
-        let tail = self.tails[bucket];
-        self.links[block as usize] = Links { next: NONE, previous: tail };
-        if tail != NONE {
-            self.links[tail as usize].next = block;
-        } else {
-            self.heads[bucket] = block;
-        }
-        self.tails[bucket] = block;
+        let bucket = self.place_of(bucket);
+        let last = self.links[bucket as usize].previous;
+        self.links[bucket as usize].previous = block;
+        self.links[last as usize].next = block;
+        self.links[block as usize] = Links { next: bucket, previous: last };
     }
 
-    /// Takes a block out.
+    /// Takes a block out of its list. What is linked to it is left as it is: it is linked again
+    /// before it is taken out again.
     #[inline(always)]
-    pub(super) fn unlink(&mut self, block: u32, bucket: usize) {
+    pub(super) fn unlink(&mut self, block: u32) {
         let Links { next, previous } = self.links[block as usize];
-        if previous == NONE {
-            assert!(self.heads[bucket] == block, "a block is in the bucket of its valid count");
-            self.heads[bucket] = next;
-        } else {
-            self.links[previous as usize].next = next;
-        }
-        if next != NONE {
-            self.links[next as usize].previous = previous;
-        } else if ENDS {
-            self.tails[bucket] = previous;
-        }
+        self.links[previous as usize].next = next;
+        self.links[next as usize].previous = previous;
     }
 
     /// All blocks, list by list, each from its first.
     pub(super) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
-        let some = |block: u32| (block != NONE).then_some(block);
-        self.heads.iter().flat_map(move |&head| {
-            std::iter::successors(some(head), move |&it| some(self.links[it as usize].next))
-        })
+        (0..self.buckets())
+            .flat_map(move |bucket| self.some_from(self.first(bucket), |links| links.next))
     }
 
     /// The blocks of a list from its last, which is the one that was added longest ago.
     pub(super) fn blocks_from_last(&self, bucket: usize) -> impl Iterator<Item = u32> + '_ {
+        self.some_from(self.last(bucket), |links| links.previous)
+    }
+
+    /// The blocks from `block` on, each followed by the one that `further` says.
+    fn some_from(&self, block: u32, further: fn(Links) -> u32) -> impl Iterator<Item = u32> + '_ {
         let some = |block: u32| (block != NONE).then_some(block);
-        let before = move |&it: &u32| some(self.links[it as usize].previous);
-        std::iter::successors(some(self.last(bucket)), before)
+        let after = move |&it: &u32| some(self.block_at(further(self.links[it as usize])));
+        std::iter::successors(some(block), after)
     }
 
     /// Asks for the memory that taking `block` out will touch.

@@ -35,8 +35,8 @@ fn against_a_plain_list(
                 queue.insert(BlockIndex(block), UNITS);
                 plain[slot] = Some(Plain { valid: UNITS, closed: now, changed: now });
             }
-            (16, Some(it)) => {
-                queue.remove(BlockIndex(block), it.valid);
+            (16, Some(_)) => {
+                queue.remove(BlockIndex(block));
                 plain[slot] = None;
             }
             (17..=18, _) => {
