@@ -71,5 +71,24 @@ pub(super) fn text(diagnosis: &Diagnosis) -> String {
     time.set(i64::try_from(diagnosis.machine.time).unwrap_or(i64::MAX));
     let mut text = String::new();
     encode(&mut text, &registry).expect("text takes all that is written to it");
-    text
+    in_order(&text)
+}
+
+/// Puts the figures of each metric in order: the library keeps them in a map of its own, which has another
+/// order in each run, and who compares two files would see changes where there are none.
+fn in_order(text: &str) -> String {
+    let is_comment = |line: &&str| line.starts_with('#');
+    let mut ordered = String::with_capacity(text.len());
+    let lines: Vec<&str> = text.lines().collect();
+    for run in lines.chunk_by(|a, b| is_comment(a) == is_comment(b)) {
+        let mut run = run.to_vec();
+        if !is_comment(&run[0]) {
+            run.sort_unstable();
+        }
+        for line in run {
+            ordered.push_str(line);
+            ordered.push('\n');
+        }
+    }
+    ordered
 }

@@ -54,6 +54,21 @@ fn metrics_have_a_number_for_each_outcome_and_none_for_what_is_not_known() {
 }
 
 #[test]
+fn metrics_stand_in_the_same_order_in_each_run() {
+    let text = diagnosis(false).prometheus();
+    let checks = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| line.starts_with("ssdlab_doctor_check{"));
+        lines.map(str::to_owned).collect()
+    };
+    let found = checks(&text);
+    assert!(found.len() > 10 && found.is_sorted(), "{text}");
+    assert!(text.starts_with("# HELP ssdlab_doctor_check ") && text.ends_with("# EOF\n"), "{text}");
+    for _ in 0..3 {
+        assert_eq!(checks(&diagnosis(false).prometheus()), found);
+    }
+}
+
+#[test]
 fn what_an_experiment_shows_stands_beside_what_the_layers_say() {
     let verdict = |told, proof| {
         let mut diagnosis = diagnosis(told);

@@ -400,8 +400,8 @@ fn plain_refusal(context: &Context, layer: &Layer) -> Refusal {
             )],
         ),
         LayerKind::Loop { .. } => (
-            "its file cannot be given holes: the file system below does not know how, or the \
-             loop device is read-only"
+            "its file is given no holes: the file system below does not know how, the loop device \
+             is read-only, or somebody has set its queue/discard_max_bytes to 0"
                 .to_owned(),
             Vec::new(),
         ),
