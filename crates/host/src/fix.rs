@@ -86,16 +86,7 @@ impl Change {
             }
             Change::Write { path, before, after } => {
                 let mut text = format!("/{path}:\n");
-                let old: Vec<&str> = before.as_deref().unwrap_or("").lines().collect();
-                let new: Vec<&str> = after.lines().collect();
-                let gone = old.iter().filter(|line| !new.contains(line));
-                let come = new.iter().filter(|line| !old.contains(line));
-                for line in gone {
-                    text += &format!("  - {line}\n");
-                }
-                for line in come {
-                    text += &format!("  + {line}\n");
-                }
+                text += &lines_between(before.as_deref().unwrap_or(""), after);
                 if before.is_some() {
                     text += &format!("  (a copy is kept as /{path}.ssdlab-backup)\n");
                 }
@@ -103,6 +94,29 @@ impl Change {
             }
         }
     }
+
+    /// What happens when it is taken back, in words of the same kind.
+    pub fn words_back(&self) -> String {
+        match self {
+            Change::Enable { unit } => format!("systemctl disable --now {unit}\n"),
+            Change::Set { name, before, after } => {
+                format!("sysctl {name}={before}    # it was set to {after}\n")
+            }
+            Change::Write { path, before: Some(before), after } => {
+                format!("/{path}:\n{}", lines_between(after, before))
+            }
+            Change::Write { path, before: None, .. } => format!("/{path} is removed\n"),
+        }
+    }
+}
+
+/// Lines that go and come from one text to another.
+fn lines_between(before: &str, after: &str) -> String {
+    let old: Vec<&str> = before.lines().collect();
+    let new: Vec<&str> = after.lines().collect();
+    let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("  - {line}\n"));
+    let come = new.iter().filter(|line| !old.contains(line)).map(|line| format!("  + {line}\n"));
+    gone.chain(come).collect()
 }
 
 /// What mends one check.

@@ -65,6 +65,9 @@ fn an_option_goes_out_of_fstab_and_comes_back() {
     assert!(words.contains("- /dev/sda1\t/      ext4 discard,nobarrier 0 1"), "{words}");
     assert!(words.contains("+ /dev/sda1\t/      ext4 discard 0 1"), "{words}");
     assert_eq!(fix.then, ["mount -o remount,barrier /"]);
+    let back = fix.changes[0].words_back();
+    assert!(back.contains("- /dev/sda1\t/      ext4 discard 0 1"), "{back}");
+    assert!(back.contains("+ /dev/sda1\t/      ext4 discard,nobarrier 0 1"), "{back}");
     assert_eq!(root.read("etc/fstab").unwrap(), FSTAB, "planning changes nothing");
 
     fix.carry_out(&root.place).unwrap();
@@ -116,6 +119,9 @@ fn a_setting_of_the_kernel_gets_a_file_of_its_own_that_goes_again() {
     let root = Root::new("rw,relatime");
     let fix = root.plan("swappiness").unwrap();
     assert!(fix.changes[1].words().contains("it is 60 now"));
+    let back: String = fix.changes.iter().map(fix::Change::words_back).collect();
+    assert!(back.contains("90-ssdlab-swappiness.conf is removed"), "{back}");
+    assert!(back.contains("sysctl vm.swappiness=60    # it was set to 10"), "{back}");
     fix.carry_out(&root.place).unwrap();
     let file = "etc/sysctl.d/90-ssdlab-swappiness.conf";
     assert!(root.read(file).unwrap().contains("vm.swappiness = 10"));

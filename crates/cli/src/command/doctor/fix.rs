@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use ssdlab_host::fix::{self, Fix, Place};
+use ssdlab_host::fix::{self, Change, Place};
 use ssdlab_host::{Live, layers};
 
 use crate::failure::{Exit, Failure};
@@ -21,7 +21,8 @@ pub fn fix(
     };
     let place = Place::here();
     let fix = fix::plan(check, &Live, &stacks, &place)?;
-    agree("This is going to be changed:", &fix, yes, terminal)?;
+    let changes: String = fix.changes.iter().map(Change::words).collect();
+    agree("This is going to be changed:", &changes, yes, terminal)?;
     fix.carry_out(&place)?;
     terminal.note("Done. 'ssdlab doctor --undo' takes it back.");
     for command in &fix.then {
@@ -34,7 +35,10 @@ pub fn fix(
 pub fn undo(yes: bool, terminal: &Terminal) -> Result<Exit, Failure> {
     let place = Place::here();
     let last = fix::last(&place)?;
-    agree(&format!("The fix of {} is going to be taken back:", last.check), &last, yes, terminal)?;
+    let head = format!("The fix of {} is going to be taken back:", last.check);
+    // In this order it is done.
+    let changes: String = last.changes.iter().rev().map(Change::words_back).collect();
+    agree(&head, &changes, yes, terminal)?;
     let undone = fix::undo(&place)?;
     match undone.left.is_empty() {
         true => terminal.note("It is as it was."),
@@ -43,12 +47,11 @@ pub fn undo(yes: bool, terminal: &Terminal) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn agree(head: &str, fix: &Fix, yes: bool, terminal: &Terminal) -> Result<(), Failure> {
+fn agree(head: &str, changes: &str, yes: bool, terminal: &Terminal) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
         let words = "only root may change this: run it as root".to_owned();
         return Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)));
     }
-    let changes: String = fix.changes.iter().map(|change| change.words()).collect();
     if yes {
         terminal.note(&format!("{head}\n{}", changes.trim_end()));
         return Ok(());
