@@ -11,6 +11,7 @@ use ssdlab_model::units::ByteLength;
 use crate::DriveError;
 use crate::journal::Journal;
 use crate::judge::Evidence;
+use crate::lateness::Tell;
 use crate::pace::Pace;
 use crate::probe::Probe;
 use crate::survey::{Agreed, Needed, Survey};
@@ -37,6 +38,8 @@ pub struct Options {
     pub needed: Vec<Needed>,
     /// From this temperature on the drive is left to cool, in degrees Celsius.
     pub heat_max: f64,
+    /// Who is told what takes far longer than it should, while it does.
+    pub tell: Tell,
 }
 
 /// Whoever looks on.

@@ -17,6 +17,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use crate::grace::{self, GracePeriods, Hurried};
+use crate::lateness::{Lateness, Step};
 use crate::urgency::Urgency;
 use crate::{DriveError, ErrorKind, io, refused, system};
 
@@ -44,6 +45,8 @@ pub struct Freezer {
     /// Where it answers.
     answers: OwnedFd,
     child: libc::pid_t,
+    /// Has told what takes too long.
+    lateness: Lateness,
     /// The longest freeze, from the request to freeze until it is thawed.
     pub longest: Duration,
     /// Freezes so far.
@@ -75,11 +78,11 @@ pub struct Frozen<'a> {
 }
 
 impl Freezer {
-    /// For the file system that `directory` is on.
+    /// For the file system that `directory` is on; what takes too long is told there.
     ///
     /// # Errors
     /// When there is no child to thaw it.
-    pub fn new(directory: File) -> Result<Freezer, DriveError> {
+    pub fn new(directory: File, lateness: Lateness) -> Result<Freezer, DriveError> {
         let cannot = |error| io("cannot make the process that thaws", error);
         let (listen, ask) = pipe().map_err(cannot)?;
         let (answers, answer) = pipe().map_err(cannot)?;
@@ -104,7 +107,18 @@ impl Freezer {
         // What is swapped out would have to be read while everybody waits.
         system::stay_in_memory();
         let (longest, last) = (Duration::ZERO, Times::default());
-        Ok(Freezer { directory, grace_periods, ask, answers, child, longest, count: 0, last })
+        let count = 0;
+        Ok(Freezer {
+            directory,
+            grace_periods,
+            ask,
+            answers,
+            child,
+            lateness,
+            longest,
+            count,
+            last,
+        })
     }
 
     /// Has the child do something; the inner error is what came of that.
@@ -142,8 +156,11 @@ impl Freezer {
         let hurried = self.grace_periods.hurry();
         let since = Instant::now();
         stop_signals(libc::SIG_IGN);
+        self.lateness.wait_for(Some(Step::Freeze));
         let outcome = self.has(FREEZE);
-        if !matches!(outcome, Ok(Ok(()))) {
+        let is_frozen = matches!(outcome, Ok(Ok(())));
+        self.lateness.wait_for(is_frozen.then_some(Step::Rewrite));
+        if !is_frozen {
             stop_signals(libc::SIG_DFL);
         }
         if let Err(error) = outcome? {
@@ -180,7 +197,12 @@ impl Freezer {
     /// When the file system fails.
     pub fn outlook(&self, is_first: bool) -> Result<Duration, DriveError> {
         let _hurried = self.grace_periods.hurry();
-        let sync = || rustix::fs::syncfs(&self.directory).map_err(|error| io("cannot sync", error));
+        let sync = || {
+            self.lateness.wait_for(Some(Step::WriteBack));
+            let outcome = rustix::fs::syncfs(&self.directory);
+            self.lateness.wait_for(None);
+            outcome.map_err(|error| io("cannot sync", error))
+        };
         sync()?;
         let since = Instant::now();
         sync()?;
@@ -201,7 +223,9 @@ impl Frozen<'_> {
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
         let asked = Instant::now();
+        self.freezer.lateness.wait_for(Some(Step::Thaw));
         let outcome = self.freezer.thaw();
+        self.freezer.lateness.wait_for(None);
         let (thawing, whole) = (asked.elapsed(), self.since.elapsed());
         stop_signals(libc::SIG_DFL);
         self.freezer.last = Times { freezing: self.freezing, thawing, whole };
@@ -351,6 +375,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::lateness::{Place, Tell};
     use crate::mounted::Mounted;
 
     #[test]
@@ -469,7 +494,9 @@ mod tests {
     fn it_is_frozen_and_thawed_and_one_that_others_have_frozen_is_refused() {
         let Some(mounted) = Mounted::new("ext4", "freezes") else { return };
         let directory = File::open(mounted.point()).unwrap();
-        let mut freezer = Freezer::new(directory.try_clone().unwrap()).unwrap();
+        let place = Place { name: "ext4".to_owned(), way_out: "wait".to_owned() };
+        let lateness = Lateness::new(place, Tell::new(|_| {}));
+        let mut freezer = Freezer::new(directory.try_clone().unwrap(), lateness).unwrap();
         let frozen = freezer.freeze().unwrap();
         let while_frozen = is_frozen(&directory);
         drop(frozen);

@@ -14,6 +14,8 @@ use rustix::fs::OFlags;
 use ssdlab_drive::real::openers::{Users, openers};
 use ssdlab_drive::real::{DeviceNumber, Mount, loop_above, mounts, place, related};
 
+use crate::file_system::FileSystem;
+use crate::lateness::Place;
 use crate::swapped::Swapped;
 use crate::{DriveError, refused, system, unsupported};
 
@@ -56,6 +58,29 @@ impl Held {
     fn of(file: File) -> Option<Held> {
         let super_block = place::mount_of_file(&file)?.device;
         Some(Held { file, super_block })
+    }
+
+    /// What is said where it does not answer.
+    pub(crate) fn place(&self) -> Place {
+        let number = self.super_block;
+        let device = fs::read_link(format!("/sys/dev/block/{number}")).ok();
+        let device = device.and_then(|it| Some(it.file_name()?.to_string_lossy().into_owned()));
+        let device = device.unwrap_or_else(|| format!("device {number}"));
+        let kind = FileSystem::of(&self.file).ok();
+        let name = kind.map_or_else(|| "the file system".to_owned(), FileSystem::name);
+        let mut way_out =
+            "dmesg says what its drive does; it goes on when the drive answers, or the \
+                           kernel gives it up (who is suspended: dmsetup resume)"
+                .to_owned();
+        if kind == Some(FileSystem::Xfs) {
+            // It tries to write its metadata again for ever, as it comes.
+            let tries = format!("/sys/fs/xfs/{device}/error/metadata");
+            way_out.push_str(&format!(
+                "; where the drive has failed, have xfs give up: echo 0 | tee \
+                 {tries}/EIO/max_retries {tries}/default/max_retries"
+            ));
+        }
+        Place { name: format!("{name} on {device}"), way_out }
     }
 
     fn try_clone(&self) -> io::Result<Held> {

@@ -112,9 +112,7 @@ impl Journal {
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
             refused(format!("another refresh of the same has {} open", path.display()))
         })?;
-        // What power took from the last line need not be text.
-        let text = fs::read(&path).map_err(cannot)?;
-        let earlier = read(&String::from_utf8_lossy(&text), identity);
+        let earlier = read(&fs::read(&path).map_err(cannot)?, identity);
         Ok(Journal { path, file, earlier })
     }
 
@@ -185,14 +183,17 @@ impl Journal {
     }
 }
 
-/// What a journal says; nothing where it is of something else, or of another form.
-fn read(text: &str, identity: &Identity) -> Option<Earlier> {
+/// What a journal says; nothing where it is of something else, or of another form. The file may hold
+/// anything: somebody may have edited it, and what power took from the last line need not be text.
+pub fn read(bytes: &[u8], identity: &Identity) -> Option<Earlier> {
+    let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines().map_while(|line| serde_json::from_str(line).ok());
     let Some(Line::Planned { schema, identity: found, windows, fresh, before, .. }) = lines.next()
     else {
         return None;
     };
-    if schema != SCHEMA || found != *identity {
+    let has_end = |it: &Span| it.offset.checked_add(it.length).is_some();
+    if schema != SCHEMA || found != *identity || !windows.iter().all(has_end) {
         return None;
     }
     let mut earlier = Earlier { planned: windows, fresh, before, ..Earlier::default() };
@@ -257,13 +258,23 @@ mod tests {
 
     #[test]
     fn the_journal_of_something_else_says_nothing() {
-        assert_eq!(read("", &identity()), None);
-        assert_eq!(read("nonsense\n", &identity()), None);
+        assert_eq!(read(b"", &identity()), None);
+        assert_eq!(read(b"nonsense\n", &identity()), None);
+        let endless = Line::Planned {
+            schema: SCHEMA.to_owned(),
+            path: String::new(),
+            identity: identity(),
+            way: Way::Alone,
+            windows: vec![Span::new(u64::MAX, 2)],
+            fresh: None,
+            before: Vec::new(),
+        };
+        assert_eq!(read(serde_json::to_string(&endless).unwrap().as_bytes(), &identity()), None);
         let other = Identity { file_system: "other".to_owned(), inode: 12 };
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), &other).unwrap();
         journal.begin(Path::new("/x"), &other, Way::Alone, Earlier::default()).unwrap();
-        let text = fs::read_to_string(Journal::path_in(directory.path(), &other)).unwrap();
+        let text = fs::read(Journal::path_in(directory.path(), &other)).unwrap();
         assert!(read(&text, &other).is_some());
         assert_eq!(read(&text, &identity()), None);
     }

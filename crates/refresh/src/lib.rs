@@ -23,6 +23,7 @@ pub mod health;
 pub mod interval;
 pub mod journal;
 pub mod judge;
+pub mod lateness;
 mod maps;
 #[cfg(test)]
 mod mounted;

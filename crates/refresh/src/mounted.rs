@@ -2,10 +2,13 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
+
+use crate::system;
 
 /// A file system on a loop device; both go with it.
 pub(crate) struct Mounted {
@@ -58,5 +61,41 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         run("umount", &[self.point().to_str().unwrap()]);
+    }
+}
+
+/// A file system on a file of another one that is frozen, as on a drive that does not answer.
+pub(crate) struct Stuck {
+    // In this order: the upper one cannot be unmounted before the lower one is thawed.
+    lower: File,
+    pub(crate) point: PathBuf,
+    _mounted: Mounted,
+}
+
+impl Stuck {
+    pub(crate) fn new(test: &str) -> Option<Stuck> {
+        let mounted = Mounted::new("ext4", test)?;
+        let (image, point) = (mounted.point().join("image"), mounted.beside("upper"));
+        File::create(&image).unwrap().set_len(32 << 20).unwrap();
+        std::fs::create_dir(&point).unwrap();
+        let (image, at) = (image.to_str().unwrap(), point.to_str().unwrap());
+        assert!(run("mkfs.ext4", &["-q", image]));
+        assert!(run("mount", &["-o", "loop", image, at]));
+        std::fs::write(point.join("dirty"), vec![7; 1 << 20]).unwrap();
+        let lower = File::open(mounted.point()).unwrap();
+        system::freeze(lower.as_raw_fd()).unwrap();
+        Some(Stuck { lower, point, _mounted: mounted })
+    }
+
+    /// As a drive that answers again.
+    pub(crate) fn goes_on(&self) {
+        let _ = system::thaw(self.lower.as_raw_fd());
+    }
+}
+
+impl Drop for Stuck {
+    fn drop(&mut self) {
+        self.goes_on();
+        run("umount", &[self.point.to_str().unwrap()]);
     }
 }

@@ -12,6 +12,7 @@ use ssdlab_model::text::parse_length;
 use ssdlab_model::units::ByteLength;
 use ssdlab_refresh::course::{Options, Refresh, Watch};
 use ssdlab_refresh::interval::Estimate;
+use ssdlab_refresh::lateness::Tell;
 use ssdlab_refresh::plan::{Plan, Summary};
 use ssdlab_refresh::survey::{Agreed, Needed};
 
@@ -30,7 +31,7 @@ pub fn refresh(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Exit
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for signals".to_owned(), source)
     })?;
-    let options = options(arguments)?;
+    let options = options(arguments, terminal)?;
     let mut watch = Shown::new(terminal, interrupt);
     let mut refresh = Refresh::of(&arguments.path, options).map_err(LabError::from)?;
     let plan = refresh.plan(&mut watch).map_err(LabError::from)?;
@@ -77,7 +78,26 @@ fn only_planned(
     Ok(Exit::Done)
 }
 
-fn options(arguments: &RefreshArguments) -> Result<Options, Failure> {
+/// Says what takes far longer than it should, while it does. A bar may stand there, and nobody can take
+/// it away: who draws it is waiting.
+fn tell(terminal: &Terminal) -> Tell {
+    let terminal = terminal.clone();
+    Tell::new(move |late| {
+        if io::stderr().is_terminal() && !terminal.quiet {
+            let _ = writeln!(anstream::stderr());
+        }
+        let seconds = late.since.as_secs();
+        match &late.way_out {
+            Some(way_out) => {
+                let words = format!("for {seconds} s waiting for {}", late.what);
+                terminal.warn(&[words], way_out);
+            }
+            None => terminal.note(&format!("It goes on after {seconds} s.")),
+        }
+    })
+}
+
+fn options(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Options, Failure> {
     let length = |option: &str, text: &str| {
         parse_length(text).map_err(|error| Failure::usage(format!("{option}: {error}")))
     };
@@ -113,6 +133,7 @@ fn options(arguments: &RefreshArguments) -> Result<Options, Failure> {
         journals: journals(arguments)?,
         needed: images.collect(),
         heat_max: arguments.heat,
+        tell: tell(terminal),
     })
 }
 

@@ -8,6 +8,7 @@ use crate::freeze::Freezer;
 use crate::health::COOLER;
 use crate::interval::ratio_of_sums;
 use crate::journal::Earlier;
+use crate::lateness::Lateness;
 use crate::plan::{Plan, Summary, speed, stretches};
 use crate::strategy::btrfs::Defragment;
 use crate::strategy::ext4::MoveExtents;
@@ -147,7 +148,8 @@ impl Refresh {
         let cannot = |error| io("cannot use the device", error);
         let device = ground.device().map_err(cannot)?;
         let Some(held) = ground.frozen() else { return Ok(Rewrite::alone(device)) };
-        let freezer = Freezer::new(held.file.try_clone().map_err(cannot)?)?;
+        let lateness = Lateness::new(held.place(), self.options.tell.clone());
+        let freezer = Freezer::new(held.file.try_clone().map_err(cannot)?, lateness)?;
         let is_device = self.survey.identity.inode == 0;
         let file = (!is_device).then(|| self.survey.file.try_clone()).transpose();
         Ok(Rewrite::frozen(device, file.map_err(cannot)?, freezer, self.options.max_freeze))
@@ -286,6 +288,7 @@ mod tests {
 
     use super::super::Options;
     use super::*;
+    use crate::lateness::Tell;
     use crate::mounted::{Mounted, run};
     use crate::survey::Agreed;
 
@@ -303,6 +306,7 @@ mod tests {
             journals: mounted.beside("journals"),
             needed: Vec::new(),
             heat_max: 1e3,
+            tell: Tell::new(|_| {}),
         };
         let mut refresh = Refresh::of(file, options).unwrap();
         let plan = refresh.plan(&mut |_: &str, _| true).unwrap();

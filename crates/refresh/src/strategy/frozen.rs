@@ -57,6 +57,18 @@ pub struct Rewrite {
     allowance: Allowance,
 }
 
+/// How long others are left alone after a freeze that lasted so long: at least as long, and longer after
+/// some in a row in which there was no time for anything, or that were too long. But a drive that was
+/// gone for an hour must not hold this up for another one.
+fn pause_after(freeze: Duration, in_vain: u32, too_long: u32) -> Duration {
+    let pause = freeze.max(Duration::from_millis(1)).saturating_mul(1 + in_vain);
+    let pause = match too_long {
+        0 => pause,
+        _ => pause.max(RECOVER * (1 << (too_long - 1).min(8))),
+    };
+    pause.min(PATIENCE)
+}
+
 /// Runs of blocks that hold something else than zeros.
 fn runs_with_data(data: &[u8]) -> Vec<Span> {
     let mut runs: Vec<Span> = Vec::new();
@@ -224,14 +236,7 @@ impl Rewrite {
                 sum.left = Some(Left::Freeze);
                 break;
             }
-            // Others get at least as much time as we took; but a drive that was gone for an hour must not
-            // hold this up for another one.
-            let pause = times.whole.max(Duration::from_millis(1)) * (1 + in_vain);
-            let pause = match too_long {
-                0 => pause,
-                _ => pause.max(RECOVER * (1 << (too_long - 1))),
-            };
-            std::thread::sleep(pause.min(PATIENCE));
+            std::thread::sleep(pause_after(times.whole, in_vain, too_long));
         }
         Ok(sum)
     }
@@ -290,6 +295,21 @@ impl Strategy for Rewrite {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn others_get_as_much_time_as_a_freeze_took_but_never_more_than_ten_seconds() {
+        let of = Duration::from_millis;
+        assert_eq!(pause_after(of(30), 0, 0), of(30));
+        assert_eq!(pause_after(of(30), 2, 0), of(90));
+        assert_eq!(pause_after(Duration::ZERO, 0, 0), of(1));
+        assert_eq!(pause_after(of(60), 0, 1), of(500));
+        assert_eq!(pause_after(of(60), 0, 2), of(1_000));
+        let most = Duration::from_secs(10);
+        for (in_vain, too_long) in [(0, 0), (0, 1), (9, 3), (9, 100)] {
+            assert_eq!(pause_after(of(600_000), in_vain, too_long), most);
+        }
+        assert_eq!(pause_after(Duration::MAX, 9, 0), most);
+    }
 
     #[test]
     fn zeros_are_not_written() {
