@@ -275,8 +275,37 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 self.flash.take_victim_of(streams.collects_hot())
             }
             _ if self.collects_cache_first() => self.flash.take_victim_of(true),
-            _ => self.flash.take_victim(),
+            _ => self.take_victim_with_room(),
         }
+    }
+
+    /// The policy's next victim; or, where a power cut could leave too few places for what is valid
+    /// on it, the next for which they are enough. Greedy has none that holds less.
+    fn take_victim_with_room(&mut self) -> Option<(BlockIndex, u32)> {
+        let (block, valid) = self.flash.take_victim()?;
+        let room = self.room_after_cut();
+        if valid <= room || self.collector.policy == VictimPolicy::Greedy {
+            return Some((block, valid));
+        }
+        let Some(other) = self.flash.take_victim_below(room + 1) else {
+            return Some((block, valid));
+        };
+        self.flash.put_back_victim(block);
+        Some(other)
+    }
+
+    /// Units that can be copied although a power cut tears a program on each die they go to: what
+    /// they are copied from is needed again then, and is the only block that can be erased. Any
+    /// number, while there are two blocks to copy to.
+    pub(crate) fn room_after_cut(&self) -> u32 {
+        let erased = self.free.len() + self.collector.copies.emptied();
+        if erased > 1 {
+            return u32::MAX;
+        }
+        let torn = self.geometry.units_per_program() * self.geometry.stripe();
+        let room =
+            self.collector.stream.room_in_blocks() + erased * self.geometry.units_per_block();
+        room.saturating_sub(torn)
     }
 
     pub(crate) fn begin_victim(&mut self, block: BlockIndex, valid: u32) {

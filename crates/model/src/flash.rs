@@ -213,9 +213,14 @@ impl Flash {
     /// The next victim from which something is to be gained, past all that yield nothing. Looks at
     /// one block after the other, where the policy does not know.
     pub(crate) fn take_victim_with_gain(&mut self) -> Option<(BlockIndex, u32)> {
-        let Flash { victims, blocks, units_per_block, .. } = self;
+        self.take_victim_below(self.units_per_block)
+    }
+
+    /// The next victim of fewer than `limit` valid units, past all others.
+    pub(crate) fn take_victim_below(&mut self, limit: u32) -> Option<(BlockIndex, u32)> {
+        let Flash { victims, blocks, .. } = self;
         let valid = |block: BlockIndex| blocks[block.0 as usize].valid;
-        let block = victims.take_below(*units_per_block, valid)?;
+        let block = victims.take_below(limit, valid)?;
         Some((block, valid(block)))
     }
 

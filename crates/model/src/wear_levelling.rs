@@ -91,10 +91,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// The block whose data is to be moved, and its valid units, if it is time for one. It is taken
     /// out of the candidates for collection, and has to become the victim.
     pub(crate) fn take_block_to_level(&mut self) -> Option<(BlockIndex, u32)> {
-        let levelling = self.levelling.as_mut()?;
-        if levelling.erases < levelling.every {
+        let is_due = self.levelling.is_some_and(|it| it.erases >= it.every);
+        // A block that may be full is not moved to the last places that there are.
+        if !is_due || self.room_after_cut() < self.geometry.units_per_block() {
             return None;
         }
+        let levelling = self.levelling.as_mut()?;
         levelling.erases = 0;
         let (block, fewest, most) = self.flash.least_worn_closed()?;
         if most - fewest <= levelling.spread {
