@@ -40,6 +40,8 @@ pub trait Model: Send {
     fn save(&self, to: &mut dyn Write) -> Result<(), SnapshotError>;
     /// Where a unit lies; see [`Ssd::place_of`].
     fn place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
+    /// Where a read of it finds its data; see [`Ssd::read_place_of`].
+    fn read_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
     /// Its flash.
     fn store(&mut self) -> &mut Store;
     /// What it has done.
@@ -99,6 +101,10 @@ impl<M: Mapping + Send> Model for Ssd<M, Store> {
 
     fn place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         Ssd::place_of(self, unit)
+    }
+
+    fn read_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        Ssd::read_place_of(self, unit)
     }
 
     fn store(&mut self) -> &mut Store {

@@ -65,6 +65,8 @@ pub struct Engine {
     trims: bool,
     /// What each byte reads as where nothing is mapped.
     blank: u8,
+    /// Whether that is so at once, and always.
+    reads_are_defined: bool,
 }
 
 /// What the lock covers.
@@ -121,7 +123,12 @@ impl Engine {
 
     /// Whether it carries out trims, and what was trimmed reads as zeros.
     pub fn trims_to_zeros(&self) -> bool {
-        self.trims && self.blank == 0
+        self.trims && self.holes_are_zeros()
+    }
+
+    /// Whether what is not mapped reads as zeros.
+    fn holes_are_zeros(&self) -> bool {
+        self.reads_are_defined && self.blank == 0
     }
 
     /// How long requests take for whoever asks.

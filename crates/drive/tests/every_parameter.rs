@@ -71,6 +71,7 @@ const LIMITED: Changes = &[
     ("trim.ranges_most", "2"),
     ("trim.range_most", "1M"),
 ];
+const UNDEFINED: Changes = &[("trim.reads_after", "undefined")];
 const SLC: Changes = &[
     ("slc.size", "4M"),
     ("slc.space", "dynamic"),
@@ -157,7 +158,8 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("trim.per_mib", PLAIN, "100us"),
     ("trim.ranges_most", LIMITED, "1"),
     ("trim.range_most", LIMITED, "512K"),
-    ("trim.reads_after", PLAIN, "ones"),
+    ("trim.reads_after", PLAIN, "undefined"),
+    ("trim.settle", UNDEFINED, "10s"),
     ("slc.size", SLC, "8M"),
     ("slc.space", SLC, "fixed"),
     ("slc.when_full", SLC, "direct"),
@@ -288,6 +290,9 @@ fn seen(changes: &[(&str, &str)]) -> Result<String, String> {
     for seconds in [1, 3600] {
         drive.rest(Nanoseconds::from_secs(seconds), &mut Unobserved).expect("a rest");
         let _ = writeln!(text, "{:?}", drive.inside());
+        let trimmed = drive.send(drive.now() + gap, Request::Read(part));
+        let _ = writeln!(text, "trimmed: {trimmed:?}");
+        drive.pass_until(trimmed.expect("it lies within the drive"));
     }
     let aged = drive.store(Nanoseconds::from_secs(400 * 86_400));
     let read = drive.send(drive.now() + gap, Request::Read(Region::first(MIB * 4)));

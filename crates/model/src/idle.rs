@@ -21,7 +21,9 @@ pub(crate) struct Rest {
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Forgets what `units` units from `first` hold, in one command; returns when the host is told
-    /// so. They are read without flash from then on. A drive whose trim is off takes the command and does nothing.
+    /// so. They are read without flash from then on, unless the drive only marks them (see
+    /// [`crate::trim::ReadsAfterTrim::Undefined`]). A drive whose trim is off takes the command and does
+    /// nothing.
     ///
     /// # Panics
     /// When the range is empty or does not lie within the drive.
@@ -44,6 +46,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         for unit in first.0..first.0 + units {
             if let Some(old) = self.map.clear(LogicalUnit(unit)) {
                 forgotten = true;
+                if let Some(marks) = &mut self.trim_marks {
+                    marks.mark(LogicalUnit(unit), old);
+                }
                 if self.flash.lose_unit(self.geometry.block_of(old)) {
                     let unsent = self.forget_unsent(old);
                     from_copies |= unsent == Some(Unsent::Copy);
@@ -93,6 +98,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let goes_on = self.rest.filter(|it| it.until == from && it.requests == requests);
         let since = goes_on.map_or(from, |it| it.since);
         self.rest = Some(Rest { since, until, requests });
+        self.settle_trims(since, until);
         let idle = since + self.buffer_parameters.idle_before_flush;
         (idle <= until).then_some(idle.max(from))
     }

@@ -57,6 +57,7 @@ pub mod timing;
 mod touched;
 pub mod trim;
 mod trim_log;
+mod trim_marks;
 pub mod units;
 mod victim;
 pub mod wear_levelling;

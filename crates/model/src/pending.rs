@@ -165,7 +165,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             let (number, pages) = self.begin_large_read(stream, start, first, units);
             return self.wait_for_pages(sent, number, pages);
         }
-        match self.map.get(first) {
+        match self.read_place_of(first) {
             None => self.counters.unmapped_read_units += 1,
             Some(physical) if self.is_buffered(physical, start) => {
                 self.counters.buffer_hit_units += 1;

@@ -183,7 +183,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         transfer: Nanoseconds,
     ) -> Instant {
         let mut over_channel = Nanoseconds::ZERO;
-        let ready = match self.map.get(unit) {
+        let ready = match self.read_place_of(unit) {
             None => {
                 self.counters.unmapped_read_units += 1;
                 start
@@ -264,7 +264,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// at `start`.
     pub(crate) fn gather(&mut self, start: Instant, first: LogicalUnit, units: u32) {
         for unit in first.0..first.0 + units {
-            match self.map.get(LogicalUnit(unit)) {
+            match self.read_place_of(LogicalUnit(unit)) {
                 None => {
                     self.counters.unmapped_read_units += 1;
                     self.add_ready(start, 1);

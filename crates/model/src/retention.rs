@@ -170,6 +170,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// # Panics
     /// When the drive has existed for five hundred years.
     pub fn store(&mut self, now: Nanoseconds, duration: Nanoseconds) -> bool {
+        self.forget_trim_marks();
         let Some(retention) = &mut self.retention else { return false };
         retention.stored += duration;
         assert!(retention.stored + now < YEAR * 500, "no drive is stored for five hundred years");

@@ -36,6 +36,7 @@ use crate::streams::Streams;
 use crate::timing::Timing;
 use crate::trim::TrimParameters;
 use crate::trim_log::TrimLog;
+use crate::trim_marks::TrimMarks;
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds};
 use crate::wear_levelling::{Levelling, LevellingParameters};
 
@@ -161,6 +162,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     pub(crate) delays: Delays,
     pub(crate) trim_enabled: bool,
     pub(crate) trim_parameters: TrimParameters,
+    pub(crate) trim_marks: Option<Box<TrimMarks>>,
     pub(crate) slc: Option<Box<SlcCache>>,
     pub(crate) retention: Option<Box<Retention>>,
     /// Whether it takes longer to sense some pages than others.
@@ -271,6 +273,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             delays: Delays::default(),
             trim_enabled: *trim,
             trim_parameters: mechanisms.trim,
+            trim_marks: TrimMarks::new(&mechanisms.trim, geometry.logical_units()),
             slc: mechanisms.slc.map(|slc| Box::new(SlcCache::new(geometry, slc))),
             retention: Retention::new(configuration),
             pages_differ: mechanisms.slc.is_some() || mechanisms.retention.is_some(),

@@ -3,7 +3,8 @@
 //! A command holds up to `ranges_most` ranges of up to `range_most` sectors each. While it is
 //! carried out it keeps the controller from anything else: a time for the command, one for each
 //! range, and one for each MiB. (SATA's first TRIM cannot be queued, and firmware walks its map.)
-//! What trim does to mapping and collection is in `idle.rs`.
+//! What trim does to mapping and collection is in `idle.rs`, and reads that may return the old data in
+//! `trim_marks.rs`.
 
 use serde::Deserialize;
 
@@ -21,13 +22,13 @@ pub enum ReadsAfterTrim {
     Zeros,
     /// Ones: what erased flash reads as; always the same, so still deterministic (ATA: DRAT).
     Ones,
-    /// The old data, zeros, or either by turns. The model answers without flash here, too: it has
-    /// forgotten where the old data lies.
+    /// The old data as long as it is there, then zeros (ATA: neither bit; NVMe: not reported): a trim
+    /// only marks what it is told of.
     Undefined,
 }
 
 impl ReadsAfterTrim {
-    /// The byte that they read as, as sectors do that were never written.
+    /// The byte that they read as in the end, as sectors do that were never written.
     pub fn byte(self) -> u8 {
         match self {
             ReadsAfterTrim::Zeros | ReadsAfterTrim::Undefined => 0,
@@ -51,6 +52,9 @@ pub struct TrimParameters {
     pub range_most: SectorCount,
     /// What is read afterwards.
     pub reads_after: ReadsAfterTrim,
+    /// For how long the drive is idle before it does what trims have left for later, where
+    /// `reads_after` is undefined; zero where it never does.
+    pub settle: Nanoseconds,
 }
 
 impl TrimParameters {

@@ -39,7 +39,7 @@ impl Engine {
             match extents.last_mut() {
                 Some(last) if last.is_hole == is_hole => last.length += until - at,
                 _ => {
-                    let is_zero = is_hole && self.blank == 0;
+                    let is_zero = is_hole && self.holes_are_zeros();
                     extents.push(Extent { length: until - at, is_hole, is_zero });
                 }
             }

@@ -6,6 +6,7 @@ use std::sync::{Condvar, Mutex};
 
 use serde::{Deserialize, Serialize};
 use ssdlab_model::recovery::{Recovery, RecoveryError};
+use ssdlab_model::trim::ReadsAfterTrim;
 use ssdlab_model::units::{Instant, LogicalUnit};
 
 use super::clock::Clock;
@@ -129,6 +130,8 @@ impl Engine {
             protected: configuration.buffer.protected,
             trims: configuration.trim,
             blank: configuration.mechanisms.trim.reads_after.byte(),
+            reads_are_defined: configuration.mechanisms.trim.reads_after
+                != ReadsAfterTrim::Undefined,
             configuration,
         };
         Ok((engine, opened))

@@ -237,7 +237,8 @@ impl Engine {
     ) -> Result<(), Errno> {
         let (first, size) = (self.unit_of(from).0, self.unit as usize);
         for (index, data) in data.chunks_mut(size).enumerate() {
-            let Some(place) = inner.model.place_of(LogicalUnit(first + index as u32)) else {
+            let unit = LogicalUnit(first + index as u32);
+            let Some(place) = inner.model.read_place_of(unit) else {
                 data.fill(self.blank);
                 continue;
             };

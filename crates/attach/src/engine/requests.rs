@@ -86,7 +86,7 @@ impl Inner {
         }
     }
 
-    /// What a unit holds now, into `data`.
+    /// What a unit holds now, into `data`, for who writes a part of it.
     pub(super) fn read_unit(
         &mut self,
         engine: &Engine,

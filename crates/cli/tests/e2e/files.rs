@@ -315,6 +315,15 @@ fn trim_check_on_simulated_drives_says_where_trim_stops() {
     };
     check(small, "works", "zeros", Value::Null);
     check(&format!("{small},trim.reads_after=ones"), "works", "ones", Value::Null);
+    // A drive that does not say what is read gives the old data back until it has been idle.
+    let undefined = format!("{small},trim.reads_after=undefined");
+    let (code, text) = check(&undefined, "not told", "changing", Value::Null);
+    assert_eq!(code, "no-deterministic-reads");
+    assert!(text.contains("right after it 2048 blocks read as the old data"), "{text}");
+    assert!(text.contains("of 2048, 0 as the old data, 2048 as zeros"), "{text}");
+    let never = format!("{undefined},trim.settle=0s");
+    let (_, text) = check(&never, "not told", "changing", Value::Null);
+    assert!(text.contains("of 2048, 2048 as the old data"), "{text}");
     let (code, text) = check(&format!("{small},trim=off"), "does not", "old data", "drive".into());
     assert!(code == "trim-does-not-work" && text.contains("takes trims and does nothing"));
     let usb = "usb bridge".into();
@@ -343,7 +352,7 @@ fn trim_check_works_through_a_loop_device_and_does_not_through_one_that_drops_it
         assert_eq!(column(verdict, "trim")[0], "works", "{report}");
         assert_eq!(column(verdict, "reads_as")[0], "zeros");
         let sectors = table(&report, "sectors");
-        assert_eq!(column(sectors, "old_data"), [2048, 0]);
+        assert_eq!(column(sectors, "old_data"), [2048, 0, 0]);
         mount.is_as_it_was(&before);
         let device = mount.own.as_ref().unwrap().path();
         let name = device.trim_start_matches("/dev/");
@@ -355,7 +364,7 @@ fn trim_check_works_through_a_loop_device_and_does_not_through_one_that_drops_it
         assert_eq!(column(verdict, "trim")[0], "does not", "{report}");
         let stopped_at = column(verdict, "stopped_at")[0].as_str().unwrap().to_owned();
         assert!(stopped_at.starts_with(&format!("{name} (loop device")), "{stopped_at}");
-        assert_eq!(column(table(&report, "sectors"), "old_data"), [2048, 2048]);
+        assert_eq!(column(table(&report, "sectors"), "old_data"), [2048; 3]);
         assert_eq!(codes(&report)[0], "trim-does-not-work");
         mount.is_as_it_was(&before);
     }

@@ -444,15 +444,15 @@ impl FileSystem<'_> {
         self.node(file).extents.iter().map(|mapped| Queue::region(mapped.extent)).collect()
     }
 
-    /// Reads a region of the drive past the files; returns whether flash was read for that: data
-    /// that was trimmed takes none.
+    /// Reads a region of the drive past the files; returns how many blocks of 4 KiB the drive knew to
+    /// lie nowhere, because they were trimmed.
     ///
     /// # Errors
     /// When it does not lie on blocks of the drive.
-    pub fn read_past(&mut self, region: Region) -> Result<bool, DriveError> {
-        let (end, from_flash) = self.queue.read(self.now, region)?;
+    pub fn read_past(&mut self, region: Region) -> Result<u64, DriveError> {
+        let (end, nowhere) = self.queue.read(self.now, region)?;
         self.pass_until(end)?;
-        Ok(from_flash)
+        Ok(nowhere)
     }
 
     /// Reads what was written; returns how many bytes there were.

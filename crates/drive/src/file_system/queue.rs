@@ -92,19 +92,24 @@ impl<'d> Queue<'d> {
         self.send(at, request)
     }
 
-    /// Reads blocks in a row from the drive; returns when it has answered, and whether flash was
-    /// read for that.
+    /// Reads blocks in a row from the drive; returns when it has answered, and how many blocks it
+    /// knew to lie nowhere.
     pub(super) fn read(
         &mut self,
         at: Instant,
         region: Region,
-    ) -> Result<(Instant, bool), DriveError> {
-        let pages = |drive: &SimulatedDrive| {
-            drive.inside().map_or(0, |inside| inside.counters.flash_page_reads_host)
+    ) -> Result<(Instant, u64), DriveError> {
+        let units = |drive: &SimulatedDrive| {
+            let counters = drive.inside().map(|inside| inside.counters);
+            counters.map_or((0, 0), |it| (it.unmapped_read_units, it.host_read_units))
         };
-        let before = pages(self.drive);
+        let before = units(self.drive);
         let end = self.send(at, Request::Read(region))?;
-        Ok((end, pages(self.drive) > before))
+        let after = units(self.drive);
+        let (nowhere, read) = (after.0 - before.0, after.1 - before.1);
+        let blocks = region.length.whole(BLOCK);
+        // Of a unit that is larger than a block it may be known for a part that was read.
+        Ok((end, (blocks * nowhere).div_ceil(read.max(nowhere).max(1))))
     }
 
     pub(super) fn flush(&mut self, at: Instant) -> Result<Instant, DriveError> {

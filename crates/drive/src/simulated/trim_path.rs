@@ -12,6 +12,8 @@ pub enum TrimEnd {
     Zeros,
     /// Ones.
     Ones,
+    /// What they held before or zeros: the drive does not say.
+    Undefined,
     /// What they held before: the drive takes trims and does nothing.
     Ignored,
 }
@@ -21,7 +23,8 @@ pub enum TrimEnd {
 pub struct TrimPath {
     /// Layers by name, the host's first, with whether they pass trims on.
     pub layers: Vec<(String, bool)>,
-    /// What the drive makes of it; of several drives, the first that ignores it, or the first.
+    /// What the drive makes of it; of several drives, the first that ignores it, or that does not say
+    /// what is read, or the first.
     pub end: TrimEnd,
 }
 
@@ -56,8 +59,9 @@ impl TrimPath {
                     let new: Vec<_> = new.collect();
                     self.layers.extend(new);
                 }
-                let ignored = ends.iter().find(|end| **end == TrimEnd::Ignored);
-                *ignored.or(ends.first()).expect("an array has members")
+                let first = |wanted| ends.iter().find(|end| **end == wanted);
+                let worst = first(TrimEnd::Ignored).or_else(|| first(TrimEnd::Undefined));
+                *worst.or(ends.first()).expect("an array has members")
             }
         }
     }
@@ -69,7 +73,8 @@ fn end_of(configuration: &Configuration) -> TrimEnd {
     }
     match configuration.mechanisms.trim.reads_after {
         ReadsAfterTrim::Ones => TrimEnd::Ones,
-        ReadsAfterTrim::Zeros | ReadsAfterTrim::Undefined => TrimEnd::Zeros,
+        ReadsAfterTrim::Zeros => TrimEnd::Zeros,
+        ReadsAfterTrim::Undefined => TrimEnd::Undefined,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::health::WearParameters;
 use crate::mapping::MappingScheme;
 use crate::retention::RetentionParameters;
 use crate::slc::SlcParameters;
-use crate::trim::{ReadsAfterTrim, TrimParameters};
+use crate::trim::TrimParameters;
 use crate::units::{ByteLength, Nanoseconds, Sector, SectorCount};
 use crate::wear_levelling::LevellingParameters;
 
@@ -157,21 +157,14 @@ impl Profile {
                  more of either"
             )));
         }
-        let reads_after = *trim.reads_after.value.get_ref();
-        if reads_after == ReadsAfterTrim::Undefined {
-            return Err(self.inconsistent(
-                "trim.reads_after: the model forgets where trimmed data lay, so that it cannot be \
-                 undefined; zeros and ones cost the same, no flash"
-                    .to_owned(),
-            ));
-        }
         Ok(TrimParameters {
             command: trim.command.value.get_ref().0,
             range: trim.range.value.get_ref().0,
             per_mib: trim.per_mib.value.get_ref().0,
             ranges_most,
             range_most: sectors,
-            reads_after,
+            reads_after: *trim.reads_after.value.get_ref(),
+            settle: trim.settle.value.get_ref().0,
         })
     }
 

@@ -177,6 +177,13 @@ macro_rules! keys {
                 parameters
             }
 
+            /// The parameters that it does not set, with what they are then.
+            pub fn parameters_not_set(&self) -> Vec<Parameter> {
+                let mut parameters = vec![$(self.document.$($field).+.parameter($key)),*];
+                parameters.retain(|parameter| parameter.basis == Basis::Absent);
+                parameters
+            }
+
             /// Refuses numbers of a file that do not say where they come from.
             pub(super) fn check_sources(&self) -> Result<(), ProfileError> {
                 $(self.check_source($key, &self.document.$($field).+)?;)*
@@ -269,6 +276,7 @@ keys! {
     "trim.ranges_most" => trim.ranges_most,
     "trim.range_most" => trim.range_most,
     "trim.reads_after" => trim.reads_after,
+    "trim.settle" => trim.settle,
     "slc.size" => slc.size,
     "slc.space" => slc.space,
     "slc.when_full" => slc.when_full,
@@ -398,6 +406,7 @@ impl Profile {
         self.within("trim.per_mib", &d.trim.per_mib, us(0), us(1_000_000))?;
         self.within("trim.ranges_most", &d.trim.ranges_most, 0, 1 << 16)?;
         self.within("trim.range_most", &d.trim.range_most, length(0), length(64 * tib))?;
+        self.within("trim.settle", &d.trim.settle, us(0), us(86_400_000_000))?;
         self.within("read_ahead.window", &d.read_ahead.window, length(0), length(1 << 30))?;
         self.within("read_ahead.segment", &d.read_ahead.segment, length(512), length(1 << 30))?;
         self.within("read_ahead.trigger", &d.read_ahead.trigger, 1, 1024)?;

@@ -68,6 +68,7 @@ optional_section! {
         ranges_most: u32 = 0,
         range_most: Length = Length(ByteLength::ZERO),
         reads_after: ReadsAfterTrim = ReadsAfterTrim::Zeros,
+        settle: Span = Span(Nanoseconds::from_secs(1)),
     }
 }
 

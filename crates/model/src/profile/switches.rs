@@ -5,6 +5,7 @@ use super::words::LevellingName;
 use super::{Basis, Profile, ProfileError};
 use crate::flush::{FlushHandling, WriteCache};
 use crate::resources::suspend::Suspendable;
+use crate::trim::ReadsAfterTrim;
 use crate::units::{ByteLength, Nanoseconds};
 
 /// A mechanism, by the key that switches it on.
@@ -37,6 +38,7 @@ impl Profile {
     pub(super) fn check_switches(&self) -> Result<(), ProfileError> {
         let (flash, flush, slc) = (&self.document.flash, &self.document.flush, &self.document.slc);
         let (wear, retention) = (&self.document.wear, &self.document.retention);
+        let trim = &self.document.trim;
         let switches = [
             Switch {
                 key: "retention.retry",
@@ -96,6 +98,13 @@ impl Profile {
                     ("flash.resume_time", flash.resume_time.basis),
                     ("flash.suspends_most", flash.suspends_most.basis),
                 ],
+            },
+            Switch {
+                key: "trim.reads_after",
+                is_on: *trim.reads_after.value.get_ref() == ReadsAfterTrim::Undefined,
+                basis: trim.reads_after.basis,
+                on: "undefined",
+                keys: &[("trim.settle", trim.settle.basis)],
             },
             Switch {
                 key: "flush.journal",
@@ -169,6 +178,7 @@ mod tests {
             ("retention.free_for", "10d", "retention.retry"),
             ("retention.steps", "3", "retention.retry"),
             ("retention.worn_steps", "9", "retention.retry"),
+            ("trim.settle", "5s", "trim.reads_after"),
             ("wear.static_every", "64", "wear.levelling"),
             ("wear.static_spread", "10", "wear.levelling"),
             ("wear.life_shape", "8", "wear.life"),

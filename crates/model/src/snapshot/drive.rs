@@ -40,6 +40,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             buffer_parameters: _,
             trim_enabled: _,
             trim_parameters: _,
+            trim_marks: _,
             unit_to_host: _,
             unit_over_channel: _,
             pages_differ: _,

@@ -44,6 +44,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.condenser = Condenser::default();
         self.trim_log = TrimLog::new();
         self.rest = None;
+        self.forget_trim_marks();
         self.collector.forget_copies();
         self.flash.begin_draws_anew();
         self.map.forget_what_is_volatile();

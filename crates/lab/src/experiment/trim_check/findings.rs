@@ -1,6 +1,6 @@
 //! What the sectors allow to say.
 
-use super::{Seen, Verdict};
+use super::{AT_ONCE, Seen, Verdict};
 use crate::experiment::Record;
 use crate::output::format::count;
 use crate::report::Level;
@@ -9,6 +9,8 @@ pub(super) fn conclude(seen: &Seen, record: &mut Record) {
     let Some(verdict) = &seen.verdict else { return };
     let last = seen.moments.last().map(|(_, contents)| *contents).unwrap_or_default();
     let blocks = count(last.counted());
+    let at_once = seen.moments.iter().find(|(when, _)| *when == AT_ONCE);
+    let at_once = at_once.map(|(_, contents)| *contents).unwrap_or_default();
     let (level, code, text) = match verdict {
         Verdict::Works { reads_as } => (
             Level::Info,
@@ -42,10 +44,11 @@ pub(super) fn conclude(seen: &Seen, record: &mut Record) {
             Level::Warning,
             "no-deterministic-reads",
             format!(
-                "TRIM reaches the drive, and its reads after TRIM are not deterministic: of \
-                 {blocks} blocks {} read as the old data, {} as zeros, {} as ones, {} as something \
-                 else, and {} otherwise when read twice. Nothing that relies on zeros (RAID 5) may \
-                 trim it.",
+                "TRIM reaches the drive, and its reads after TRIM are not deterministic: right after \
+                 it {} blocks read as the old data; later, of {blocks}, {} as the old data, {} as \
+                 zeros, {} as ones, {} as something else, and {} otherwise when read twice. Nothing \
+                 that relies on zeros (RAID 5) may trim it.",
+                count(at_once.old),
                 count(last.old),
                 count(last.zeros),
                 count(last.ones),

@@ -13,7 +13,7 @@ use ssdlab_model::units::ByteLength;
 use super::super::course::Course;
 use super::super::real_files::{OwnDirectory, failed};
 use super::blocks::{BLOCK, Content, fill};
-use super::{Contents, LayerSeen, Protocol, Seen, Verdict};
+use super::{AT_ONCE, Contents, LayerSeen, Protocol, Seen, Verdict};
 use crate::error::LabError;
 
 /// File systems whose extents are addresses of their block device.
@@ -95,6 +95,10 @@ impl Protocol {
             let message = format!("{}: fstrim takes root", directory.display());
             return Err(LabError::Unsupported(message));
         }
+        let free = free_space(&top, span).ok();
+        let at_once = self.look(&device, &placed, &mut buffer, free.as_deref())?;
+        seen.moments.push((AT_ONCE, at_once.contents));
+        course.tally.bytes += self.size;
         course.rest(self.wait, 0.8)?;
         course.begin("reading again", 0.1);
         own.sync()?;
@@ -108,7 +112,11 @@ impl Protocol {
                 as u64;
         course.tally.bytes += self.size * 2;
         seen.moments.push(("trimmed", second.contents));
-        seen.verdict = Some(judge(&second.contents, &place, refused));
+        // A mount that trims by itself may do so behind our backs, and later than we look.
+        let trims_later = place.options().iter().any(|it| it.starts_with("discard"));
+        let at_once = (refused.is_none() && !trims_later).then_some(&at_once);
+        let returned = at_once.is_some_and(|it| it.gave_back(&second));
+        seen.verdict = Some(judge(&second.contents, returned, &place, refused));
         drop(top);
         own.remove()
     }
@@ -178,6 +186,17 @@ struct Look {
     each: Vec<Option<(Content, u64)>>,
 }
 
+impl Look {
+    /// Whether blocks read as the old data here, and as something else `later`: no few of them.
+    fn gave_back(&self, later: &Look) -> bool {
+        let old = |block: &Option<(Content, u64)>| block.is_some_and(|it| it.0 == Content::Old);
+        let pairs = || self.each.iter().zip(&later.each);
+        let counted = pairs().filter(|(one, two)| one.is_some() && two.is_some()).count();
+        let lost = pairs().filter(|(one, two)| old(one) && two.is_some() && !old(two)).count();
+        lost as f64 > counted as f64 * (1.0 - ALIKE)
+    }
+}
+
 /// Whether a block that counted both times has changed.
 fn differ(one: Option<(Content, u64)>, two: Option<(Content, u64)>) -> bool {
     one.zip(two).is_some_and(|(one, two)| one != two)
@@ -209,13 +228,19 @@ fn span_of(placed: &[Placed]) -> Region {
     Region { offset: first, length: end - first }
 }
 
-fn judge(contents: &Contents, place: &Place, refused: Option<io::Error>) -> Verdict {
+/// `returned` is whether the old data was read for a while after the trim.
+fn judge(
+    contents: &Contents,
+    returned: bool,
+    place: &Place,
+    refused: Option<io::Error>,
+) -> Verdict {
     let counted = contents.counted();
     if counted < 16 || contents.taken > counted {
         return Verdict::TooFew;
     }
     let share = |count: u64| count as f64 / counted as f64;
-    if contents.changed > 0 {
+    if contents.changed > 0 || returned {
         return Verdict::NotDeterministic;
     }
     if share(contents.zeros) >= ALIKE {
@@ -302,6 +327,26 @@ mod tests {
     fn a_block_has_changed_only_where_it_counted_twice() {
         let (a, b) = (Some((Content::Zeros, 0)), Some((Content::Old, 7)));
         assert!(differ(a, b) && !differ(a, a) && !differ(a, None) && !differ(None, b));
+    }
+
+    #[test]
+    fn old_data_that_is_gone_later_was_given_back_unless_it_was_little() {
+        let look = |old: usize, taken: usize| Look {
+            contents: Contents::default(),
+            each: (0..100)
+                .map(|block| match block {
+                    _ if block < taken => None,
+                    _ if block < old => Some((Content::Old, block as u64)),
+                    _ => Some((Content::Zeros, 0)),
+                })
+                .collect(),
+        };
+        assert!(look(100, 0).gave_back(&look(0, 0)));
+        assert!(look(20, 0).gave_back(&look(10, 0)));
+        assert!(!look(100, 0).gave_back(&look(100, 0)), "it is still there");
+        assert!(!look(0, 0).gave_back(&look(0, 0)));
+        assert!(!look(4, 0).gave_back(&look(0, 0)), "a few at the edges");
+        assert!(!look(100, 0).gave_back(&look(100, 60)), "others took it");
     }
 
     #[test]

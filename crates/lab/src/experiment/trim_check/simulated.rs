@@ -1,4 +1,4 @@
-//! The check on a simulated drive: what was trimmed is read without flash.
+//! The check on a simulated drive: what was trimmed is read without flash, sooner or later.
 
 use ssdlab_drive::file_system::{FileSystem, MountOptions};
 use ssdlab_drive::simulated::TrimEnd;
@@ -7,7 +7,7 @@ use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use super::super::course::Course;
 use super::blocks::{BLOCK, Content};
-use super::{Contents, LayerSeen, Protocol, Seen, Verdict};
+use super::{AT_ONCE, Contents, LayerSeen, Protocol, Seen, Verdict};
 use crate::error::LabError;
 
 impl Protocol {
@@ -30,7 +30,7 @@ impl Protocol {
         });
         let read_as = match path.end {
             TrimEnd::Ones => Content::Ones,
-            TrimEnd::Zeros | TrimEnd::Ignored => Content::Zeros,
+            TrimEnd::Zeros | TrimEnd::Undefined | TrimEnd::Ignored => Content::Zeros,
         };
         let capacity = drive.description().capacity;
         let mut files = FileSystem::new(drive, capacity, MountOptions::default())?;
@@ -48,16 +48,20 @@ impl Protocol {
             Err(error) if error.kind() == ErrorKind::Unsupported => {}
             Err(error) => return Err(error.into()),
         }
+        let at_once = read_all(&mut files, &regions, read_as)?;
+        seen.moments.push((AT_ONCE, at_once));
         files.spend(self.wait)?;
         let last = read_all(&mut files, &regions, read_as)?;
         seen.moments.push(("trimmed", last));
-        tally.requests += files.sent().writes + files.sent().trims + 3 * regions.len() as u64;
-        tally.bytes += files.sent().written + self.size * 3;
+        tally.requests += files.sent().writes + files.sent().trims + 4 * regions.len() as u64;
+        tally.bytes += files.sent().written + self.size * 4;
         let stopped = path.layers.iter().find(|(_, passes)| !passes);
         seen.verdict = Some(match stopped {
             Some((name, _)) => {
                 Verdict::Stopped { at: name.clone(), why: "it does not pass trims on".to_owned() }
             }
+            // The drive says so itself, as a real one does, whatever it has done.
+            None if path.end == TrimEnd::Undefined => Verdict::NotDeterministic,
             None if last.old == 0 => {
                 Verdict::Works { reads_as: if read_as == Content::Ones { "ones" } else { "zeros" } }
             }
@@ -73,8 +77,8 @@ impl Protocol {
     }
 }
 
-/// Reads regions of the drive, past the file system: what is answered from flash is what was
-/// written, what takes no flash reads as trimmed sectors do.
+/// Reads regions of the drive, past the file system: what lies somewhere is what was written, what
+/// lies nowhere reads as trimmed sectors do.
 fn read_all(
     files: &mut FileSystem<'_>,
     regions: &[Region],
@@ -83,9 +87,9 @@ fn read_all(
     let mut contents = Contents::default();
     for region in regions {
         let blocks = region.length.whole(ByteLength::new(BLOCK as u64));
-        let from_flash = files.read_past(*region)?;
-        let content = if from_flash { Content::Old } else { trimmed };
-        contents.count(content, blocks);
+        let nowhere = files.read_past(*region)?;
+        contents.count(trimmed, nowhere);
+        contents.count(Content::Old, blocks - nowhere);
     }
     Ok(contents)
 }

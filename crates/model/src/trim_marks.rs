@@ -1,0 +1,208 @@
+//! Reads after a trim on a drive that does not say what they return.
+//!
+//! ATA knows three kinds of drives (IDENTIFY DEVICE, word 69, bits 14 and 5): those that return the
+//! same data each time (DRAT), zeros among them (RZAT), and those that may return something else each
+//! time. NVMe names zeros, ones, or does not say (DLFEAT, bits 2:0). Here is the third kind, as far as
+//! a mapping layer has a cause for it: a trim only *marks* the entries of the map, which keep their
+//! addresses, and the work is done later. Collection passes over what is marked. A read follows the
+//! address:
+//!
+//! - as long as the spare area there still names the unit, the old data is read, and takes a flash read
+//!   as any other;
+//! - once its block is erased, zeros are read, without flash.
+//!
+//! Marks are kept in RAM. A drive that has been idle for `trim.settle` empties the entries, and so does
+//! whatever ends its power: zeros from then on. (A trim that was not made durable before a power cut is
+//! undone by that, as on any drive; see [`crate::trim_log`].) Nothing here is left to chance, so that the same
+//! requests get the same answers.
+//!
+//! A write of part of a marked unit takes zeros for the rest of it.
+
+use crate::flash::Flash;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::ssd::Ssd;
+use crate::touched::Touched;
+use crate::trim::{ReadsAfterTrim, TrimParameters};
+use crate::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
+
+/// What the map remembers of units that were trimmed.
+#[derive(Clone, Debug)]
+pub(crate) struct TrimMarks {
+    /// Per logical unit, where it lay when it was last trimmed, plus one; zero for nowhere. Of a unit
+    /// that was written since it means nothing.
+    lay_at: Touched,
+    /// Whether there may be any.
+    any: bool,
+    settle: Nanoseconds,
+}
+
+impl TrimMarks {
+    /// Those of a drive of `units` logical units that trims by `trim`; nothing where it says what is
+    /// read.
+    pub(crate) fn new(trim: &TrimParameters, units: u32) -> Option<Box<TrimMarks>> {
+        (trim.reads_after == ReadsAfterTrim::Undefined).then(|| {
+            let lay_at = Touched::zeroed(units as usize);
+            Box::new(TrimMarks { lay_at, any: false, settle: trim.settle })
+        })
+    }
+
+    /// Notes that `unit` is trimmed, which lies at `place`.
+    pub(crate) fn mark(&mut self, unit: LogicalUnit, place: PhysicalUnit) {
+        self.lay_at[unit.0 as usize] = place.0 + 1;
+        self.any = true;
+    }
+
+    /// Where `unit`, which was trimmed, can still be read.
+    fn still_at(&self, unit: LogicalUnit, flash: &Flash) -> Option<PhysicalUnit> {
+        let place = self.lay_at[unit.0 as usize].checked_sub(1).map(PhysicalUnit)?;
+        (flash.logical_at(place) == Some(unit)).then_some(place)
+    }
+
+    fn forget(&mut self) {
+        if self.any {
+            *self = TrimMarks { lay_at: Touched::zeroed(self.lay_at.len()), any: false, ..*self };
+        }
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Where a read of `unit` finds its data: where it lies, or where it lay when it was trimmed, if
+    /// the drive goes there; nothing where the read takes no flash.
+    ///
+    /// # Panics
+    /// When the drive has no such unit.
+    #[inline(always)]
+    pub fn read_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        match self.map.get(unit) {
+            None if self.trim_marks.is_some() => self.marked_place_of(unit),
+            place => place,
+        }
+    }
+
+    #[cold]
+    fn marked_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        self.trim_marks.as_ref()?.still_at(unit, &self.flash)
+    }
+
+    /// Does the work of trims, on a drive that has been idle since `since` until `until`, if that is
+    /// long enough.
+    pub(crate) fn settle_trims(&mut self, since: Instant, until: Instant) {
+        if let Some(marks) = &mut self.trim_marks
+            && marks.settle > Nanoseconds::ZERO
+            && until >= since + marks.settle
+        {
+            marks.forget();
+        }
+    }
+
+    /// Forgets what was trimmed, as at power-on.
+    pub(crate) fn forget_trim_marks(&mut self) {
+        if let Some(marks) = &mut self.trim_marks {
+            marks.forget();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssd::tests::small_configuration;
+
+    fn drive(changes: &[(&str, &str)]) -> Ssd {
+        let undefined = [&[("trim.reads_after", "undefined")], changes].concat();
+        Ssd::new(&small_configuration(&undefined)).expect("a sound drive")
+    }
+
+    /// How many of `units` units from `first` are read from flash, and when that is over.
+    fn from_flash(ssd: &mut Ssd, at: Instant, first: u32, units: u32) -> (u64, Instant) {
+        let (mut at, mut count) = (at, 0);
+        for unit in first..first + units {
+            let before = ssd.counters().unmapped_read_units;
+            at = ssd.read(at, LogicalUnit(unit), 1);
+            count += 1 - (ssd.counters().unmapped_read_units - before);
+        }
+        (count, at)
+    }
+
+    #[test]
+    fn what_was_trimmed_is_read_where_it_lay_until_the_drive_is_idle() {
+        let mut ssd = drive(&[("trim.settle", "10s")]);
+        let at = ssd.write(Instant::START, LogicalUnit(0), 512);
+        let at = ssd.flush(at);
+        let at = ssd.trim(at, LogicalUnit(0), 256);
+        assert_eq!(ssd.place_of(LogicalUnit(3)), None);
+        let (count, at) = from_flash(&mut ssd, at, 0, 256);
+        assert_eq!(count, 256);
+        // A rest in steps is one rest, and a request ends it.
+        let step = Nanoseconds::from_secs(6);
+        ssd.rest(at, step);
+        let (count, at) = from_flash(&mut ssd, at + step, 0, 256);
+        assert_eq!(count, 256);
+        ssd.rest(at, step);
+        ssd.rest(at + step, step);
+        let (count, _) = from_flash(&mut ssd, at + step + step, 0, 257);
+        assert_eq!(count, 1, "only what was not trimmed");
+        ssd.check_invariants();
+    }
+
+    #[test]
+    fn what_was_trimmed_costs_a_read_what_other_data_does() {
+        let latency = |reads_after| {
+            let mut ssd = drive(&[("trim.reads_after", reads_after)]);
+            let at = ssd.write(Instant::START, LogicalUnit(0), 512);
+            let at = ssd.flush(at);
+            let (mapped, trimmed) = (LogicalUnit(300), LogicalUnit(8));
+            let at = ssd.trim(at, LogicalUnit(0), 256) + Nanoseconds::from_millis(1);
+            let one = ssd.read(at, mapped, 1);
+            let later = one + Nanoseconds::from_millis(1);
+            (one.since(at), ssd.read(later, trimmed, 1).since(later))
+        };
+        let (mapped, trimmed) = latency("undefined");
+        assert_eq!(mapped, trimmed);
+        let (mapped, trimmed) = latency("zeros");
+        assert!(trimmed < mapped, "{trimmed:?} against {mapped:?}");
+    }
+
+    #[test]
+    fn what_was_trimmed_is_gone_with_its_block_and_with_power() {
+        let mut ssd = drive(&[("trim.settle", "0s"), ("collection.policy", "fifo")]);
+        let units = ssd.geometry().logical_units();
+        let at = ssd.write(Instant::START, LogicalUnit(0), units);
+        let at = ssd.flush(at);
+        let trimmed = units / 4;
+        let at = ssd.trim(at, LogicalUnit(0), trimmed);
+        let at = at + Nanoseconds::from_secs(3600);
+        ssd.rest(at, Nanoseconds::from_secs(3600));
+        let (before, mut at) = from_flash(&mut ssd, at + Nanoseconds::from_secs(3600), 0, trimmed);
+        // Collection takes one block after the other.
+        for _ in 0..4 {
+            at = ssd.write(at, LogicalUnit(trimmed), units - trimmed);
+        }
+        let (after, at) = from_flash(&mut ssd, at, 0, trimmed);
+        assert!(before > 0 && after < before, "{before} units before, {after} after");
+        ssd.check_invariants();
+        let at = ssd.shut_down(at);
+        assert_eq!(from_flash(&mut ssd, at, 0, trimmed).0, 0);
+    }
+
+    #[test]
+    fn what_was_written_again_and_trimmed_again_is_the_latest() {
+        let mut ssd = drive(&[]);
+        let at = ssd.write(Instant::START, LogicalUnit(0), 64);
+        let at = ssd.flush(at);
+        let at = ssd.trim(at, LogicalUnit(5), 1);
+        let first = ssd.read_place_of(LogicalUnit(5));
+        let at = ssd.write(at, LogicalUnit(5), 1);
+        let second = ssd.read_place_of(LogicalUnit(5));
+        assert_eq!(second, ssd.place_of(LogicalUnit(5)));
+        let at = ssd.flush(at);
+        let at = ssd.trim(at, LogicalUnit(5), 1);
+        assert_eq!(ssd.read_place_of(LogicalUnit(5)), second);
+        assert_ne!(first, second);
+        // What was never programmed cannot be read.
+        let at = ssd.write(at, LogicalUnit(5), 1);
+        ssd.trim(at, LogicalUnit(5), 1);
+        assert_eq!(ssd.read_place_of(LogicalUnit(5)), None);
+    }
+}
