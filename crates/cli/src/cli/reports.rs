@@ -54,7 +54,8 @@ pub enum List {
     Profiles {
         /// Show the parameters of this one, or of a file such as ./my.toml
         name: Option<String>,
-        /// Show the parameters, of the default profile where none is named
+        /// Show all parameters, also those that it does not set; of the default profile where none is
+        /// named
         #[arg(long)]
         keys: bool,
         /// Print JSON

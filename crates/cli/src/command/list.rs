@@ -29,8 +29,8 @@ pub fn list(what: &List, terminal: &Terminal) -> Result<(), Failure> {
         }
         List::Profiles { name: Some(name), toml: true, .. } => as_file(name, terminal),
         List::Profiles { name, keys, json, .. } => match (name, keys) {
-            (Some(name), _) => parameters(name, *json, terminal),
-            (None, true) => parameters(profile::DEFAULT, *json, terminal),
+            (Some(name), keys) => parameters(name, *keys, *json, terminal),
+            (None, true) => parameters(profile::DEFAULT, true, *json, terminal),
             (None, false) => profiles(*json, terminal),
         },
         List::Stacks { json } => stacks(*json, terminal),
@@ -170,7 +170,9 @@ struct ParameterEntry {
     source: String,
 }
 
-fn parameters(name: &str, as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
+/// With `all` also those that the profile does not set: that is how mechanisms are found which it does
+/// not have.
+fn parameters(name: &str, all: bool, as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
     // The same words as in a target, so that a file and changes can be looked at too.
     let Target::Simulated { profile, .. } = Target::parse(&format!("sim:{name}"))? else {
         unreachable!("what begins with sim: is simulated")
@@ -194,12 +196,22 @@ fn parameters(name: &str, as_json: bool, terminal: &Terminal) -> Result<(), Fail
         .into_iter()
         .map(|entry| vec![entry.key.into(), entry.value, entry.basis.into(), entry.source])
         .collect();
-    let table = lay_out(&heads, &rows, terminal);
+    let mut table = lay_out(&heads, &rows, terminal);
+    if all {
+        let heads = [Head::Name("not set"), Head::Words("and so")];
+        let rows: Vec<Vec<String>> = (profile.parameters_not_set().into_iter())
+            .map(|parameter| vec![parameter.key.into(), parameter.value])
+            .collect();
+        table = format!("{table}\n{}", lay_out(&heads, &rows, terminal));
+    }
     terminal.print(&format!("{}: {}\n\n{table}", profile.name(), profile.summary()))?;
     terminal
         .note(&format!("\nChange one in the target: sim:{name},flash.page_read=60us. Besides:"));
     for (change, meaning) in CHANGES {
         terminal.note(&format!("  {change:<20} {meaning}"));
+    }
+    if !all {
+        terminal.note("With --keys those are shown, too, that it does not set.");
     }
     Ok(())
 }

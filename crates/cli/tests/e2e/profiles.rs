@@ -141,6 +141,12 @@ fn lists_say_what_there_is_and_where_numbers_come_from() {
     let page_read = parameters.iter().find(|one| one["key"] == "flash.page_read").unwrap();
     assert!(page_read["source"].as_str().unwrap().len() > 8);
     assert!(list(&["profiles", "--keys"]).stdout.contains("flash.page_read"));
+    // What it does not set can be found, too.
+    for key in ssdlab_model::profile::parameter_keys() {
+        assert!(list(&["profiles", "--keys"]).stdout.contains(key), "{key}");
+    }
+    assert!(!list(&["profiles", "toshiba-xg5"]).stdout.contains("slc.size"));
+    assert!(list(&["profiles", "toshiba-xg5", "--keys"]).stdout.contains("slc.size"));
     place.run(&["list", "profiles", "nosuch"]).fails(2, &["'nosuch'"]);
 
     let experiments = list(&["experiments", "--json"]).json();
