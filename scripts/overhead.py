@@ -15,6 +15,10 @@ a virtio disk it matters how many requests go to the kernel in one call: all 32 
 of the reads a second, for fio as well (--iodepth_batch_submit=32); fio sends them one by one, we
 four at a time.
 
+ssdlab looks at the ring for an answer for up to 100 us before it sleeps, where others leave the
+machine to it (docs/EXPERIMENTS.md, "How a real drive is asked"), and so does fio's sqpoll: compare
+with that engine what is polled, and with the others what it costs.
+
 Needs root, fio, and a release build (cargo build --release). Everything that it sets up goes again.
 """
 
