@@ -408,6 +408,54 @@ fn an_erase_that_the_device_cannot_is_said_before_anything_is_written() {
 }
 
 #[test]
+fn the_share_of_the_rated_endurance_is_said_before_anything_is_written() {
+    let test = "the share of the endurance";
+    let place = Place::new();
+    let Some(device) = Loop::new(test, &place, "disk", 16) else { return };
+    let fakes = place.directory("bin");
+    let path = format!("{fakes}/smartctl");
+    let path_of_tools = format!("{fakes}:{}", std::env::var("PATH").unwrap());
+    // A drive of which `used` % are used up by a million units of 512,000 bytes.
+    let before_it_begins = |used: u64| {
+        let log = format!(r#"{{"percentage_used": {used}, "data_units_written": 1000000}}"#);
+        let told = format!(r#"{{"nvme_smart_health_information_log": {log}}}"#);
+        fs::write(&path, format!("#!/bin/sh\necho '{told}'\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let consent = ["--destroy-data", "--confirm", &device.device];
+        let arguments = [&["run", "blocksize", &device.device], &SHORT[..], &consent[..]].concat();
+        let mut command = place.command(&arguments);
+        Done::of(command.env("PATH", &path_of_tools).output().unwrap()).with_code(0)
+    };
+    let told = before_it_begins(40);
+    let (_, rest) = told.stderr.split_once("writes at most ").expect("what is written");
+    let (amount, _) = rest.split_once(" in all").expect("an amount");
+    let (amount, unit) = amount.split_once(' ').expect("with its unit");
+    let unit = if unit == "GiB" { 1u64 << 30 } else { 1 << 20 };
+    let share = amount.parse::<f64>().unwrap() * unit as f64 / 512e9 * 40.0;
+    let (_, said) = told.stderr.split_once("For the drive: about ").expect(&told.stderr);
+    let (said, words) = said.split_once(" % of its rated endurance, as SMART has it").unwrap();
+    let said: f64 = said.parse().unwrap();
+    // Three decimals are said.
+    assert!(
+        share > 0.001 && (said - share).abs() < 0.0006,
+        "{said}, and {share} by hand: {}",
+        told.stderr
+    );
+    assert!(words.starts_with(" (40 % used up by 476.8"), "{words}");
+    let report = told.json();
+    let facts = report["target"]["facts"].as_array().unwrap();
+    let smart = facts.iter().find(|fact| fact["name"] == "SMART before").unwrap();
+    assert!(smart["value"].as_str().unwrap().contains("40 % of its rated life used"), "{smart}");
+    // Where not even one percent is counted, no share is made up.
+    let told = before_it_begins(0);
+    assert!(
+        told.stderr.contains("For the drive: less than 0.01 % of its rated"),
+        "{}",
+        told.stderr
+    );
+}
+
+#[test]
 fn the_question_on_a_terminal_wants_the_path_or_the_serial() {
     let test = "the question";
     let place = Place::new();
