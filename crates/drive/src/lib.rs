@@ -181,6 +181,19 @@ pub trait Drive {
         observer: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError>;
 
+    /// Runs `phase` for at most `most` rounds of the length `round`, one after the other without a
+    /// pause, and returns what each of them measured: for drives that have to be told everything
+    /// before it begins, or that only hand out what was measured elsewhere. Every other drive says
+    /// `None`, and is asked round by round.
+    fn run_rounds(
+        &mut self,
+        _phase: &Phase,
+        _round: Nanoseconds,
+        _most: u64,
+    ) -> Result<Option<Vec<PhaseResult>>, DriveError> {
+        Ok(None)
+    }
+
     /// Runs several workloads at once, each request by request; see [`lanes`]. Returns what each of
     /// them measured.
     fn run_lanes(

@@ -48,6 +48,9 @@ pub struct Script {
     pub space: ByteLength,
     /// What is done.
     pub steps: Vec<Step>,
+    /// Whether some of the steps are rounds until a workload is steady: which of them count is
+    /// told by what fio reports while they run.
+    pub has_rounds: bool,
     /// What a reader has to know, a sentence each.
     pub remarks: Vec<String>,
 }
@@ -62,14 +65,17 @@ pub struct Tag {
     pub seed: u64,
     /// Whether the quick protocol was meant.
     pub quick: bool,
-    /// Whether its steps are those of the experiment one by one, so that the results can be put
-    /// back into its report.
-    pub is_whole: bool,
+    /// Bytes of the drive that the script was written for: what an experiment does may depend on
+    /// it, and the results do not say it.
+    pub capacity: ByteLength,
     /// Parameters that were set.
     pub set: Vec<(String, String)>,
 }
 
 const TAG: &str = "ssdlab";
+
+/// What the capacity in a description begins with.
+const CAPACITY: &str = "capacity=";
 
 /// fio keeps no more of a description.
 const LONGEST_DESCRIPTION: usize = 250;
@@ -80,7 +86,7 @@ impl Tag {
         let mut words =
             vec![TAG.to_owned(), self.experiment.clone(), format!("seed={}", self.seed)];
         words.extend(self.quick.then(|| "quick".to_owned()));
-        words.extend(self.is_whole.then(|| "whole".to_owned()));
+        words.push(format!("{CAPACITY}{}", self.capacity.bytes()));
         words.extend(self.set.iter().map(|(name, value)| format!("{name}={value}")));
         let plain = |word: &String| {
             word.chars().all(|it| it.is_ascii_alphanumeric() || "._=:%-,".contains(it))
@@ -98,18 +104,23 @@ impl Tag {
             experiment: experiment.to_owned(),
             seed,
             quick: false,
-            is_whole: false,
+            capacity: ByteLength::ZERO,
             set: Vec::new(),
         };
+        let mut is_whole = false;
         for word in words {
+            if let Some(bytes) = word.strip_prefix(CAPACITY).filter(|_| !is_whole) {
+                tag.capacity = ByteLength::new(bytes.parse().ok()?);
+                is_whole = true;
+                continue;
+            }
             match word.split_once('=') {
                 Some((name, value)) => tag.set.push((name.to_owned(), value.to_owned())),
                 None if word == "quick" => tag.quick = true,
-                None if word == "whole" => tag.is_whole = true,
                 None => return None,
             }
         }
-        Some(tag)
+        is_whole.then_some(tag)
     }
 }
 
@@ -159,6 +170,11 @@ impl Script {
             }
         }
         (bytes, time)
+    }
+
+    /// Whether a part of the target is trimmed.
+    fn trims(&self) -> bool {
+        self.steps.iter().any(|step| matches!(step, Step::Trim(_)))
     }
 
     /// What a reader of any form has to know, a line each.

@@ -6,9 +6,9 @@
 
 use ssdlab_drive::{
     Amount, Description, Drive, DriveError, DriveKind, Durability, ErrorKind, Inside, Latencies,
-    Observer, Pattern, Phase, PhaseResult, Rate, Region, ThroughputPoint,
+    Observer, Phase, PhaseResult, Rate, Region, ThroughputPoint,
 };
-use ssdlab_interchange::fio::json::{FioJob, FioRun, Side};
+use ssdlab_interchange::fio::json::{FioJob, FioRun, Interval};
 use ssdlab_interchange::script::{Script, Step, Tag, step_name};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
 
@@ -23,9 +23,9 @@ const MOST_STEPS: usize = 500;
 /// share of it can be told.
 const PRETENDED_IOPS: f64 = 1_000_000.0;
 
-/// A workload in rounds must not look steady: how many are needed is not known before. Rounds are
-/// this much faster by turns.
-const UNSTEADY: f64 = 1.5;
+/// fio reports no more often than this, and rounds are as long as it takes from one report to the
+/// next.
+const SHORTEST_ROUND: Nanoseconds = Nanoseconds::from_secs(1);
 
 /// A drive on another machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,14 +44,21 @@ struct Notes {
     steps: Vec<Step>,
     space: ByteLength,
     now: Instant,
-    rounds: u64,
     /// The step that went at full speed last.
     peak: Option<usize>,
-    /// Whether steps were put together.
-    is_joined: bool,
+    /// Whether some steps are rounds.
+    has_rounds: bool,
     /// What was asked for that cannot be: an experiment may go on without it, a script may not.
     cannot: Option<&'static str>,
-    answers: Option<Vec<(usize, PhaseResult)>>,
+    answers: Option<Vec<Answer>>,
+}
+
+/// What fio has measured of one step.
+struct Answer {
+    step: usize,
+    result: PhaseResult,
+    /// From one of fio's reports to the next.
+    rounds: Vec<PhaseResult>,
 }
 
 impl Notes {
@@ -61,9 +68,8 @@ impl Notes {
             steps: Vec::new(),
             space: ByteLength::ZERO,
             now: Instant::START,
-            rounds: 0,
             peak: None,
-            is_joined: false,
+            has_rounds: false,
             cannot: None,
             answers: None,
         }
@@ -78,49 +84,10 @@ impl Notes {
         Ok(())
     }
 
-    /// Whether a phase is one more round of the last step, which then becomes longer.
-    fn joins(&mut self, phase: &Phase) -> bool {
-        if self.answers.is_some() {
-            return false;
-        }
-        let Some(Step::Work { phase: last, of_peak: None }) = self.steps.last_mut() else {
-            return false;
-        };
-        let same = Phase {
-            seed: phase.seed,
-            amount: phase.amount,
-            region: phase.region,
-            ..(**last).clone()
-        };
-        if same != *phase {
-            return false;
-        }
-        let joined = match (last.amount, phase.amount, phase.pattern) {
-            (Amount::Time(one), Amount::Time(other), _) if last.region == phase.region => {
-                last.amount = Amount::Time(one + other);
-                true
-            }
-            (Amount::Bytes(one), Amount::Bytes(other), Pattern::Sequential)
-                if last.region.end() == phase.region.offset =>
-            {
-                last.region.length += phase.region.length;
-                last.amount = Amount::Bytes(one + other);
-                true
-            }
-            _ => false,
-        };
-        self.is_joined |= joined;
-        joined
-    }
-
     /// What a phase is pretended to come to.
-    fn pretended(&mut self, phase: &Phase) -> PhaseResult {
-        self.rounds += 1;
+    fn pretended(&self, phase: &Phase) -> PhaseResult {
         let mut result = PhaseResult::begun(self.now);
-        let speed = match self.rounds.is_multiple_of(2) && self.is_round(phase) {
-            true => PRETENDED_IOPS * UNSTEADY,
-            false => PRETENDED_IOPS,
-        };
+        let speed = PRETENDED_IOPS;
         let block = phase.block_size;
         (result.requests, result.elapsed) = match phase.amount {
             Amount::Time(time) => ((time.seconds() * speed) as u64, time),
@@ -136,8 +103,28 @@ impl Notes {
         result
     }
 
-    fn is_round(&self, phase: &Phase) -> bool {
-        matches!(phase.amount, Amount::Time(_)) && self.is_joined
+    /// Notes a workload as a step.
+    fn note_work(
+        &mut self,
+        phase: &Phase,
+        of_peak: Option<(usize, f64)>,
+    ) -> Result<(), DriveError> {
+        phase.validate(self.elsewhere.capacity, ByteLength::new(512))?;
+        if phase.rate.is_none() {
+            self.peak = Some(self.steps.len());
+        }
+        self.note(Step::Work { phase: Box::new(phase.clone()), of_peak })
+    }
+
+    /// What was measured of the step noted last, where there are results.
+    fn answer(&self, phase: &Phase) -> Result<Option<&Answer>, DriveError> {
+        let Some(answers) = &self.answers else { return Ok(None) };
+        let number = self.steps.len() - 1;
+        let found = answers.iter().find(|answer| answer.step == number);
+        found.map(Some).ok_or_else(|| {
+            let message = format!("there is no result of step {}", step_name(number, phase));
+            DriveError::new(ErrorKind::Io, message)
+        })
     }
 
     fn unsupported<T>(&mut self, what: &'static str) -> Result<T, DriveError> {
@@ -176,7 +163,6 @@ impl Drive for Notes {
         phase: &Phase,
         _: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError> {
-        phase.validate(self.elsewhere.capacity, ByteLength::new(512))?;
         let of_peak = match (phase.rate, self.peak) {
             (Some(Rate::Open(rate)), Some(peak)) => Some((peak, rate / self.peak_rate(peak))),
             (Some(Rate::Open(_)), None) => {
@@ -184,28 +170,36 @@ impl Drive for Notes {
             }
             _ => None,
         };
-        if !self.joins(phase) {
-            let number = self.steps.len();
-            if phase.rate.is_none() {
-                self.peak = Some(number);
-            }
-            self.note(Step::Work { phase: Box::new(phase.clone()), of_peak })?;
-        }
-        let result = match &self.answers {
+        self.note_work(phase, of_peak)?;
+        let result = match self.answer(phase)? {
             None => self.pretended(phase),
-            Some(answers) => {
-                let number = self.steps.len() - 1;
-                let found = answers.iter().find(|(step, _)| *step == number);
-                let Some((_, result)) = found else {
-                    let name = step_name(number, phase);
-                    let message = format!("there is no result of step {name}");
-                    return Err(DriveError::new(ErrorKind::Io, message));
-                };
-                PhaseResult { started: self.now, ..result.clone() }
-            }
+            Some(answer) => PhaseResult { started: self.now, ..answer.result.clone() },
         };
         self.now += result.elapsed;
         Ok(result)
+    }
+
+    /// One step as long as all rounds there may be: a script cannot tell when they are steady, but
+    /// fio reports at the end of each, and from the results it is told as on any drive.
+    fn run_rounds(
+        &mut self,
+        phase: &Phase,
+        round: Nanoseconds,
+        most: u64,
+    ) -> Result<Option<Vec<PhaseResult>>, DriveError> {
+        let all = Phase {
+            amount: Amount::Time(round * most),
+            interval: round.max(SHORTEST_ROUND),
+            ..phase.clone()
+        };
+        self.has_rounds = true;
+        self.note_work(&all, None)?;
+        let (rounds, elapsed) = match self.answer(&all)? {
+            None => (Vec::new(), round * most),
+            Some(answer) => (answer.rounds.clone(), answer.result.elapsed),
+        };
+        self.now += elapsed;
+        Ok(Some(rounds))
     }
 
     fn write_block(&mut self, _: Region, _: Durability, _: u64) -> Result<Nanoseconds, DriveError> {
@@ -248,8 +242,8 @@ impl Notes {
     /// Requests a second of the step at full speed.
     fn peak_rate(&self, step: usize) -> f64 {
         let answered = self.answers.as_ref().and_then(|answers| {
-            let (_, result) = answers.iter().find(|(number, _)| *number == step)?;
-            Some(result.requests as f64 / result.elapsed.seconds())
+            let found = answers.iter().find(|answer| answer.step == step)?;
+            Some(found.result.requests as f64 / found.result.elapsed.seconds())
         });
         answered.unwrap_or(PRETENDED_IOPS)
     }
@@ -283,10 +277,10 @@ pub fn script(
         return notes.unsupported(what).map_err(cannot);
     }
     let mut remarks = Vec::new();
-    if notes.is_joined {
+    if notes.has_rounds {
         remarks.push(
             "Where the protocol measures until a workload is steady, this measures as long as it \
-             would at most."
+             would at most; when it was steady is told from the results."
                 .to_owned(),
         );
     }
@@ -303,11 +297,12 @@ pub fn script(
     Ok(Script {
         experiment: experiment.name().to_owned(),
         question: experiment.question().to_owned(),
-        tag: Tag { is_whole: !notes.is_joined, ..tag },
+        tag,
         target: elsewhere.name.clone(),
         is_device: elsewhere.is_device,
         space: notes.space,
         steps: notes.steps,
+        has_rounds: notes.has_rounds,
         remarks,
     })
 }
@@ -319,7 +314,7 @@ pub fn tag_of(runs: &[FioRun]) -> Option<Tag> {
     let is_same = |job: &FioJob| {
         job.description.as_deref().and_then(Tag::parse).is_some_and(|other| other == tag)
     };
-    (tag.is_whole && jobs.all(is_same)).then_some(tag)
+    jobs.all(is_same).then_some(tag)
 }
 
 /// Puts results of a script's jobs into the report of the experiment that the script was made of;
@@ -332,7 +327,7 @@ pub fn played_back(tag: &Tag, runs: &[FioRun], plain: Report) -> Result<Report, 
     let settings = Settings::new(experiment, tag.quick, &tag.set)?;
     let answers = runs.iter().flat_map(|run| &run.jobs).map(answer).collect::<Result<_, _>>()?;
     let is_device = plain.target.kind == crate::report::TargetKind::Device;
-    let capacity = ByteLength::new(1 << 62);
+    let capacity = tag.capacity;
     let mut notes = Notes::new(Elsewhere { name: plain.target.name.clone(), is_device, capacity });
     notes.answers = Some(answers);
     let outcome = crate::run(experiment, &settings, tag.seed, &mut notes, &mut Unwatched);
@@ -351,11 +346,11 @@ pub fn played_back(tag: &Tag, runs: &[FioRun], plain: Report) -> Result<Report, 
 }
 
 /// The step that a job is the result of, and what it measured.
-fn answer(job: &FioJob) -> Result<(usize, PhaseResult), LabError> {
+fn answer(job: &FioJob) -> Result<Answer, LabError> {
     let wrong = |why: &str| LabError::Unsupported(format!("job {}: {why}", job.name));
     let number = job.name.split('-').next().and_then(|number| number.parse::<usize>().ok());
     let number = number.and_then(|number| number.checked_sub(1));
-    let number = number.ok_or_else(|| wrong("its name has no number of a step"))?;
+    let step = number.ok_or_else(|| wrong("its name has no number of a step"))?;
     let [read, write, ..] = &job.sides;
     let longest = read.seconds.max(write.seconds);
     if longest <= 0.0 {
@@ -372,7 +367,7 @@ fn answer(job: &FioJob) -> Result<(usize, PhaseResult), LabError> {
         if side.requests > 0 && side.bins.is_empty() {
             return Err(wrong("it has no histogram; fio writes one with --output-format=json+"));
         }
-        fill(side, latencies);
+        fill(&side.bins, latencies);
     }
     let mut before = 0.0;
     for &(seconds, mb_per_second) in &job.curve {
@@ -384,11 +379,34 @@ fn answer(job: &FioJob) -> Result<(usize, PhaseResult), LabError> {
         });
         before = seconds;
     }
-    Ok((number, result))
+    Ok(Answer { step, result, rounds: rounds(&job.intervals) })
 }
 
-fn fill(side: &Side, latencies: &mut Latencies) {
-    for &(nanos, count) in &side.bins {
+/// A last report that follows so soon after the one before, as a share of an interval, is that of
+/// the job's end, and no round.
+const NO_ROUND: f64 = 0.5;
+
+/// What came between fio's reports, as rounds.
+fn rounds(intervals: &[Interval]) -> Vec<PhaseResult> {
+    let usual = intervals.first().map_or(0.0, |first| first.seconds);
+    let is_round = |interval: &&Interval| interval.seconds >= usual * NO_ROUND;
+    intervals.iter().filter(is_round).map(round).collect()
+}
+
+fn round(interval: &Interval) -> PhaseResult {
+    let [read, write, _] = &interval.parts;
+    let mut result = PhaseResult::begun(Instant::START);
+    result.elapsed = Nanoseconds::from_secs_f64(interval.seconds);
+    result.requests = read.requests + write.requests;
+    result.bytes_read = ByteLength::new(read.bytes);
+    result.bytes_written = ByteLength::new(write.bytes);
+    fill(&read.bins, &mut result.read_latencies);
+    fill(&write.bins, &mut result.write_latencies);
+    result
+}
+
+fn fill(bins: &[(u64, u64)], latencies: &mut Latencies) {
+    for &(nanos, count) in bins {
         latencies.record_many(Nanoseconds::new(nanos), count);
     }
 }
@@ -412,15 +430,15 @@ mod tests {
     fn rehearsed_with(name: &str, is_device: bool, quick: bool) -> Result<Script, LabError> {
         let experiment = experiment::named(name).unwrap();
         let settings = Settings::new(experiment, quick, &[])?;
-        let tag =
-            Tag { experiment: name.to_owned(), seed: 1, quick, is_whole: true, set: Vec::new() };
-        script(experiment, &settings, 1, &elsewhere(is_device), tag)
+        let elsewhere = elsewhere(is_device);
+        let (experiment_name, capacity) = (name.to_owned(), elsewhere.capacity);
+        let tag = Tag { experiment: experiment_name, seed: 1, quick, capacity, set: Vec::new() };
+        script(experiment, &settings, 1, &elsewhere, tag)
     }
 
     #[test]
     fn protocols_become_steps() {
         let script = rehearsed("fragmentation", false).unwrap();
-        assert!(script.tag.is_whole);
         let works = script.steps.iter().filter(|step| matches!(step, Step::Work { .. })).count();
         // The fill, and three reads before and after each of four steps of writes.
         assert!(works >= 1 + 4 + 3, "{works}");
@@ -451,8 +469,24 @@ mod tests {
     #[test]
     fn rounds_become_one_long_step() {
         let script = rehearsed("steady", true).unwrap();
-        assert!(!script.tag.is_whole);
         assert!(script.steps.len() < 10, "{}", script.steps.len());
+    }
+
+    #[test]
+    fn whole_passes_over_an_area_become_one_long_step_too() {
+        for quick in [true, false] {
+            let script = rehearsed_with("overprovision", true, quick).unwrap();
+            assert!(script.has_rounds);
+            // Two states: made new, filled, written to at random, trimmed in one of them, and four
+            // operations.
+            assert_eq!(script.steps.len(), 2 * 7 + 1);
+            let sequential = script.steps.iter().find_map(|step| match step {
+                Step::Work { phase, .. } if phase.name == "seq_write" => Some(phase),
+                _ => None,
+            });
+            let limit = if quick { 60 } else { 2 * 3600 };
+            assert_eq!(sequential.unwrap().amount, Amount::Time(Nanoseconds::from_secs(limit)));
+        }
     }
 
     #[test]
@@ -472,7 +506,7 @@ mod tests {
                 rendered.push((name, is_device));
             }
         }
-        for name in ["blocksize", "random-write", "steady", "latency"] {
+        for name in ["blocksize", "random-write", "steady", "latency", "overprovision"] {
             assert_eq!(rendered.iter().filter(|one| **one == (name, true)).count(), 2, "{name}");
         }
         for name in ["fragmentation", "latency"] {

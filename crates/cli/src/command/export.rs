@@ -18,14 +18,14 @@ const LARGEST_FILE: ByteLength = ByteLength::new(1 << 50);
 pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Failure> {
     let experiment = experiment::named(&arguments.experiment)?;
     let settings = Settings::new(experiment, arguments.protocol.quick, &arguments.protocol.set)?;
+    let elsewhere = elsewhere(arguments)?;
     let tag = Tag {
         experiment: experiment.name().to_owned(),
         seed: arguments.protocol.seed.number,
         quick: arguments.protocol.quick,
-        is_whole: true,
+        capacity: elsewhere.capacity,
         set: arguments.protocol.set.clone(),
     };
-    let elsewhere = elsewhere(arguments)?;
     let script =
         rehearsal::script(experiment, &settings, arguments.protocol.seed.number, &elsewhere, tag)?;
     let form = match arguments.format {
@@ -34,6 +34,11 @@ pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Fa
         ExportForm::Powershell => Form::PowerShell,
     };
     let name = experiment.name();
+    if script.space >= LARGEST_FILE {
+        return Err(Failure::usage(format!(
+            "{name} uses the whole of its drive: how large may the file be? --capacity BYTES"
+        )));
+    }
     let text = script.render(form).map_err(|why| Failure::usage(format!("{name}: {why}")))?;
     if script.tag.text().is_none() {
         let words = "the settings are too long or too odd for a description of fio's: results can \

@@ -240,6 +240,56 @@ fn a_script_brings_back_the_report_that_the_experiment_would_have_made() {
 }
 
 #[test]
+fn rounds_that_a_script_ran_in_one_go_are_judged_when_they_are_imported() {
+    let test = "rounds_that_a_script_ran";
+    let place = Place::new();
+    let target = place.path("new.dat");
+    let export = ["export", "overprovision", target.to_str().unwrap()];
+    place.run(&export).fails(2, &["how large may the file be", "--capacity"]);
+    let short = ["area=80GB", "time=1s", "limit=2s"].map(|set| ["--set", set]).concat();
+    let whole = ["--capacity", "128M", "-o", "script.sh"];
+    place.run(&[&export[..], &short, &whole].concat()).with_code(0);
+    if Command::new("fio").arg("--version").output().is_err() {
+        return skipped(test, "fio is not installed");
+    }
+    let mut shell = Command::new("sh");
+    let ran = shell.arg("script.sh").current_dir(place.path("")).output().unwrap();
+    let words = String::from_utf8_lossy(&ran.stderr);
+    if words.contains("Operation not supported") || words.contains("direct") {
+        return skipped(test, "no direct I/O or no holes in files here");
+    }
+    assert!(ran.status.success(), "{words}");
+    let results = crate::support::names_in(place.path("ssdlab-overprovision"));
+    let paths: Vec<String> =
+        results.iter().map(|name| format!("ssdlab-overprovision/{name}")).collect();
+    let import = ["import", "--json"].into_iter().chain(paths.iter().map(String::as_str));
+    let report = place.run(&import.collect::<Vec<_>>()).with_code(0).json();
+    assert_eq!(report["experiment"], "overprovision");
+    let states = &report["tables"][0];
+    assert_eq!(states["name"], "states");
+    let rows = states["rows"].as_array().unwrap();
+    // Two states of four operations each.
+    assert_eq!(rows.len(), 8);
+    for row in rows {
+        let column = |name: &str| {
+            let columns = states["columns"].as_array().unwrap();
+            let index = columns.iter().position(|column| column["name"] == name).unwrap();
+            row[index].as_f64().unwrap_or_else(|| panic!("{name} in {row}"))
+        };
+        assert!(column("iops") > 0.0 && column("latency_mean_us") > 0.0, "{row}");
+        // Little's law: as many are under way as were asked for.
+        let under_way = column("iops") * column("latency_mean_us") / 1e6;
+        assert!((20.0..=40.0).contains(&under_way), "{under_way} of 32 in {row}");
+    }
+    let findings = report["findings"].as_array().unwrap();
+    let found = |code: &str| findings.iter().find(|finding| finding["code"] == code);
+    // Two rounds are never enough, and what the operations found is not called the same state.
+    assert!(found("not-reached").is_some(), "{findings:?}");
+    let states = found("states").unwrap()["text"].as_str().unwrap();
+    assert!(states.contains("what the one before had left"), "{states}");
+}
+
+#[test]
 fn what_a_script_cannot_be_made_of_is_said() {
     let place = Place::new();
     place

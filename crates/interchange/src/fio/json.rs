@@ -4,12 +4,16 @@
 //! `--status-interval` several objects follow each other: all of them sum from the start, so that
 //! the last one is the result and those before it are points of a curve.
 
+mod intervals;
+
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use ssdlab_model::units::Nanoseconds;
 
 use crate::error::{InputError, shown};
+use intervals::Recorder;
+pub use intervals::{Interval, Part};
 
 /// The most bytes of one file: what is larger is no result of fio.
 const LARGEST: usize = 256 << 20;
@@ -48,6 +52,9 @@ pub struct FioJob {
     pub cpu_seconds: f64,
     /// Seconds since its start and MB/s since the point before.
     pub curve: Vec<(f64, f64)>,
+    /// What it did between one of fio's reports and the next; one interval where there was but one
+    /// report, none where copies were merged.
+    pub intervals: Vec<Interval>,
     /// The number of the system's error that ended it; 0 for none.
     pub error: i64,
 }
@@ -195,15 +202,19 @@ pub fn parse(text: &str) -> Result<FioRun, InputError> {
     if text.len() > LARGEST {
         return Err(InputError::whole("is too large for a result of fio"));
     }
-    let mut outputs = objects(text)?;
-    let curves = curves(&outputs);
-    let Some(last) = outputs.pop() else {
+    let mut recorder = Recorder::default();
+    let mut last = None;
+    each_object(text, |output| {
+        recorder.note(&output.jobs);
+        last = Some(output);
+    })?;
+    let Some(last) = last else {
         return Err(InputError::whole("holds no JSON of fio (--output-format=json)"));
     };
     check_version(&last.version)?;
     let mut jobs: Vec<FioJob> = Vec::new();
-    for (job, curve) in last.jobs.into_iter().zip(curves) {
-        let job = job_of(job, &last.global, curve)?;
+    for (job, intervals) in last.jobs.into_iter().zip(recorder.intervals()) {
+        let job = job_of(job, &last.global, intervals)?;
         match jobs.iter_mut().find(|known| (&known.name, known.group) == (&job.name, job.group)) {
             Some(known) => merge(known, job),
             None => jobs.push(job),
@@ -215,14 +226,13 @@ pub fn parse(text: &str) -> Result<FioRun, InputError> {
     Ok(FioRun { version: shown(&last.version), timestamp: last.timestamp, jobs })
 }
 
-/// The objects of a file, one after the other; what stands between them is skipped.
-fn objects(text: &str) -> Result<Vec<Output>, InputError> {
-    let mut outputs = Vec::new();
+/// Calls `tell` with the objects of a file, one after the other; what stands between them is skipped.
+fn each_object(text: &str, mut tell: impl FnMut(Output)) -> Result<(), InputError> {
     let mut from = 0;
     while let Some(start) = next_object(text, from) {
         let mut stream = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Output>();
         match stream.next() {
-            Some(Ok(output)) => outputs.push(output),
+            Some(Ok(output)) => tell(output),
             Some(Err(error)) => {
                 let before = text[..start].matches('\n').count() as u64;
                 let line = before + error.line().max(1) as u64;
@@ -233,7 +243,7 @@ fn objects(text: &str) -> Result<Vec<Output>, InputError> {
         }
         from = start + stream.byte_offset();
     }
-    Ok(outputs)
+    Ok(())
 }
 
 /// Where the next line that begins with a brace is, blanks aside.
@@ -260,35 +270,10 @@ fn check_version(version: &str) -> Result<(), InputError> {
     }
 }
 
-/// For each job of the last output, its curve over all outputs.
-fn curves(outputs: &[Output]) -> Vec<Vec<(f64, f64)>> {
-    let jobs = outputs.last().map_or(0, |last| last.jobs.len());
-    let moved = |job: &JobOutput| {
-        let sides = [&job.read, &job.write, &job.trim];
-        let bytes = sides.iter().map(|side| side.io_bytes as f64).sum::<f64>();
-        let longest = sides.iter().map(|side| side.runtime).max().unwrap_or(0);
-        (longest as f64 / 1e3, bytes)
-    };
-    let curve = |index: usize| {
-        let mut curve = Vec::new();
-        let mut last = (0.0, 0.0);
-        for output in outputs {
-            let Some(job) = output.jobs.get(index) else { continue };
-            let (seconds, bytes) = moved(job);
-            if seconds > last.0 && bytes >= last.1 {
-                curve.push((seconds, (bytes - last.1) / 1e6 / (seconds - last.0)));
-                last = (seconds, bytes);
-            }
-        }
-        curve
-    };
-    (0..jobs).map(curve).collect()
-}
-
 fn job_of(
     job: JobOutput,
     global: &BTreeMap<String, String>,
-    curve: Vec<(f64, f64)>,
+    intervals: Vec<Interval>,
 ) -> Result<FioJob, InputError> {
     let mut options = global.clone();
     options.extend(job.options);
@@ -306,7 +291,8 @@ fn job_of(
         description: job.desc.map(|text| text.chars().filter(|it| !it.is_control()).collect()),
         sides: [read, write, trim, flush],
         cpu_seconds: (job.usr_cpu + job.sys_cpu).max(0.0) / 100.0 * seconds,
-        curve,
+        curve: intervals.iter().map(Interval::point).collect(),
+        intervals,
         error: job.error,
     })
 }
@@ -320,6 +306,7 @@ fn merge(known: &mut FioJob, other: FioJob) {
     }
     // Points of copies are taken at their own moments, which need not be the same.
     known.curve.clear();
+    known.intervals.clear();
 }
 
 fn side(side: SideOutput) -> Result<Side, InputError> {

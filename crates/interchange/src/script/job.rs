@@ -5,6 +5,9 @@ use std::fmt::Write;
 use super::arguments::{options, step_name};
 use super::{Script, Step};
 
+const ROUNDS: &str = "; The results are imported as jobs: when a workload was steady is told by a shell or\n\
+                      ; PowerShell script only, whose fio reports while it runs.\n";
+
 pub(super) fn render(script: &Script) -> Result<String, String> {
     let mut text = String::new();
     for line in script.header() {
@@ -12,12 +15,14 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
     }
     let _ = writeln!(
         text,
-        "; Run: fio --output-format=json+ --output=fio.json THIS_FILE\n\
+        "{}; Run: fio --output-format=json+ --output=fio.json THIS_FILE\n\
          ; then, where ssdlab is: ssdlab import fio.json\n\
          ; ioengine: libaio for Linux, posixaio for FreeBSD, windowsaio for Windows.\n\n\
          [global]\nfilename={}\ndirect=1\nioengine=libaio\ndescription={}",
+        if script.has_rounds { ROUNDS } else { "" },
         script.target,
-        script.description()
+        // Its results hold no rounds, and are no run of the experiment.
+        if script.has_rounds { "ssdlab script".to_owned() } else { script.description() },
     );
     if script.is_device {
         text.push_str(

@@ -37,14 +37,14 @@ pub(super) fn render(script: &Script) -> String {
     text.push_str(RUN);
     text.push_str("\ntry {\n");
     for (number, step) in script.steps.iter().enumerate() {
-        step_lines(&mut text, number, step);
+        step_lines(&mut text, number, step, script.is_device);
     }
     text.push_str("    Write-Host \"Done. Where ssdlab is: ssdlab import $Results/*.json\"\n}\n");
     text.push_str("finally {\n    Remove-Own\n}\n");
     text
 }
 
-fn step_lines(text: &mut String, number: usize, step: &Step) {
+fn step_lines(text: &mut String, number: usize, step: &Step, is_device: bool) {
     match step {
         Step::Work { phase, of_peak } => {
             let _ = write!(text, "    Start-Work {} @(", quoted(&step_name(number, phase)));
@@ -74,11 +74,30 @@ fn step_lines(text: &mut String, number: usize, step: &Step) {
                 "    Write-Host 'rest of {seconds} s'\n    Start-Sleep -Seconds {seconds}"
             );
         }
-        Step::Trim(_) => {
-            text.push_str("    throw 'A part of a drive cannot be trimmed from here.'\n")
+        Step::Trim(region) => {
+            let (offset, length) = (region.offset.bytes(), region.length.bytes());
+            text.push_str(&if is_device { by_hand(offset, length) } else { punch(offset, length) });
         }
         Step::MakeNew => text.push_str("    Reset-Target\n"),
     }
+}
+
+/// Windows trims a part of a disk where a volume is, and nothing else may be there.
+fn by_hand(offset: u64, length: u64) -> String {
+    format!(
+        "    Read-Host \"Trim {length} bytes of $Target from byte {offset} on (on another system with \
+         blkdiscard, or here by the quick format of a volume at that place, which is deleted \
+         again), then press Enter\" | Out-Null\n"
+    )
+}
+
+/// A part of a sparse file that is set to zeros is given back to the file system.
+fn punch(offset: u64, length: u64) -> String {
+    format!(
+        "    & fsutil sparse setflag $Target\n    \
+         & fsutil file setzerodata \"offset={offset}\" \"length={length}\" $Target\n    \
+         if ($LASTEXITCODE -ne 0) {{ throw 'fsutil could not free a part of the file.' }}\n"
+    )
 }
 
 const COMMON: &str = r#"

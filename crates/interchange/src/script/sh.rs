@@ -28,6 +28,9 @@ pub(super) fn render(script: &Script) -> String {
     let _ = writeln!(text, "description={}\n", quoted(&script.description()));
     text.push_str(COMMON);
     text.push_str(if script.is_device { DEVICE } else { FILE });
+    if script.trims() && !script.is_device {
+        text.push_str(PUNCH);
+    }
     text.push_str(RUN);
     text.push('\n');
     for (number, step) in script.steps.iter().enumerate() {
@@ -114,14 +117,15 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
 make_new() { rm -f "$target"; }
+"#;
 
-trim() {
-    if [ "$system" = Linux ]; then
-        fallocate --punch-hole --offset "$1" --length "$2" "$target"
-    else
-        die "a part of a file cannot be trimmed on $system"
-    fi
-}
+const PUNCH: &str = r#"
+# A part of the file is given back to the file system, which trims it (mounted with discard, or by
+# fstrim now and then). Told before anything is written.
+[ "$system" = Linux ] || die "a part of a file cannot be trimmed on $system; use a device"
+command -v fallocate >/dev/null 2>&1 || die "fallocate is missing"
+
+trim() { fallocate --punch-hole --offset "$1" --length "$2" "$target"; }
 "#;
 
 const DEVICE: &str = r#"

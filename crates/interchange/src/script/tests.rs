@@ -38,13 +38,14 @@ fn script(is_device: bool, steps: Vec<Step>) -> Script {
             experiment: "fragmentation".to_owned(),
             seed: 3,
             quick: true,
-            is_whole: true,
+            capacity: MIB * 64,
             set: vec![("file_size".to_owned(), "1G".to_owned())],
         },
         target: if is_device { "/dev/sd'x".to_owned() } else { "/tmp/it's $new".to_owned() },
         is_device,
         space: MIB * 5,
         steps,
+        has_rounds: false,
         remarks: Vec::new(),
     }
 }

@@ -1,0 +1,134 @@
+//! What a job did between two of fio's reports (`--status-interval`): each of them sums from the
+//! start, so that the difference of two is what came between them, latencies included.
+
+use super::{JobOutput, SideOutput};
+
+/// What a job did between one report and the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interval {
+    /// Seconds since the job's start at its end.
+    pub until: f64,
+    /// How many seconds it lasted.
+    pub seconds: f64,
+    /// Reads, writes and trims, in this order.
+    pub parts: [Part; 3],
+}
+
+/// What one kind of request came to in an interval.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Part {
+    /// Requests answered.
+    pub requests: u64,
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Nanoseconds and requests, rising; empty where fio told none (`json+` does).
+    pub bins: Vec<(u64, u64)>,
+}
+
+impl Interval {
+    /// When it ended, and MB/s within it.
+    pub(super) fn point(&self) -> (f64, f64) {
+        let bytes: f64 = self.parts.iter().map(|part| part.bytes as f64).sum();
+        (self.until, bytes / 1e6 / self.seconds)
+    }
+}
+
+/// Follows the jobs of a file from report to report, and keeps differences only: the reports of a
+/// day are large.
+#[derive(Default)]
+pub(super) struct Recorder {
+    jobs: Vec<Job>,
+}
+
+#[derive(Default)]
+struct Job {
+    /// Milliseconds of the report before, and what it had summed up.
+    before: (u64, [Part; 3]),
+    intervals: Vec<Interval>,
+}
+
+impl Recorder {
+    /// Notes what a report says of its jobs, which stand in it in the same order as in others.
+    pub(super) fn note(&mut self, jobs: &[JobOutput]) {
+        self.jobs.resize_with(jobs.len(), Job::default);
+        for (known, job) in self.jobs.iter_mut().zip(jobs) {
+            let sides = [&job.read, &job.write, &job.trim];
+            let until = sides.iter().map(|side| side.runtime).max().unwrap_or(0);
+            known.note(until, sides.map(part));
+        }
+    }
+
+    /// The intervals of each job.
+    pub(super) fn intervals(self) -> impl Iterator<Item = Vec<Interval>> {
+        self.jobs.into_iter().map(|job| job.intervals)
+    }
+}
+
+impl Job {
+    fn note(&mut self, until: u64, sums: [Part; 3]) {
+        let (from, before) = &self.before;
+        let bytes =
+            |parts: &[Part; 3]| parts.iter().map(|part| u128::from(part.bytes)).sum::<u128>();
+        if until <= *from || bytes(&sums) < bytes(before) {
+            return;
+        }
+        let [read, write, trim] = &sums;
+        self.intervals.push(Interval {
+            until: until as f64 / 1e3,
+            seconds: (until - from) as f64 / 1e3,
+            parts: [read.since(&before[0]), write.since(&before[1]), trim.since(&before[2])],
+        });
+        self.before = (until, sums);
+    }
+}
+
+impl Part {
+    fn since(&self, before: &Part) -> Part {
+        let mut earlier = before.bins.iter().peekable();
+        let difference = |&(nanos, count): &(u64, u64)| {
+            while earlier.next_if(|bin| bin.0 < nanos).is_some() {}
+            let known = earlier.next_if(|bin| bin.0 == nanos).map_or(0, |bin| bin.1);
+            (count > known).then(|| (nanos, count - known))
+        };
+        Part {
+            requests: self.requests.saturating_sub(before.requests),
+            bytes: self.bytes.saturating_sub(before.bytes),
+            bins: self.bins.iter().filter_map(difference).collect(),
+        }
+    }
+}
+
+/// The sums of a report; bins are those of the whole latency where fio tells them.
+fn part(side: &SideOutput) -> Part {
+    let has_bins = |latency: &&super::LatencyOutput| !latency.bins.is_empty();
+    let latency = side.lat_ns.as_ref().filter(has_bins).or(side.clat_ns.as_ref());
+    let bins = latency.map(|latency| &latency.bins);
+    let number = |(nanos, count): (&String, &u64)| Some((nanos.parse().ok()?, *count));
+    let mut bins: Vec<(u64, u64)> = bins.into_iter().flatten().filter_map(number).collect();
+    bins.sort_unstable();
+    Part { requests: side.total_ios, bytes: side.io_bytes, bins }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sums(requests: u64, bins: &[(u64, u64)]) -> [Part; 3] {
+        let part = Part { requests, bytes: requests * 4096, bins: bins.to_vec() };
+        [Part::default(), part, Part::default()]
+    }
+
+    #[test]
+    fn what_came_between_two_reports_is_their_difference() {
+        let mut job = Job::default();
+        job.note(1_000, sums(30, &[(10, 20), (50, 10)]));
+        // The same report once more, and one of a job that has not gone on.
+        job.note(1_000, sums(30, &[(10, 20), (50, 10)]));
+        job.note(3_500, sums(100, &[(10, 20), (20, 5), (50, 70), (90, 5)]));
+        let [first, second] = &job.intervals[..] else { panic!("{:?}", job.intervals) };
+        assert_eq!((first.until, first.seconds, first.parts[1].requests), (1.0, 1.0, 30));
+        assert_eq!((second.until, second.seconds, second.parts[1].requests), (3.5, 2.5, 70));
+        assert_eq!(second.parts[1].bins, [(20, 5), (50, 60), (90, 5)]);
+        assert_eq!(second.point(), (3.5, 70.0 * 4096.0 / 1e6 / 2.5));
+    }
+}
