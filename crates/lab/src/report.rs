@@ -257,6 +257,9 @@ pub struct ReportCounters {
     pub flash_written_bytes: u64,
     /// Units that collection moved.
     pub collection_writes: u64,
+    /// Units copied to keep the map small or blocks in order: extents condensed into one, merges.
+    #[serde(default)]
+    pub merge_writes: u64,
     /// Units programmed empty to complete a program unit.
     pub padding_writes: u64,
     /// Flash pages read for the host.
@@ -395,6 +398,7 @@ impl ReportCounters {
             metadata_writes,
             data_write_amplification: ratio(flash_writes - metadata_writes),
             collection_writes: self.collection_writes + other.collection_writes,
+            merge_writes: self.merge_writes + other.merge_writes,
             padding_writes: self.padding_writes + other.padding_writes,
             flash_page_reads: self.flash_page_reads + other.flash_page_reads,
             collection_page_reads: self.collection_page_reads + other.collection_page_reads,

@@ -211,6 +211,7 @@ fn counters_of(inside: &Inside) -> ReportCounters {
         host_written_bytes: counters.host_written(*unit).bytes(),
         flash_written_bytes: (*unit * counters.flash_write_units()).bytes(),
         collection_writes: counters.program_units_collection,
+        merge_writes: counters.program_units_condensing + counters.program_units_merge,
         padding_writes: counters.program_units_padding,
         flash_page_reads: counters.flash_page_reads_host,
         collection_page_reads: counters.flash_page_reads_collection,

@@ -302,7 +302,7 @@ pub(super) fn conclude(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), I
     }
     let engine = job.engine.as_deref();
     if job.depth > 1 && engine.is_none_or(|engine| SYNCHRONOUS.contains(&engine)) {
-        let engine = engine.unwrap_or("psync, fio's default");
+        let engine = engine.unwrap_or("psync (fio's default)");
         remark(
             job.depth_line,
             format!(

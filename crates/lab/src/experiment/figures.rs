@@ -129,7 +129,8 @@ pub(crate) fn table(name: &str, rows: &[JobRow]) -> Table {
         ("seconds", "s"),
     ];
     let cells = |row: &JobRow| {
-        let per_second = |amount: f64| Cell::from(amount / row.seconds);
+        let per_second =
+            |amount: f64| Cell::from((row.requests >= RATE_REQUESTS).then(|| amount / row.seconds));
         let mut cells = vec![
             Cell::from(row.job.as_str()),
             Cell::from(row.operation),
@@ -148,11 +149,19 @@ pub(crate) fn table(name: &str, rows: &[JobRow]) -> Table {
     }
 }
 
+/// Of fewer requests than this a rate is chance.
+const RATE_REQUESTS: u64 = 10;
+
 /// What stands out, in a sentence.
 pub(crate) fn conclude(rows: &[JobRow], record: &mut Record) {
     let moved = rows.iter().filter(|row| row.bytes > 0 && row.seconds > 0.0);
     let parts: Vec<String> = moved
         .map(|row| {
+            if row.requests < RATE_REQUESTS {
+                let (job, operation, number) = (&row.job, row.operation, row.requests);
+                let end = if number == 1 { "" } else { "s" };
+                return format!("{job} made {number} {operation}{end}, too few for a rate");
+            }
             let speed = words::speed(row.bytes as f64 / 1e6 / row.seconds);
             let iops = crate::output::format::significant(row.requests as f64 / row.seconds);
             let verb = match row.operation {

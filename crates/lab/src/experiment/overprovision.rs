@@ -364,7 +364,7 @@ impl Experiment for OverProvision {
             let name = format!("random_write_{}", one.state.name());
             record.add_series(name, ("min", "IOPS"), &one.curve);
         }
-        findings::conclude(&protocol.sizes, &measured, record);
+        findings::conclude(&protocol.sizes, &measured, done.on_copies, record);
         done.emptied.tell(record);
         record.say_if_shortened(settings);
         done.outcome

@@ -328,19 +328,26 @@ impl Protocol {
     fn tell(&self, record: &mut Record) {
         let survey = &self.survey;
         let [reads, writes, trims, flushes] = survey.requests;
+        let several = |number: u64, what: &str, end: &str| match number {
+            1 => format!("1 {what}"),
+            number => format!("{} {what}{end}", format::count(number)),
+        };
+        let duration = match survey.duration {
+            Nanoseconds::ZERO => String::new(),
+            duration => format!(" over {}", format::span(duration.seconds())),
+        };
         let mut text = format!(
-            "The trace ({}) holds {} requests over {}: {} reads of {}, {} writes of {}",
+            "The trace ({}) holds {}{duration}: {} of {}, {} of {}",
             survey.format.name(),
-            format::count(survey.count()),
-            format::span(survey.duration.seconds()),
-            format::count(reads),
+            several(survey.count(), "request", "s"),
+            several(reads, "read", "s"),
             ByteLength::new(survey.bytes[0]),
-            format::count(writes),
+            several(writes, "write", "s"),
             ByteLength::new(survey.bytes[1]),
         );
-        for (count, what) in [(trims, "trims"), (flushes, "flushes")] {
-            if count > 0 {
-                text.push_str(&format!(", {} {what}", format::count(count)));
+        for (number, what, end) in [(trims, "trim", "s"), (flushes, "flush", "es")] {
+            if number > 0 {
+                text.push_str(&format!(", {}", several(number, what, end)));
             }
         }
         record.find(Level::Info, "trace", format!("{text}."));

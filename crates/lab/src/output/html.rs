@@ -274,6 +274,7 @@ fn counter_facts(counters: &ReportCounters) -> Vec<(&'static str, String)> {
         ("units written by the host", count(counters.host_writes)),
         ("units written to flash", count(counters.flash_writes)),
         ("of these, moved by collection", count(counters.collection_writes)),
+        ("of these, copied to keep the map in order", count(counters.merge_writes)),
         ("of these, padding", count(counters.padding_writes)),
     ]);
     facts.extend(metadata);

@@ -407,9 +407,23 @@ fn counter_sentences(counters: &ReportCounters) -> Vec<String> {
         0 => String::new(),
         units => format!(", {} metadata", count(units)),
     };
+    let merged = match counters.merge_writes {
+        0 => String::new(),
+        units => format!(", {} copied to keep the map in order", count(units)),
+    };
+    // What the host wrote again before it was programmed, and what has not been programmed yet.
+    let all = counters.host_writes
+        + counters.collection_writes
+        + counters.merge_writes
+        + counters.padding_writes
+        + counters.metadata_writes;
+    let buffered = match all.saturating_sub(counters.flash_writes) {
+        0 => String::new(),
+        units => format!("; {} were overwritten in the buffer or are still there", count(units)),
+    };
     vec![
         format!(
-            "The host wrote {} units, the flash {} ({} moved by collection, {} padding{metadata}){amplification}.",
+            "The host wrote {} units, the flash {} ({} moved by collection{merged}, {} padding{metadata}{buffered}){amplification}.",
             count(counters.host_writes),
             count(counters.flash_writes),
             count(counters.collection_writes),

@@ -238,6 +238,7 @@ fn counters() -> ReportCounters {
         metadata_writes: 0,
         data_write_amplification: Some(1.01),
         collection_writes: 22_900,
+        merge_writes: 0,
         padding_writes: 514,
         flash_page_reads: 9_876_543,
         collection_page_reads: 8_120,

@@ -3,7 +3,6 @@
 use super::state::{Sizes, State};
 use super::{Measured, Operation};
 use crate::experiment::Record;
-use crate::experiment::words::list;
 use crate::output::format::significant;
 use crate::report::Level;
 
@@ -13,13 +12,14 @@ const SAME: f64 = 0.03;
 /// From this factor on, what is lost without spare area is a problem.
 const PROBLEM: f64 = 2.0;
 
-/// Adds the findings of a run, also of one that did not come to its end.
-pub(super) fn conclude(sizes: &Sizes, measured: &[Measured], record: &mut Record) {
+/// Adds the findings of a run, also of one that did not come to its end. `on_copies` is whether
+/// each operation had a copy of the drive.
+pub(super) fn conclude(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Record) {
     spare(measured, record);
     deviation(measured, record);
     reads(measured, record);
     not_steady(measured, record);
-    states(sizes, measured, record);
+    states(sizes, measured, on_copies, record);
     if !measured.is_empty() && of(measured, State::Raid1Full, Operation::SeqRead).is_none() {
         record.find(
             Level::Info,
@@ -65,11 +65,15 @@ fn spare(measured: &[Measured], record: &mut Record) {
         let iops = significant(one.figures.iops);
         format!("{iops} IOPS in the state {}{spare}{amplification}", one.state.name())
     };
+    let doubt = match slowest.is_steady && fastest.is_steady {
+        true => "",
+        false => " One of them at least was not steady, so that the factor is not to be relied on.",
+    };
     record.find(
         if factor >= PROBLEM { Level::Problem } else { Level::Notice },
         "spare-matters",
         format!(
-            "Random writes differ by a factor of {} between the states: {}; {}. Leave space \
+            "Random writes differ by a factor of {} between the states: {}; {}.{doubt} Leave space \
              unwritten after a secure erase or TRIM, or trim what is free.",
             significant(factor),
             words(fastest),
@@ -128,7 +132,7 @@ fn not_steady(measured: &[Measured], record: &mut Record) {
 }
 
 /// Each state by what was done to bring it about.
-fn states(sizes: &Sizes, measured: &[Measured], record: &mut Record) {
+fn states(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Record) {
     let named: Vec<String> = State::ALL
         .into_iter()
         .filter_map(|state| {
@@ -136,15 +140,23 @@ fn states(sizes: &Sizes, measured: &[Measured], record: &mut Record) {
             Some(format!("{}: {}", state.name(), state.words(sizes, spare)))
         })
         .collect();
-    if !named.is_empty() {
-        record.find(
-            Level::Info,
-            "states",
-            format!(
-                "State before each test, restored for every operation on the first {}. {}.",
-                sizes.area_words(),
-                list(&named)
-            ),
-        );
+    if named.is_empty() {
+        return;
     }
+    let operations = match on_copies {
+        true => "each operation found it",
+        false => {
+            "the first operation found it, and each after it what the one before had left: the \
+             random writes follow sequential ones over the area"
+        }
+    };
+    record.find(
+        Level::Info,
+        "states",
+        format!(
+            "State before each test on the first {}, as {operations}. {}.",
+            sizes.area_words(),
+            named.join("; ")
+        ),
+    );
 }

@@ -36,17 +36,22 @@ pub(super) fn findings(findings: &[Finding]) -> Markup {
         section.findings aria-label="Findings" {
             p class={ "verdict " (level(first.level).0) } {
                 (mark(first.level))
-                (first.text)
+                (unbroken(&first.text))
             }
             @if !others.is_empty() {
                 ul {
                     @for finding in others {
-                        li class=(level(finding.level).0) { (mark(finding.level)) span { (finding.text) } }
+                        li class=(level(finding.level).0) { (mark(finding.level)) span { (unbroken(&finding.text)) } }
                     }
                 }
             }
         }
     }
+}
+
+/// Keeps percent signs with their numbers.
+fn unbroken(text: &str) -> String {
+    text.replace(" %", "\u{a0}%")
 }
 
 fn mark(found: Level) -> Markup {

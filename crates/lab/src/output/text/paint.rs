@@ -81,13 +81,19 @@ pub(super) fn plain(text: &str) -> String {
 }
 
 /// `text` in lines of at most `width`, the first after `first` and the others after as many
-/// spaces. A word longer than a line is left whole: a path cut in two is no path.
+/// spaces. A word longer than a line is left whole: a path cut in two is no path. A percent sign
+/// stays with its number.
 pub(super) fn wrap(first: &str, text: &str, width: usize) -> Vec<String> {
     let indent = first.chars().count();
     let mut lines = Vec::new();
     let mut line = first.to_owned();
     let mut is_begun = false;
-    for word in text.split_whitespace() {
+    let mut words = text.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        let word = match words.next_if(|next| next.starts_with('%')) {
+            Some(percent) => format!("{word} {percent}"),
+            None => word.to_owned(),
+        };
         let needed = line.chars().count() + usize::from(is_begun) + word.chars().count();
         if is_begun && needed > width {
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
@@ -96,7 +102,7 @@ pub(super) fn wrap(first: &str, text: &str, width: usize) -> Vec<String> {
         if is_begun {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&word);
         is_begun = true;
     }
     lines.push(line.trim_end().to_owned());
