@@ -65,10 +65,14 @@ pub enum AttachError {
         what: String,
     },
     /// A drive of which there is no image: it cannot be opened from its flash, or not by this crate.
-    #[error("a drive with {what} cannot be attached yet")]
+    #[error(
+        "a drive with {what} cannot be attached yet; {instead} it can, and ssdlab run takes it as it is"
+    )]
     Unsupported {
-        /// The mechanism.
+        /// The mechanism, and the key that asks for it.
         what: &'static str,
+        /// With what changed it can be attached.
+        instead: &'static str,
     },
     /// The profile in the image, or the one to make it of, is wrong.
     #[error(transparent)]

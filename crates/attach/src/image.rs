@@ -203,20 +203,20 @@ impl Image {
     }
 }
 
-/// Refuses what has no recovery, by its name.
+/// Refuses what an image cannot keep, by the key that asks for it.
 fn check_supported(configuration: &Configuration) -> Result<(), AttachError> {
     let mechanisms = &configuration.mechanisms;
-    let what = match mechanisms.mapping {
-        MappingScheme::Page | MappingScheme::Cached | MappingScheme::Extent => None,
-        MappingScheme::LogBlock => Some("log blocks (mapping.scheme = log-block)"),
+    let what_and_instead = if mechanisms.mapping == MappingScheme::LogBlock {
+        ("log blocks (mapping.scheme = log-block)", "with mapping.scheme page, cached or extent")
+    } else if mechanisms.wear.bad_blocks.is_some() {
+        ("blocks that go bad (wear.life)", "without wear.life and the keys that go with it")
+    } else if mechanisms.retention.is_some() {
+        ("data that ages (retention.retry)", "without retention.retry and the keys that go with it")
+    } else {
+        return Ok(());
     };
-    let goes_bad = mechanisms.wear.bad_blocks.is_some();
-    let what = what.or(goes_bad.then_some("blocks that go bad (wear.bad_blocks)"));
-    let what = what.or(mechanisms.retention.is_some().then_some("data that ages (retention)"));
-    match what {
-        Some(what) => Err(AttachError::Unsupported { what }),
-        None => Ok(()),
-    }
+    let (what, instead) = what_and_instead;
+    Err(AttachError::Unsupported { what, instead })
 }
 
 fn open_locked(path: &Path) -> Result<File, AttachError> {

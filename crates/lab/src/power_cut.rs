@@ -37,9 +37,35 @@ pub enum Histories {
     },
 }
 
+/// How the drive works on requests that are under way together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Each is worked out as a whole when it is sent, as phases of one kind of request ask.
+    AtOnce,
+    /// Step by step in the order of time, as mixed phases and jobs ask: what is sent later may be
+    /// taken up earlier.
+    InTurn,
+}
+
+impl Order {
+    /// Both, the quicker one first.
+    pub const BOTH: [Order; 2] = [Order::AtOnce, Order::InTurn];
+
+    /// As it is typed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Order::AtOnce => "at-once",
+            Order::InTurn => "in-turn",
+        }
+    }
+}
+
 /// What to explore.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// How requests are worked on; every way that the drive knows, unless told.
+    pub order: Option<Order>,
     /// What the host does.
     pub histories: Histories,
     /// Seed of ageing and of the first random history; each further one has the next.
@@ -95,6 +121,8 @@ pub struct RecoveryTimes {
 /// A cut after which a rule was broken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Broken {
+    /// How the drive worked on its requests.
+    pub order: Order,
     /// The seed of the history, where it was random.
     pub seed: Option<u64>,
     /// Its requests.
@@ -130,6 +158,8 @@ pub struct Exploration {
     pub fault: Option<String>,
     /// The seed.
     pub seed: u64,
+    /// How requests were worked on: each history in each of these ways.
+    pub orders: Vec<Order>,
     /// Histories gone through to the end.
     pub histories: u32,
     /// Cuts; after each the drive was written to, flushed, and cut once more.
@@ -170,12 +200,11 @@ pub fn explore(
     watcher: &mut dyn Watcher,
 ) -> Result<Exploration, LabError> {
     let configuration = small_drive(target, profile, request)?;
-    let mut tested = Tested::new(&configuration, request.fault)
-        .map_err(|error| refused(target, error.to_string()))?;
+    let orders = orders(target, &configuration, request.order)?;
+    let drives =
+        orders.iter().map(|&order| Ok((order, drive(target, &configuration, request, order)?)));
+    let drives: Vec<(Order, Tested)> = drives.collect::<Result<_, LabError>>()?;
     let histories = histories(&request.histories, &configuration, request.seed)?;
-    if !request.is_new {
-        tested.age(&mut Pcg64Mcg::seed_from_u64(request.seed));
-    }
     let mut exploration = Exploration {
         schema: SCHEMA.to_owned(),
         target: target.to_owned(),
@@ -184,6 +213,7 @@ pub fn explore(
         lies_about_flush: request.lies,
         fault: request.fault.map(|fault| name_of(fault).to_owned()),
         seed: request.seed,
+        orders,
         histories: 0,
         cuts: 0,
         cuts_in_recovery: 0,
@@ -194,20 +224,22 @@ pub fn explore(
     let mut explored = Explored::default();
     let all = histories.len() as f64;
     watcher.step("power cuts", 1.0);
-    for (seed, history) in histories {
+    'histories: for (seed, history) in histories {
         if watcher.progress(f64::from(exploration.histories) / all) == Control::Cancel {
             exploration.interrupted = true;
             break;
         }
-        match tested.explore(&history) {
-            Ok(found) => explored = explored.and(found),
-            Err(failure) => {
-                if let Finding::Recovery(RecoveryError::Unsupported { .. }) = &failure.finding {
-                    return Err(refused(target, failure.finding.to_string()));
+        for (order, tested) in &drives {
+            match tested.explore(&history) {
+                Ok(found) => explored = explored.and(found),
+                Err(failure) => {
+                    if let Finding::Recovery(RecoveryError::Unsupported { .. }) = &failure.finding {
+                        return Err(refused(target, failure.finding.to_string()));
+                    }
+                    watcher.step("the shortest history", 0.0);
+                    exploration.broken = Some(shorten(tested, *order, seed, &history));
+                    break 'histories;
                 }
-                watcher.step("the shortest history", 0.0);
-                exploration.broken = Some(shorten(&tested, seed, &history));
-                break;
             }
         }
         exploration.histories += 1;
@@ -224,6 +256,41 @@ pub fn explore(
         own_erases_most: explored.own_erases_most,
     });
     Ok(exploration)
+}
+
+/// The ways in which requests are worked on.
+fn orders(
+    target: &str,
+    configuration: &Configuration,
+    asked: Option<Order>,
+) -> Result<Vec<Order>, LabError> {
+    let answers_at_once = configuration.mechanisms.mapping == MappingScheme::LogBlock;
+    match asked {
+        Some(Order::InTurn) if answers_at_once => Err(refused(
+            target,
+            "with log blocks each request is worked out when it is sent; leave out --order in-turn"
+                .to_owned(),
+        )),
+        Some(order) => Ok(vec![order]),
+        None if answers_at_once => Ok(vec![Order::AtOnce]),
+        None => Ok(Order::BOTH.to_vec()),
+    }
+}
+
+/// The drive before the history.
+fn drive(
+    target: &str,
+    configuration: &Configuration,
+    request: &Request,
+    order: Order,
+) -> Result<Tested, LabError> {
+    let tested = Tested::new(configuration, request.fault)
+        .map_err(|error| refused(target, error.to_string()))?;
+    let mut tested = if order == Order::InTurn { tested.by_steps() } else { tested };
+    if !request.is_new {
+        tested.age(&mut Pcg64Mcg::seed_from_u64(request.seed));
+    }
+    Ok(tested)
 }
 
 fn refused(target: &str, why: String) -> LabError {
@@ -281,9 +348,10 @@ fn histories(
     }
 }
 
-fn shorten(tested: &Tested, seed: Option<u64>, history: &[Step]) -> Broken {
+fn shorten(tested: &Tested, order: Order, seed: Option<u64>, history: &[Step]) -> Broken {
     let (shortest, failure) = shortest_failure(tested, history);
     Broken {
+        order,
         seed,
         requests: history.len() as u32,
         history: shortest.iter().map(ToString::to_string).collect(),

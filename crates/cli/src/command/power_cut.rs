@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use ssdlab_lab::Target;
-use ssdlab_lab::power_cut::{Broken, Exploration, Histories, Request, explore};
+use ssdlab_lab::power_cut::{Broken, Exploration, Histories, Order, Request, explore};
 use ssdlab_model::units::Nanoseconds;
 
 use super::json;
@@ -29,6 +29,7 @@ pub fn power_cut(arguments: &ExploreArguments, terminal: &Terminal) -> Result<Ex
             Some(path) => Histories::Given(read(path)?),
             None => Histories::Random { count: arguments.histories, requests: arguments.requests },
         },
+        order: arguments.order.into(),
         seed: arguments.seed.number,
         is_new: arguments.new,
         lies: arguments.lie_about_flush,
@@ -64,8 +65,9 @@ fn read(path: &Path) -> Result<String, Failure> {
 /// The shortest history as a file to be put in again.
 fn file(exploration: &Exploration, broken: &Broken) -> String {
     let mut text = format!(
-        "# {}: power cut {} after the first request,\n# {}\n",
+        "# {}, requests worked on {}: power cut {} after the first,\n# {}\n",
         exploration.target,
+        words_of(broken.order),
         Nanoseconds::new(broken.cut_after_ns),
         broken.finding
     );
@@ -73,6 +75,13 @@ fn file(exploration: &Exploration, broken: &Broken) -> String {
         let _ = writeln!(text, "{line}");
     }
     text
+}
+
+fn words_of(order: Order) -> &'static str {
+    match order {
+        Order::AtOnce => "at once",
+        Order::InTurn => "in turn",
+    }
 }
 
 /// What was tried and what came of it, for people.
@@ -107,12 +116,15 @@ fn words(exploration: &Exploration, arguments: &ExploreArguments) -> String {
                 arguments.requests, exploration.seed
             ),
         };
+        let orders: Vec<&str> = exploration.orders.iter().map(|&order| words_of(order)).collect();
         let _ = writeln!(
             text,
-            "Tried     {what}: {} cuts,\n          wherever a program or an erase begins or is \
-             over, and between each\n          two; each time once more after further writes; and {} \
-             cuts\n          more while the drive recovered from one of these",
-            exploration.cuts, exploration.cuts_in_recovery
+            "Tried     {what},\n          requests worked on {}: {} cuts,\n          wherever a program \
+             or an erase begins or is over, and between each\n          two; each time once more after \
+             further writes; and {} cuts\n          more while the drive recovered from one of these",
+            orders.join(" and then "),
+            exploration.cuts,
+            exploration.cuts_in_recovery
         );
     }
     if let Some(times) = exploration.recovery {
@@ -159,7 +171,10 @@ fn failure(exploration: &Exploration, broken: &Broken, arguments: &ExploreArgume
         1 => format!("The shortest history that shows it has 1 request ({of})"),
         count => format!("The shortest history that shows it has {count} requests ({of})"),
     };
-    let mut text = format!("A rule is broken.\n{shows}:\n\n");
+    let mut text = format!(
+        "A rule is broken, with requests worked on {}.\n{shows}:\n\n",
+        words_of(broken.order)
+    );
     for (line, number) in broken.history.iter().zip(1..) {
         let _ = writeln!(text, "  {number:3}  {line}");
     }
@@ -189,7 +204,8 @@ fn failure(exploration: &Exploration, broken: &Broken, arguments: &ExploreArgume
         Some(path) => {
             let (new, lie) = (exploration.is_new, exploration.lies_about_flush);
             let options = format!(
-                "{}{}{}",
+                " --order {}{}{}{}",
+                broken.order.name(),
                 if new { " --new" } else { "" },
                 if lie { " --lie-about-flush" } else { "" },
                 exploration.fault.as_ref().map(|it| format!(" --fault {it}")).unwrap_or_default()

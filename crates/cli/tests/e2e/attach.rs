@@ -55,11 +55,23 @@ fn an_image_is_made_attached_and_detached_in_order() {
 #[test]
 fn what_cannot_be_attached_is_refused_by_its_name() {
     let place = Place::new();
-    let drive = "sim:,scale=1/1024,mapping.scheme=log-block,mapping.log_blocks=8";
-    let (exit, said) = exit_and_stderr(&place, &["create", drive, "disk.ssd"]);
-    assert_eq!(exit, Some(4));
-    assert!(said.contains("log blocks"), "{said}");
-    assert!(!place.path("disk.ssd").exists());
+    let log_blocks = "mapping.scheme=log-block,mapping.log_blocks=8";
+    let goes_bad = "wear.life=3000,wear.life_shape=8,wear.reserve=40";
+    let ages = "retention.retry=70us,retention.free_for=1d,retention.steps=3";
+    for (changes, named, instead) in [
+        (log_blocks, "mapping.scheme = log-block", "mapping.scheme page"),
+        (goes_bad, "wear.life", "without wear.life"),
+        (ages, "retention.retry", "without retention.retry"),
+    ] {
+        let drive = format!("sim:,scale=1/1024,{changes}");
+        let (exit, said) = exit_and_stderr(&place, &["create", &drive, "disk.ssd"]);
+        assert_eq!(exit, Some(4), "{said}");
+        assert!(said.contains(named) && said.contains(instead), "{said}");
+        assert!(!place.path("disk.ssd").exists());
+    }
+    let wears = "sim:,scale=1/1024,wear.pe_cycles=3000,wear.levelling=dynamic";
+    let (exit, said) = exit_and_stderr(&place, &["create", wears, "disk.ssd"]);
+    assert_eq!(exit, Some(0), "{said}");
 }
 
 #[test]

@@ -30,6 +30,7 @@ fn a_sound_drive_of_each_kind_breaks_no_rule() {
     let json = place.run(&explore(&[&few[..], &["--json"]].concat())).with_code(0).json();
     assert_eq!(json["schema"], "ssdlab.power-cut/1");
     assert_eq!(json["histories"], 2);
+    assert_eq!(json["orders"], serde_json::json!(["at-once", "in-turn"]));
     assert!(json["cuts"].as_u64().unwrap() > 10, "{json}");
     assert!(json["cuts_in_recovery"].as_u64().unwrap() > 10, "{json}");
     assert!(json["recovery"]["mean_ns"].as_u64().unwrap() > 0, "{json}");
@@ -50,8 +51,33 @@ fn a_lie_about_flush_is_shown_by_a_short_history_that_can_be_put_in_again() {
     let again = ["--lie-about-flush", "--history", "short.txt", "--json"];
     let json = place.run(&explore(&again)).with_code(1).json();
     assert_eq!(json["broken"]["history"], serde_json::json!(requests));
+    assert_eq!(json["broken"]["order"], "at-once");
     let honest = ["--history", "short.txt"];
     place.run(&explore(&honest)).with_code(0);
+}
+
+#[test]
+fn lies_and_mistakes_are_found_step_by_step_too() {
+    let place = Place::new();
+    let in_turn = |more: &[&'static str]| {
+        place.run(&explore(&[&["--order", "in-turn", "--output", "short.txt"], more].concat()))
+    };
+    let told = in_turn(&["--lie-about-flush"]).with_code(1);
+    assert!(told.stdout.contains("requests worked on in turn"), "{}", told.stdout);
+    assert!(told.stdout.contains("--order in-turn"), "{}", told.stdout);
+    for mistake in ["ignore-numbers", "forget-unreadable", "forget-trims"] {
+        in_turn(&["--fault", mistake, "--requests", "40"]).with_code(1);
+    }
+    // A unit is overwritten while the flush of what it held goes on; without the lie that is fine.
+    let history = "write units 0 to 9\nflush, 30us later\nwrite unit 3 but for the last sector, at once\n\
+                   flush, 2ms later\n";
+    let history = place.file("waits.txt", history);
+    let given = ["--history", &history];
+    place.run(&explore(&given)).with_code(0);
+    let lies = [&given[..], &["--lie-about-flush", "--order", "in-turn", "--json"]].concat();
+    let json = place.run(&explore(&lies)).with_code(1).json();
+    assert_eq!(json["orders"], serde_json::json!(["in-turn"]));
+    assert_eq!(json["broken"]["order"], "in-turn");
 }
 
 #[test]
@@ -82,6 +108,8 @@ fn what_cannot_be_cut_is_explained() {
     let place = Place::new();
     place.run(&explore(&["/tmp"])).fails(2, &["not a new simulated drive"]);
     place.run(&explore(&["sim:intel-s3510", "--lie-about-flush"])).fails(2, &["is no lie"]);
+    let log_blocks = "sim:,mapping.scheme=log-block,mapping.log_blocks=4";
+    place.run(&explore(&[log_blocks, "--order", "in-turn"])).fails(2, &["leave out --order"]);
     place.run(&explore(&["--history", "none.txt"])).fails(2, &["cannot read none.txt"]);
     place.file("bad.txt", b"flush\nwrite a lot\n");
     place.run(&explore(&["--history", "bad.txt"])).fails(2, &["line 2", "write units 3 to 5"]);
