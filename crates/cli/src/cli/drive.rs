@@ -26,7 +26,8 @@ with FUA', 'write unit 9 but for the last sector', 'trim unit 4', 'read unit 4',
 'flush', 'rest for 150ms'. A request is sent when those before it are answered; with
 ', at once' behind it right after the one before was sent, with ', 30us later' so long
 after that. The drive works on each at once, as a whole when it is sent, and then on
-the same history in turn, step by step in the order of time (--order). Exit code 1 means that a rule was broken.
+the same history in turn, step by step in the order of time (--order). Exit code 1
+means that a rule was broken.
 
 Examples:
   ssdlab power-cut explore
