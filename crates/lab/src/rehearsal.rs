@@ -485,7 +485,9 @@ mod tests {
                 _ => None,
             });
             let limit = if quick { 60 } else { 2 * 3600 };
-            assert_eq!(sequential.unwrap().amount, Amount::Time(Nanoseconds::from_secs(limit)));
+            // Whole rounds: a part of one more than the limit at most.
+            let Amount::Time(time) = sequential.unwrap().amount else { panic!("not by time") };
+            assert!((0.0..1.0).contains(&(time.seconds() - limit as f64)), "{time:?}");
         }
     }
 
