@@ -66,12 +66,12 @@ pub enum AttachError {
     },
     /// A drive of which there is no image: it cannot be opened from its flash, or not by this crate.
     #[error(
-        "a drive with {what} cannot be attached yet; {instead} it can, and ssdlab run takes it as it is"
+        "a drive with {what} cannot be attached yet: {instead}, or use ssdlab run, which takes it as it is"
     )]
     Unsupported {
         /// The mechanism, and the key that asks for it.
         what: &'static str,
-        /// With what changed it can be attached.
+        /// What to change so that it can be attached.
         instead: &'static str,
     },
     /// The profile in the image, or the one to make it of, is wrong.

@@ -207,11 +207,14 @@ impl Image {
 fn check_supported(configuration: &Configuration) -> Result<(), AttachError> {
     let mechanisms = &configuration.mechanisms;
     let what_and_instead = if mechanisms.mapping == MappingScheme::LogBlock {
-        ("log blocks (mapping.scheme = log-block)", "with mapping.scheme page, cached or extent")
+        ("log blocks (mapping.scheme = log-block)", "choose mapping.scheme page, cached or extent")
     } else if mechanisms.wear.bad_blocks.is_some() {
-        ("blocks that go bad (wear.life)", "without wear.life and the keys that go with it")
+        ("blocks that go bad (wear.life)", "leave out wear.life and the keys that go with it")
     } else if mechanisms.retention.is_some() {
-        ("data that ages (retention.retry)", "without retention.retry and the keys that go with it")
+        (
+            "data that ages (retention.retry)",
+            "leave out retention.retry and the keys that go with it",
+        )
     } else {
         return Ok(());
     };

@@ -463,7 +463,7 @@ impl Drive for RealDrive {
                 ErrorKind::NoSpace,
                 format!(
                     "a file of {length} does not fit at {}: {} are free, and {} have to stay so; \
-                     choose a smaller file size",
+                     choose a smaller file size or another place",
                     self.medium.named().display(),
                     room.free,
                     room.reserve

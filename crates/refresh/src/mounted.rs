@@ -60,7 +60,18 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        run("umount", &[self.point().to_str().unwrap()]);
+        let point = self.point();
+        let point = point.to_str().unwrap();
+        let is_mounted =
+            || std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|all| all.contains(point));
+        // A child that thawed it may be about to end only.
+        for _ in 0..50 {
+            if !is_mounted() || run("umount", &[point]) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        let _ = writeln!(std::io::stderr(), "\n{point} stays mounted");
     }
 }
 

@@ -56,12 +56,12 @@ fn an_image_is_made_attached_and_detached_in_order() {
 fn what_cannot_be_attached_is_refused_by_its_name() {
     let place = Place::new();
     let log_blocks = "mapping.scheme=log-block,mapping.log_blocks=8";
-    let goes_bad = "wear.life=3000,wear.life_shape=8,wear.reserve=40";
+    let goes_bad = "wear.life=3000,wear.life_shape=8,wear.reserve=4";
     let ages = "retention.retry=70us,retention.free_for=1d,retention.steps=3";
     for (changes, named, instead) in [
         (log_blocks, "mapping.scheme = log-block", "mapping.scheme page"),
-        (goes_bad, "wear.life", "without wear.life"),
-        (ages, "retention.retry", "without retention.retry"),
+        (goes_bad, "wear.life", "leave out wear.life"),
+        (ages, "retention.retry", "leave out retention.retry"),
     ] {
         let drive = format!("sim:,scale=1/1024,{changes}");
         let (exit, said) = exit_and_stderr(&place, &["create", &drive, "disk.ssd"]);

@@ -85,6 +85,10 @@ const ROUNDS_PER_TIME: u64 = 180;
 /// Reads are steady soon: a tenth of the time is enough.
 const READS_SHARE: u64 = 10;
 
+/// A round of reads begins with an idle drive, and its first requests wait for nobody: it has to be
+/// long beside them.
+const READS_ROUND_LEAST: Nanoseconds = Nanoseconds::from_millis(100);
+
 /// Requests of the sequential operations.
 const SEQUENTIAL_REQUEST: ByteLength = ByteLength::new(128 << 10);
 /// Requests of the random ones.
@@ -191,7 +195,9 @@ impl Protocol {
         let round = Nanoseconds::new((self.time.nanos() / ROUNDS_PER_TIME).max(1));
         match operation {
             Operation::SeqRead | Operation::RandRead => Until {
-                round: Nanoseconds::new((round.nanos() / READS_SHARE).max(1)),
+                round: Nanoseconds::new(round.nanos() / READS_SHARE)
+                    .max(READS_ROUND_LEAST)
+                    .min(round),
                 at_least: Nanoseconds::ZERO,
                 at_most: self.time,
                 written: ByteLength::ZERO,

@@ -7,6 +7,7 @@ use ssdlab_drive::real::{RealDrive, RealOptions};
 use ssdlab_host::doctor::{Diagnosis, Proof};
 use ssdlab_lab::experiment::{self, Settings};
 use ssdlab_lab::{LabError, Outcome};
+use ssdlab_model::units::ByteLength;
 
 use crate::cli::SEED_DEFAULT;
 use crate::failure::{Exit, Failure};
@@ -45,13 +46,17 @@ pub fn prove(diagnosis: &mut Diagnosis, terminal: &Terminal) -> Result<(), Failu
     Ok(())
 }
 
+/// What has to stay free beside the marker of a few MiB: less than experiments leave, so that the
+/// small file systems that machines start from can be proved, too.
+const RESERVE: ByteLength = ByteLength::new(64 << 20);
+
 fn run(directory: &Path, terminal: &Terminal) -> Result<Outcome, Failure> {
     let experiment = experiment::named("trim-check")?;
     let settings = Settings::new(experiment, true, &[])?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
-    let options = RealOptions::default();
+    let options = RealOptions { reserve: Some(RESERVE), ..RealOptions::default() };
     let mut drive = RealDrive::open(directory, options).map_err(LabError::from)?;
     let plan = experiment.plan(&settings, &drive.description())?;
     drive.prepare(plan.space).map_err(LabError::from)?;
