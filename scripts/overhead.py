@@ -306,8 +306,10 @@ def main():
             consent = ["--destroy-data", "--confirm", memory.device, "--make-new", "none"]
             name = os.path.basename(memory.device)
             for operation in operations:
+                # What is only read is not to be destroyed.
+                said = [] if operation == "read" else consent
                 for depth in depths:
-                    case = Case(name, memory.device, memory.device, operation, depth, size, consent)
+                    case = Case(name, memory.device, memory.device, operation, depth, size, said)
                     holds &= measure(case, arguments.ssdlab, arguments)
         finally:
             memory.close()
