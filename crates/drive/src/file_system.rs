@@ -10,8 +10,10 @@
 //! background (commits, writing back) happens in it.
 
 mod allocation;
+mod directories;
 mod discard;
 mod files;
+mod inodes;
 mod journal;
 mod layout;
 mod queue;
@@ -27,12 +29,12 @@ use ssdlab_model::units::{ByteLength, Instant, MIB, Nanoseconds};
 use crate::error::{DriveError, ErrorKind};
 use crate::simulated::SimulatedDrive;
 use allocation::Space;
-use files::Node;
+use inodes::Node;
 use journal::Journal;
 use layout::Layout;
 use queue::Queue;
 
-pub use files::FileNumber;
+pub use inodes::FileNumber;
 
 /// How the file system is mounted, and on what host.
 #[derive(Clone, Copy, Debug, PartialEq)]

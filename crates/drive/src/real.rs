@@ -8,12 +8,14 @@
 
 #[cfg(target_os = "linux")]
 mod aio;
+mod as_drive;
 mod believable;
 #[cfg(target_os = "linux")]
 pub mod block_map;
 mod buffers;
 mod course;
 mod device;
+mod engines;
 mod file;
 mod gate;
 mod handle;
@@ -47,33 +49,26 @@ pub use self::make_new::MakeNew;
 pub use self::mounts::Mount;
 pub use self::probe::{PROBE_LENGTH, run_on_nothing};
 
-use std::io;
 use std::path::Path;
 
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use self::believable::Believable;
 use self::buffers::Buffers;
-use self::course::{Clock, Course, Request, Watch};
+use self::course::{Clock, Course};
 use self::device::System;
+use self::engines::{is_without_workers, why_no_uring};
 use self::file::OwnFile;
 use self::gate::OpenDevice;
 use self::handle::{Access, Handle, io_error};
 use self::medium::Medium;
-use self::payload::Payload;
 use self::smart::Smart;
-use self::space::Room;
 use self::surroundings::Surroundings;
-use self::synchronous::Transfer;
 use self::target::Target;
-use self::threads::Senders;
-use crate::data::BlockData;
+use crate::Observer;
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::PhaseResult;
 use crate::phase::{Mix, Phase, Region};
-use crate::{
-    Description, Drive, Durability, Inside, Lane, LaneResult, Observer, Progress, Remark, When,
-};
 
 /// How a real drive is used.
 #[derive(Clone, Debug)]
@@ -213,28 +208,6 @@ impl RealDrive {
         }
     }
 
-    /// What sends requests, in words.
-    fn engines(&self) -> String {
-        let above = match (&self.no_uring, self.without_workers) {
-            (None, false) => "io_uring, polled where that pays",
-            (None, true) => "Linux AIO (requests to it may wait, so io_uring would need threads)",
-            (Some(_), _) => "threads",
-        };
-        match self.looks_for_one(Mix::READ) {
-            true => format!("positioned writes at depth 1, else {above}"),
-            false => format!("positioned I/O at depth 1, above it {above}"),
-        }
-    }
-
-    /// Whether a request that is alone goes through the engine for many as well, which can look
-    /// for its answer. Through the page cache, and to a drive that works within the call, nothing
-    /// is waited for. A write has to note the file's time now and then, and io_uring would hand it
-    /// to a thread for that, which takes its time to run on a busy machine.
-    fn looks_for_one(&self, mix: Mix) -> bool {
-        let is_direct = matches!(self.access, Access::Direct { .. });
-        mix == Mix::READ && is_direct && self.no_uring.is_none() && !self.without_workers
-    }
-
     fn check_region(&self, region: Region) -> Result<(), DriveError> {
         let alignment = self.alignment();
         if region.end() > self.length
@@ -279,80 +252,6 @@ impl RealDrive {
         let result = course.finish(started, elapsed);
         self.believable.note(&result);
         Ok(result)
-    }
-
-    /// Runs the course with the engine for its depth; returns when it began and how long it
-    /// took. Setting an engine up and taking it apart is not part of that.
-    fn run_course(
-        &mut self,
-        course: &mut Course,
-        phase: &Phase,
-        observer: &mut dyn Observer,
-    ) -> Result<(Instant, Nanoseconds), DriveError> {
-        let mut caveat = None;
-        let file = self.handle()?;
-        let data = BlockData::new(phase.seed);
-        let mut watch = Watch::new(observer);
-        let end = |clock: &Clock| {
-            if phase.flush_at_end {
-                file.sync_data()?;
-            }
-            Ok(clock.now())
-        };
-        let started;
-        let elapsed;
-        if phase.depth == 1 && !self.looks_for_one(phase.mix) {
-            let mut payload = Payload::new(&data, phase, self.sequence)?;
-            let mut transfer = file;
-            started = self.now();
-            let clock = Clock::start();
-            synchronous::run(course, &mut watch, &clock, &mut payload, &mut transfer)?;
-            elapsed = end(&clock)?;
-        } else if let Some(why) = &self.no_uring {
-            caveat = Some(threads_caveat(why, phase.depth));
-            let Senders { threads, together } = Senders::one_a_request(phase.depth);
-            let payloads = Payload::for_threads(&data, phase, self.sequence, threads)?;
-            started = self.now();
-            let clock = Clock::start();
-            threads::run(course, &mut watch, &clock, file, payloads, together)?;
-            elapsed = end(&clock)?;
-        } else {
-            #[cfg(target_os = "linux")]
-            {
-                let payload = Payload::new(&data, phase, self.sequence)?;
-                if self.without_workers {
-                    let mut queue = aio::Queue::new(file, phase.depth, payload)?;
-                    started = self.now();
-                    let clock = Clock::start();
-                    let senders = Senders::one_a_processor(phase.depth);
-                    let outcome = queue.run(course, &mut watch, &clock, senders.is_some())?;
-                    if let (aio::Outcome::WantsSenders, Some(senders)) = (outcome, senders) {
-                        drop(queue);
-                        caveat = Some(in_call_caveat(senders.threads));
-                        let Senders { threads, together } = senders;
-                        let next = course.sequence();
-                        let payloads = Payload::for_threads(&data, phase, next, threads)?;
-                        threads::run(course, &mut watch, &clock, file, payloads, together)?;
-                    }
-                    elapsed = end(&clock)?;
-                } else {
-                    let mut ring = uring::Ring::new(file, phase.depth, payload)?;
-                    if !ring.is_registered() {
-                        caveat = Some(UNREGISTERED.to_owned());
-                    }
-                    started = self.now();
-                    let clock = Clock::start();
-                    ring.run(course, &mut watch, &clock)?;
-                    elapsed = end(&clock)?;
-                }
-            }
-            #[cfg(not(target_os = "linux"))]
-            unreachable!("there is always a reason for the lack of io_uring here");
-        }
-        if let Some(caveat) = caveat {
-            self.add_caveat(caveat);
-        }
-        Ok((started, elapsed))
     }
 
     /// What is known of the drive, with what it said of itself before and after.
@@ -400,289 +299,6 @@ impl RealDrive {
     }
 }
 
-impl Drive for RealDrive {
-    /// The capacity is the prepared length; before that, the most that could be prepared.
-    fn description(&self) -> Description {
-        let direct = match self.access {
-            Access::Direct { .. } => "O_DIRECT",
-            Access::Buffered => "page cache",
-        };
-        let capacity = if self.length > ByteLength::ZERO {
-            self.length
-        } else {
-            let alignment = self.alignment();
-            let usable = match self.medium.device() {
-                Some(device) => device.capacity(),
-                None => {
-                    let file = self.medium.file();
-                    let room = file.and_then(|file| Room::of(file, self.options.reserve));
-                    room.map_or(ByteLength::ZERO, |room| room.usable())
-                }
-            };
-            alignment * usable.whole(alignment)
-        };
-        let mut caveats = self.surroundings.caveats.clone();
-        if self.access == Access::Buffered {
-            caveats.push(BUFFERED.to_owned());
-        }
-        caveats.extend_from_slice(&self.caveats);
-        Description {
-            kind: self.medium.kind(),
-            name: self.medium.named().display().to_string(),
-            capacity,
-            block_size: self.alignment(),
-            engine: format!("{direct}, {}", self.engines()),
-            measures_flash: self.surroundings.measures_flash && self.access != Access::Buffered,
-            caveats,
-            facts: self.facts(),
-        }
-    }
-
-    fn prepare(&mut self, length: ByteLength) -> Result<(), DriveError> {
-        let alignment = self.alignment();
-        if length == ByteLength::ZERO || !length.is_multiple_of(alignment) {
-            return Err(DriveError::new(
-                ErrorKind::Usage,
-                format!("an area of {length} is not a number of blocks of {alignment}"),
-            ));
-        }
-        if let Some(device) = self.medium.device() {
-            check_capacity(device, length)?;
-            self.length = length;
-            return Ok(());
-        }
-        if let Medium::File { target, file: slot @ None } = &mut self.medium {
-            let file = OwnFile::create(target)?;
-            self.access = choose_access(target, &file, &self.options)?;
-            *slot = Some(file);
-        }
-        let file = self.medium.file()?;
-        let room = Room::of(file, self.options.reserve)?;
-        if length > room.usable() {
-            return Err(DriveError::new(
-                ErrorKind::NoSpace,
-                format!(
-                    "a file of {length} does not fit at {}: {} are free, and {} have to stay so; \
-                     choose a smaller file size or another place",
-                    self.medium.named().display(),
-                    room.free,
-                    room.reserve
-                ),
-            ));
-        }
-        file.set_length(length)?;
-        self.length = length;
-        Ok(())
-    }
-
-    fn run_phase(
-        &mut self,
-        phase: &Phase,
-        observer: &mut dyn Observer,
-    ) -> Result<PhaseResult, DriveError> {
-        self.carry_out(phase, None, observer)
-    }
-
-    fn run_lanes(
-        &mut self,
-        running: Vec<Lane<'_>>,
-        observer: &mut dyn Observer,
-    ) -> Result<Vec<LaneResult>, DriveError> {
-        crate::lanes::check(&running)?;
-        self.forget_cache(Region::first(self.length))?;
-        if lanes::is_capped(&running) {
-            self.add_caveat(LANES_CAPPED.to_owned());
-        }
-        let (now, length, alignment) = (self.now(), self.length, self.alignment());
-        let mut sequence = self.sequence;
-        let place =
-            lanes::Place { medium: &self.medium, length, alignment, sequence: &mut sequence, now };
-        let outcome = lanes::run(place, running, observer);
-        self.sequence = sequence;
-        outcome
-    }
-
-    fn flush(&mut self) -> Result<Nanoseconds, DriveError> {
-        let clock = Clock::start();
-        self.handle()?.sync_data()?;
-        Ok(clock.now())
-    }
-
-    fn write_block(
-        &mut self,
-        block: Region,
-        durability: Durability,
-        seed: u64,
-    ) -> Result<Nanoseconds, DriveError> {
-        self.check_region(block)?;
-        self.medium.check_writable()?;
-        let mut buffers = match self.block.take() {
-            Some(buffers) if buffers.length() == block.length => buffers,
-            _ => Buffers::new(1, block.length)?,
-        };
-        let buffer = buffers.get(0);
-        let request =
-            Request { offset: block.offset, read: false, sequence: self.sequence, intended: None };
-        self.sequence += 1;
-        BlockData::new(seed).fill(buffer, block.offset, request.sequence);
-        let mut handle = self.handle()?;
-        let clock = Clock::start();
-        match durability {
-            Durability::Cached => handle.transfer(&request, buffer)?,
-            Durability::Through => write_through(handle, &request, buffer)?,
-        }
-        let elapsed = clock.now();
-        self.block = Some(buffers);
-        Ok(elapsed)
-    }
-
-    /// Discards the region, or gives its space back to the file system, durably. Whether the
-    /// drive hears of that is up to the mount; a caveat says so where it does not.
-    fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError> {
-        self.check_region(region)?;
-        let clock = Clock::start();
-        self.medium.trim(region)?;
-        let elapsed = clock.now();
-        if self.surroundings.discards == Some(false) {
-            self.add_caveat(NO_DISCARD.to_owned());
-        }
-        Ok(elapsed)
-    }
-
-    fn rest(
-        &mut self,
-        duration: Nanoseconds,
-        observer: &mut dyn Observer,
-    ) -> Result<(), DriveError> {
-        let clock = Clock::start();
-        let mut watch = Watch::new(observer);
-        loop {
-            let elapsed = clock.now();
-            watch.tell(elapsed, || Progress {
-                bytes_done: ByteLength::ZERO,
-                bytes_total: None,
-                elapsed,
-                time_total: Some(duration),
-            })?;
-            if elapsed >= duration {
-                return Ok(());
-            }
-            clock.wait(duration);
-        }
-    }
-
-    fn make_new(&mut self) -> Result<(), DriveError> {
-        let Some(device) = self.medium.device() else {
-            return Err(DriveError::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "{}: a drive cannot be made new through a file on it",
-                    self.medium.named().display()
-                ),
-            ));
-        };
-        let outcome = self.options.make_new.carry_out(device);
-        if let Err(error) = &outcome
-            && error.kind() == ErrorKind::Unsupported
-        {
-            self.add_caveat(error.to_string());
-        }
-        outcome
-    }
-
-    fn now(&self) -> Instant {
-        Instant::START + self.clock.now()
-    }
-
-    fn inside(&self) -> Option<Inside> {
-        None
-    }
-
-    fn directory(&self) -> Option<&Path> {
-        match &self.medium {
-            Medium::File { target, .. } => Some(&target.directory),
-            Medium::Device(_) => None,
-        }
-    }
-
-    fn look_at_health(&mut self, when: When) {
-        let path = match (&self.medium, &self.surroundings.drive) {
-            (Medium::Device(device), _) => device.device.clone(),
-            (Medium::File { .. }, Some(drive)) => Path::new("/dev").join(&drive.disk),
-            (Medium::File { .. }, None) => return,
-        };
-        let told = &mut self.health[when as usize];
-        if when == When::After || told.is_none() {
-            *told = Some(smart::of(&path));
-        }
-    }
-
-    fn examine(&mut self) -> Vec<Remark> {
-        self.examine_answers()
-    }
-
-    fn clean_up(&mut self) -> Result<(), DriveError> {
-        self.length = ByteLength::ZERO;
-        match &mut self.medium {
-            Medium::File { file, .. } => file.take().map_or(Ok(()), |mut file| file.remove()),
-            Medium::Device(_) => Ok(()),
-        }
-    }
-}
-
-const BUFFERED: &str = "the file system does not support direct I/O: figures are those of the page cache, which is \
-     written out and dropped before each phase that reads";
-
-const UNREGISTERED: &str = "the limit on locked memory is too low to register the buffers with io_uring: requests cost \
-     a little more processor time";
-
-const NO_DISCARD: &str = "the file system is mounted without discard: the drive does not hear of trimmed space until \
-     the next fstrim";
-
-const LANES_CAPPED: &str = "workloads that are run request by request have at most 64 requests in flight each: a higher \
-     depth counts as 64";
-
-fn threads_caveat(why: &str, depth: u32) -> String {
-    let most = threads::MOST_THREADS;
-    let capped = if depth > most {
-        format!(", so that a depth above {most} counts as {most}")
-    } else {
-        String::new()
-    };
-    format!("{why}: above depth 1 requests are sent by at most {most} threads{capped}")
-}
-
-#[cfg(target_os = "linux")]
-fn in_call_caveat(threads: u32) -> String {
-    format!(
-        "the drive carries requests out within the call that sends them, so that no more of them \
-         are under way than there are processors to send them: {threads} at depths above that"
-    )
-}
-
-fn check_capacity(device: &OpenDevice, length: ByteLength) -> Result<(), DriveError> {
-    if length <= device.capacity() {
-        return Ok(());
-    }
-    let what = format!(
-        "{} holds {}, less than the area of {length}; choose a smaller area",
-        device.named.display(),
-        device.capacity()
-    );
-    Err(DriveError::new(ErrorKind::Usage, what))
-}
-
-fn write_through(handle: &Handle, request: &Request, buffer: &[u8]) -> Result<(), DriveError> {
-    handle.write_through(buffer, request.offset).map_err(|error| match error.kind() {
-        io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput => DriveError::with_source(
-            ErrorKind::Unsupported,
-            format!("{} takes no writes that are durable at once", handle.shown.display()),
-            error,
-        ),
-        _ => handle.transfer_error(request, buffer.len(), Err(error)),
-    })
-}
-
 fn choose_access(
     target: &Target,
     file: &OwnFile,
@@ -700,31 +316,4 @@ fn choose_access(
         ));
     }
     Ok(access)
-}
-
-/// Whether a device that is reached past the page cache makes io_uring hand each request to a
-/// thread.
-#[cfg(target_os = "linux")]
-fn is_without_workers(medium: &Medium, access: Access) -> bool {
-    match (access, medium.handle()) {
-        (Access::Direct { alignment }, Ok(handle)) => aio::is_better_for(handle, alignment),
-        _ => false,
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_without_workers(_: &Medium, _: Access) -> bool {
-    false
-}
-
-fn why_no_uring(options: &RealOptions) -> Option<String> {
-    if !options.io_uring {
-        return Some("io_uring is switched off".to_owned());
-    }
-    #[cfg(target_os = "linux")]
-    let available = uring::available();
-    #[cfg(not(target_os = "linux"))]
-    let available: io::Result<()> = Err(io::ErrorKind::Unsupported.into());
-    let error: io::Error = available.err()?;
-    Some(format!("io_uring is not available ({error})"))
 }

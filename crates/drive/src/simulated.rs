@@ -5,6 +5,7 @@
 //! requests, so virtual hours take seconds; addresses are drawn some requests ahead so that the
 //! model's maps can be fetched before they are needed.
 
+mod as_drive;
 mod closed_loop;
 mod in_flight;
 mod lanes;
@@ -24,22 +25,14 @@ use ssdlab_model::Configuration;
 use ssdlab_model::age::{AgeError, Past};
 use ssdlab_model::bad_blocks::EndOfLife;
 use ssdlab_model::geometry::GeometryError;
-use ssdlab_model::health::Service;
 use ssdlab_model::make_new::FormatError;
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
 use crate::error::{DriveError, ErrorKind};
-use crate::measure::{PhaseResult, ThroughputMeter};
-use crate::phase::{Phase, Region};
+use crate::phase::Region;
 use crate::stack::{Array, Built, Composition, Condition, Level, StackError, Synchronisation};
-use crate::{
-    Control, Description, Drive, DriveKind, Durability, Inside, Lane, LaneResult, Observer,
-    Progress, Template,
-};
+use crate::{Drive, Template};
 use model::{Model, aged_model};
-
-/// Longest stretch of a rest that is simulated between two looks at the observer.
-const REST_STEP: Nanoseconds = Nanoseconds::from_secs(60);
 
 /// One request of a host that keeps its own time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -353,232 +346,9 @@ impl SimulatedDrive {
     }
 }
 
-/// How long at least one request of `phase` was with the drive, of the time it `took`. Where
-/// requests are sent at a rate there are gaps; then it is the sum of latencies, which is more than
-/// the truth where they overlap.
-fn busy_time(phase: &Phase, result: &PhaseResult, took: Nanoseconds) -> Nanoseconds {
-    if phase.rate.is_none() {
-        return took;
-    }
-    let sum = |latencies: &crate::Latencies| {
-        latencies.mean().map_or(Nanoseconds::ZERO, |mean| mean * latencies.count())
-    };
-    took.min(sum(&result.read_latencies) + sum(&result.write_latencies))
-}
-
 /// Builds what a drive is made of, new.
 fn built(composition: &Composition, at: Instant) -> Result<Built, DriveError> {
     composition
         .build(at, Condition::New)
         .map_err(|error| DriveError::with_source(ErrorKind::Usage, "make new", error))
-}
-
-impl Drive for SimulatedDrive {
-    fn description(&self) -> Description {
-        Description {
-            kind: DriveKind::Simulated,
-            name: self.name.clone(),
-            capacity: self.model.capacity(),
-            block_size: self.model.block_size(),
-            engine: "virtual time".to_owned(),
-            measures_flash: true,
-            caveats: self.caveats.clone(),
-            facts: self.facts.iter().cloned().chain(self.made_new_fact()).collect(),
-        }
-    }
-
-    fn prepare(&mut self, length: ByteLength) -> Result<(), DriveError> {
-        let capacity = self.model.capacity();
-        if length > capacity {
-            return Err(DriveError::new(
-                ErrorKind::NoSpace,
-                format!(
-                    "{} holds {capacity}, and {length} are needed; use a smaller file_size or a \
-                     larger drive",
-                    self.name
-                ),
-            ));
-        }
-        Ok(())
-    }
-
-    fn run_phase(
-        &mut self,
-        phase: &Phase,
-        observer: &mut dyn Observer,
-    ) -> Result<PhaseResult, DriveError> {
-        phase.validate(self.model.capacity(), self.model.block_size())?;
-        let (started, refused) = (self.now, self.model.counters().refused_writes);
-        let mut result = PhaseResult::begun(started);
-        let mut meter = ThroughputMeter::new(phase.interval);
-        let outcome = self.model.run(phase, started, &mut result, &mut meter, observer);
-        // Whatever the outcome, the drive's time has moved on.
-        self.now = self.now.max(outcome.end);
-        self.busy += busy_time(phase, &result, self.now.since(started));
-        self.check_alive(refused)?;
-        if phase.flush_at_end && !outcome.cancelled {
-            self.now = self.model.flush(self.now);
-        }
-        result.elapsed = self.now.since(started);
-        result.throughput = meter.finish(result.elapsed);
-        if outcome.cancelled { Err(DriveError::cancelled()) } else { Ok(result) }
-    }
-
-    fn run_lanes(
-        &mut self,
-        lanes: Vec<Lane<'_>>,
-        observer: &mut dyn Observer,
-    ) -> Result<Vec<LaneResult>, DriveError> {
-        crate::lanes::check(&lanes)?;
-        let (started, refused) = (self.now, self.model.counters().refused_writes);
-        let (outcome, end) = lanes::run(&mut *self.model, lanes, self.now, observer);
-        // Whatever the outcome, the drive's time has moved on.
-        self.now = self.now.max(end);
-        self.busy += self.now.since(started);
-        self.check_alive(refused)?;
-        outcome
-    }
-
-    fn flush(&mut self) -> Result<Nanoseconds, DriveError> {
-        let before = self.now;
-        self.now = self.model.flush(before);
-        self.busy += self.now.since(before);
-        Ok(self.now.since(before))
-    }
-
-    fn write_block(
-        &mut self,
-        block: Region,
-        durability: Durability,
-        _: u64,
-    ) -> Result<Nanoseconds, DriveError> {
-        let (first, count) = self.sectors_of(block)?;
-        let (before, refused) = (self.now, self.model.counters().refused_writes);
-        self.now = match durability {
-            Durability::Cached => self.model.write(before, first, count),
-            Durability::Through => self.model.write_through(before, first, count),
-        };
-        self.busy += self.now.since(before);
-        self.check_alive(refused)?;
-        Ok(self.now.since(before))
-    }
-
-    fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError> {
-        let (first, count) = self.sectors_of(region)?;
-        if !self.model.passes_trim() {
-            let name = &self.name;
-            let message = format!("{name}: trim does not get through to a drive");
-            return Err(DriveError::new(ErrorKind::Unsupported, message));
-        }
-        let before = self.now;
-        self.now = self.model.trim(before, first, count);
-        self.busy += self.now.since(before);
-        Ok(self.now.since(before))
-    }
-
-    fn rest(
-        &mut self,
-        duration: Nanoseconds,
-        observer: &mut dyn Observer,
-    ) -> Result<(), DriveError> {
-        let until = self.now + duration;
-        let start = self.now;
-        while self.now < until {
-            let step = REST_STEP.min(until.since(self.now));
-            self.model.rest(self.now, step);
-            self.now += step;
-            let progress = Progress {
-                bytes_done: ByteLength::ZERO,
-                bytes_total: None,
-                elapsed: self.now.since(start),
-                time_total: Some(duration),
-            };
-            if observer.progress(&progress) == Control::Cancel {
-                return Err(DriveError::cancelled());
-            }
-        }
-        Ok(())
-    }
-
-    fn make_new(&mut self) -> Result<(), DriveError> {
-        let before = self.now;
-        self.now = match self.make_new {
-            MakeNew::Factory => {
-                let built = built(&self.composition, self.now)?;
-                (self.model, self.now) = (built.model, built.from);
-                (self.since, self.busy) = (self.now, Nanoseconds::ZERO);
-                return Ok(());
-            }
-            MakeNew::Nothing => {
-                let message = "the drive is taken as it is (--make-new none)";
-                return Err(DriveError::new(ErrorKind::Unsupported, message));
-            }
-            MakeNew::Discard => {
-                self.trim(Region::first(self.model.capacity()))?;
-                self.model.flush(self.now)
-            }
-            MakeNew::Format => self.erased(false)?,
-            MakeNew::SecureErase => self.erased(true)?,
-        };
-        self.made_new_in = Some(self.now.since(before));
-        Ok(())
-    }
-
-    fn choose_make_new(&mut self, how: MakeNew) -> Result<(), DriveError> {
-        if how == MakeNew::Discard && self.trim_path().end == TrimEnd::Ignored {
-            let message = format!(
-                "{} takes trims and does nothing, so that discarding it does not make it new; choose \
-                 another way (--make-new), or a drive whose trim is on",
-                self.name
-            );
-            return Err(DriveError::new(ErrorKind::Usage, message));
-        }
-        self.make_new = how;
-        Ok(())
-    }
-
-    fn now(&self) -> Instant {
-        self.now
-    }
-
-    fn inside(&self) -> Option<Inside> {
-        let (counters, wear) = (self.model.counters(), self.model.wear());
-        let configuration = match &self.composition {
-            Composition::Ssd(configuration) => Some(&**configuration),
-            Composition::Saved(saved) => Some(saved.configuration()),
-            Composition::Usb(..) | Composition::Crypt(..) | Composition::Array(_) => None,
-        };
-        let service = Service {
-            counters,
-            wear,
-            spare: self.model.spare_blocks(),
-            busy: self.busy,
-            powered_on: self.now.since(self.since),
-        };
-        let health = configuration.map(|it| it.health(&service));
-        let expectation = configuration.and_then(Configuration::expectation);
-        let attribution = self.model.attribution();
-        let unit = self.composition.unit();
-        Some(Inside { unit, counters, wear, attribution, health, expectation })
-    }
-
-    fn template(&self) -> Option<&dyn Template> {
-        Some(self)
-    }
-
-    fn simulated(&mut self) -> Option<&mut SimulatedDrive> {
-        Some(self)
-    }
-
-    fn physical_capacity(&self) -> Option<ByteLength> {
-        match &self.composition {
-            Composition::Ssd(configuration) => Some(configuration.geometry.physical_capacity()),
-            Composition::Saved(saved) => Some(saved.configuration().geometry.physical_capacity()),
-            Composition::Usb(..) | Composition::Crypt(..) | Composition::Array(_) => None,
-        }
-    }
-
-    fn clean_up(&mut self) -> Result<(), DriveError> {
-        Ok(())
-    }
 }

@@ -2,44 +2,26 @@
 //! other, with what that does to write amplification, speed, latencies and life.
 
 mod load;
+mod trial;
 
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use ssdlab_drive::{Amount, Drive, Phase};
 use ssdlab_model::age::Workload;
-use ssdlab_model::geometry::Geometry;
-use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 pub use self::load::Load;
-use self::load::Sizes;
-use crate::age::{self, Ageing, State, Written};
+use self::trial::{Tried, profile_of, try_spare};
 use crate::error::LabError;
-use crate::experiment::{Record, Watched, Watcher};
+use crate::experiment::{Record, Watcher};
 use crate::import::empty;
 use crate::machine;
 use crate::report::{
     Cell, Column, Cost, Fact, Level, Parameter, Report, SCHEMA, Table, Target as Measured,
     TargetKind,
 };
-use crate::target::Target;
 
 /// Shares of the flash that are tried, in percent of physical.
 pub const SPARES: [f64; 7] = [7.0, 10.0, 15.0, 20.0, 28.0, 35.0, 50.0];
-
-/// A drive larger than this is made small: in the steady state each block goes through the same.
-const SIMULATED_MAX: u64 = 8 << 30;
-
-/// Programs that an erase block of a drive made small has at least. With two of them a 840 Pro did
-/// a fifth fewer requests a second than with 32, with four 1 % more, and an XG5 with four 4 % fewer.
-const PROGRAMS_LEAST: u32 = 4;
-
-/// Capacities that a workload of its own kind writes before it is measured.
-const WARM_UP: u64 = 2;
-
-/// With fewer blocks the choice of victim is a matter of luck.
-const BLOCKS_LEAST: u32 = 400;
 
 /// Erase cycles where the profile names none: what client drives with TLC flash are sold for.
 const CYCLES_ASSUMED: u32 = 1_000;
@@ -65,36 +47,6 @@ pub struct Request {
     pub seed: u64,
     /// What has to be done to get the spare area, in order, a sentence each.
     pub how: Vec<String>,
-}
-
-/// One spare area.
-#[derive(Clone, Debug)]
-struct Tried {
-    /// In percent of physical.
-    spare: f64,
-    /// Bytes of the whole drive that the host keeps.
-    capacity: f64,
-    write_amplification: f64,
-    /// The same of data alone, which is what `theory` is about.
-    of_data: f64,
-    theory: Option<f64>,
-    iops: f64,
-    mean_us: f64,
-    /// How latencies scatter, where the drive has erase blocks of its own size.
-    scatter: Option<Scatter>,
-    /// Bytes that the host can write until the flash is worn.
-    life: f64,
-    simulated: f64,
-    requests: u64,
-}
-
-/// How latencies scatter. That depends on how long collection keeps at one block, and so on how
-/// large blocks are: at scales from 1/4 to 1/64 the 99th percentile of one drive came to anything between
-/// 5 and 13 ms, up and down, while rates, means and write amplification agreed.
-#[derive(Clone, Copy, Debug)]
-struct Scatter {
-    deviation_us: f64,
-    p99_us: f64,
 }
 
 /// Tries all spare areas.
@@ -202,134 +154,6 @@ fn parameters(request: &Request, cycles: u32) -> Vec<Parameter> {
     all.into_iter().map(|(name, value)| Parameter { name, value, changed: false }).collect()
 }
 
-fn profile_of(text: &str, seed: u64) -> Result<(Box<Profile>, String), LabError> {
-    match Target::seeded(text, seed)? {
-        Target::Simulated { name, profile } => Ok((profile, name)),
-        _ => Err(LabError::Target {
-            text: text.to_owned(),
-            why: "advice needs a simulated drive that is new, such as sim:toshiba-xg5".to_owned(),
-        }),
-    }
-}
-
-/// The target with a change.
-fn with(text: &str, change: &str) -> String {
-    format!("{text},{change}")
-}
-
-/// A drive to be simulated.
-struct Simulated {
-    profile: Box<Profile>,
-    name: String,
-    /// Whether it is smaller than the one that was asked about.
-    is_smaller: bool,
-}
-
-/// The drive with this spare area, made small where it is large; a scale that leaves too few
-/// blocks, or too small ones, is given up for a larger one.
-fn small(text: &str, spare: f64, seed: u64) -> Result<Simulated, LabError> {
-    let changed = with(text, &format!("spare={spare}%"));
-    let (whole, name) = profile_of(&changed, seed)?;
-    let capacity = whole.configuration()?.geometry.capacity().bytes();
-    let mut divisor = capacity.div_ceil(SIMULATED_MAX);
-    while divisor > 1 && !text.contains("scale=") {
-        let scaled = with(text, &format!("scale=1/{divisor},spare={spare}%"));
-        if let Ok((profile, name)) = profile_of(&scaled, seed)
-            && profile.configuration().is_ok_and(|it| is_like_a_whole(&it.geometry))
-        {
-            return Ok(Simulated { profile, name, is_smaller: true });
-        }
-        divisor /= 2;
-    }
-    Ok(Simulated { profile: whole, name, is_smaller: false })
-}
-
-/// Whether a drive made small has blocks enough, and these programs enough.
-fn is_like_a_whole(geometry: &Geometry) -> bool {
-    let programs = geometry.units_per_block() / geometry.stripe() / geometry.units_per_program();
-    geometry.blocks() >= BLOCKS_LEAST && programs >= PROGRAMS_LEAST
-}
-
-fn try_spare(
-    request: &Request,
-    spare: f64,
-    cycles: u32,
-    count: usize,
-    watcher: &mut dyn Watcher,
-) -> Result<Tried, LabError> {
-    let Simulated { profile, name, is_smaller } = small(&request.target, spare, request.seed)?;
-    let (whole, _) = profile_of(&with(&request.target, &format!("spare={spare}%")), request.seed)?;
-    let geometry = whole.configuration()?.geometry;
-    watcher.step(&format!("{spare} % spare"), 1.0 / count as f64);
-    let ageing = Ageing {
-        state: State::Steady,
-        written: Some(Written::Capacities(0.25)),
-        stored_for: Nanoseconds::ZERO,
-        workload: request.workload,
-        cache: age::CacheFill::Empty,
-        seed: request.seed,
-    };
-    let aged = age::age(&name, &profile, ageing, watcher);
-    let (mut drive, _) = match aged {
-        // Where theory has no steady state, it is written until it is there.
-        Err(LabError::Unsupported(_)) if request.workload == Workload::Uniform => {
-            let written = Some(Written::Capacities(3.0));
-            age::age(&name, &profile, Ageing { state: State::Random, written, ..ageing }, watcher)?
-        }
-        aged => aged?,
-    };
-    let description = drive.description();
-    let sizes = Sizes { unit: geometry.unit_size(), whole: geometry.capacity() };
-    let load = request.load.phase(&description, sizes, request.seed.wrapping_add(1))?;
-    if !request.load.is_of_theory() {
-        // The steady state that it was aged into is not that of this workload.
-        let phase = Phase { seed: load.seed.wrapping_add(1), ..load.clone() };
-        let phase = writing(&phase, description.capacity * WARM_UP);
-        drive.run_phase(&phase, &mut Watched(watcher))?;
-    }
-    let half = ByteLength::new(description.capacity.bytes() / 2);
-    let measured = load.block_size * half.whole(load.block_size);
-    // Of plain requests half of the capacity moves, read or written.
-    let phase = match request.load.is_of_theory() {
-        true => Phase { amount: Amount::Bytes(measured), ..load },
-        false => writing(&load, measured),
-    };
-    let before = drive.inside().expect("a simulated drive shows its inside");
-    let result = drive.run_phase(&phase, &mut Watched(watcher))?;
-    let after = drive.inside().expect("a simulated drive shows its inside");
-    let counted = after.counters.since(&before.counters);
-    let write_amplification = counted.write_amplification().unwrap_or(1.0);
-    let latencies = &result.write_latencies;
-    let us = |it: Option<Nanoseconds>| it.map_or(0.0, Nanoseconds::micros);
-    let physical = geometry.unit_size().bytes() as f64 * f64::from(geometry.physical_units());
-    Ok(Tried {
-        spare,
-        capacity: geometry.capacity().bytes() as f64,
-        write_amplification,
-        of_data: counted.data_write_amplification().unwrap_or(1.0),
-        theory: after
-            .expectation
-            .filter(|_| request.load.is_of_theory())
-            .map(|it| it.write_amplification),
-        iops: result.requests as f64 / result.elapsed.seconds(),
-        mean_us: us(latencies.mean()),
-        scatter: (!is_smaller).then(|| Scatter {
-            deviation_us: latencies.histogram().stdev() / 1e3,
-            p99_us: us(latencies.percentile(99.0)),
-        }),
-        life: physical * f64::from(cycles) / write_amplification,
-        simulated: result.elapsed.seconds(),
-        requests: result.requests,
-    })
-}
-
-/// The phase, going on until it has written about so much.
-fn writing(phase: &Phase, bytes: ByteLength) -> Phase {
-    let writes = 100 - u64::from(phase.mix.read_percent);
-    let requests = (bytes.bytes() * 100 / writes).div_ceil(phase.block_size.bytes());
-    Phase { amount: Amount::Bytes(phase.block_size * requests), ..phase.clone() }
-}
-
 fn table(tried: &[Tried]) -> Table {
     let columns = [
         ("spare", "%"),
@@ -415,6 +239,8 @@ fn conclude(tried: &[Tried], record: &mut Record) {
 
 #[cfg(test)]
 mod tests {
+    use ssdlab_model::units::ByteLength;
+
     use super::*;
     use crate::experiment::Unwatched;
 
@@ -451,25 +277,6 @@ mod tests {
             seed: 1,
             how: vec!["Do this.".to_owned()],
         }
-    }
-
-    #[test]
-    fn the_seed_reaches_the_drive() {
-        let target = "sim:generic-tlc,collection.policy=random";
-        let scaled = small(target, 7.0, 5).unwrap();
-        let whole = small(&format!("{target},scale=1/64"), 7.0, 6).unwrap();
-        let seed = |it: &Simulated| it.profile.configuration().unwrap().mechanisms.seed;
-        assert_eq!((seed(&scaled), seed(&whole)), (5, 6));
-        assert_eq!((scaled.is_smaller, whole.is_smaller), (true, false));
-    }
-
-    #[test]
-    fn a_drive_made_small_keeps_blocks_of_several_programs() {
-        let small = small("sim:samsung-840-pro-512", 7.0, 1).unwrap();
-        let geometry = small.profile.configuration().unwrap().geometry;
-        let shape = geometry.parameters();
-        assert_eq!(shape.pages_per_block / shape.pages_per_shot, 4, "{}", small.name);
-        assert!(small.is_smaller);
     }
 
     #[test]

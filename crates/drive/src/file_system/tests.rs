@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use ssdlab_model::profile::Profile;
 use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
 
-use super::files::FileNumber;
+use super::inodes::FileNumber;
 use super::{FileSystem, MountOptions, Sent};
 use crate::Drive;
 use crate::simulated::SimulatedDrive;

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
 
-use super::files::FileNumber;
+use super::inodes::FileNumber;
 use super::layout::{BLOCK, Extent, Layout};
 use super::queue::{requests, runs};
 use super::{FileSystem, full};
