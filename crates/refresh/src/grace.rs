@@ -16,6 +16,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -48,12 +49,7 @@ impl GracePeriods {
     fn at(path: &Path) -> GracePeriods {
         let open = || {
             let setting = OpenOptions::new().write(true).open(path).ok()?;
-            // While another refresh is in haste, that is what the setting tells.
-            let lock = flock(&setting, FlockOperation::NonBlockingLockExclusive);
-            let is_ours = lock == Err(Errno::WOULDBLOCK)
-                || std::fs::read(path).ok()?.trim_ascii() == AS_USUAL;
-            let _ = flock(&setting, FlockOperation::Unlock);
-            is_ours.then(|| Arc::new(setting))
+            is_ours(&setting, path)?.then(|| Arc::new(setting))
         };
         GracePeriods { setting: open() }
     }
@@ -61,9 +57,12 @@ impl GracePeriods {
     /// Hurries them from now on.
     pub(crate) fn hurry(&self) -> Hurried {
         if let Some(setting) = &self.setting {
-            // Waits at most while another one takes it back. Where it is refused they take their time.
-            let _ = flock(setting, FlockOperation::LockShared);
-            let _ = setting.write_all_at(HURRIED, 0);
+            // Waits at most while another one takes it back, or looks.
+            let lock = || flock(setting, FlockOperation::LockShared);
+            if rustix::io::retry_on_intr(lock).is_ok() {
+                // Where it is refused they take their time.
+                let _ = setting.write_all_at(HURRIED, 0);
+            }
         }
         Hurried { setting: self.setting.clone() }
     }
@@ -72,6 +71,32 @@ impl GracePeriods {
     pub(crate) fn descriptor(&self) -> Option<RawFd> {
         self.setting.as_ref().map(|setting| setting.as_raw_fd())
     }
+}
+
+/// How often it is looked who holds a lock, and how long until it is looked again.
+const LOOKS: u32 = 50;
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// Whether the setting is as usual, or another refresh has chosen what it is; `None` where it cannot be
+/// read. A lock alone does not tell: one that looks, as this does, holds it for a moment as well, whatever
+/// somebody has chosen.
+fn is_ours(setting: &File, path: &Path) -> Option<bool> {
+    for _ in 0..LOOKS {
+        let lock = flock(setting, FlockOperation::NonBlockingLockExclusive);
+        let is_as_usual = std::fs::read(path).ok().map(|value| value.trim_ascii() == AS_USUAL);
+        if lock.is_ok() {
+            let _ = flock(setting, FlockOperation::Unlock);
+        }
+        if is_as_usual? {
+            return Some(true);
+        }
+        if lock != Err(Errno::WOULDBLOCK) {
+            return Some(false);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    // Nobody looks for so long: it is a refresh that freezes.
+    Some(true)
 }
 
 impl Drop for Hurried {
@@ -127,5 +152,45 @@ mod tests {
         let missing = GracePeriods::at(&directory.path().join("missing"));
         drop(missing.hurry());
         assert!(!directory.path().join("missing").exists());
+    }
+    #[test]
+    fn what_somebody_chose_stays_so_while_another_one_only_looks() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rcu_expedited");
+        std::fs::write(&path, "1\n").unwrap();
+        let looks = File::open(&path).unwrap();
+        flock(&looks, FlockOperation::LockExclusive).unwrap();
+        std::thread::scope(|scope| {
+            let it = scope.spawn(|| GracePeriods::at(&path));
+            std::thread::sleep(Duration::from_millis(10));
+            flock(&looks, FlockOperation::Unlock).unwrap();
+            assert_eq!(it.join().unwrap().descriptor(), None);
+        });
+    }
+
+    /// Many refreshes at once, each of which begins and ends at any moment.
+    #[test]
+    fn whoever_is_in_haste_has_it_and_the_last_one_takes_it_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rcu_expedited");
+        // As the kernel does: what is written is the whole of it.
+        std::fs::write(&path, "0").unwrap();
+        let holds = || std::fs::read_to_string(&path).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let periods = GracePeriods::at(&path);
+                        assert!(periods.descriptor().is_some(), "nobody else has chosen anything");
+                        for _ in 0..5 {
+                            let hurried = periods.hurry();
+                            assert_eq!(holds(), "1");
+                            drop(hurried);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(holds(), "0");
     }
 }

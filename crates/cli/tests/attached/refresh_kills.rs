@@ -125,11 +125,29 @@ fn survives_kills(case: Case, kills: u32) {
 /// may be hurrying it at the same moment.
 fn kernel_takes_its_time() -> bool {
     let setting = || std::fs::read_to_string("/sys/kernel/rcu_expedited").unwrap_or_default();
-    let until = Instant::now() + Duration::from_secs(10);
-    while setting().trim() == "1" && Instant::now() < until {
+    soon_takes_its_time(setting, Duration::from_secs(10))
+}
+
+/// The same of what tells the setting. Once is enough: it may be hurried again the moment after.
+fn soon_takes_its_time(mut setting: impl FnMut() -> String, patience: Duration) -> bool {
+    let until = Instant::now() + patience;
+    loop {
+        if setting().trim() != "1" {
+            return true;
+        }
+        if Instant::now() > until {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(1));
     }
-    setting().trim() != "1"
+}
+
+#[test]
+fn a_kernel_that_others_hurry_again_has_taken_its_time_meanwhile() {
+    let patience = Duration::from_secs(10);
+    let mut seen = ["1", "1", "0", "1"].into_iter().chain(std::iter::repeat("1"));
+    assert!(soon_takes_its_time(|| seen.next().unwrap().to_owned(), patience));
+    assert!(!soon_takes_its_time(|| "1".to_owned(), Duration::ZERO));
 }
 
 fn kills(case: Case, few: u32) {

@@ -1,0 +1,241 @@
+//! The process that freezes and thaws at the request of another one, and thaws when that is gone.
+
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use crate::{grace, system};
+
+/// How long the child waits before it tries again to thaw.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// What the child is asked for. It answers with the number of an error, 0 for none, as four bytes.
+pub(super) const FREEZE: u8 = b'f';
+pub(super) const THAW: u8 = b't';
+
+/// Two ends of a pipe: to read from, and to write to.
+pub(super) fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends: [RawFd; 2] = [0; 2];
+    // SAFETY: room for two numbers.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: two descriptors that nobody else has.
+    Ok(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }).into())
+}
+
+/// What the child has open.
+#[derive(Clone, Copy)]
+pub(super) struct Ends {
+    pub(super) listen: RawFd,
+    pub(super) answer: RawFd,
+    /// Something of the file system.
+    pub(super) directory: RawFd,
+    /// That of the kernel's grace periods.
+    pub(super) setting: Option<RawFd>,
+}
+
+/// The child: freezes and thaws until its parent is done, or gone; ends it when it has had it frozen for
+/// longer than `patience`.
+pub(super) fn watch(parent: libc::pid_t, ends: Ends, patience: Duration) -> ! {
+    let Ends { listen, answer, directory, setting } = ends;
+    // SAFETY: only functions of signal-safety(7), on numbers that were made before the fork.
+    unsafe {
+        libc::setsid();
+        // Others wait for it, and whoever is killed in the middle of a freeze leaves it to this process,
+        // however busy others are.
+        system::schedule(system::Scheduling::FIRST);
+        system::set_priority_of_requests(system::REQUESTS_FIRST);
+        system::stay_in_memory();
+        let signals = [
+            libc::SIGINT,
+            libc::SIGTERM,
+            libc::SIGHUP,
+            libc::SIGQUIT,
+            libc::SIGTSTP,
+            libc::SIGPIPE,
+        ];
+        for signal in signals {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        // Whatever else the parent has open must not stay open here: locks, pipes, and the other ends
+        // of these very pipes.
+        let mut kept = [listen, answer, directory, setting.unwrap_or(directory)];
+        kept.sort_unstable();
+        let mut first = 0;
+        for one in kept {
+            close_range(first, one - 1);
+            first = one + 1;
+        }
+        close_range(first, RawFd::MAX);
+        let mut is_frozen = false;
+        let mut is_ended = false;
+        loop {
+            let mut ask = libc::pollfd { fd: listen, events: libc::POLLIN, revents: 0 };
+            let is_patient = !is_frozen || is_ended;
+            let wait = if is_patient { -1 } else { patience.as_millis() as libc::c_int };
+            let found = libc::poll(&mut ask, 1, wait);
+            if found == 0 {
+                libc::kill(parent, libc::SIGKILL);
+                is_ended = true;
+                continue;
+            }
+            let mut word = 0_u8;
+            let read = libc::read(listen, (&raw mut word).cast(), 1);
+            if read == 1 {
+                let is_freeze = word == FREEZE;
+                let outcome =
+                    if is_freeze { system::freeze(directory) } else { system::thaw(directory) };
+                // What could not be thawed is frozen still; what could not be frozen is not ours.
+                if outcome.is_ok() {
+                    is_frozen = is_freeze;
+                }
+                let number = outcome.err().and_then(|it| it.raw_os_error()).unwrap_or(0);
+                libc::write(answer, (&raw const number).cast(), size_of::<i32>());
+            } else if read == 0 {
+                break;
+            }
+        }
+        if is_frozen {
+            thaw_at_last(
+                || system::thaw(directory),
+                || {
+                    libc::poll(std::ptr::null_mut(), 0, AGAIN.as_millis() as libc::c_int);
+                },
+            );
+        }
+        if let Some(setting) = setting {
+            grace::take_back(setting);
+        }
+        libc::_exit(0)
+    }
+}
+
+/// Thaws until that has worked, or nothing is frozen any more. Safe to call after a fork, as long as what
+/// it is given is.
+fn thaw_at_last(mut thaw: impl FnMut() -> std::io::Result<()>, mut pause: impl FnMut()) {
+    // Thawing writes, and fails while the drive does.
+    while thaw().is_err_and(|error| error.raw_os_error() != Some(libc::EINVAL)) {
+        pause();
+    }
+}
+
+unsafe fn close_range(first: RawFd, last: RawFd) {
+    if first <= last {
+        // SAFETY: two numbers and flags; what is not open is passed over.
+        unsafe { libc::syscall(libc::SYS_close_range, first as u32, last as u32, 0) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Error;
+    use std::os::fd::AsRawFd;
+    use std::process::Command;
+
+    use super::super::PATIENCE;
+    use super::super::tests::is_frozen;
+    use super::*;
+    use crate::mounted::Mounted;
+
+    #[test]
+    fn what_does_not_thaw_is_tried_again_until_it_is_not_frozen() {
+        let mut outcomes = [libc::EIO, libc::EAGAIN, libc::EINVAL, libc::EIO].into_iter();
+        let (mut asked, mut pauses) = (0, 0);
+        let thaw = || {
+            asked += 1;
+            Err(Error::from_raw_os_error(outcomes.next().unwrap()))
+        };
+        thaw_at_last(thaw, || pauses += 1);
+        assert_eq!((asked, pauses), (3, 2));
+        thaw_at_last(|| Ok(()), || panic!("it is thawed"));
+    }
+
+    /// A child that freezes at the request of this process, on behalf of another one.
+    struct Asked {
+        ask: Option<OwnedFd>,
+        answers: OwnedFd,
+        child: libc::pid_t,
+    }
+
+    impl Asked {
+        fn new(directory: &File, parent: libc::pid_t, patience: Duration) -> Asked {
+            let (listen, ask) = pipe().unwrap();
+            let (answers, answer) = pipe().unwrap();
+            let ends = Ends {
+                listen: listen.as_raw_fd(),
+                answer: answer.as_raw_fd(),
+                directory: directory.as_raw_fd(),
+                setting: None,
+            };
+            // SAFETY: as in Freezer::new.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                watch(parent, ends, patience);
+            }
+            Asked { ask: Some(ask), answers, child }
+        }
+
+        fn ask(&self, word: u8) {
+            rustix::io::write(self.ask.as_ref().unwrap(), &[word]).unwrap();
+        }
+
+        fn answer(&self) -> i32 {
+            let mut answer = [0; 4];
+            assert_eq!(rustix::io::read(&self.answers, &mut answer).unwrap(), 4);
+            i32::from_ne_bytes(answer)
+        }
+
+        /// As if who asked were gone; until the child is.
+        fn end(&mut self) {
+            self.ask = None;
+            // SAFETY: the child is ours.
+            unsafe { libc::waitpid(self.child, std::ptr::null_mut(), 0) };
+        }
+    }
+
+    #[test]
+    fn nothing_is_thawed_before_who_has_it_frozen_is_gone_and_then_it_is() {
+        let Some(mounted) = Mounted::new("ext4", "freezes and their child") else { return };
+        let directory = File::open(mounted.point()).unwrap();
+        // Stands in for the one that asks; its end of the pipe is ours, and stays open though it is
+        // killed: as when it is within a write that does not end.
+        let mut parent = Command::new("sleep").arg("60").spawn().unwrap();
+        let patience = Duration::from_millis(100);
+        let mut asked = Asked::new(&directory, parent.id() as libc::pid_t, patience);
+        asked.ask(FREEZE);
+        let outcome = asked.answer();
+        let killed = parent.wait().unwrap();
+        std::thread::sleep(patience * 10);
+        let is_still_frozen = is_frozen(&directory);
+        asked.end();
+        let is_thawed = !is_frozen(&directory);
+        // Whatever it came to, nothing stays frozen.
+        let _ = system::thaw(directory.as_raw_fd());
+        assert_eq!(outcome, 0);
+        assert!(!killed.success(), "it was killed after its time");
+        assert!(is_still_frozen, "its write may still be under way");
+        assert!(is_thawed, "it is gone");
+    }
+
+    #[test]
+    fn what_others_have_frozen_stays_so_whenever_who_asked_is_killed() {
+        let Some(mounted) = Mounted::new("ext4", "freezes of others") else { return };
+        let directory = File::open(mounted.point()).unwrap();
+        system::freeze(directory.as_raw_fd()).unwrap();
+        // SAFETY: getpid does nothing else.
+        let parent = unsafe { libc::getpid() };
+        // Gone before the answer, and after it.
+        let answers = [false, true].map(|waits| {
+            let mut asked = Asked::new(&directory, parent, PATIENCE);
+            asked.ask(FREEZE);
+            let answer = waits.then(|| asked.answer());
+            asked.end();
+            answer
+        });
+        let is_still_frozen = is_frozen(&directory);
+        let _ = system::thaw(directory.as_raw_fd());
+        assert_eq!(answers, [None, Some(libc::EBUSY)]);
+        assert!(is_still_frozen, "somebody else thaws it");
+    }
+}
