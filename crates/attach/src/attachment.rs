@@ -388,7 +388,11 @@ impl Shared {
             |detached| detached.is_none(),
         );
         let detached = ended.unwrap_or_else(PoisonError::into_inner).0.clone();
-        detached.unwrap_or_else(|| Detached::Failed("its image is still being closed".to_owned()))
+        detached.unwrap_or_else(|| {
+            let words = "its image is still being closed, and that goes on; 'ssdlab status' does not \
+                         find it any more when it is done";
+            Detached::Failed(words.to_owned())
+        })
     }
 
     /// Who uses the drive besides us, in words.

@@ -225,9 +225,19 @@ pub fn find(name: Option<&str>) -> Result<Record, AttachError> {
     })
 }
 
-/// How long a drive has for an answer; for one that ends, also to flush and unmount.
+/// How long a drive has for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long one that is to be detached has for what has to be flushed and unmounted.
 pub(crate) const PATIENCE_AT_END: Duration = Duration::from_secs(300);
+/// How much longer one waits who has asked for that: the drive says so itself when its time is up.
+const LONGER: Duration = Duration::from_secs(60);
+
+/// Patience is counted in pieces of this: while the whole machine stands still, all clocks go on and
+/// nobody can answer, and that counts as one of them.
+const PIECE: Duration = Duration::from_secs(5);
+
+/// How often it is asked again when who had no time to read the question has hung up.
+const ASKS: u32 = 3;
 
 /// Asks the drive of `record` to be detached; returns what became of it.
 ///
@@ -248,18 +258,63 @@ pub fn detach(record: &Record) -> Result<Detached, AttachError> {
 /// Asks the drive of `record`; returns the line it answers with.
 ///
 /// # Errors
-/// When nobody answers for it.
+/// When nobody answers for it, or not in time.
 pub fn ask(record: &Record, ask: Ask) -> Result<String, AttachError> {
     let socket = directory()?.join(format!("{}.sock", record.pid));
     let cannot = |error| AttachError::io("ask the drive at", &socket, error);
-    let stream = UnixStream::connect(&socket).map_err(cannot)?;
-    let patience = if ask == Ask::Detach { PATIENCE_AT_END } else { PATIENCE };
-    stream.set_read_timeout(Some(patience)).map_err(cannot)?;
+    let patience = if ask == Ask::Detach { PATIENCE_AT_END + LONGER } else { PATIENCE };
     let question = serde_json::to_string(&ask).map_err(|error| cannot(error.into()))?;
-    (&stream).write_all(format!("{question}\n").as_bytes()).map_err(cannot)?;
     let mut answer = String::new();
-    BufReader::new(&stream).read_line(&mut answer).map_err(cannot)?;
-    Ok(answer.trim_end().to_owned())
+    for _ in 0..ASKS {
+        let stream = UnixStream::connect(&socket).map_err(cannot)?;
+        let asked = (&stream).write_all(format!("{question}\n").as_bytes());
+        let outcome = asked.and_then(|()| read_answer(&stream, PIECE, patience));
+        answer = match outcome {
+            Ok(line) => line,
+            // It hung up before it had read the question, as it does after two seconds.
+            Err(error) if has_hung_up(&error) => String::new(),
+            Err(error) if is_late(&error) => {
+                return Err(AttachError::System(format!(
+                    "process {}, which has {}, has not answered for {} seconds; it is there, and \
+                     does what it was asked for when it can. 'ssdlab status' says whether it still \
+                     has it",
+                    record.pid,
+                    record.image.display(),
+                    patience.as_secs()
+                )));
+            }
+            Err(error) => return Err(cannot(error)),
+        };
+        if !answer.is_empty() {
+            break;
+        }
+    }
+    Ok(answer)
+}
+
+/// The line that somebody answers with within `patience`, which is counted in pieces.
+fn read_answer(stream: &UnixStream, piece: Duration, patience: Duration) -> io::Result<String> {
+    stream.set_read_timeout(Some(piece))?;
+    let mut reader = BufReader::new(stream);
+    let mut answer = String::new();
+    let mut waited = Duration::ZERO;
+    loop {
+        // What has come before the time was up stays in the answer.
+        match reader.read_line(&mut answer) {
+            Ok(_) => return Ok(answer.trim_end().to_owned()),
+            Err(error) if is_late(&error) && waited + piece < patience => waited += piece,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// What a socket says when its time is up (socket(7), SO_RCVTIMEO).
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+fn has_hung_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// Whether somebody answers for the drive of `record`.
@@ -284,4 +339,42 @@ pub fn clean_up(record: &Record) -> Result<(), AttachError> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BRIEFLY: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn who_answers_late_is_waited_for() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for part in ["\"do", "ne\"\n"] {
+                    std::thread::sleep(BRIEFLY * 3);
+                    (&theirs).write_all(part.as_bytes()).unwrap();
+                }
+            });
+            let answer = read_answer(&ours, BRIEFLY, Duration::from_secs(60));
+            assert_eq!(answer.unwrap(), "\"done\"");
+        });
+    }
+
+    #[test]
+    fn who_never_answers_is_not_waited_for_for_ever() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let began = std::time::Instant::now();
+        let error = read_answer(&ours, BRIEFLY, BRIEFLY * 3).unwrap_err();
+        assert!(is_late(&error), "{error}");
+        assert!(began.elapsed() >= BRIEFLY * 3);
+    }
+
+    #[test]
+    fn who_hangs_up_has_answered_nothing() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        assert_eq!(read_answer(&ours, BRIEFLY, BRIEFLY).unwrap(), "");
+    }
 }
