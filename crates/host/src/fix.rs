@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::HostError;
 use crate::facts::Facts;
 use crate::layers::{LayerKind, Mounted, Stack};
+use fstab::Wish;
 
 /// The checks that have a fix.
 pub const FIXABLE: [&str; 4] = ["automatic-trim", "atime", "barriers", "swappiness"];
@@ -144,22 +145,31 @@ pub fn plan(
     let planned = match check {
         "automatic-trim" => automatic_trim(facts, stacks, place)?,
         "atime" => {
-            let of_atime = |option: &str| {
-                matches!(option, "strictatime" | "atime" | "noatime" | "relatime" | "norelatime")
+            let wish = Wish {
+                goes: |option| {
+                    matches!(
+                        option,
+                        "strictatime" | "atime" | "noatime" | "relatime" | "norelatime"
+                    )
+                },
+                comes: Some("relatime"),
+                remount: "relatime",
+                mounted_otherwise: wanting_atime(stacks),
             };
-            let (change, points) =
-                fstab::plan(place, &wanting_atime(stacks), of_atime, Some("relatime"))?;
-            fix(vec![change], remount("relatime", &points))
+            let (change, then) = fstab::plan(place, &wish.mounted_otherwise, &wish)?;
+            fix(vec![change], then)
         }
         "barriers" => {
-            let off = |option: &str| {
-                matches!(
-                    option,
-                    "nobarrier" | "barrier=0" | "barrier=none" | "fsync_mode=nobarrier"
-                )
+            let wish = Wish {
+                goes: is_without_barriers,
+                comes: None,
+                remount: "barrier",
+                mounted_otherwise: points_where(stacks, |mount| {
+                    mount.options.iter().any(|option| is_without_barriers(option))
+                }),
             };
-            let (change, points) = fstab::plan(place, &points(stacks), off, None)?;
-            fix(vec![change], remount("barrier", &points))
+            let (change, then) = fstab::plan(place, &points_where(stacks, |_| true), &wish)?;
+            fix(vec![change], then)
         }
         "swappiness" => {
             let path = SWAPPINESS_FILE.to_owned();
@@ -191,24 +201,18 @@ fn nothing(what: &str) -> HostError {
     HostError::Target(format!("there is nothing to fix: {what}"))
 }
 
-fn points(stacks: &[Stack]) -> Vec<String> {
-    let point = |stack: &Stack| Some(stack.file_system()?.mount.as_ref()?.point.clone());
-    stacks.iter().filter_map(point).collect()
+/// Where file systems are mounted so.
+fn points_where(stacks: &[Stack], is_so: impl Fn(&Mounted) -> bool) -> Vec<String> {
+    let mounts = stacks.iter().filter_map(|stack| stack.file_system()?.mount.as_ref());
+    mounts.filter(|mount| is_so(mount)).map(|mount| mount.point.clone()).collect()
 }
 
 fn wanting_atime(stacks: &[Stack]) -> Vec<String> {
-    let wants = |stack: &&Stack| {
-        let mount = stack.file_system().and_then(|layer| layer.mount.as_ref());
-        mount.is_some_and(|mount| !mount.has("noatime") && !mount.has("relatime"))
-    };
-    points(&stacks.iter().filter(wants).cloned().collect::<Vec<_>>())
+    points_where(stacks, |mount| !mount.has("noatime") && !mount.has("relatime"))
 }
 
-fn remount(option: &str, points: &[String]) -> Vec<String> {
-    points
-        .iter()
-        .map(|point| format!("mount -o remount,{option} {}", crate::words::quoted(point)))
-        .collect()
+fn is_without_barriers(option: &str) -> bool {
+    matches!(option, "nobarrier" | "barrier=0" | "barrier=none" | "fsync_mode=nobarrier")
 }
 
 /// The timer where nothing trims; the option out of fstab where both do.
@@ -246,8 +250,14 @@ fn automatic_trim(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<
              be taken back; 'ssdlab doctor' says which",
         ));
     }
-    let (change, points) = fstab::plan(place, &points(&twice), |it| it == "discard", None)?;
-    Ok(with(remount("nodiscard", &points), vec![change]))
+    let wish = Wish {
+        goes: |option| option == "discard",
+        comes: None,
+        remount: "nodiscard",
+        mounted_otherwise: points_where(&twice, |_| true),
+    };
+    let (change, then) = fstab::plan(place, &wish.mounted_otherwise, &wish)?;
+    Ok(with(then, vec![change]))
 }
 
 /// What a file holds; nothing where there is none.

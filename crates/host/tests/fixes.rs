@@ -143,6 +143,29 @@ fn what_cannot_be_fixed_is_said() {
 }
 
 #[test]
+fn where_the_mount_differs_from_fstab_the_way_out_is_said() {
+    let strict = Root::new("rw");
+    strict.plan("atime").unwrap().carry_out(&strict.place).unwrap();
+    // The line is as it should be now, and nobody has mounted it anew.
+    let why = strict.plan("atime").unwrap_err().to_string();
+    assert!(why.contains("the line of /etc/fstab for / is right"), "{why}");
+    assert!(why.contains("'mount -o remount,relatime /'"), "{why}");
+
+    let unlisted = Root::new("rw,discard,nobarrier");
+    let other = FSTAB.lines().filter(|line| !line.contains("sda1")).collect::<Vec<_>>().join("\n");
+    fs::write(unlisted.directory.path().join("etc/fstab"), other).unwrap();
+    for (check, option) in [("atime", "relatime"), ("barriers", "barrier")] {
+        let why = unlisted.plan(check).unwrap_err().to_string();
+        assert!(why.contains("no line of /etc/fstab mounts /"), "{why}");
+        assert!(why.contains(&format!("'mount -o remount,{option} /'")), "{why}");
+    }
+    let fine = Root::new("rw,relatime");
+    fs::write(fine.directory.path().join("etc/fstab"), "").unwrap();
+    let why = fine.plan("barriers").unwrap_err().to_string();
+    assert!(why.contains("nothing to fix: neither a mount nor"), "{why}");
+}
+
+#[test]
 fn what_was_secret_stays_so_and_links_stay_links() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let root = Root::new("rw,relatime,nobarrier");

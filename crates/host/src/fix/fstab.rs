@@ -3,45 +3,88 @@
 use super::{Change, Place, nothing, read};
 use crate::error::HostError;
 use crate::mounts::fstab_lines;
+use crate::words::quoted;
 
 const PATH: &str = "etc/fstab";
 
-/// Takes the options that `goes` names out of the lines of these mount points, and puts `comes`
-/// in. Returns the change, and the mount points whose lines it changes.
+/// What is to be otherwise, in the lines and as file systems are mounted.
+pub(super) struct Wish<'a> {
+    /// Options that go.
+    pub(super) goes: fn(&str) -> bool,
+    /// One that comes.
+    pub(super) comes: Option<&'a str>,
+    /// What mounting anew takes as an option, so that it is so at once.
+    pub(super) remount: &'a str,
+    /// The mount points that are not mounted so.
+    pub(super) mounted_otherwise: Vec<String>,
+}
+
+impl Wish<'_> {
+    fn remount(&self, point: &str) -> String {
+        format!("mount -o remount,{} {}", self.remount, quoted(point))
+    }
+}
+
+/// Changes the lines of these mount points as wished. Returns the change, and the commands that remain to be
+/// given by hand.
 pub(super) fn plan(
     place: &Place,
     points: &[String],
-    goes: impl Fn(&str) -> bool,
-    comes: Option<&str>,
+    wish: &Wish,
 ) -> Result<(Change, Vec<String>), HostError> {
     let before = read(place, PATH)?
         .ok_or_else(|| HostError::Unsupported("there is no /etc/fstab to change".to_owned()))?;
     let mut lines: Vec<String> = before.split('\n').map(str::to_owned).collect();
-    let mut changed = Vec::new();
+    let (mut changed, mut right) = (Vec::new(), Vec::new());
     for line in fstab_lines(&before) {
         if !points.contains(&line.point) {
             continue;
         }
-        let mut options: Vec<&str> =
-            line.options.iter().map(String::as_str).filter(|option| !goes(option)).collect();
-        options.extend(comes);
+        let kept = line.options.iter().map(String::as_str).filter(|option| !(wish.goes)(option));
+        let mut options: Vec<&str> = kept.collect();
+        options.extend(wish.comes);
         if options.is_empty() {
             options.push("defaults");
         }
         let options = options.join(",");
-        if options != line.options.join(",") {
+        if options == line.options.join(",") {
+            right.push(line.point);
+        } else {
             lines[line.index] = with_options(&lines[line.index], &options);
             changed.push(line.point);
         }
     }
+    let unchanged: Vec<&String> =
+        wish.mounted_otherwise.iter().filter(|point| !changed.contains(point)).collect();
     if changed.is_empty() {
-        return Err(nothing(
-            "no line of /etc/fstab for it has such an option (it may be set by a unit of systemd, \
-             or by hand)",
-        ));
+        return Err(nothing_to_change(&unchanged, &right, wish));
     }
     let after = lines.join("\n");
-    Ok((Change::Write { path: PATH.to_owned(), before: Some(before), after }, changed))
+    let commands = changed.iter().chain(unchanged).map(|point| wish.remount(point)).collect();
+    Ok((Change::Write { path: PATH.to_owned(), before: Some(before), after }, commands))
+}
+
+/// Why no line changes, and what helps instead.
+fn nothing_to_change(unchanged: &[&String], right: &[String], wish: &Wish) -> HostError {
+    if unchanged.is_empty() {
+        return nothing("neither a mount nor its line of /etc/fstab is to be changed");
+    }
+    let words = unchanged.iter().map(|point| {
+        let command = wish.remount(point);
+        match right.contains(point) {
+            true => format!(
+                "the line of /etc/fstab for {point} is right, but it is not mounted as that says; \
+                 '{command}' changes the mount"
+            ),
+            false => format!(
+                "no line of /etc/fstab mounts {point}, so its options are set elsewhere (a unit of \
+                 systemd, the kernel's command line, or by hand): '{command}' changes them until it \
+                 is mounted again"
+            ),
+        }
+    });
+    let words: Vec<String> = words.collect();
+    nothing(&format!("in /etc/fstab: {}", words.join("; ")))
 }
 
 /// The line with other options in its fourth field.
