@@ -196,6 +196,9 @@ fn latency_rises_with_the_load_and_counts_from_the_arrival() {
     assert!(mean[1] < mean[2] && mean[2] < mean[3], "{mean:?}");
     let rate = numbers(response, "requests_per_second");
     assert!((rate[1] / rate[0] - 0.5).abs() < 1e-9);
+    // Nothing arrives at the peak, so there is nothing to keep up with.
+    let kept_up = column(response, "kept_up");
+    assert!(kept_up[0].is_null() && kept_up[1..].iter().all(serde_json::Value::is_boolean));
     assert_eq!(codes(&report)[0], "response");
     same_figures(&report, &place.run(&arguments).with_code(0).json());
 }
@@ -230,7 +233,16 @@ fn a_barrier_costs_and_a_swallowed_one_is_not_believed() {
     let swallowed = run(&format!("usb({SMALL}),flush=swallow"));
     assert_eq!(codes(&swallowed)[0], "not-believable");
     // 256 commits are enough for the 90th percentile, not for the 99th.
-    assert!(column(flush, "p90_us")[0].is_number() && column(flush, "p99_us")[0].is_null());
+    let at = |percent: &str| column(flush, &format!("commit_{percent}_us"))[0].clone();
+    assert!(at("p90").is_number() && at("p99").is_null());
+    // Each latency says what it is of, and a commit takes longer than the flush in it.
+    let alone = table(&report, "flush_alone");
+    let flushed = ["write_flush", "8_writes_flush", "64_writes_flush"].map(|name| [name; 3]);
+    assert_eq!(column(alone, "pattern"), flushed.concat());
+    let row = patterns.iter().position(|pattern| pattern == "write_flush").unwrap();
+    let commit = numbers(flush, "commit_mean_us")[row];
+    let of_it = numbers(alone, "flush_mean_us")[0];
+    assert!(0.0 < of_it && of_it < commit, "{of_it} in {commit}");
 }
 
 #[test]

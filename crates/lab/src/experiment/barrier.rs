@@ -375,30 +375,44 @@ fn without_barriers(place: &Place) -> bool {
 const PERCENTILES: [(f64, &str); 4] =
     [(50.0, "p50_us"), (90.0, "p90_us"), (99.0, "p99_us"), (99.9, "p99_9_us")];
 
+/// Columns for latencies of what `of` names.
+fn latency_columns(of: &str) -> impl Iterator<Item = Column> {
+    let names = ["mean_us"].into_iter().chain(PERCENTILES.map(|(_, name)| name));
+    names.map(move |name| Column::new(format!("{of}_{name}"), "us"))
+}
+
+/// What goes into those columns.
+fn latency_cells(latencies: &Latencies) -> impl Iterator<Item = Cell> {
+    let at = |(percent, _)| latencies.percentile(percent);
+    let figures = [latencies.mean()].into_iter().chain(PERCENTILES.map(at));
+    figures.map(|latency| Cell::from(latency.map(Nanoseconds::micros)))
+}
+
+/// Adds what making writes durable has come to, and how long the flushes among that took: a table for
+/// each, since a commit is a write and a flush, or a group of writes and a flush.
 fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
-    let mut columns = vec![
-        Column::new("pattern", ""),
-        Column::new("request_bytes", "B"),
-        Column::new("ops_per_second", "1/s"),
-        Column::new("flush_mean_us", "us"),
-    ];
-    columns.extend(PERCENTILES.iter().map(|(_, name)| Column::new(*name, "us")));
-    let measured = cases.iter().filter(|(_, measured)| measured.writes > 0);
-    let rows = measured
-        .map(|(case, measured)| {
-            let mut row = vec![
-                Cell::from(case.pattern.name()),
-                Cell::from(case.size.bytes()),
-                Cell::from(measured.per_second()),
-                Cell::from(measured.flushes.mean().map(Nanoseconds::micros)),
-            ];
-            row.extend(PERCENTILES.iter().map(|(percent, _)| {
-                Cell::from(measured.commits.percentile(*percent).map(Nanoseconds::micros))
-            }));
-            row
-        })
-        .collect();
-    record.tables.push(Table { name: "flush".to_owned(), columns, rows });
+    let keys = || [Column::new("pattern", ""), Column::new("request_bytes", "B")].into_iter();
+    let names =
+        |case: &Case| [Cell::from(case.pattern.name()), Cell::from(case.size.bytes())].into_iter();
+    let written = cases.iter().filter(|(_, measured)| measured.writes > 0);
+    let commits = written.map(|(case, measured)| {
+        let rate = Cell::from(measured.per_second());
+        names(case).chain([rate]).chain(latency_cells(&measured.commits)).collect()
+    });
+    let rate = Column::new("ops_per_second", "1/s");
+    record.tables.push(Table {
+        name: "flush".to_owned(),
+        columns: keys().chain([rate]).chain(latency_columns("commit")).collect(),
+        rows: commits.collect(),
+    });
+    let flushed = cases.iter().filter(|(_, measured)| measured.flushes.count() > 0);
+    let flushes = flushed
+        .map(|(case, measured)| names(case).chain(latency_cells(&measured.flushes)).collect());
+    record.tables.push(Table {
+        name: "flush_alone".to_owned(),
+        columns: keys().chain(latency_columns("flush")).collect(),
+        rows: flushes.collect(),
+    });
     for (case, measured) in cases {
         if case.pattern == Pattern::Flush(1) {
             let size = super::words::size_code(case.size);

@@ -12,7 +12,7 @@ pub(crate) use family::Family;
 pub(crate) use grid::Grid;
 
 use super::format::{ColumnFormat, heading, label, unit_words};
-use crate::report::Table;
+use crate::report::{Cell, Table};
 
 /// More rows (or bars, where a row has several) than this are a listing, not a comparison.
 const ROWS_MAX: usize = 40;
@@ -65,29 +65,57 @@ impl Measure {
 }
 
 impl TableChart {
-    /// The picture of a table that has one: of its first measurement that is not the same in all
-    /// rows, and of the others in the same unit.
-    pub(crate) fn of(table: &Table) -> Option<TableChart> {
+    /// The pictures of a table that has any: of its first measurement that is not the same in all
+    /// rows, and of the others in the same unit. Where rows are of several operations, each has a picture
+    /// of its own.
+    pub(crate) fn all(table: &Table) -> Vec<TableChart> {
+        let tables = by_operation(table);
+        let table = &tables[0];
         let formats = ColumnFormat::of(table);
         let is_measure = |index: &usize| formats[*index].is_numeric() && !is_place(table, *index);
         let numbers: Vec<usize> =
             (table.key_columns()..table.columns.len()).filter(is_measure).collect();
         let is_aged = table.column("slowdown").is_some();
-        let telling = *numbers.iter().find(|&&index| is_aged || differs(&values(table, index)))?;
+        let is_telling =
+            |index: usize| is_aged || tables.iter().any(|table| differs(&values(table, index)));
+        let Some(&telling) = numbers.iter().find(|&&index| is_telling(index)) else {
+            return Vec::new();
+        };
         let unit = &table.columns[telling].unit;
         let is_beside = |index: &usize| {
             *index == telling || !unit.is_empty() && table.columns[*index].unit == *unit
         };
-        TableChart::of_columns(table, &formats, numbers.into_iter().filter(is_beside).collect())
+        let shown: Vec<usize> = numbers.into_iter().filter(is_beside).collect();
+        let picture =
+            |table| TableChart::of_columns(table, &ColumnFormat::of(table), shown.clone());
+        tables.iter().filter_map(picture).collect()
     }
 
-    /// The picture of a joined table, whose columns called after the runs are the measurements.
-    pub(crate) fn of_runs(table: &Table, runs: &[&str]) -> Option<TableChart> {
-        let formats = ColumnFormat::of(table);
-        let measures = (table.key_columns()..table.columns.len())
-            .filter(|&index| formats[index].is_numeric())
-            .filter(|&index| runs.contains(&&*table.columns[index].name));
-        TableChart::of_columns(table, &formats, measures.collect())
+    /// The one of [`all`](TableChart::all) to show where there is room for one: in which the numbers
+    /// are furthest apart.
+    pub(crate) fn of(table: &Table) -> Option<TableChart> {
+        let all = TableChart::all(table).into_iter();
+        all.reduce(|best, other| if other.spread() > best.spread() { other } else { best })
+    }
+
+    /// The pictures of a joined table, whose columns called after the runs are the measurements.
+    pub(crate) fn of_runs(table: &Table, runs: &[&str]) -> Vec<TableChart> {
+        let picture = |table: &Table| {
+            let formats = ColumnFormat::of(table);
+            let measures = (table.key_columns()..table.columns.len())
+                .filter(|&index| formats[index].is_numeric())
+                .filter(|&index| runs.contains(&&*table.columns[index].name));
+            TableChart::of_columns(table, &formats, measures.collect())
+        };
+        by_operation(table).iter().filter_map(picture).collect()
+    }
+
+    /// How many times the least of its telling numbers the greatest is.
+    fn spread(&self) -> f64 {
+        let values = || self.telling().values.iter().flatten();
+        let least = values().fold(f64::INFINITY, |least, value| least.min(*value));
+        let most = values().fold(0.0f64, |most, value| most.max(*value));
+        if least > 0.0 { most / least } else { f64::from(u8::from(most > 0.0)) }
     }
 
     /// The measurement to show where there is room for one: the first, unless that is the same in
@@ -156,6 +184,40 @@ fn in_unit(unit: &str) -> String {
         "" => String::new(),
         unit => format!(", in {}", unit_words(unit)),
     }
+}
+
+/// What tells rows apart whose numbers do not compare: four thousand large requests a second are no
+/// less than a hundred thousand small ones.
+const KIND: &str = "operation";
+
+/// The table, or one for each operation where it has several and something else besides that tells its
+/// rows apart: bars of different operations in one picture would only show that they differ.
+fn by_operation(table: &Table) -> Vec<Table> {
+    let whole = || vec![table.clone()];
+    let keys = table.key_columns();
+    let Some(column) = table.column(KIND).filter(|&column| column < keys && keys > 1) else {
+        return whole();
+    };
+    let mut operations: Vec<&Cell> = Vec::new();
+    for row in &table.rows {
+        if !operations.contains(&&row[column]) {
+            operations.push(&row[column]);
+        }
+    }
+    if operations.len() < 2 {
+        return whole();
+    }
+    let of = |operation: &Cell| {
+        let Cell::Text(name) = operation else { return None };
+        let mut part = table.clone();
+        part.name = format!("{}, {}", table.name, label(name, ""));
+        part.rows.retain(|row| row[column] == *operation);
+        part.rows.iter_mut().for_each(|row| drop(row.remove(column)));
+        part.columns.remove(column);
+        (part.rows.len() > 1).then_some(part)
+    };
+    let parts: Option<Vec<Table>> = operations.into_iter().map(of).collect();
+    parts.unwrap_or_else(whole)
 }
 
 fn is_place(table: &Table, index: usize) -> bool {
@@ -315,6 +377,39 @@ mod tests {
         assert_eq!(bars(&table).title, "Passes: delete by pass, in seconds");
         table.rows[1][1] = Cell::Number(12.0);
         assert_eq!(bars(&table).title, "Passes: extract by pass, in seconds");
+    }
+
+    #[test]
+    fn requests_of_different_operations_are_not_in_one_picture() {
+        let column = |name: &str, unit: &str| Column { name: name.into(), unit: unit.into() };
+        let row = |state: &str, operation: &str, iops| {
+            vec![Cell::from(state), Cell::from(operation), Cell::Number(iops)]
+        };
+        let mut table = Table {
+            name: "states".into(),
+            columns: vec![column("state", ""), column("operation", ""), column("iops", "IOPS")],
+            rows: vec![
+                row("full", "seq_read", 4196.0),
+                row("full", "rand_write", 16_847.0),
+                row("trimmed", "seq_read", 4196.0),
+                row("trimmed", "rand_write", 60_397.0),
+            ],
+        };
+        let all = TableChart::all(&table);
+        let titles: Vec<&str> = all.iter().map(|chart| &*chart.title).collect();
+        assert_eq!(
+            titles,
+            ["States, seq read: IOPS by state", "States, rand write: IOPS by state"]
+        );
+        assert_eq!(all[1].categories, ["full", "trimmed"]);
+        assert_eq!(all[1].measures[0].values, [Some(16_847.0), Some(60_397.0)]);
+        let one = TableChart::of(&table).expect("it has a picture");
+        assert_eq!(one.title, titles[1], "the one that says more");
+
+        let runs = TableChart::of_runs(&table, &["iops"]);
+        assert_eq!(runs.len(), 2);
+        table.rows.truncate(2);
+        assert_eq!(TableChart::all(&table).len(), 1, "the rows are told apart by something else");
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub fn render_compare(comparison: &Comparison) -> String {
                         (parts::table(table))
                     }
                 } @else {
-                    (section_with(table, TableChart::of_runs(table, &labels)))
+                    (section_with(table, &TableChart::of_runs(table, &labels)))
                 }
             }
             (curves::compared(&comparison.series, &labels))
@@ -201,7 +201,9 @@ fn table_section(table: &Table, series: &[Series]) -> Markup {
             [only] => series.iter().any(|curve| format::label(&curve.name, "") == only.name),
             _ => false,
         };
-        return section_with(table, TableChart::of(table).filter(|chart| !has_curve(chart)));
+        let mut charts = TableChart::all(table);
+        charts.retain(|chart| !has_curve(chart));
+        return section_with(table, &charts);
     }
     html! {
         section {
@@ -212,11 +214,11 @@ fn table_section(table: &Table, series: &[Series]) -> Markup {
     }
 }
 
-fn section_with(table: &Table, chart: Option<TableChart>) -> Markup {
+fn section_with(table: &Table, charts: &[TableChart]) -> Markup {
     html! {
         section {
             h2 { (format::heading(&table.name, "")) }
-            @if let Some(chart) = &chart {
+            @for chart in charts {
                 @if chart.is_ordered {
                     (curves::steps(chart))
                 } @else if chart.measures.len() > 1 {
