@@ -37,7 +37,7 @@ impl Page {
     /// Writes the page.
     pub fn write(mut self, html: &str) -> Result<(), Failure> {
         self.replace(html).map_err(|source| {
-            let what = format!("cannot write the page {}", self.path.display());
+            let what = format!("cannot write {}", self.path.display());
             Failure::system(Exit::Failed, what, source)
         })?;
         self.is_written = true;

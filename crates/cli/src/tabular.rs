@@ -1,6 +1,7 @@
 //! A report's figures as files for other programs: CSV and HdrHistogram logs.
 
 use std::fs;
+use std::path::Path;
 
 use ssdlab_lab::output::{csv, hdr};
 use ssdlab_lab::report::Report;
@@ -13,13 +14,18 @@ use crate::terminal::Terminal;
 /// Writes what was asked for.
 pub fn write(files: &Files, report: &Report, terminal: &Terminal) -> Result<(), Failure> {
     if let Some(directory) = &files.csv {
-        let failed = |source| {
-            let what = format!("--csv {}: cannot write there", directory.display());
+        let failed = |path: &Path, source| {
+            let what = format!("--csv: cannot write {}", path.display());
             Failure::system(Exit::Failed, what, source)
         };
-        fs::create_dir_all(directory).map_err(failed)?;
+        fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
         for file in csv::files(report) {
-            fs::write(directory.join(&file.name), &file.text).map_err(failed)?;
+            let path = directory.join(&file.name);
+            fs::write(&path, &file.text).map_err(|error| {
+                // Half a table would be taken for a whole one.
+                let _ = fs::remove_file(&path);
+                failed(&path, error)
+            })?;
         }
         terminal.note(&format!("Wrote tables, curves and histograms to {}", directory.display()));
     }

@@ -9,7 +9,7 @@ use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::{Latencies, PhaseResult};
-use crate::phase::Region;
+use crate::phase::{DEPTH_MOST, Region};
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,8 +122,10 @@ pub(crate) fn check(lanes: &[Lane<'_>]) -> Result<(), DriveError> {
     if lanes.is_empty() || lanes.len() > MOST_LANES {
         return wrong(format!("{} workloads at once: 1 to {MOST_LANES} can be", lanes.len()));
     }
-    match lanes.iter().find(|lane| lane.depth == 0 || lane.depth > 4096) {
-        Some(lane) => wrong(format!("'{}': depth {} is not within 1..4096", lane.name, lane.depth)),
+    match lanes.iter().find(|lane| lane.depth == 0 || lane.depth > DEPTH_MOST) {
+        Some(lane) => {
+            wrong(format!("'{}': depth {} is not from 1 to {DEPTH_MOST}", lane.name, lane.depth))
+        }
         None => Ok(()),
     }
 }

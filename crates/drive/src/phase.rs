@@ -5,6 +5,9 @@ use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use crate::error::{DriveError, ErrorKind};
 
+/// Most requests in flight.
+pub const DEPTH_MOST: u32 = 4096;
+
 /// In which order blocks are addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -166,8 +169,8 @@ impl Phase {
                 self.region.end()
             ));
         }
-        if self.depth == 0 || self.depth > 4096 {
-            return wrong(format!("depth {} is not within 1..4096", self.depth));
+        if self.depth == 0 || self.depth > DEPTH_MOST {
+            return wrong(format!("depth {} is not from 1 to {DEPTH_MOST}", self.depth));
         }
         if self.mix.read_percent > 100 {
             return wrong(format!("{} percent reads", self.mix.read_percent));

@@ -207,6 +207,15 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_no_drive_is_said_to_be_none() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notes.txt");
+        std::fs::write(&path, "no drive").unwrap();
+        let error = error(&format!("sim:{}", path.display()));
+        assert!(error.contains("this file is no saved drive"), "{error}");
+    }
+
+    #[test]
     fn distances_are_those_of_the_shortest_way() {
         assert_eq!(distance("", "abc"), 3);
         assert_eq!(distance("kitten", "sitting"), 3);

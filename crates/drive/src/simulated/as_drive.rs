@@ -37,8 +37,8 @@ impl Drive for SimulatedDrive {
             return Err(DriveError::new(
                 ErrorKind::NoSpace,
                 format!(
-                    "{} holds {capacity}, and {length} are needed; use a smaller file_size or a \
-                     larger drive",
+                    "{} holds {capacity}, and {length} are needed; ask for less, or use a larger \
+                     drive",
                     self.name
                 ),
             ));

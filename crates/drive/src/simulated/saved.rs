@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use crc32fast::Hasher;
 use ssdlab_model::Configuration;
 use ssdlab_model::profile::Profile;
-use ssdlab_model::snapshot::{Decoder, Encoder};
+use ssdlab_model::snapshot::{Decoder, Encoder, SnapshotError};
 use ssdlab_model::units::Instant;
 
 use super::SimulatedDrive;
@@ -80,7 +80,7 @@ pub fn save(
     refuse_existing(path, replace)?;
     drive.now = drive.model.shut_down(drive.now);
     let draft = draft_beside(path);
-    let outcome = write_draft(drive, profile, history, &draft)
+    let outcome = write_draft(drive, profile, history, &draft, path)
         .and_then(|()| give_name(&draft, path, replace));
     if outcome.is_err() {
         // What is left of it is of no use, and the first error is the one to tell.
@@ -126,13 +126,16 @@ fn write_draft(
     profile: &Profile,
     history: &str,
     draft: &Path,
+    path: &Path,
 ) -> Result<(), DriveError> {
-    let cannot = |error| failed("write", draft, error);
+    // Of the name that it was to have: the other one is gone when this is read.
+    let cannot = |error| failed("write", path, error);
     let file = OpenOptions::new().write(true).create_new(true).open(draft).map_err(cannot)?;
     let mut out = Summing { inner: BufWriter::with_capacity(1 << 16, file), sum: Hasher::new() };
     write_header(&mut out, drive, profile, history).map_err(cannot)?;
-    drive.model.save(&mut Encoder::new(&mut out)).map_err(|error| {
-        DriveError::with_source(ErrorKind::Unsupported, drive.name.clone(), error)
+    drive.model.save(&mut Encoder::new(&mut out)).map_err(|error| match error {
+        SnapshotError::Io(error) => cannot(error),
+        error => DriveError::with_source(ErrorKind::Unsupported, drive.name.clone(), error),
     })?;
     let checksum = out.sum.clone().finalize();
     out.inner.write_all(&checksum.to_le_bytes()).map_err(cannot)?;

@@ -149,8 +149,9 @@ impl<R: BufRead> Reader<R> {
         let at = match said.time {
             Time::AsBefore => self.last,
             Time::At(time) => {
-                let since = time.saturating_sub(*self.origin.get_or_insert(time));
-                self.went_back += u64::from(since < self.last);
+                let origin = *self.origin.get_or_insert(time);
+                let since = time.saturating_sub(origin);
+                self.went_back += u64::from(time < origin || since < self.last);
                 since.max(self.last)
             }
         };
@@ -229,6 +230,11 @@ mod tests {
         assert_eq!(times, [(0, 0, 1), (2000, 1, 2), (2000, 0, 3)]);
         assert_eq!(reader.went_back(), 1);
         assert_eq!(reader.volumes().count(), 2);
+
+        // Also one that lies before the first of all.
+        let mut reader = Reader::new("5000 0 0 8 0\n4000 0 8 8 1\n".as_bytes(), None).unwrap();
+        while reader.next_event().unwrap().is_some() {}
+        assert_eq!(reader.went_back(), 1);
     }
 
     #[test]

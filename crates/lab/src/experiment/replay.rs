@@ -466,8 +466,12 @@ fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &mut Record) 
     let took = rows.first().map_or(0.0, |row| row.seconds);
     let Some(time) = protocol.time() else {
         if protocol.survey.duration == Nanoseconds::ZERO {
-            let text = "The trace says no times; it was replayed as fast as the drive can.";
-            record.find(Level::Notice, "no-times", text.to_owned());
+            let why = match protocol.survey.format {
+                Format::Iolog2 => "The trace says no times",
+                _ => "By its times all requests of the trace come at once",
+            };
+            let text = format!("{why}; it was replayed as fast as the drive can.");
+            record.find(Level::Notice, "no-times", text);
         }
         return;
     };

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ssdlab_drive::Description;
 use ssdlab_drive::DriveKind;
+use ssdlab_drive::phase::DEPTH_MOST;
 use ssdlab_model::text::{QuantityError, parse_duration, parse_length};
 use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
 
@@ -278,6 +279,9 @@ fn same(spec: &ParameterSpec, value: &str) -> bool {
 /// An area that is the whole drive.
 const ALL: &str = "all";
 
+/// What the requests in flight are called, in every experiment that asks for them.
+const DEPTH: &str = "depth";
+
 /// Less than this says nothing about a drive.
 const AREA_LEAST: ByteLength = ByteLength::new(16 << 20);
 
@@ -302,13 +306,20 @@ fn check_value(spec: &ParameterSpec, value: &str) -> Result<(), LabError> {
         Kind::Length => parse_length(value).map(|_| ()),
         Kind::Duration => parse_duration(value).map(|_| ()),
         Kind::Count => match trimmed.parse::<u32>() {
+            Ok(count) if spec.name == DEPTH && count > DEPTH_MOST => {
+                return Err(LabError::Range {
+                    name: spec.name,
+                    value: trimmed.to_owned(),
+                    why: format!("it must be from 1 to {DEPTH_MOST}"),
+                });
+            }
             Ok(count) if count >= 1 => Ok(()),
-            _ => wrong("a whole number of at least 1"),
+            _ => wrong("a whole number from 1 to 4294967295"),
         },
         Kind::Lengths => parse_lengths(trimmed).map(|_| ()),
         Kind::Factor => match trimmed.parse::<f64>() {
             Ok(factor) if (0.0..1e6).contains(&factor) => Ok(()),
-            _ => wrong("a number of at least 0, such as 1.5"),
+            _ => wrong("a number from 0 to less than a million, such as 1.5"),
         },
         Kind::Percent => match trimmed.parse::<u8>() {
             Ok(0..=100) => Ok(()),
@@ -329,4 +340,25 @@ fn check_value(spec: &ParameterSpec, value: &str) -> Result<(), LabError> {
         }
     };
     outcome.map_err(|source| LabError::Value { name: spec.name.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_out_of_range_is_said_before_anything_begins() {
+        let error = |name: &str, value: &str| {
+            let set = [(name.to_owned(), value.to_owned())];
+            let steady = crate::experiment::named("steady").unwrap();
+            let error = Settings::new(steady, true, &set).unwrap_err();
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            format!("{error} {}", source.unwrap_or_default())
+        };
+        let deep = error("depth", "4097");
+        assert!(deep.contains("depth is 4097: it must be from 1 to 4096"), "{deep}");
+        let many = error("depth", "4294967296");
+        assert!(many.contains("from 1 to 4294967295"), "{many}");
+        assert!(error("fill", "1e6").contains("less than a million"), "{}", error("fill", "1e6"));
+    }
 }

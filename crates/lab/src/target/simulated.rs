@@ -88,6 +88,13 @@ fn load(name: &str) -> Result<Profile, LabError> {
             let stem = path.file_stem().map_or(name.into(), |stem| stem.to_string_lossy());
             Ok(Profile::parse(&stem, name, &text)?)
         }
+        // Nothing that is called like a profile lies in a directory.
+        _ if name.contains('/') && path.exists() => Err(LabError::Target {
+            text: name.to_owned(),
+            why:
+                "this file is no saved drive, and no profile either, whose name would end in .toml"
+                    .to_owned(),
+        }),
         _ => Ok(Profile::named(name)?),
     }
 }

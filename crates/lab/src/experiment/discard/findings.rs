@@ -157,6 +157,10 @@ fn about_extracting(with: Mean, without: Mean, record: &mut Record) {
 
 fn about_trims(with: &Measured, record: &mut Record) {
     let Some((trims, bytes)) = with.trimmed else { return };
+    // Where a run ended early, what was never deleted was never trimmed.
+    if with.passes.is_empty() || with.passes.iter().any(|pass| pass.delete.is_none()) {
+        return;
+    }
     if trims == 0 {
         let text = "Not one trim was sent: it does not get through to a drive, and mounting with \
                     discard changes nothing.";
@@ -199,12 +203,28 @@ fn about_the_tree(protocol: &Protocol, simulated: bool, record: &mut Record) {
 
 #[cfg(test)]
 mod tests {
+    use ssdlab_model::units::ByteLength;
+
     use super::*;
 
     fn unpacking(with: &[f64], without: &[f64]) -> String {
         let mut record = Record::default();
         about_extracting(Mean::of(with).unwrap(), Mean::of(without).unwrap(), &mut record);
         record.findings.remove(0).text
+    }
+
+    #[test]
+    fn a_run_that_ended_before_it_deleted_anything_says_nothing_of_trims() {
+        let codes = |passes: Vec<Pass>| {
+            let measured = Measured { passes, trimmed: Some((0, ByteLength::ZERO)) };
+            let mut record = Record::default();
+            about_trims(&measured, &mut record);
+            record.findings.into_iter().map(|it| it.code).collect::<Vec<_>>()
+        };
+        let unpacked = Pass { extract: Nanoseconds::from_secs(1), delete: None };
+        assert!(codes(Vec::new()).is_empty());
+        assert!(codes(vec![unpacked]).is_empty());
+        assert_eq!(codes(vec![Pass { delete: Some(unpacked.extract), ..unpacked }]), ["no-trims"]);
     }
 
     #[test]

@@ -161,10 +161,14 @@ fn write_note(path: &Path, note: &Note) -> Result<(), LabError> {
 }
 
 fn not_permitted(point: &Path) -> LabError {
-    let message = format!(
-        "{}: changing the options of a mount takes root; run it with sudo",
-        point.display()
-    );
+    let why = match rustix::process::geteuid().is_root() {
+        false => "changing the options of a mount takes root; run it with sudo",
+        true => {
+            "this system does not let even root change the options of a mount, as in a container; run \
+             it outside of that"
+        }
+    };
+    let message = format!("{}: {why}", point.display());
     DriveError::new(ErrorKind::Unsupported, message).into()
 }
 

@@ -92,7 +92,14 @@ impl Protocol {
         if let Some(error) = &refused
             && error.kind() == io::ErrorKind::PermissionDenied
         {
-            let message = format!("{}: fstrim takes root", directory.display());
+            let why = match rustix::process::geteuid().is_root() {
+                false => "fstrim takes root; run it with sudo",
+                true => {
+                    "this system does not let even root trim it, as in a container; run it outside \
+                     of that"
+                }
+            };
+            let message = format!("{}: {why}", directory.display());
             return Err(LabError::Unsupported(message));
         }
         let free = free_space(&top, span).ok();
@@ -278,8 +285,13 @@ fn open_device(path: &Path) -> Result<File, LabError> {
         let shown = path.display();
         match error.kind() {
             io::ErrorKind::PermissionDenied => {
-                let message =
-                    format!("{shown}: reading a block device takes root; run it with sudo");
+                let message = match rustix::process::geteuid().is_root() {
+                    false => format!("{shown}: reading a block device takes root; run it with sudo"),
+                    true => format!(
+                        "{shown}: this system does not let even root read the block device, as in a \
+                         container; run it outside of that"
+                    ),
+                };
                 DriveError::new(ErrorKind::Unsupported, message).into()
             }
             _ => failed(format!("cannot open {shown}"), error),
