@@ -90,6 +90,8 @@ pub(crate) struct Collector {
     /// Blocks kept back for collection itself.
     reserve: u32,
     policy: VictimPolicy,
+    /// Whether the host waits for a block to be freed.
+    pub(crate) is_urgent: bool,
     /// A mistake that tests plant: what the host wrote anew need not be durable.
     pub(crate) erases_early: bool,
 }
@@ -122,6 +124,7 @@ impl Collector {
             high_water: parameters.idle_high_water.max(parameters.low_water) * geometry.groups(),
             reserve: geometry.groups() * mechanisms.streams_of_copies(),
             policy: mechanisms.victims,
+            is_urgent: false,
             erases_early: false,
         }
     }
@@ -155,6 +158,7 @@ impl Collector {
             high_water: _,
             reserve: _,
             policy: _,
+            is_urgent: _,
             erases_early: _,
             // Nothing, of a drive that was shut down.
             copies,
@@ -250,9 +254,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
-    /// Collects without a pause until `until` blocks are free or will be.
+    /// Collects without a pause until `until` blocks are free or will be, or as many were collected
+    /// as there are: then what was to be gained is, and the rest is left to the next burst.
     fn collect_burst(&mut self, until: u32, now: Instant) {
-        while self.blocks_coming() < until && self.current_victim().is_some() {
+        for _ in 0..self.geometry.blocks() {
+            if self.blocks_coming() >= until || self.current_victim().is_none() {
+                return;
+            }
             while !self.finish_victim_if_empty() {
                 self.collect_program_unit(now);
             }
@@ -282,7 +290,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     pub(crate) fn begin_victim(&mut self, block: BlockIndex, valid: u32) {
-        self.choose_copies_stream(block);
+        self.choose_copies_stream(block, valid);
         self.flash.set_state(block, BlockState::Victim);
         self.counters.collections += 1;
         let levels = self.note_levelled(block, valid);
@@ -309,34 +317,34 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         collector.latest_rate = rate;
     }
 
-    /// Whether there is a victim, or one is found that yields something; for when there is
-    /// something else to do.
+    /// Whether there is a victim, or one is found that yields more than going on to it leaves empty;
+    /// for when there is something else to do.
     fn has_worthwhile_victim(&mut self) -> bool {
         if self.collector.victim.is_some() {
             return true;
         }
         match self.take_victim() {
             Some((block, valid))
-                if valid < self.geometry.units_per_block() || self.is_to_be_levelled(block) =>
+                if self.is_worthwhile(block, valid) || self.is_to_be_levelled(block) =>
             {
                 self.begin_victim(block, valid);
                 true
             }
             Some((block, _)) => {
                 self.flash.put_back_victim(block);
-                false
+                self.seek_victim()
             }
             None => false,
         }
     }
 
-    /// Passes over victims that yield nothing, where the policy itself would take them; whether
-    /// there was one behind them. A drive that is idle need not take what comes first.
+    /// Passes over victims that yield too little, where the policy itself would take them; whether
+    /// there was one behind them. What need not be collected need not be what comes first.
     fn seek_victim(&mut self) -> bool {
         if self.collector.policy.seeks_gain() {
             return false;
         }
-        let found = self.flash.take_victim_with_gain();
+        let found = self.flash.take_victim_below(self.worthwhile_most() + 1);
         if let Some((block, valid)) = found {
             self.begin_victim(block, valid);
         }
@@ -395,6 +403,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if self.free.len() > kept {
             return;
         }
+        self.collector.is_urgent = true;
+        self.free_blocks_beyond(kept);
+        self.collector.is_urgent = false;
+    }
+
+    fn free_blocks_beyond(&mut self, kept: u32) {
         let now = self.resources.now();
         self.advance_debt(now);
         while self.free.len() <= kept {
@@ -444,7 +458,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             if busy_until >= until || self.blocks_coming() >= self.collector.high_water {
                 return;
             }
-            if !self.has_worthwhile_victim() && !self.seek_victim() {
+            if !self.has_worthwhile_victim() {
                 return;
             }
             while !self.finish_victim_if_empty() {

@@ -210,13 +210,8 @@ impl Flash {
         self.take_from(true)
     }
 
-    /// The next victim from which something is to be gained, past all that yield nothing. Looks at
-    /// one block after the other, where the policy does not know.
-    pub(crate) fn take_victim_with_gain(&mut self) -> Option<(BlockIndex, u32)> {
-        self.take_victim_below(self.units_per_block)
-    }
-
-    /// The next victim of fewer than `limit` valid units, past all others.
+    /// The next victim of fewer than `limit` valid units, past all others. Looks at one block after
+    /// the other, where the policy does not know.
     pub(crate) fn take_victim_below(&mut self, limit: u32) -> Option<(BlockIndex, u32)> {
         let Flash { victims, blocks, .. } = self;
         let valid = |block: BlockIndex| blocks[block.0 as usize].valid;

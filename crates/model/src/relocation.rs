@@ -60,11 +60,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let units = self.geometry.units_per_program();
         let first = self.geometry.first_unit(block).0 + program * units;
         let die = self.geometry.die_of_program(block, program);
-        let per_sense = 1 << self.geometry.units_per_sense_shift();
-        let (mut sense, mut moved) = (first, 0);
-        while sense < first + units {
-            self.make_room_for_copies(per_sense);
-            let Moved { units, sequence } = self.move_sensed_together(sense, per_sense);
+        let per_sense = self.geometry.units_per_sense_shift();
+        let (end, mut next, mut moved) = (first + units, first, 0);
+        while next < end {
+            let sensed_until = ((next >> per_sense) + 1) << per_sense;
+            let until = self.make_room_for_copies(next..sensed_until);
+            let Moved { units, sequence } = self.move_sensed_together(next, until - next);
             if units > 0 {
                 let programs = self.collector.copies.latest().wrapping_sub(sequence) as u16 + 1;
                 self.counters.flash_reads_collection += 1;
@@ -72,7 +73,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 self.owe(die, read, now, now);
             }
             moved += units;
-            sense += per_sense;
+            next = until;
         }
         moved
     }
@@ -157,10 +158,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if !places.is_empty() {
             return places;
         }
-        let is_valid = |&physical: &u32| {
-            let physical = PhysicalUnit(physical);
-            self.flash.logical_at(physical).is_some_and(|unit| self.map.lies_at(unit, physical))
-        };
+        let is_valid = |&physical: &u32| self.is_valid(PhysicalUnit(physical));
         *next = (*next..end).find(is_valid).unwrap_or(end);
         if *next < end {
             self.begin_collection_program();
@@ -186,17 +184,34 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
-    /// Sees to it that `units` more units can be copied. Not while they are: programs that wait
-    /// for their read cannot be carried out.
+    /// Sees to it that what is valid of the units in `sensed` can be copied, at least of the first of
+    /// them; returns before which. Not while they are: programs that wait for their read cannot be
+    /// carried out.
     #[inline(always)]
-    fn make_room_for_copies(&mut self, units: u32) {
-        if self.free.is_empty()
-            && !self.collector.stream.can_take(units)
-            && self.collector.copies.emptied() > 0
-        {
-            // The blocks that were emptied last wait only for what replaces them to be durable.
+    fn make_room_for_copies(&mut self, sensed: Range<u32>) -> u32 {
+        let is_short = self.free.is_empty()
+            && !self.collector.stream.can_take(sensed.end - sensed.start)
+            && self.collector.copies.emptied() > 0;
+        if is_short { self.make_room_with_emptied(sensed) } else { sensed.end }
+    }
+
+    /// The same where only the blocks that were emptied last are left to copy to, which wait for what
+    /// replaces them to be durable. What is filled for that is filled with copies: empty units
+    /// would be as many as what the next victim yields, and collection would never end.
+    #[inline(never)]
+    fn make_room_with_emptied(&mut self, sensed: Range<u32>) -> u32 {
+        if self.collector.stream.room() == 0 {
             self.erase_oldest_emptied();
+            return sensed.end;
         }
+        let is_valid = |physical: &u32| self.is_valid(PhysicalUnit(*physical));
+        let beyond = self.collector.stream.room() as usize;
+        sensed.clone().filter(is_valid).nth(beyond).unwrap_or(sensed.end)
+    }
+
+    /// Whether what was written to `physical` is there still.
+    fn is_valid(&self, physical: PhysicalUnit) -> bool {
+        self.flash.logical_at(physical).is_some_and(|unit| self.map.lies_at(unit, physical))
     }
 
     #[inline(always)]

@@ -8,7 +8,8 @@
 //!
 //! A drive has one open program unit per stream of the host, so that its buffer has to outlive a
 //! power cut: streams need capacitors. Copies have one open program unit in all. When collection
-//! goes on to a block of another stream, what is open is completed with padding.
+//! goes on to a block of another stream, what is open is completed with padding; or with what that
+//! block holds, when the host waits for a block to be freed and padding would take what it yields.
 
 use crate::flash::{BlockState, Flash};
 use crate::geometry::Geometry;
@@ -327,20 +328,53 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
-    /// Has copies of what `victim` holds go to its stream's blocks.
-    pub(crate) fn choose_copies_stream(&mut self, victim: BlockIndex) {
-        let levels = self.is_to_be_levelled(victim);
-        let Some(streams) = &mut self.streams else {
+    /// The stream of copies that what `victim` holds belongs to.
+    fn copies_stream_of(&self, victim: BlockIndex) -> Option<usize> {
+        let streams = self.streams.as_deref()?;
+        if streams.levels_apart && self.is_to_be_levelled(victim) {
+            return Some(streams.copies.streams.len() - 1);
+        }
+        Some(usize::from(streams.of_block[victim.0 as usize]))
+    }
+
+    /// Units that stay empty when collection goes on to `victim`, where it is of another stream than
+    /// the copies in the program unit that is being filled.
+    fn padding_before(&self, victim: BlockIndex) -> u32 {
+        let active = self.streams.as_ref().map(|streams| streams.copies.active);
+        let pads = self.is_copying() && self.copies_stream_of(victim) != active;
+        if pads { self.collector.stream.room() } else { 0 }
+    }
+
+    /// Whether collecting `victim`, which holds `valid` valid units, frees more than it fills.
+    pub(crate) fn is_worthwhile(&self, victim: BlockIndex, valid: u32) -> bool {
+        // When it is urgent, it does not pad what it does not gain: see below.
+        let padding = if self.collector.is_urgent { 0 } else { self.padding_before(victim) };
+        valid + padding < self.geometry.units_per_block()
+    }
+
+    /// How many valid units a victim may hold that is worthwhile, whichever stream it is of.
+    pub(crate) fn worthwhile_most(&self) -> u32 {
+        let pads = self.streams.is_some() && self.is_copying() && !self.collector.is_urgent;
+        let padding = if pads { self.collector.stream.room() } else { 0 };
+        self.geometry.units_per_block() - padding - 1
+    }
+
+    /// Has copies of what `victim` holds, `valid` units, go to its stream's blocks. Not where the host
+    /// waits for a block and the victim would yield no more than what stays empty for that:
+    /// collection could go on for ever.
+    pub(crate) fn choose_copies_stream(&mut self, victim: BlockIndex, valid: u32) {
+        let to = self.copies_stream_of(victim);
+        let stays = self.collector.is_urgent
+            && self.is_copying()
+            && valid + self.padding_before(victim) >= self.geometry.units_per_block()
+            && !self.is_to_be_levelled(victim);
+        let (Some(streams), Some(to)) = (&mut self.streams, to) else {
             return;
         };
-        let mut to = usize::from(streams.of_block[victim.0 as usize]);
-        if streams.is_apart(to) {
+        if streams.is_apart(streams.of_block[victim.0 as usize].into()) {
             streams.hot_blocks -= 1;
         }
-        if levels && streams.levels_apart {
-            to = streams.copies.streams.len() - 1;
-        }
-        if to == streams.copies.active {
+        if to == streams.copies.active || stays {
             return;
         }
         if self.is_copying() {
