@@ -115,6 +115,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let programmed = self.buffer.drained_at(end_of).max(start).max(self.condenser.until);
         let recorded = self.make_trims_durable(start);
         let end = self.complete_journal(programmed).max(recorded);
+        if let Some(journal) = &mut self.durability.journal {
+            journal.forget_waits();
+        }
         self.media.promise(end);
         self.note_flush(at, end)
     }

@@ -38,6 +38,8 @@ struct Waiting {
     from: Instant,
     /// The latest program unit whose changes it holds.
     through: SequenceNumber,
+    /// Whether pages that are made later can expect to wait as long.
+    is_typical: bool,
 }
 
 /// Journal pages of one request, by their numbers.
@@ -128,6 +130,14 @@ impl Journal {
 }
 
 impl Journal {
+    /// Forgets how long pages have waited. A flush leaves nothing under way, so what they met with
+    /// before it says nothing of the pages that come after it.
+    pub(crate) fn forget_waits(&mut self) {
+        self.waits = [Nanoseconds::ZERO; WAITS];
+        self.waits_noted = 0;
+        self.waiting.iter_mut().flatten().for_each(|page| page.is_typical = false);
+    }
+
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let Journal { pending, pages, programmed_until, waiting, copied, .. } = self;
         let is_booked = waiting.iter().all(VecDeque::is_empty) && copied.is_empty();
@@ -270,7 +280,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             from = from.max(page.ready) + program;
         }
         from = from.max(arrived);
-        waiting.insert(place, Waiting { ready: arrived, from, through });
+        waiting.insert(place, Waiting { ready: arrived, from, through, is_typical: true });
         let end = from + journal.waits[page as usize % WAITS] + program;
         journal.programmed_until = journal.programmed_until.max(end);
     }
@@ -366,8 +376,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
         }
         if let Some(journal) = &mut self.durability.journal {
-            journal.waits = [Nanoseconds::ZERO; WAITS];
-            journal.waits_noted = 0;
+            journal.forget_waits();
         }
     }
 
@@ -386,6 +395,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 self.resources.reserve(Resource::Die(die), Class::Write, page.ready, program);
             let work = self.latest_work(die, span);
             self.media.save_map(MapPage::Journal, page.through, work);
+            if !page.is_typical {
+                continue;
+            }
             let journal = self.durability.journal.as_mut().expect("there is a journal");
             let wait = span.start.max(page.from).since(page.from);
             journal.waits[journal.waits_noted % WAITS] = wait;
@@ -400,6 +412,33 @@ mod tests {
     use crate::profile::Profile;
     use crate::ssd::tests::small_configuration;
     use crate::units::LogicalUnit;
+
+    #[test]
+    fn flushes_after_a_burst_of_writes_cost_what_they_cost_on_a_drive_at_rest() {
+        let changes = [
+            ("flush.journal", "on"),
+            ("capacity.logical", "32M"),
+            ("controller.write_buffer", "2M"),
+        ];
+        let mut ssd = Ssd::new(&small_configuration(&changes)).unwrap();
+        let flushed = |ssd: &mut Ssd, at: Instant| {
+            let written = ssd.write(at, LogicalUnit(0), 1);
+            let end = ssd.flush(written);
+            (end, end.since(written))
+        };
+        let (mut at, alone) = flushed(&mut ssd, Instant::START);
+        // All at once, so that pages of the journal wait behind data.
+        for unit in 0..8_000 {
+            at = at.max(ssd.write(Instant::START, LogicalUnit(unit), 1));
+        }
+        at = ssd.flush(at);
+        assert!(ssd.counters().journal_pages > 2);
+        for flush in 0..2 * WAITS {
+            let (end, took) = flushed(&mut ssd, at);
+            assert_eq!(took, alone, "flush {flush}");
+            at = end;
+        }
+    }
 
     #[test]
     fn a_journal_page_is_programmed_when_it_is_full_and_its_blocks_are_written_in_turn() {
