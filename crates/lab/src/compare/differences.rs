@@ -1,5 +1,9 @@
 //! What separates the runs: for every figure the difference from the first of them, with its
 //! interval where repeats show how much runs vary by themselves.
+//!
+//! A report has many figures, and of twenty intervals one leaves out the truth. So whether the
+//! drives differ is asked of all figures together (S. Holm, Scandinavian Journal of Statistics 6,
+//! 1979): of a hundred comparisons of a drive with itself five at most find a difference.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -30,6 +34,15 @@ struct Difference {
     /// In percent of the first: the difference, and the ends of its interval.
     percent: f64,
     interval: Option<(f64, f64)>,
+    /// How likely chance alone makes a difference at least as large; nothing without repeats.
+    chance: Option<f64>,
+}
+
+/// What repeats say of the difference of two means.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Estimate {
+    interval: Option<(f64, f64)>,
+    chance: f64,
 }
 
 /// The differences as a table, and what is to be said of them.
@@ -92,7 +105,8 @@ fn between(first: &Repeats, other: &Repeats) -> Vec<Difference> {
                 }
                 let (a, b) = (mean(&one), mean(&two));
                 let percent = |difference: f64| difference / a.abs() * 100.0;
-                let interval = welch(&one, &two);
+                let estimate = welch(&one, &two);
+                let interval = estimate.and_then(|it| it.interval);
                 found.push(Difference {
                     measurement: format!("{}: {}", table.name, label(&column.name, &column.unit)),
                     of: key.iter().map(words).collect::<Vec<_>>().join(", "),
@@ -102,6 +116,7 @@ fn between(first: &Repeats, other: &Repeats) -> Vec<Difference> {
                     second: b,
                     percent: percent(b - a),
                     interval: interval.map(|(low, high)| (percent(low), percent(high))),
+                    chance: estimate.map(|it| it.chance),
                 });
             }
         }
@@ -132,7 +147,7 @@ fn mean(values: &[f64]) -> f64 {
 
 /// The interval of the difference of two means whose variances need not be equal (B. L. Welch,
 /// Biometrika 34, 1947); `None` where either has no repeats.
-fn welch(one: &[f64], two: &[f64]) -> Option<(f64, f64)> {
+fn welch(one: &[f64], two: &[f64]) -> Option<Estimate> {
     if one.len() < 2 || two.len() < 2 {
         return None;
     }
@@ -144,13 +159,35 @@ fn welch(one: &[f64], two: &[f64]) -> Option<(f64, f64)> {
     let (a, b) = (variance(one), variance(two));
     let difference = mean(two) - mean(one);
     if a + b == 0.0 {
-        return Some((difference, difference));
+        return Some(without_scatter(difference, one.len() + two.len()));
     }
     let part = |variance: f64, count: usize| variance * variance / (count as f64 - 1.0);
     let freedom = (a + b) * (a + b) / (part(a, one.len()) + part(b, two.len()));
     let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
-    let half = student.inverse_cdf(0.5 + CONFIDENCE / 2.0) * (a + b).sqrt();
-    Some((difference - half, difference + half))
+    let error = (a + b).sqrt();
+    let half = student.inverse_cdf(0.5 + CONFIDENCE / 2.0) * error;
+    let chance = 2.0 * student.sf(difference.abs() / error);
+    Some(Estimate { interval: Some((difference - half, difference + half)), chance })
+}
+
+/// Of values that do not scatter at all. Those of a histogram come in steps: where the truth lies on
+/// the edge of two, each run falls to either side like a coin, and that all of the one drive fall to
+/// this side and all of the other to that is no rare thing with few runs.
+fn without_scatter(difference: f64, runs: usize) -> Estimate {
+    let chance = 0.5_f64.powi(runs as i32 - 1);
+    let is_known = chance <= 1.0 - CONFIDENCE;
+    Estimate { interval: is_known.then_some((difference, difference)), chance }
+}
+
+/// The least likely of the differences, as many as are not all chance (Holm's step-down).
+fn certain(all: &[Difference]) -> Vec<&Difference> {
+    let mut tested: Vec<(&Difference, f64)> =
+        all.iter().filter_map(|one| Some((one, one.chance?))).collect();
+    tested.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let count = tested.len();
+    let holds = |place: usize, chance: f64| chance <= (1.0 - CONFIDENCE) / (count - place) as f64;
+    let kept = tested.iter().enumerate().take_while(|(place, one)| holds(*place, one.1));
+    kept.map(|(_, (one, _))| *one).collect()
 }
 
 fn table(all: &[Difference], several: bool) -> Table {
@@ -181,10 +218,10 @@ fn table(all: &[Difference], several: bool) -> Table {
 }
 
 fn finding(groups: &[Repeats], all: &[Difference]) -> Option<Finding> {
-    let has_intervals = all.iter().any(|one| one.interval.is_some());
+    let has_repeats = all.iter().any(|one| one.chance.is_some());
     let find =
         |level, code: &str, text: String| Some(Finding { level, code: code.to_owned(), text });
-    if !has_intervals {
+    if !has_repeats {
         let one_each = groups.iter().all(|group| group.runs.len() == 1);
         let who = if one_each { "There is one run of each" } else { "Not all runs are repeated" };
         return find(
@@ -197,27 +234,29 @@ fn finding(groups: &[Repeats], all: &[Difference]) -> Option<Finding> {
             ),
         );
     }
-    let is_certain = |one: &&Difference| one.interval.is_some_and(|(low, high)| low * high > 0.0);
-    let certain = all.iter().filter(is_certain).count();
-    let largest = all
-        .iter()
-        .filter(is_certain)
-        .max_by(|one, other| one.percent.abs().total_cmp(&other.percent.abs()));
     let counts: Vec<String> = groups.iter().map(|group| group.runs.len().to_string()).collect();
-    let repeats = counts.join(" and ");
-    let text = match largest.and_then(|one| Some((one, one.interval?))) {
-        None => format!("With {repeats} runs, no difference is larger than what chance explains."),
-        Some((one, (low, high))) => format!(
-            "With {repeats} runs, {certain} of {} differences are larger than what chance explains \
-             (95 % intervals, Welch); the largest is {} of {}: {} % on {}, between {} and {} %. \
-             One in twenty would seem so by chance.",
-            all.len(),
+    let (repeats, figures) = (counts.join(" and "), all.len());
+    let certain = certain(all);
+    let size = |one: &Difference| one.percent.abs();
+    let largest = certain.iter().max_by(|one, other| size(one).total_cmp(&size(other)));
+    let text = match largest {
+        None => format!(
+            "With {repeats} runs, none of {figures} differences is larger than what chance explains. \
+             (Of twenty intervals of a drive and itself one leaves out zero.)"
+        ),
+        Some(one) => format!(
+            "With {repeats} runs, {} of {figures} differences are larger than what chance explains \
+             (5 % for all of them together, Holm); the largest is {} of {}: {} % on {}{}.",
+            certain.len(),
             one.measurement,
             one.of,
             significant(one.percent),
             one.against,
-            significant(low),
-            significant(high)
+            one.interval.map_or(String::new(), |(low, high)| format!(
+                ", between {} and {} % (95 %, Welch)",
+                significant(low),
+                significant(high)
+            ))
         ),
     };
     find(Level::Info, "differences", text)
@@ -230,15 +269,74 @@ mod tests {
     #[test]
     fn the_interval_is_that_of_a_textbook() {
         // Equal counts and spreads: df = 4, t(0.975, 4) = 2.7764, standard error sqrt(2/3).
-        let (low, high) = welch(&[1.0, 2.0, 3.0], &[11.0, 12.0, 13.0]).unwrap();
+        let Estimate { interval, .. } = welch(&[1.0, 2.0, 3.0], &[11.0, 12.0, 13.0]).unwrap();
+        let (low, high) = interval.unwrap();
         let half = 2.776_445 * (2.0_f64 / 3.0).sqrt();
         assert!((low - (10.0 - half)).abs() < 1e-4, "{low}");
         assert!((high - (10.0 + half)).abs() < 1e-4, "{high}");
+        // A difference of just half the interval is as likely as the interval leaves out.
+        let edge = welch(&[1.0, 2.0, 3.0], &[1.0 + half, 2.0 + half, 3.0 + half]).unwrap();
+        assert!((edge.chance - 0.05).abs() < 1e-5, "{}", edge.chance);
     }
 
     #[test]
-    fn one_run_has_no_interval() {
+    fn one_run_has_no_interval_and_few_equal_ones_have_none() {
         assert_eq!(welch(&[1.0], &[2.0, 3.0]), None);
-        assert_eq!(welch(&[1.0, 1.0], &[2.0, 2.0]), Some((1.0, 1.0)));
+        assert_eq!(welch(&[1.0; 2], &[2.0; 2]).unwrap().interval, None);
+        assert_eq!(welch(&[1.0; 3], &[2.0; 3]).unwrap().interval, Some((1.0, 1.0)));
+    }
+
+    fn difference(chance: f64) -> Difference {
+        let text = String::new;
+        let (measurement, of, unit, against) = (text(), text(), text(), text());
+        let (first, second, percent) = (1.0, 2.0, 100.0);
+        let interval = None;
+        Difference {
+            measurement,
+            of,
+            unit,
+            against,
+            first,
+            second,
+            percent,
+            interval,
+            chance: Some(chance),
+        }
+    }
+
+    #[test]
+    fn what_chance_finds_in_one_of_many_figures_is_no_difference() {
+        let alone = [0.04].map(difference);
+        assert_eq!(certain(&alone).len(), 1);
+        let among = [0.04, 0.3, 0.8].map(difference);
+        assert_eq!(certain(&among).len(), 0);
+        // Each that is certain leaves fewer to be judged.
+        let several = [0.001, 0.02, 0.3].map(difference);
+        assert_eq!(certain(&several).len(), 2);
+    }
+
+    #[test]
+    fn of_a_hundred_comparisons_of_a_drive_with_itself_five_find_a_difference() {
+        use rand::{RngExt, SeedableRng};
+        use rand_pcg::Pcg64Mcg;
+        let mut random = Pcg64Mcg::seed_from_u64(1);
+        // Sums of twelve: near enough to normal.
+        let mut run = || (0..12).map(|_| random.random::<f64>()).sum::<f64>();
+        let mut found = [0; 2];
+        const COMPARISONS: usize = 4_000;
+        for _ in 0..COMPARISONS {
+            let figure = |_| {
+                let (one, two) = ([(); 3].map(|()| run()), [(); 3].map(|()| run()));
+                let estimate = welch(&one, &two).unwrap();
+                (difference(estimate.chance), estimate.interval.unwrap())
+            };
+            let figures: Vec<_> = (0..20).map(figure).collect();
+            found[0] += figures.iter().filter(|(_, (low, high))| low * high > 0.0).count();
+            let figures: Vec<Difference> = figures.into_iter().map(|(one, _)| one).collect();
+            found[1] += usize::from(!certain(&figures).is_empty());
+        }
+        let share = found.map(|count| count as f64 / COMPARISONS as f64);
+        assert!((0.03..0.06).contains(&(share[0] / 20.0)), "of single intervals: {share:?}");
+        assert!((0.02..0.06).contains(&share[1]), "of comparisons: {share:?}");
     }
 }
