@@ -197,3 +197,28 @@ fn enough_has_to_be_written_first() {
     let moving = judge(&flat, 7).unwrap_err();
     assert_eq!((moving.why, moving.more_rounds), (Why::Written, Some(7)));
 }
+
+/// Rounds of which each is like the one before: an autoregressive process of first order.
+#[test]
+fn intervals_hold_the_mean_of_rounds_that_are_alike() {
+    let mut noise = Noise(5);
+    for (count, alike, least) in
+        [(15, 0.0, 0.93), (15, 0.3, 0.91), (15, 0.6, 0.86), (60, 0.6, 0.92), (60, 0.8, 0.9)]
+    {
+        const SERIES: usize = 2_000;
+        let mut held = 0;
+        for _ in 0..SERIES {
+            let mut state = noise.next();
+            let mut round = || {
+                let share: f64 = alike;
+                state = share * state + (1.0 - share * share).sqrt() * noise.next();
+                100.0 + state
+            };
+            let rounds: Vec<f64> = (0..count).map(|_| round()).collect();
+            let trend = Trend::of(&rounds);
+            held += usize::from((trend.mean - 100.0).abs() <= trend.mean_bound);
+        }
+        let share = held as f64 / SERIES as f64;
+        assert!((least..0.98).contains(&share), "{count} rounds, {alike}: {share}");
+    }
+}

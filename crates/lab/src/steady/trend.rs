@@ -4,6 +4,12 @@
 //! That is taken into account as for a process of first order with the residuals' correlation r
 //! from one round to the next: n rounds are worth n (1 - r) / (1 + r) (von Storch and Zwiers,
 //! Statistical Analysis in Climate Research, 1999, section 6.6).
+//!
+//! What is left of few values by a line seems less alike than they are: r comes out lower by
+//! (2 + 4 r) / n (Shaman and Stine, Journal of the American Statistical Association 83, 1988). For the
+//! interval of a mean, which is told, that is put right first: without it 95 % intervals of 15 rounds
+//! held the mean 78 times in a hundred where r was 0.6, and of 60 rounds 91 times; with it 89 and 94
+//! times. The bound on a drift is as strict as it is by trial (`steady.rs`), and asks for no more.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -44,20 +50,38 @@ impl Trend {
         let residuals: Vec<f64> =
             times().zip(values).map(|(time, value)| value - mean - slope * time).collect();
         let sum: f64 = residuals.iter().map(|one| one * one).sum();
-        let worth = independent(count, correlation(&residuals, 1));
-        let freedom = (worth - 2.0).max(1.0);
-        let deviation = (sum / freedom * worth / count).sqrt();
+        let alike = correlation(&residuals, 1);
+        let known = |alike: f64| {
+            let worth = independent(count, alike);
+            let freedom = (worth - 2.0).max(1.0);
+            (worth, freedom, (sum / freedom * worth / count).sqrt())
+        };
+        let (worth, freedom, deviation) = known(alike);
         // Variance of a slope over evenly spaced rounds: 12 s^2 / n^3, here times n^2.
         let drift_error = deviation * (12.0 / worth).sqrt();
         let scale = mean.abs().max(f64::MIN_POSITIVE);
+        let mean_bound = {
+            let (worth, freedom, deviation) = known(unbiased(count, alike));
+            student(freedom, 0.95) * deviation / worth.sqrt()
+        };
         Trend {
             mean,
-            mean_bound: student(freedom, 0.95) * deviation / worth.sqrt(),
+            mean_bound,
             drift: slope * count / scale,
             drift_bound: student(freedom, DRIFT_CONFIDENCE) * drift_error / scale,
             slope,
         }
     }
+}
+
+/// Up to here a correlation that seems too low is put right. What is left of a smooth curve is alike
+/// for another reason, and would come to more than one.
+const UNBIASED_MAX: f64 = 0.9;
+
+/// The correlation of rounds that shows as this in what a line leaves of so many.
+fn unbiased(count: f64, correlation: f64) -> f64 {
+    let right = (correlation + 2.0 / count) / (1.0 - 4.0 / count).max(0.2);
+    right.min(correlation.max(UNBIASED_MAX))
 }
 
 /// How many independent rounds so many are worth.
