@@ -68,7 +68,7 @@ pub fn run(
             text: format!("The run ended before its protocol was through: {error}."),
         });
     }
-    let health = insides.last().and_then(|inside| inside.health);
+    let health = health_of_the_most_written(&insides);
     note_warnings(health, &mut record);
     let report = Report {
         schema: SCHEMA.to_owned(),
@@ -97,6 +97,12 @@ pub fn run(
         },
     };
     Outcome { report, error }
+}
+
+/// The health of the drive that was written most: of copies that each went their own way none speaks
+/// for the others, and the one that was used up most is the one to be warned of.
+fn health_of_the_most_written(insides: &[Inside]) -> Option<Health> {
+    insides.iter().filter_map(|inside| inside.health).max_by_key(|it| it.data_units_written)
 }
 
 fn target_of(mut description: ssdlab_drive::Description, health: Option<Health>) -> Target {
