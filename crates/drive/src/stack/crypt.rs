@@ -17,12 +17,14 @@ pub(super) struct Encrypted {
     encryption: Encryption,
     /// When each processor is free.
     free: Vec<Instant>,
+    /// The time that requests take here rather than in the drive.
+    own: Attribution,
 }
 
 impl Encrypted {
     pub(super) fn new(drive: Box<dyn Model>, encryption: Encryption) -> Self {
         let free = vec![Instant::START; encryption.processors as usize];
-        Encrypted { drive, encryption, free }
+        Encrypted { drive, encryption, free, own: Attribution::default() }
     }
 
     fn pass_on(&mut self, kind: Kind, at: Instant, first: Sector, count: SectorCount) -> Instant {
@@ -30,6 +32,10 @@ impl Encrypted {
         let processor = self.free.iter_mut().min().expect("some processor");
         *processor = at.max(*processor) + duration;
         let encrypting = processor.since(at);
+        let is_read = kind == Kind::Read;
+        let own = if is_read { &mut self.own.reads } else { &mut self.own.writes };
+        own.command += duration;
+        own.queue += encrypting - duration;
         kind.send(&mut *self.drive, at, first, count) + encrypting
     }
 }
@@ -88,6 +94,8 @@ impl Responder for Encrypted {
     }
 
     fn attribution(&self) -> Attribution {
-        self.drive.attribution()
+        let mut sum = self.drive.attribution();
+        sum += self.own;
+        sum
     }
 }

@@ -327,6 +327,41 @@ fn a_mirror_reads_faster_than_one_drive_and_writes_no_faster() {
 }
 
 #[test]
+fn latencies_behind_a_bridge_or_under_encryption_are_the_sum_of_their_parts() {
+    let bridge = UsbBridge {
+        trim: false,
+        flush: false,
+        link: TransferRate::from_mb_per_second(400.0),
+        per_command: Nanoseconds::from_micros(20),
+        one_at_a_time: false,
+    };
+    let encryption = Encryption {
+        trim: false,
+        per_processor: TransferRate::from_mb_per_second(500.0),
+        processors: 2,
+    };
+    let slow = UsbBridge { one_at_a_time: true, ..bridge };
+    for composition in [
+        Composition::Usb(Box::new(small()), bridge),
+        Composition::Usb(Box::new(small()), slow),
+        Composition::Crypt(Box::new(small()), encryption),
+    ] {
+        let mut drive = opened(composition);
+        run(&mut drive, Pattern::Sequential, Mix::WRITE, GIB);
+        let before = drive.inside().unwrap().attribution;
+        let result = run(&mut drive, Pattern::Random, Mix { read_percent: 50 }, MIB * 64);
+        let parts = drive.inside().unwrap().attribution.since(&before);
+        for (parts, latencies) in
+            [(parts.reads, &result.read_latencies), (parts.writes, &result.write_latencies)]
+        {
+            let sum = latencies.mean().unwrap().nanos() as f64 * latencies.count() as f64;
+            let share = parts.total().nanos() as f64 / sum;
+            assert!((0.998..1.002).contains(&share), "{share} of the latency");
+        }
+    }
+}
+
+#[test]
 fn raid5_pays_for_small_writes_with_reads() {
     let members = vec![small(), small(), small(), small(), small()];
     let array = Array { synchronisation: Synchronisation::None, ..Level::Raid5.array(members) };

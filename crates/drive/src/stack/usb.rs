@@ -4,7 +4,7 @@
 //! Data streams through: the link is taken from when the bridge has taken up the command, and a
 //! request is answered when both the link and the drive are done with it.
 
-use ssdlab_model::attribution::Attribution;
+use ssdlab_model::attribution::{Attribution, Parts};
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
@@ -23,18 +23,34 @@ pub(super) struct Bridged {
     /// When the link is free, to the host and to the drive.
     to_host: Instant,
     to_drive: Instant,
+    /// The time that requests take here rather than in the drive.
+    own: Attribution,
 }
 
 impl Bridged {
     pub(super) fn new(drive: Box<dyn Model>, bridge: UsbBridge) -> Self {
         let start = Instant::START;
-        Bridged { drive, bridge, ready: start, to_host: start, to_drive: start }
+        let own = Attribution::default();
+        Bridged { drive, bridge, ready: start, to_host: start, to_drive: start, own }
     }
 
     /// The bridge takes up a command that arrives at `at`; the instant it passes it on.
-    fn take_up(&mut self, at: Instant) -> Instant {
-        self.ready = self.ready.max(at) + self.bridge.per_command;
+    fn take_up(&mut self, kind: Kind, at: Instant) -> Instant {
+        let (free, per_command) = (self.ready.max(at), self.bridge.per_command);
+        let parts = self.own(kind);
+        parts.queue += free.since(at);
+        parts.command += per_command;
+        self.ready = free + per_command;
         self.ready
+    }
+
+    /// What requests of this kind take here; flushes count with trims.
+    fn own(&mut self, kind: Kind) -> &mut Parts {
+        match kind {
+            Kind::Read => &mut self.own.reads,
+            Kind::Write | Kind::WriteThrough => &mut self.own.writes,
+            Kind::Trim => &mut self.own.others,
+        }
     }
 
     /// A command is answered at `end`.
@@ -46,11 +62,13 @@ impl Bridged {
     }
 
     fn transfer(&mut self, kind: Kind, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let start = self.take_up(at);
+        let start = self.take_up(kind, at);
         let link = if kind == Kind::Read { &mut self.to_host } else { &mut self.to_drive };
         *link = start.max(*link) + self.bridge.link.duration(count.length());
         let moved = *link;
         let done = kind.send(&mut *self.drive, start, first, count);
+        // The drive's own time goes on meanwhile: what it does not cover is the link's.
+        self.own(kind).link += moved.max(done).since(done);
         self.answer(done.max(moved))
     }
 }
@@ -78,7 +96,7 @@ impl Responder for Bridged {
     }
 
     fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let start = self.take_up(at);
+        let start = self.take_up(Kind::Trim, at);
         let end = if self.passes_trim() { self.drive.trim(start, first, count) } else { start };
         self.answer(end)
     }
@@ -88,7 +106,7 @@ impl Responder for Bridged {
     }
 
     fn flush(&mut self, at: Instant) -> Instant {
-        let start = self.take_up(at);
+        let start = self.take_up(Kind::Trim, at);
         let end = if self.bridge.flush { self.drive.flush(start) } else { start };
         self.answer(end)
     }
@@ -114,6 +132,8 @@ impl Responder for Bridged {
     }
 
     fn attribution(&self) -> Attribution {
-        self.drive.attribution()
+        let mut sum = self.drive.attribution();
+        sum += self.own;
+        sum
     }
 }
