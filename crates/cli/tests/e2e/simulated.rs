@@ -153,7 +153,7 @@ fn weeks_of_rest_are_simulated_too() {
 fn a_drive_that_is_too_small_for_the_file_cannot() {
     let place = Place::new();
     let run = ["run", "fragmentation", "--set", "file_size=2T"];
-    place.run(&run).fails(4, &["sim:generic-tlc holds", "smaller file_size"]);
+    place.run(&run).fails(4, &["sim:generic-tlc holds", "ask for less"]);
     assert!(!place.path("runs.sqlite").exists());
 }
 
