@@ -1,5 +1,5 @@
-//! The HTML page of a report: its place is tried before a run starts, so that a wrong path fails
-//! before an hour of work and not after it.
+//! A file that a report is written to: its place is tried before a run starts, so that a wrong path
+//! fails before an hour of work and not after it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Exit, Failure};
 
-/// A file that a page will be written to. One that was there stays as it is until then, one that
+/// A file that a page, or something else, will be written to. One that was there stays as it is until then, one that
 /// was not is removed again when nothing came of it.
 #[derive(Debug)]
 pub struct Page {
@@ -18,23 +18,29 @@ pub struct Page {
 }
 
 impl Page {
-    /// Opens the file for the page, and creates it where there is none.
-    pub fn reserve(path: &Path) -> Result<Page, Failure> {
+    /// Opens the file that was named with `option`, and creates it where there is none. `example`
+    /// is what it might be called.
+    pub fn reserve(path: &Path, option: &str, example: &str) -> Result<Page, Failure> {
+        let shown = path.display();
         if path.is_dir() {
-            let shown = path.display();
             return Err(Failure::usage(format!(
-                "--html {shown}: that is a directory; name a file, such as {}",
-                path.join("report.html").display()
+                "{option} {shown}: that is a directory; name a file, such as {}",
+                path.join(example).display()
             )));
         }
         let (file, is_new) = open(path).map_err(|source| {
-            let what = format!("--html {}: the page cannot be written there", path.display());
+            let what = format!("{option} {shown}: it cannot be written there");
             Failure::system(Exit::Usage, what, source)
         })?;
         Ok(Page { file, path: path.to_owned(), is_new, is_written: false })
     }
 
-    /// Writes the page.
+    /// Reserves the file of a page.
+    pub fn html(path: &Path) -> Result<Page, Failure> {
+        Page::reserve(path, "--html", "report.html")
+    }
+
+    /// Writes it.
     pub fn write(mut self, html: &str) -> Result<(), Failure> {
         self.replace(html).map_err(|source| {
             let what = format!("cannot write {}", self.path.display());

@@ -1,7 +1,7 @@
 //! A report's figures as files for other programs: CSV and HdrHistogram logs.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ssdlab_lab::output::{csv, hdr};
 use ssdlab_lab::report::Report;
@@ -11,30 +11,92 @@ use crate::failure::{Exit, Failure};
 use crate::page::Page;
 use crate::terminal::Terminal;
 
-/// Writes what was asked for.
-pub fn write(files: &Files, report: &Report, terminal: &Terminal) -> Result<(), Failure> {
-    if let Some(directory) = &files.csv {
-        let failed = |path: &Path, source| {
-            let what = format!("--csv: cannot write {}", path.display());
-            Failure::system(Exit::Failed, what, source)
+/// The places of these files, tried before there is anything to write.
+#[derive(Debug)]
+pub struct Places<'a> {
+    csv: Option<Directory<'a>>,
+    hdr: Option<(&'a Path, Page)>,
+}
+
+impl<'a> Places<'a> {
+    /// Makes what was asked for, empty.
+    pub fn reserve(files: &'a Files) -> Result<Places<'a>, Failure> {
+        let hdr = |path: &'a PathBuf| -> Result<(&'a Path, Page), Failure> {
+            Ok((path, Page::reserve(path, "--hdr", "latencies.hlog")?))
         };
-        fs::create_dir_all(directory).map_err(|error| failed(directory, error))?;
+        Ok(Places {
+            csv: files.csv.as_deref().map(Directory::reserve).transpose()?,
+            hdr: files.hdr.as_ref().map(hdr).transpose()?,
+        })
+    }
+
+    /// Writes them. What goes wrong with one does not keep the other.
+    pub fn write(self, report: &Report, terminal: &Terminal) -> Result<(), Failure> {
+        let csv = self.csv.map_or(Ok(()), |directory| {
+            directory.write(report)?;
+            let shown = directory.path.display();
+            terminal.note(&format!("Wrote tables, curves and histograms to {shown}"));
+            Ok(())
+        });
+        let hdr = self.hdr.map_or(Ok(()), |(path, page)| {
+            let log = hdr::log(report).map_err(|why| {
+                Failure::new(Exit::Failed, anyhow::anyhow!("--hdr {}: {why}", path.display()))
+            })?;
+            page.write(&log)?;
+            terminal.note(&format!("Wrote {}", path.display()));
+            Ok(())
+        });
+        match (csv, hdr) {
+            (Err(failure), Err(other)) => {
+                terminal.error(&failure);
+                Err(other)
+            }
+            (csv, hdr) => csv.and(hdr),
+        }
+    }
+}
+
+/// A directory for files of comma-separated values; one that is new goes again where nothing comes of it.
+#[derive(Debug)]
+struct Directory<'a> {
+    path: &'a Path,
+    is_new: bool,
+}
+
+impl<'a> Directory<'a> {
+    fn reserve(path: &'a Path) -> Result<Directory<'a>, Failure> {
+        let failed = |source| {
+            let what = format!("--csv {}: nothing can be written there", path.display());
+            Failure::system(Exit::Usage, what, source)
+        };
+        let is_new = !path.exists();
+        fs::create_dir_all(path).map_err(failed)?;
+        let directory = Directory { path, is_new };
+        // Whether files can be made there is what the system says, not the rights that are shown.
+        let trial = path.join(format!(".ssdlab-{}", std::process::id()));
+        fs::File::create_new(&trial).and_then(|_| fs::remove_file(&trial)).map_err(failed)?;
+        Ok(directory)
+    }
+
+    fn write(&self, report: &Report) -> Result<(), Failure> {
         for file in csv::files(report) {
-            let path = directory.join(&file.name);
-            fs::write(&path, &file.text).map_err(|error| {
+            let path = self.path.join(&file.name);
+            fs::write(&path, &file.text).map_err(|source| {
                 // Half a table would be taken for a whole one.
                 let _ = fs::remove_file(&path);
-                failed(&path, error)
+                let what = format!("--csv: cannot write {}", path.display());
+                Failure::system(Exit::Failed, what, source)
             })?;
         }
-        terminal.note(&format!("Wrote tables, curves and histograms to {}", directory.display()));
+        Ok(())
     }
-    if let Some(path) = &files.hdr {
-        let log = hdr::log(report).map_err(|why| {
-            Failure::new(Exit::Failed, anyhow::anyhow!("--hdr {}: {why}", path.display()))
-        })?;
-        Page::reserve(path)?.write(&log)?;
-        terminal.note(&format!("Wrote {}", path.display()));
+}
+
+impl Drop for Directory<'_> {
+    fn drop(&mut self) {
+        if self.is_new {
+            // Only an empty one goes.
+            let _ = fs::remove_dir(self.path);
+        }
     }
-    Ok(())
 }

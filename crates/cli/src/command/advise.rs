@@ -38,7 +38,7 @@ pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Fa
         seed: arguments.seed.number,
         how,
     };
-    let page = arguments.report.html.as_deref().map(Page::reserve).transpose()?;
+    let page = arguments.report.html.as_deref().map(Page::html).transpose()?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for signals".to_owned(), source)
     })?;

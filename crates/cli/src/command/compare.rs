@@ -38,7 +38,7 @@ pub fn compare(arguments: &CompareArguments, terminal: &Terminal) -> Result<(), 
     }
     match &arguments.form.html {
         Some(path) => {
-            Page::reserve(path)?.write(&html::render_compare(&comparison))?;
+            Page::html(path)?.write(&html::render_compare(&comparison))?;
             terminal.note(&format!("Wrote {}", path.display()));
             Ok(())
         }

@@ -48,7 +48,7 @@ pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Fa
     match &arguments.output {
         None => terminal.print(&text),
         Some(path) => {
-            Page::reserve(path)?.write(&text)?;
+            Page::reserve(path, "--output", "run.sh")?.write(&text)?;
             terminal.note(&format!("Wrote {}", path.display()));
             Ok(())
         }

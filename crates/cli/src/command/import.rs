@@ -11,7 +11,7 @@ use crate::cli::ImportArguments;
 use crate::failure::{Exit, Failure};
 use crate::keep;
 use crate::page::Page;
-use crate::tabular;
+use crate::tabular::Places;
 use crate::terminal::Terminal;
 
 /// Reads results of fio.
@@ -32,14 +32,14 @@ pub fn import(arguments: &ImportArguments, terminal: &Terminal) -> Result<(), Fa
         false => keep::keep(&keep::path(arguments.store.store.as_deref())?, &report, terminal),
     };
     if let Some(path) = &arguments.form.html {
-        Page::reserve(path)?.write(&html::render(&report))?;
+        Page::html(path)?.write(&html::render(&report))?;
         terminal.note(&format!("Wrote {}", path.display()));
     } else if arguments.form.json {
         terminal.print(&json::to_json(&report))?;
     } else {
         terminal.print(&text::render_with(&report, &terminal.text_options()))?;
     }
-    tabular::write(&arguments.written, &report, terminal)?;
+    Places::reserve(&arguments.written)?.write(&report, terminal)?;
     if let Some(id) = kept {
         terminal.note(&format!("Kept as run {id}."));
     }

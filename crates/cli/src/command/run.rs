@@ -11,14 +11,15 @@ use ssdlab_lab::output::{html, json, text};
 use ssdlab_lab::store::RunId;
 use ssdlab_lab::{LabError, Outcome, Target};
 
-use crate::cli::{Files, RunArguments};
+use crate::cli::RunArguments;
 use crate::device::{self, Consent, Gate};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::page::Page;
 use crate::progress::Progress;
+use crate::tabular::Places;
 use crate::terminal::Terminal;
-use crate::{estimate, keep, tabular};
+use crate::{estimate, keep};
 
 /// What was asked for, understood and checked; no drive was touched yet.
 struct Request {
@@ -91,6 +92,12 @@ fn operands<'a>(
             "{0} runs a file: ssdlab run {0} FILE [TARGET]",
             experiment.name()
         ))),
+        (Some(_), [only]) if only.starts_with("sim:") && !Path::new(only).exists() => {
+            Err(Failure::usage(format!(
+                "{0} runs a file, which comes before the target: ssdlab run {0} FILE {only}",
+                experiment.name()
+            )))
+        }
         (Some(spec), [file, target @ ..]) => {
             let target = target.first().map_or("sim:", String::as_str);
             Ok((Some((spec.name.to_owned(), file.clone())), target))
@@ -127,7 +134,8 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         _ => Gate::NotADevice,
     };
     device::refuse_idle_options(&gate, &request.target, arguments.make_new, &request.consent)?;
-    let page = arguments.report.html.as_deref().map(Page::reserve).transpose()?;
+    let page = arguments.report.html.as_deref().map(Page::html).transpose()?;
+    let files = Places::reserve(&arguments.files)?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
@@ -144,7 +152,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         &mut progress,
     );
     progress.finish();
-    deliver(&request, outcome, page, &arguments.files, terminal)
+    deliver(&request, outcome, page, files, terminal)
 }
 
 /// Opens the drive and makes room on it. What fails here has not begun, and leaves no report;
@@ -188,7 +196,7 @@ fn deliver(
     request: &Request,
     outcome: Outcome,
     page: Option<Page>,
-    files: &Files,
+    files: Places<'_>,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let Outcome { report, error } = outcome;
@@ -204,7 +212,7 @@ fn deliver(
         terminal.print(&words)
     };
     let written = page.map_or(Ok(()), |page| page.write(&html::render(&report)));
-    let files = tabular::write(files, &report, terminal);
+    let files = files.write(&report, terminal);
     let ended = error.map_or(Ok(()), |error| {
         Err(match error.kind() {
             ErrorKind::Cancelled => interrupted(),

@@ -7,14 +7,14 @@ use crate::cli::ShowArguments;
 use crate::failure::Failure;
 use crate::keep;
 use crate::page::Page;
-use crate::tabular;
+use crate::tabular::Places;
 use crate::terminal::Terminal;
 
 /// Shows a run that was kept.
 pub fn show(arguments: &ShowArguments, terminal: &Terminal) -> Result<(), Failure> {
     let store = Store::open_read_only(keep::path(arguments.store.store.as_deref())?)?;
     let id = store.resolve(&arguments.run)?;
-    tabular::write(&arguments.files, &store.get(id)?, terminal)?;
+    Places::reserve(&arguments.files)?.write(&store.get(id)?, terminal)?;
     if arguments.form.json {
         // Byte for byte what was kept: a later version may know more fields than this one.
         return terminal.print(&store.get_json(id)?);
@@ -22,7 +22,7 @@ pub fn show(arguments: &ShowArguments, terminal: &Terminal) -> Result<(), Failur
     let report = store.get(id)?;
     match &arguments.form.html {
         Some(path) => {
-            Page::reserve(path)?.write(&html::render(&report))?;
+            Page::html(path)?.write(&html::render(&report))?;
             terminal.note(&format!("Wrote {}", path.display()));
             Ok(())
         }

@@ -111,7 +111,7 @@ fn settings_of_every_kind_are_checked_before_anything_runs() {
     };
     run("blocksize", "sizes=64K,4K").fails(2, &["sizes", "rising"]);
     run("blocksize", "sizes=1000").fails(2, &["sizes", "multiple of 512"]);
-    run("blocksize", "used=-1").fails(2, &["used", "at least 0"]);
+    run("blocksize", "used=-1").fails(2, &["used", "from 0 to less than a million"]);
     run("blocksize", "time=0s").fails(2, &["time is 0s", "more than none"]);
     run("blocksize", "area=some").fails(2, &["area", "'all' of the drive"]);
     run("blocksize", "area=1M").fails(2, &["area is 1M", "at least"]);

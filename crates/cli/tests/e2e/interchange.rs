@@ -105,6 +105,8 @@ fn trace() -> String {
 #[test]
 fn a_trace_is_replayed_at_its_times_and_as_fast_as_the_drive_can() {
     let place = Place::new();
+    let slip = place.run(&["run", "replay", "sim:"]);
+    slip.fails(2, &["comes before the target", "ssdlab run replay FILE sim:"]);
     let file = place.file("hm_1.csv", trace());
     let replay = |set: &str| {
         let arguments = ["run", "replay", &file, "sim:,scale=1/64", "--json", "--set", set];

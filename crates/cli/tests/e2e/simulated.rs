@@ -171,6 +171,18 @@ fn a_page_is_written_where_it_can_be_and_refused_before_the_run_where_it_cannot(
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains("fragmentation"));
 
+    // So it is with the files for other programs.
+    let with_files = |option: &str, path: &str| place.run(&[&QUICK[..], &[option, path]].concat());
+    let before = std::fs::metadata(place.path("runs.sqlite")).unwrap().len();
+    with_files("--csv", &page).fails(2, &["--csv", "report.html"]);
+    with_files("--hdr", &directory).fails(2, &["--hdr", "that is a directory"]);
+    with_files("--hdr", "missing/log.hlog").fails(2, &["--hdr missing/log.hlog"]);
+    assert_eq!(std::fs::metadata(place.path("runs.sqlite")).unwrap().len(), before);
+    let too_large = ["run", "fragmentation", "--set", "file_size=2T"];
+    let files = ["--csv", "figures", "--hdr", "run.hlog"];
+    place.run(&[&too_large[..], &files].concat()).with_code(4);
+    assert!(!place.path("figures").exists() && !place.path("run.hlog").exists());
+
     // A run that could not begin leaves no empty page behind, and an older one as it was.
     let too_large = ["run", "fragmentation", "--set", "file_size=2T", "--html"];
     place.run(&[&too_large[..], &["new.html"]].concat()).with_code(4);
