@@ -76,30 +76,40 @@ impl Addresses {
     /// instructions each.
     #[inline]
     pub fn draw(&mut self, requests: &mut [BlockRequest]) {
+        self.draw_into(requests, |request, drawn| *request = drawn);
+    }
+
+    /// The same, each `put` into its place.
+    #[inline(always)]
+    pub(crate) fn draw_into<P>(
+        &mut self,
+        places: impl IntoIterator<Item = P>,
+        mut put: impl FnMut(P, BlockRequest),
+    ) {
         let (blocks, reads) = (self.blocks, self.reads);
         // What is counted up stays in registers.
         let mut generator = self.generator.clone();
         match &mut self.order {
             Order::Sequential { next } => {
-                for request in requests {
+                for place in places {
                     let block = *next;
                     *next = if block + 1 == blocks { 0 } else { block + 1 };
-                    *request = BlockRequest { block, read: reads.decide(|| generator.next_u64()) };
+                    put(place, BlockRequest { block, read: reads.decide(|| generator.next_u64()) });
                 }
             }
             Order::Random => {
-                for request in requests {
+                for place in places {
                     // One draw is both: the high half of the product picks the block, the low
                     // half is the place within that block's share of the range, just as uniform.
                     let product = u128::from(generator.next_u64()) * u128::from(blocks);
-                    let read = reads.decide(|| product as u64);
-                    *request = BlockRequest { block: (product >> 64) as u64, read };
+                    let read = reads.holds(product as u64);
+                    put(place, BlockRequest { block: (product >> 64) as u64, read });
                 }
             }
             Order::Once(passes) => {
-                for request in requests {
+                for place in places {
                     let block = passes.next();
-                    *request = BlockRequest { block, read: reads.decide(|| generator.next_u64()) };
+                    put(place, BlockRequest { block, read: reads.decide(|| generator.next_u64()) });
                 }
             }
         }
@@ -109,29 +119,29 @@ impl Addresses {
 
 /// The share of reads as a threshold, so that deciding needs no division.
 #[derive(Clone, Copy, Debug)]
-enum ReadShare {
-    None,
-    All,
-    Below(u64),
+struct ReadShare {
+    /// What is drawn decides for a read below this.
+    below: u64,
+    /// Nothing else than reads.
+    all: bool,
 }
 
 impl ReadShare {
     fn new(mix: Mix) -> Self {
-        match mix.read_percent {
-            0 => ReadShare::None,
-            percent @ 1..=99 => ReadShare::Below(((u128::from(percent) << 64) / 100) as u64),
-            _ => ReadShare::All,
-        }
+        let percent = u128::from(mix.read_percent.min(99));
+        ReadShare { below: ((percent << 64) / 100) as u64, all: mix.read_percent >= 100 }
+    }
+
+    /// Whether to read, by what was drawn; without a branch.
+    #[inline(always)]
+    fn holds(self, drawn: u64) -> bool {
+        (drawn < self.below) | self.all
     }
 
     /// Whether to read; draws only where chance has a say.
     #[inline]
     fn decide(self, draw: impl FnOnce() -> u64) -> bool {
-        match self {
-            ReadShare::None => false,
-            ReadShare::All => true,
-            ReadShare::Below(threshold) => draw() < threshold,
-        }
+        self.all || (self.below > 0 && self.holds(draw()))
     }
 }
 

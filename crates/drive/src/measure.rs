@@ -82,7 +82,7 @@ pub struct LatencyCounts {
     /// Those of less than a nanosecond, and longer than counted.
     zero: u64,
     longer: u64,
-    /// Their sum in nanoseconds, of the latest of them, and of all others.
+    /// Their sum in nanoseconds, the low half of it, and the rest.
     latest_sum: u64,
     sum: u128,
 }
@@ -105,9 +105,10 @@ impl LatencyCounts {
     /// Counts one request that took `latency`.
     #[inline(always)]
     pub fn record(&mut self, latency: Nanoseconds) {
-        match self.latest_sum.checked_add(latency.nanos()) {
-            Some(sum) => self.latest_sum = sum,
-            None => self.begin_sum(latency),
+        let (sum, is_full) = self.latest_sum.overflowing_add(latency.nanos());
+        self.latest_sum = sum;
+        if is_full {
+            self.begin_sum();
         }
         let step = Self::step_of(latency.nanos()) as usize;
         match self.counts.get_mut(step) {
@@ -129,8 +130,8 @@ impl LatencyCounts {
     }
 
     #[cold]
-    fn begin_sum(&mut self, latency: Nanoseconds) {
-        self.sum += u128::from(std::mem::replace(&mut self.latest_sum, latency.nanos()));
+    fn begin_sum(&mut self) {
+        self.sum += 1 << u64::BITS;
     }
 
     #[cold]

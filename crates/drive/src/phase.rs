@@ -113,8 +113,8 @@ pub struct Phase {
 
 impl Phase {
     /// The longest that a phase may be meant to last: a simulated drive counts the time within
-    /// one in 52 bits of nanoseconds, 52 days, and what is longer is a slip on a real one.
-    pub const LONGEST: Nanoseconds = Nanoseconds::from_secs(50 * 86_400);
+    /// one in 51 bits of nanoseconds, 26 days, and what is longer is a slip on a real one.
+    pub const LONGEST: Nanoseconds = Nanoseconds::from_secs(25 * 86_400);
 
     /// Number of blocks in the region.
     pub fn blocks(&self) -> u64 {

@@ -40,10 +40,71 @@ impl Rem<Divisor> for u32 {
     }
 }
 
+/// Numbers that go round: the first `length` of them are 0, the next 1, and so on up to `count` such
+/// runs, and then again.
+///
+/// With d = length count and M = ceil(2^64 / d), the low half of x M is 2^64 (x mod d) / d and an error
+/// of less than x, so less than 2^32 (Lemire, Kaser, Kurz, "Faster remainder by direct computation",
+/// 2019). Its product with `count`, divided by 2^64, is then (x mod d) / length and an error of less
+/// than count / 2^32, which is too small to reach the next whole number as long as d < 2^32.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rounds {
+    multiplier: u64,
+    count: u64,
+}
+
+impl Rounds {
+    /// # Panics
+    /// When `length` or `count` is zero, or a round has 2^32 numbers or more.
+    pub(crate) fn new(length: u32, count: u32) -> Rounds {
+        let round = length.checked_mul(count).expect("a round has fewer than 2^32 numbers");
+        // Of one, 2^64 itself is what would be needed; zero gives the same remainder, none.
+        let multiplier = (u64::MAX / u64::from(round)).wrapping_add(1);
+        Rounds { multiplier, count: u64::from(count) }
+    }
+
+    /// The run that `x` lies in: (x / length) mod count.
+    #[inline(always)]
+    pub(crate) fn run_of(self, x: u32) -> u32 {
+        let within = u64::from(x).wrapping_mul(self.multiplier);
+        ((u128::from(within) * u128::from(self.count)) >> 64) as u32
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn runs_go_round(length in 1u32..70_000, count in 1u32..60_000, x in any::<u32>()) {
+            let rounds = Rounds::new(length, count);
+            // Where a run begins and ends is where an error would show first.
+            for x in [x, x / length * length, (x / length * length).wrapping_sub(1), u32::MAX] {
+                prop_assert_eq!(rounds.run_of(x), x / length % count);
+            }
+        }
+    }
+
+    #[test]
+    fn rounds_of_few_numbers_go_round_as_well() {
+        for (length, count) in [
+            (1, 1),
+            (1, 2),
+            (2, 1),
+            (3, 1),
+            (1, 3),
+            (1 << 16, 65_535),
+            (u32::MAX, 1),
+            (1, u32::MAX),
+        ] {
+            let rounds = Rounds::new(length, count);
+            for x in (0..9).chain(u32::MAX - 9..=u32::MAX) {
+                assert_eq!(rounds.run_of(x), x / length % count, "{x}, {length}, {count}");
+            }
+        }
+    }
 
     #[test]
     fn the_ends_of_the_range_divide_as_they_should() {

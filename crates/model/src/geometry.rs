@@ -7,7 +7,7 @@
 //! numbered in write order, so that a collection unit is a contiguous range and a stream that
 //! fills it visits die after die.
 
-use crate::divisor::Divisor;
+use crate::divisor::{Divisor, Rounds};
 use crate::units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, PhysicalUnit, Sector};
 
 /// The shape of a drive. All counts are per the next larger thing, as their names say.
@@ -171,6 +171,8 @@ pub struct Geometry {
     blocks_per_group: u32,
     by_block: Divisor,
     by_program: Divisor,
+    /// Program units go round the dies of a collection unit.
+    lanes: Rounds,
     by_stripe: Divisor,
     by_blocks_per_group: Divisor,
     by_channels: Divisor,
@@ -254,6 +256,7 @@ impl Geometry {
             blocks_per_group,
             by_block: Divisor::new(units_per_block),
             by_program: Divisor::new(units_per_program),
+            lanes: Rounds::new(units_per_program, p.dies_per_collection_unit),
             by_stripe: Divisor::new(p.dies_per_collection_unit),
             by_blocks_per_group: Divisor::new(blocks_per_group),
             by_channels: Divisor::new(p.channels),
@@ -380,7 +383,7 @@ impl Geometry {
     pub fn die_of(&self, unit: PhysicalUnit) -> DieIndex {
         // Program units are numbered through the whole drive; a collection unit begins on lane
         // 0, because it holds a whole number of rows.
-        let lane = (unit.0 / self.by_program) % self.by_stripe;
+        let lane = self.lanes.run_of(unit.0);
         if self.groups == 1 {
             DieIndex(lane)
         } else {

@@ -219,6 +219,18 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         start: Instant,
     ) -> Instant {
         let die = self.geometry.die_of(unit);
+        let waits = self.senses_later(start) || self.durability.journal.is_some();
+        if !waits
+            && let Some(there) = self.resources.read_page(die, start, sense, self.unit_over_channel)
+        {
+            return there;
+        }
+        self.read_behind_others(die, start, sense)
+    }
+
+    /// The same where the die has something else to see to before.
+    #[inline(never)]
+    fn read_behind_others(&mut self, die: DieIndex, start: Instant, sense: Nanoseconds) -> Instant {
         let sensed = self.sense(die, start, sense);
         let channel = Resource::Channel(self.geometry.channel_of(die));
         self.resources.reserve(channel, Class::Read, sensed, self.unit_over_channel).end
@@ -232,12 +244,19 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         start: Instant,
         duration: Nanoseconds,
     ) -> Instant {
-        let in_time = self.in_time.is_on();
-        if self.map.cache().is_some_and(|cache| !in_time && start > cache.acted_at) {
+        if self.senses_later(start) {
             return self.sense_later(die, start);
         }
         self.settle(die, start);
         self.resources.reserve(Resource::Die(die), Class::Read, start, duration).end
+    }
+
+    /// Whether what is to be sensed at `start` waits for its turn, because the map has to be read
+    /// first.
+    #[inline(always)]
+    fn senses_later(&mut self, start: Instant) -> bool {
+        let in_time = self.in_time.is_on();
+        self.map.cache().is_some_and(|cache| !in_time && start > cache.acted_at)
     }
 
     /// Whether the data of `unit` is in the write buffer at `at`.

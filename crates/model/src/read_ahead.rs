@@ -62,7 +62,8 @@ pub(crate) struct ReadAhead {
     /// compared with all of them, so they lie together.
     next: [u32; STREAMS],
     streams: [Stream; STREAMS],
-    oldest: usize,
+    /// Which stream was last looked at the longest ago, counted on without end.
+    oldest: u32,
     /// From the first unit to behind the last of all that is held or on its way; empty where nothing
     /// is.
     held: Range<u32>,
@@ -121,16 +122,15 @@ impl ReadAhead {
     /// read ahead of.
     #[inline(always)]
     pub(crate) fn follow(&mut self, first: u32, end: u32) -> Option<usize> {
-        // All four at once, rather than one after the other.
-        let [one, two, three, four] = self.next.map(|next| next == first);
-        if (one | two) | (three | four) {
+        if is_any(self.next, first) {
             let index = self.next.iter().position(|&next| next == first).expect("one of them");
             self.next[index] = end;
             let stream = &mut self.streams[index];
             stream.length += 1;
             return (stream.length >= self.parameters.trigger).then_some(index);
         }
-        let oldest = self.oldest % STREAMS;
+        let oldest = self.oldest as usize % STREAMS;
+        self.oldest = self.oldest.wrapping_add(1);
         self.next[oldest] = end;
         let stream = &mut self.streams[oldest];
         stream.length = 0;
@@ -140,7 +140,6 @@ impl ReadAhead {
             stream.segments.clear();
             self.note_held();
         }
-        self.oldest = (oldest + 1) % STREAMS;
         None
     }
 
@@ -180,6 +179,26 @@ impl ReadAhead {
         self.streams[stream].segments.push_back(Segment { first, arrival });
         self.note_held();
     }
+}
+
+/// Whether one of the four is `unit`, all at once.
+#[inline(always)]
+fn is_any(four: [u32; STREAMS], unit: u32) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{
+            _mm_cmpeq_epi32, _mm_movemask_epi8, _mm_set_epi32, _mm_set1_epi32,
+        };
+        let [a, b, c, d] = four.map(u32::cast_signed);
+        // SAFETY: every processor of this architecture has SSE2, which is all that is needed.
+        unsafe {
+            let same =
+                _mm_cmpeq_epi32(_mm_set_epi32(d, c, b, a), _mm_set1_epi32(unit.cast_signed()));
+            _mm_movemask_epi8(same) != 0
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    four.contains(&unit)
 }
 
 /// Whether `units` units from `first` lie in the flash as one write stream laid them: each right

@@ -25,7 +25,7 @@ use crate::geometry::Geometry;
 use crate::timing::Timing;
 use crate::units::{DieIndex, Instant, Nanoseconds};
 use background::BackgroundQueue;
-use die::Die;
+use die::{Die, NO_DEBT};
 use lane::Lane;
 use shared_link::SharedLink;
 use suspend::SuspendParameters;
@@ -70,8 +70,8 @@ pub(crate) enum Class {
 pub(crate) struct Resources {
     pub(crate) dies: Vec<Die>,
     pub(crate) background: Vec<BackgroundQueue>,
-    /// When each die can do more of its debt at the earliest: what all dies are looked through by,
-    /// a line of the cache for eight of them.
+    /// When each die can do more of its debt at the earliest, which it knows as well: what all dies
+    /// are looked through by, a line of the cache for eight of them.
     pub(crate) debt_due: Vec<Instant>,
     pub(crate) channels: Vec<Lane>,
     to_host: Lane,
@@ -91,9 +91,11 @@ impl Resources {
         let over_channel = timing.channel.duration(geometry.unit_size());
         let over_link = timing.link.duration(geometry.unit_size());
         Resources {
-            dies: vec![Die::default(); dies],
+            dies: (0..geometry.dies())
+                .map(|die| Die::default().on_channel(geometry.channel_of(DieIndex(die))))
+                .collect(),
             background: vec![BackgroundQueue::new(debt_max); dies],
-            debt_due: vec![Instant::from_nanos(u64::MAX); dies],
+            debt_due: vec![NO_DEBT; dies],
             channels: vec![Lane::new(over_channel); geometry.channels() as usize],
             to_host: Lane::new(over_link),
             to_drive: Lane::new(over_link),
@@ -107,7 +109,9 @@ impl Resources {
 
     /// The same with dies that suspend.
     pub(crate) fn with_suspend(mut self, suspend: SuspendParameters) -> Self {
-        self.dies.fill(Die::new(suspend));
+        for die in &mut self.dies {
+            *die = Die::new(suspend).on_channel(die.channel());
+        }
         self
     }
 
@@ -157,6 +161,25 @@ impl Resources {
         }
     }
 
+    /// Has a page on `die` sensed for a read, not before `earliest`, and moved over its channel as
+    /// far as that takes `over_channel`; the instant it is with the controller. `None`, and nothing
+    /// is done, where the die could have done some of its debt before.
+    #[inline(always)]
+    pub(crate) fn read_page(
+        &mut self,
+        die: DieIndex,
+        earliest: Instant,
+        sense: Nanoseconds,
+        over_channel: Nanoseconds,
+    ) -> Option<Instant> {
+        let die = &mut self.dies[die.0 as usize];
+        if die.owes_before(earliest) {
+            return None;
+        }
+        let sensed = die.read(earliest, sense, &mut self.blocked).end;
+        Some(self.channels[die.channel()].reserve(self.now, sensed, over_channel).end)
+    }
+
     /// The same for who asks in the order of time ([`crate::pending`]), as the events of one drive
     /// happen.
     pub(crate) fn reserve_in_turn(
@@ -196,9 +219,10 @@ impl Resources {
         let die = die.0 as usize;
         let due = match self.background[die].oldest_from() {
             Some(from) => self.dies[die].booked_until().later(from),
-            None => Instant::from_nanos(u64::MAX),
+            None => NO_DEBT,
         };
         self.debt_due[die] = due;
+        self.dies[die].set_debt_due(due);
         due
     }
 

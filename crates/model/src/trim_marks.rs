@@ -75,7 +75,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     pub fn read_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         match self.map.get(unit) {
-            None if self.trim_marks.is_some() => self.marked_place_of(unit),
+            None => self.marked_place_of(unit),
             place => place,
         }
     }

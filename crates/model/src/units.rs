@@ -282,9 +282,10 @@ impl Instant {
     ///
     /// # Panics
     /// When `earlier` is later than this instant: time that runs backwards is a wrong number.
+    #[inline(always)]
     pub fn since(self, earlier: Instant) -> Nanoseconds {
-        assert!(self.0 >= earlier.0, "an instant lies before the one it is measured from");
-        Nanoseconds(self.0 - earlier.0)
+        let since = self.0.checked_sub(earlier.0);
+        Nanoseconds(since.expect("an instant lies before the one it is measured from"))
     }
 }
 

@@ -4,7 +4,7 @@ use ssdlab_model::units::{Instant, Nanoseconds, Sector, SectorCount};
 
 use super::in_flight::InFlight;
 use super::responder::Responder;
-use crate::addresses::{Addresses, BlockRequest};
+use crate::addresses::Addresses;
 use crate::measure::{LatencyCounts, PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase, Rate};
 use crate::{Control, Observer, Progress};
@@ -28,13 +28,17 @@ pub(crate) struct Outcome {
 /// Requests whose memory is asked for together: one look at where the loop is, for all of them.
 const TOGETHER: usize = 8;
 
+/// A request that was drawn: where it begins, and whether it reads.
+#[derive(Clone, Copy)]
+pub(super) struct Drawn {
+    pub(super) first: Sector,
+    pub(super) is_read: bool,
+}
+
 /// Requests drawn ahead, in two halves: while one is sent, the other has been drawn.
 pub(super) struct LookAhead {
     addresses: Addresses,
-    drawn: [BlockRequest; AHEAD],
-    /// Where each begins, and whether it reads.
-    sectors: [Sector; 2 * AHEAD],
-    reads: [bool; 2 * AHEAD],
+    drawn: [Drawn; 2 * AHEAD],
     next: usize,
     first: Sector,
     sectors_per_block: u64,
@@ -42,13 +46,10 @@ pub(super) struct LookAhead {
 
 impl LookAhead {
     pub(super) fn new(phase: &Phase) -> Self {
-        let none = BlockRequest { block: 0, read: true };
         let first = Sector::at(phase.region.offset);
         let mut this = LookAhead {
             addresses: Addresses::new(phase),
-            drawn: [none; AHEAD],
-            sectors: [first; 2 * AHEAD],
-            reads: [true; 2 * AHEAD],
+            drawn: [Drawn { first, is_read: true }; 2 * AHEAD],
             next: 0,
             first,
             sectors_per_block: SectorCount::of(phase.block_size).0,
@@ -57,15 +58,22 @@ impl LookAhead {
         this
     }
 
-    /// The next request and where it begins; asks for the memory of those ahead.
+    /// The next request; asks for the memory of those ahead.
     #[inline(always)]
-    pub(super) fn next(&mut self, drive: &impl Responder) -> (Sector, bool) {
+    pub(super) fn next(&mut self, drive: &impl Responder) -> Drawn {
+        self.next_few(1, drive)[0]
+    }
+
+    /// The next requests, at least one and at most `most`; asks for the memory of those ahead.
+    #[inline(always)]
+    fn next_few(&mut self, most: usize, drive: &impl Responder) -> &[Drawn] {
         let next = self.next % (2 * AHEAD);
-        self.next = next + 1;
         if next.is_multiple_of(TOGETHER) {
             self.ask_for_memory(next, drive);
         }
-        (self.sectors[next], self.reads[next])
+        let few = next..next + most.min(TOGETHER - next % TOGETHER);
+        self.next = few.end;
+        &self.drawn[few]
     }
 
     #[inline(never)]
@@ -74,14 +82,13 @@ impl LookAhead {
             self.draw_from((next + AHEAD) % (2 * AHEAD));
         }
         let ahead = (next + AHEAD) % (2 * AHEAD);
-        for &sector in &self.sectors[ahead..ahead + TOGETHER] {
-            drive.prefetch(sector);
+        for drawn in &self.drawn[ahead..ahead + TOGETHER] {
+            drive.prefetch(drawn.first);
         }
         let halfway = (next + AHEAD / 2) % (2 * AHEAD);
-        let halfway = halfway..halfway + TOGETHER;
-        for (&sector, &read) in self.sectors[halfway.clone()].iter().zip(&self.reads[halfway]) {
-            if !read {
-                drive.prefetch_for_write(sector);
+        for drawn in &self.drawn[halfway..halfway + TOGETHER] {
+            if !drawn.is_read {
+                drive.prefetch_for_write(drawn.first);
             }
         }
     }
@@ -89,12 +96,12 @@ impl LookAhead {
     /// Draws the half that begins at `from`.
     #[inline(never)]
     fn draw_from(&mut self, from: usize) {
-        self.addresses.draw(&mut self.drawn);
-        for (place, request) in self.drawn.iter().enumerate() {
-            let sectors = request.block * self.sectors_per_block;
-            self.sectors[from + place] = Sector(self.first.0 + sectors);
-            self.reads[from + place] = request.read;
-        }
+        let (first, sectors_per_block) = (self.first.0, self.sectors_per_block);
+        let places = &mut self.drawn[from..from + AHEAD];
+        self.addresses.draw_into(places, |place, request| {
+            let first = Sector(first + request.block * sectors_per_block);
+            *place = Drawn { first, is_read: request.read };
+        });
     }
 }
 
@@ -118,9 +125,14 @@ impl Pace {
         Pace { interval: interval.unwrap_or(Nanoseconds::ZERO), next: Nanoseconds::ZERO }
     }
 
+    /// Whether there is no limit.
+    fn is_none(&self) -> bool {
+        self.interval == Nanoseconds::ZERO
+    }
+
     #[inline(always)]
     pub(super) fn send_at(&mut self, earliest: Nanoseconds) -> Nanoseconds {
-        if self.interval == Nanoseconds::ZERO { earliest } else { self.hold_back(earliest) }
+        if self.is_none() { earliest } else { self.hold_back(earliest) }
     }
 
     #[inline(never)]
@@ -148,6 +160,8 @@ pub(super) fn run<R: Responder>(
     let mut ahead = LookAhead::new(phase);
     let mut in_flight = InFlight::new(phase.depth as usize);
     let mut pace = Pace::new(phase);
+    // What is sent before this has neither a rate nor the end to heed.
+    let at_once_before = if pace.is_none() { deadline } else { Nanoseconds::ZERO };
     let count = SectorCount::of(phase.block_size);
     let (mut requests, mut cancelled) = (0u64, false);
     let (mut read_latencies, mut write_latencies) = (LatencyCounts::new(), LatencyCounts::new());
@@ -156,26 +170,33 @@ pub(super) fn run<R: Responder>(
         let batch_end = requests_max.min(requests + OBSERVE_EVERY);
         // All times are counted from the start of the phase but those that the drive is told.
         let mut sent = in_flight.earliest();
-        while requests < batch_end {
-            sent = pace.send_at(in_flight.earliest());
-            if sent >= deadline {
-                break;
+        'batch: while requests < batch_end {
+            let most = (batch_end - requests).min(TOGETHER as u64);
+            let mut drawn = ahead.next_few(most as usize, drive).iter();
+            requests += drawn.len() as u64;
+            while let Some(&Drawn { first, is_read }) = drawn.next() {
+                sent = in_flight.earliest();
+                if sent >= at_once_before {
+                    sent = pace.send_at(sent);
+                    if sent >= deadline {
+                        requests -= 1 + drawn.len() as u64;
+                        break 'batch;
+                    }
+                }
+                let place = in_flight.take_earliest();
+                let at = start + sent;
+                let latency = if is_read {
+                    let latency = drive.read(at, first, count).since(at);
+                    read_latencies.record(latency);
+                    latency
+                } else {
+                    let latency = drive.write(at, first, count).since(at);
+                    write_latencies.record(latency);
+                    latency
+                };
+                in_flight.enter(place, sent + latency);
+                meter.record(sent + latency, phase.block_size);
             }
-            let place = in_flight.take_earliest();
-            let (first, is_read) = ahead.next(drive);
-            let at = start + sent;
-            let latency = if is_read {
-                let latency = drive.read(at, first, count).since(at);
-                read_latencies.record(latency);
-                latency
-            } else {
-                let latency = drive.write(at, first, count).since(at);
-                write_latencies.record(latency);
-                latency
-            };
-            in_flight.enter(place, sent + latency);
-            meter.record(sent + latency, phase.block_size);
-            requests += 1;
         }
         in_flight.check();
         let progress = Progress {

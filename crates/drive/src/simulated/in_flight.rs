@@ -1,53 +1,75 @@
 //! When the requests in flight are answered; the earliest of them makes room for the next.
 //!
-//! A tournament of groups of four. An entry is an instant with its place in the low bits, so the
+//! A tournament of groups. An entry is an instant with its place in the low bits, so the
 //! winner says where it came from. It leaves, and the matches on its way up are played again, before
 //! the request that takes its place is simulated: when the next request is sent is then known
 //! already, unless this one is answered even sooner, which is rare and easily foreseen. So the
 //! processor can begin with the next request while it is still at this one.
+//!
+//! Entries are compared as if they were floating-point numbers. Those that are positive have the order
+//! of their bits, and processors have an instruction for the lesser of two.
 
 use ssdlab_model::units::Nanoseconds;
 
-/// Bits of an entry that hold the place. The rest holds nanoseconds up to 52 days of a phase, which
+/// Bits of an entry that hold the place. The rest holds nanoseconds up to 26 days of a phase, which
 /// is asked to last no longer than [`Phase::LONGEST`](crate::Phase::LONGEST).
 const PLACE_BITS: u32 = 12;
 const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
 
-/// Entries that play each other in one match.
-const GROUP: usize = 4;
+/// What an entry could hold as a time if the bits of infinity and beyond were numbers, and so much of
+/// it they take.
+const TIMES: u64 = 1 << (63 - PLACE_BITS);
+const BEYOND: u64 = TIMES - (f64::INFINITY.to_bits() >> PLACE_BITS);
 
-/// The most rounds: 4^6 entries are as many as places have numbers.
-const ROUNDS: usize = 6;
+/// Entries that play each other in one match of the first round, and of the later ones.
+const FIRST_GROUP: usize = 4;
+const GROUP: usize = 8;
 
-/// Where each round's winners begin among the matches, the entries themselves first.
-const ROUND: [usize; ROUNDS + 1] = [0, 4096, 5120, 5376, 5440, 5456, 5460];
+/// The most rounds: 4 * 8^4 entries are more than places have numbers.
+const ROUNDS: usize = 5;
+
+/// Where each round's winners begin among the matches, the entries themselves first. The last
+/// winner has a group of its own, as have the two of the round before.
+const ROUND: [usize; ROUNDS + 1] = [0, 4096, 5120, 5248, 5264, 5272];
+const MATCHES: usize = 5280;
 
 /// Nobody plays here.
-const NOBODY: u64 = u64::MAX;
+const NOBODY: f64 = f64::INFINITY;
+
+/// The lesser of two entries.
+#[inline(always)]
+fn lesser(one: f64, other: f64) -> f64 {
+    if one < other { one } else { other }
+}
 
 /// The requests in flight.
 pub(super) struct InFlight {
-    /// The entries by place, then the winners of each four of them, and so on.
-    matches: Box<[u64; 5461]>,
+    /// The entries by place, then the winners of each group of them, and so on.
+    matches: [f64; MATCHES],
     /// Rounds until one is left.
     rounds: usize,
     /// The entry that is answered first.
     earliest: u64,
-    /// All times that were entered, their bits together.
+    /// All times that were entered, each so much later, their bits together.
     entered: u64,
 }
 
 impl InFlight {
     /// `depth` places, all free. Times count from the start of the phase, so that the simulated
     /// time before it has no limit.
-    pub(super) fn new(depth: usize) -> Self {
+    pub(super) fn new(depth: usize) -> Box<Self> {
         assert!(
             (1..=PLACE_MASK as usize + 1).contains(&depth),
             "phases are checked for their depth"
         );
-        let rounds = (0..).find(|&rounds| GROUP.pow(rounds) >= depth).expect("six at most");
-        let matches = Box::new([NOBODY; 5461]);
-        let mut this = InFlight { matches, rounds: rounds as usize, earliest: NOBODY, entered: 0 };
+        let of_rounds = |rounds: u32| FIRST_GROUP * GROUP.pow(rounds - 1);
+        let rounds = (1..).find(|&rounds| of_rounds(rounds) >= depth).expect("five at most");
+        let mut this = Box::new(InFlight {
+            matches: [NOBODY; MATCHES],
+            rounds: rounds as usize,
+            earliest: NOBODY.to_bits(),
+            entered: 0,
+        });
         for place in 0..depth as u64 {
             this.enter(place, Nanoseconds::ZERO);
         }
@@ -66,49 +88,51 @@ impl InFlight {
         let place = self.earliest & PLACE_MASK;
         let mut index = place as usize;
         self.matches[index] = NOBODY;
-        let mut winner = NOBODY;
-        for round in 0..self.rounds {
+        index /= FIRST_GROUP;
+        let mut winner = self.winner_of::<FIRST_GROUP>(index * FIRST_GROUP);
+        self.matches[ROUND[1] + index] = winner;
+        for round in 1..self.rounds {
             index /= GROUP;
-            let first = ROUND[round] + index * GROUP;
-            let four: [u64; GROUP] =
-                self.matches[first..first + GROUP].try_into().expect("four are four");
-            winner = four[0].min(four[1]).min(four[2].min(four[3]));
+            winner = self.winner_of::<GROUP>(ROUND[round] + index * GROUP);
             self.matches[ROUND[round + 1] + index] = winner;
         }
-        self.earliest = winner;
+        self.earliest = winner.to_bits();
         place
+    }
+
+    /// Who wins the match of `PLAYERS` from `first` on. One after the other: in pairs, compilers would
+    /// read two at a time, and wait for what was just written alone.
+    #[inline(always)]
+    fn winner_of<const PLAYERS: usize>(&self, first: usize) -> f64 {
+        self.matches[first..first + PLAYERS].iter().copied().fold(NOBODY, lesser)
     }
 
     /// Place `place` is taken until `end`.
     #[inline(always)]
     pub(super) fn enter(&mut self, place: u64, end: Nanoseconds) {
-        self.entered |= end.nanos();
+        self.entered |= end.nanos() + BEYOND;
         let entry = end.nanos() << PLACE_BITS | place;
         let place = (place & PLACE_MASK) as usize;
-        self.matches[place] = entry;
+        self.matches[place] = f64::from_bits(entry);
         // Most who enter are answered late, and do not win even their first match.
-        if self.rounds > 0 {
-            let winner = &mut self.matches[ROUND[1] + place / GROUP];
-            if *winner < entry {
-                return;
-            }
-            *winner = entry;
-            self.go_on(place / GROUP, entry);
-        } else {
-            self.earliest = entry;
+        let winner = &mut self.matches[ROUND[1] + place / FIRST_GROUP];
+        if winner.to_bits() < entry {
+            return;
         }
+        *winner = f64::from_bits(entry);
+        self.go_on(place / FIRST_GROUP, entry);
     }
 
     /// Has `entry`, which won match `index` of the first round, play the next ones.
     #[inline(always)]
     fn go_on(&mut self, mut index: usize, entry: u64) {
-        for winners in &ROUND[2..=self.rounds.max(1)] {
+        for winners in &ROUND[2..=self.rounds] {
             index /= GROUP;
             let winner = &mut self.matches[winners + index];
-            if *winner < entry {
+            if winner.to_bits() < entry {
                 return;
             }
-            *winner = entry;
+            *winner = f64::from_bits(entry);
         }
         self.earliest = entry;
     }
@@ -118,14 +142,14 @@ impl InFlight {
     /// # Panics
     /// When one of them was so late that an entry does not hold it.
     pub(super) fn check(&self) {
-        assert!(self.entered <= u64::MAX >> PLACE_BITS, "a phase lasts less than 52 days");
+        assert!(self.entered < TIMES, "a phase lasts less than 26 days");
     }
 
     /// The time at which all places are free.
     pub(super) fn latest(&self) -> Nanoseconds {
         self.check();
         let entries = self.matches[..ROUND[1]].iter().filter(|&&entry| entry != NOBODY);
-        let latest = entries.max().copied().unwrap_or(0);
+        let latest = entries.map(|entry| entry.to_bits()).max().unwrap_or(0);
         Nanoseconds::new(latest >> PLACE_BITS)
     }
 }
@@ -172,11 +196,11 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "less than 52 days")]
+    #[should_panic(expected = "less than 26 days")]
     fn a_time_that_an_entry_does_not_hold_is_noticed() {
         let mut in_flight = InFlight::new(3);
         let place = in_flight.take_earliest();
-        in_flight.enter(place, Nanoseconds::from_secs(53 * 86_400));
+        in_flight.enter(place, Nanoseconds::from_secs(27 * 86_400));
         in_flight.check();
     }
 }

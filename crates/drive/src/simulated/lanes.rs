@@ -400,12 +400,12 @@ mod tests {
         requests[1].due = Some(days(70));
         let late = error(lane(requests.clone(), 1));
         assert_eq!(late.kind(), ErrorKind::Usage);
-        assert!(late.to_string().contains("50 days"), "{late}");
+        assert!(late.to_string().contains("25 days"), "{late}");
         (requests[1].due, requests[1].pause) = (None, Nanoseconds::new(u64::MAX));
-        assert!(error(lane(requests, 1)).to_string().contains("50 days"));
+        assert!(error(lane(requests, 1)).to_string().contains("25 days"));
         let mut slow = writes(3);
         slow.iter_mut().for_each(|request| request.pause = days(26));
-        assert!(error(lane(slow, 1)).to_string().contains("50 days"));
+        assert!(error(lane(slow, 1)).to_string().contains("25 days"));
     }
 
     #[test]

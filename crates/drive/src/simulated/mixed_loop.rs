@@ -3,7 +3,7 @@
 
 use ssdlab_model::units::{Instant, SectorCount};
 
-use super::closed_loop::{LookAhead, OBSERVE_EVERY, Outcome, Pace};
+use super::closed_loop::{Drawn, LookAhead, OBSERVE_EVERY, Outcome, Pace};
 use super::responder::{Kind, Request, Responder};
 use super::steps::Steps;
 use crate::measure::{LatencyCounts, PhaseResult, ThroughputMeter};
@@ -90,7 +90,7 @@ pub(super) fn run<R: Responder>(
                     measured.note(sent, end);
                 }
             }
-            let (first, is_read) = ahead.next(drive);
+            let Drawn { first, is_read } = ahead.next(drive);
             let kind = if is_read { Kind::Read } else { Kind::Write };
             steps.send(drive, at, Request { kind, first, count }, Sent { at, is_read });
             requests += 1;

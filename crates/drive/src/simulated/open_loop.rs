@@ -7,7 +7,7 @@
 
 use ssdlab_model::units::{Instant, SectorCount};
 
-use super::closed_loop::{LookAhead, OBSERVE_EVERY, Outcome};
+use super::closed_loop::{Drawn, LookAhead, OBSERVE_EVERY, Outcome};
 use super::responder::{Kind, Request, Responder};
 use super::steps::Steps;
 use crate::arrivals::Arrivals;
@@ -61,7 +61,7 @@ pub(super) fn run<R: Responder>(
                     note(tag, end);
                 }
             }
-            let (first, is_read) = ahead.next(drive);
+            let Drawn { first, is_read } = ahead.next(drive);
             let kind = if is_read { Kind::Read } else { Kind::Write };
             reads += u64::from(is_read);
             steps.send(drive, at, Request { kind, first, count }, (arrival, is_read));

@@ -19,7 +19,7 @@ struct Open<T> {
 
 /// Up to a number of requests in flight.
 pub(super) struct Steps<T> {
-    in_flight: InFlight,
+    in_flight: Box<InFlight>,
     /// Instants count from here.
     start: Instant,
     open: Vec<Option<Open<T>>>,

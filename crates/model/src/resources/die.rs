@@ -40,11 +40,24 @@ struct EarlierBooking {
     what: Suspended,
 }
 
-/// One die.
+/// When a die without debt can do more of it.
+pub(crate) const NO_DEBT: Instant = Instant::from_nanos(u64::MAX);
+
+/// One die. What a read looks at comes first, and lies together.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Die {
     booked_until: Instant,
     reads_until: Instant,
+    /// The latest end of a program or erase that a read waited for, and whether that was
+    /// background work. Reads behind that one waited for it as well.
+    blocked: (Instant, bool),
+    /// All the time that reads took.
+    read_time: Nanoseconds,
+    /// When it can do more of its debt at the earliest.
+    debt_due: Instant,
+    /// The channel that it sits on.
+    channel: u32,
     /// Programs, erases and pages sensed for copies: the latest, each at its number modulo [`LATEST`].
     booked: [Span; LATEST],
     /// How many were booked so far; wraps.
@@ -52,11 +65,7 @@ pub(crate) struct Die {
     /// Which of the latest are background work: a bit each.
     background: [u64; LATEST / 64],
     earlier: Box<Earlier>,
-    /// The latest end of a program or erase that a read waited for, and whether that was
-    /// background work. Reads behind that one waited for it as well.
-    blocked: (Instant, bool),
-    /// All the time that reads took, so far and when the share was last worked out.
-    read_time: Nanoseconds,
+    /// When the share of time that reads take was last worked out, and all that they had taken.
     seen: (Instant, Nanoseconds),
     /// The share of time that reads take, lately, in 1/256.
     read_share: u64,
@@ -82,6 +91,8 @@ impl Default for Die {
             seen: (Instant::START, Nanoseconds::ZERO),
             read_share: 0,
             suspender: None,
+            debt_due: NO_DEBT,
+            channel: 0,
         }
     }
 }
@@ -90,6 +101,30 @@ impl Die {
     /// An idle die.
     pub(crate) fn new(suspend: SuspendParameters) -> Die {
         Die { suspender: Suspender::new(suspend), ..Die::default() }
+    }
+
+    /// The same on that channel.
+    pub(crate) fn on_channel(mut self, channel: usize) -> Die {
+        self.channel = channel as u32;
+        self
+    }
+
+    /// Notes when it can do more of its debt at the earliest.
+    #[inline(always)]
+    pub(crate) fn set_debt_due(&mut self, due: Instant) {
+        self.debt_due = due;
+    }
+
+    /// Whether it could have done some of its debt before `now`.
+    #[inline(always)]
+    pub(crate) fn owes_before(&self, now: Instant) -> bool {
+        self.debt_due < now
+    }
+
+    /// The channel that it sits on.
+    #[inline(always)]
+    pub(crate) fn channel(&self) -> usize {
+        self.channel as usize
     }
 
     /// How it suspends.
