@@ -153,7 +153,7 @@ impl Resources {
             }
             Resource::Controller => {
                 // Commands are taken up in the order they arrive.
-                self.now = earliest.max(now);
+                self.now = earliest;
                 let start = self.controller.max(earliest);
                 self.controller = start + duration;
                 Span { start, end: self.controller }

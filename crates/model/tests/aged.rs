@@ -200,6 +200,22 @@ fn shares(ssd: &Ssd<impl Mapping>) -> Vec<f64> {
     blocks.into_iter().map(|blocks| f64::from(blocks) / all).collect()
 }
 
+/// The mean over drives that are aged with seeds of their own: of one of 2,048 blocks chance alone
+/// moves some shares by more than 1 %.
+fn mean_shares<T: Drive>(configuration: &Configuration, past: Past) -> Vec<f64> {
+    const SEEDS: u64 = 16;
+    let aged = |seed| T::aged(configuration, Past { seed, ..past }).unwrap();
+    let mut sum: Vec<f64> = Vec::new();
+    for seed in 0..SEEDS {
+        let shares = shares(aged(seed).as_ssd());
+        sum.resize(shares.len(), 0.0);
+        for (sum, share) in sum.iter_mut().zip(shares) {
+            *sum += share / SEEDS as f64;
+        }
+    }
+    sum
+}
+
 /// Prints how far a directly aged drive is from one that was written `capacities` times, and
 /// fails where it is more than 1 %.
 fn agree(changes: &[(&str, &str)], capacities: u32) {
@@ -217,7 +233,7 @@ fn agree_under<T: Drive>(
     let generator = Pcg64Mcg::seed_from_u64(7);
     let drive = T::aged(configuration, past).unwrap();
     drive.check_invariants();
-    let new = shares(drive.as_ssd());
+    let new = mean_shares::<T>(configuration, past);
     let now = Instant::START;
     let mut aged = Bench { workload, hints, drive, now, generator: generator.clone() };
     let mut drive = T::new(configuration);
@@ -248,7 +264,7 @@ fn agree_under<T: Drive>(
         later * 100.0
     );
     assert!(amplification.abs() < 0.01, "{changes:?}");
-    assert!((at_first < 0.02 || rests) && later < 0.01, "{changes:?}");
+    assert!((at_first < 0.01 || rests) && later < 0.01, "{changes:?}");
 }
 
 #[test]
