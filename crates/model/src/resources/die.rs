@@ -40,12 +40,28 @@ struct EarlierBooking {
     what: Suspended,
 }
 
+/// The latest programs, erases and pages sensed for copies: each at its number modulo [`LATEST`].
+#[derive(Clone, Debug)]
+struct Booked {
+    spans: [Span; LATEST],
+    /// Which of them are background work: a bit each.
+    background: [u64; LATEST / 64],
+}
+
+impl Default for Booked {
+    fn default() -> Self {
+        let span = Span { start: Instant::START, end: Instant::START };
+        Booked { spans: [span; LATEST], background: [0; LATEST / 64] }
+    }
+}
+
 /// When a die without debt can do more of it.
 pub(crate) const NO_DEBT: Instant = Instant::from_nanos(u64::MAX);
 
-/// One die. What a read looks at comes first, and lies together.
+/// One die. What a read looks at comes first, and lies together. Its size is a power of two, so that
+/// a read finds its die by a shift.
 #[derive(Clone, Debug)]
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 pub(crate) struct Die {
     booked_until: Instant,
     reads_until: Instant,
@@ -58,12 +74,9 @@ pub(crate) struct Die {
     debt_due: Instant,
     /// The channel that it sits on.
     channel: u32,
-    /// Programs, erases and pages sensed for copies: the latest, each at its number modulo [`LATEST`].
-    booked: [Span; LATEST],
     /// How many were booked so far; wraps.
     bookings: u32,
-    /// Which of the latest are background work: a bit each.
-    background: [u64; LATEST / 64],
+    booked: Box<Booked>,
     earlier: Box<Earlier>,
     /// When the share of time that reads take was last worked out, and all that they had taken.
     seen: (Instant, Nanoseconds),
@@ -78,13 +91,11 @@ const SHARE_WINDOW: Nanoseconds = Nanoseconds::from_millis(2);
 
 impl Default for Die {
     fn default() -> Self {
-        let span = Span { start: Instant::START, end: Instant::START };
         Die {
             booked_until: Instant::START,
             reads_until: Instant::START,
-            booked: [span; LATEST],
             bookings: 0,
-            background: [0; LATEST / 64],
+            booked: Box::default(),
             earlier: Box::default(),
             blocked: (Instant::START, false),
             read_time: Nanoseconds::ZERO,
@@ -96,6 +107,8 @@ impl Default for Die {
         }
     }
 }
+
+const _: () = assert!(size_of::<Die>() == 128);
 
 impl Die {
     /// An idle die.
@@ -149,7 +162,7 @@ impl Die {
         is_background: bool,
     ) -> Span {
         let place = self.bookings.wrapping_add(1) as usize % LATEST;
-        if self.booked[place].end > now {
+        if self.booked.spans[place].end > now {
             return self.append_keeping(now, earliest, duration, is_background);
         }
         self.append_at(place, earliest, duration, is_background)
@@ -167,8 +180,8 @@ impl Die {
         let span = Span { start, end: start + duration };
         self.booked_until = span.end;
         self.bookings = self.bookings.wrapping_add(1);
-        self.booked[place] = span;
-        let word = &mut self.background[place / 64];
+        self.booked.spans[place] = span;
+        let word = &mut self.booked.background[place / 64];
         *word = *word & !(1 << (place % 64)) | u64::from(is_background) << (place % 64);
         span
     }
@@ -200,8 +213,8 @@ impl Die {
             bookings.pop_front();
         }
         bookings.push_back(EarlierBooking {
-            span: self.booked[place],
-            is_background: self.background[place / 64] >> (place % 64) & 1 != 0,
+            span: self.booked.spans[place],
+            is_background: self.booked.background[place / 64] >> (place % 64) & 1 != 0,
             what: self.suspender.as_ref().map_or(Suspended::Program, |it| it.what_is(number)),
         });
         *last = number;
@@ -260,7 +273,7 @@ impl Die {
     fn known(&self, booking: u32) -> Option<Span> {
         let age = self.bookings.wrapping_sub(booking);
         if age < LATEST as u32 {
-            return Some(self.booked[booking as usize % LATEST]);
+            return Some(self.booked.spans[booking as usize % LATEST]);
         }
         self.known_earlier(age)
     }
@@ -411,7 +424,7 @@ impl Die {
 
     fn booking_mut(&mut self, age: u32) -> &mut Span {
         if age < LATEST as u32 {
-            &mut self.booked[self.bookings.wrapping_sub(age) as usize % LATEST]
+            &mut self.booked.spans[self.bookings.wrapping_sub(age) as usize % LATEST]
         } else {
             let place = self.earlier_place(age);
             &mut self.earlier.bookings[place].span
@@ -421,7 +434,7 @@ impl Die {
     fn is_background(&self, age: u32) -> bool {
         if age < LATEST as u32 {
             let place = self.bookings.wrapping_sub(age) as usize % LATEST;
-            self.background[place / 64] >> (place % 64) & 1 != 0
+            self.booked.background[place / 64] >> (place % 64) & 1 != 0
         } else {
             self.earlier.bookings[self.earlier_place(age)].is_background
         }
@@ -430,7 +443,7 @@ impl Die {
     /// One of the latest, by its age.
     #[inline(always)]
     fn latest(&self, age: u32) -> Span {
-        self.booked[self.bookings.wrapping_sub(age) as usize % LATEST]
+        self.booked.spans[self.bookings.wrapping_sub(age) as usize % LATEST]
     }
 
     /// The program or erase that is in progress at `at`, by its age.
@@ -470,13 +483,13 @@ impl Die {
         }
         for age in (0..waiting).rev() {
             let place = self.bookings.wrapping_sub(age) as usize % LATEST;
-            let span = self.booked[place];
+            let span = self.booked.spans[place];
             if span.start >= free {
                 free = span.start;
                 break;
             }
             let end = free + span.end.since(span.start);
-            self.booked[place] = Span { start: free, end };
+            self.booked.spans[place] = Span { start: free, end };
             free = end;
         }
         self.booked_until = self.booked_until.max(free);

@@ -44,8 +44,9 @@ struct Full {
     until: u64,
 }
 
-/// One lane.
+/// One lane, a line of the cache, so that a read finds its lane by a shift.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Lane {
     /// Taken slots, a bit each; slot `s` of time is kept at `s % SLOTS`.
     taken: Box<[u8; BYTES]>,
@@ -54,7 +55,7 @@ pub(crate) struct Lane {
     /// Nanoseconds of a slot, less one.
     slot_mask: u64,
     /// Where transfers of some lengths, by their slots, did not fit lately.
-    full: [Full; FULL],
+    full: Box<[Full; FULL]>,
     /// Nanoseconds of earlier transfers that fit no whole slot.
     carry: u64,
     /// The first slot of time that the ring holds, at the start of a word.
@@ -65,6 +66,8 @@ pub(crate) struct Lane {
     free_from: Instant,
 }
 
+const _: () = assert!(size_of::<Lane>() == LINE);
+
 impl Lane {
     /// A lane on which one mapping unit takes `unit_transfer`.
     pub(crate) fn new(unit_transfer: Nanoseconds) -> Self {
@@ -73,7 +76,7 @@ impl Lane {
             taken: Box::new([0; BYTES]),
             slot_shift: slot.ilog2(),
             slot_mask: (1 << slot.ilog2()) - 1,
-            full: [Full { slots: 0, from: 0, until: 0 }; FULL],
+            full: Box::new([Full { slots: 0, from: 0, until: 0 }; FULL]),
             carry: 0,
             first: 0,
             far_behind: 0,
