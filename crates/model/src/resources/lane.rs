@@ -2,7 +2,7 @@
 //!
 //! Transfers are reserved as soon as they are known, not when they begin, and dies finish out of
 //! order, so a later call often asks for an earlier time. A lane therefore keeps a timetable: a
-//! ring of bits, each a short slot of time, set where the lane is taken. A transfer takes the
+//! ring of bits, each a short slot of time, set where the lane is free. A transfer takes the
 //! first stretch that is long enough; finding it is a few operations on words, whatever the order
 //! in which transfers are asked for.
 //!
@@ -48,8 +48,8 @@ struct Full {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(crate) struct Lane {
-    /// Taken slots, a bit each; slot `s` of time is kept at `s % SLOTS`.
-    taken: Box<[u8; BYTES]>,
+    /// Free slots, a bit each; slot `s` of time is kept at `s % SLOTS`.
+    free: Box<[u8; BYTES]>,
     /// Binary logarithm of a slot's nanoseconds.
     slot_shift: u32,
     /// Nanoseconds of a slot, less one.
@@ -73,7 +73,7 @@ impl Lane {
     pub(crate) fn new(unit_transfer: Nanoseconds) -> Self {
         let slot = (unit_transfer.nanos() / 2).clamp(1 << 3, 1 << 14);
         Lane {
-            taken: Box::new([0; BYTES]),
+            free: Box::new([u8::MAX; BYTES]),
             slot_shift: slot.ilog2(),
             slot_mask: (1 << slot.ilog2()) - 1,
             full: Box::new([Full { slots: 0, from: 0, until: 0 }; FULL]),
@@ -169,21 +169,22 @@ impl Lane {
         // Words that do not overlap: what was just written to one is at hand when it is read again.
         let byte = (slot / 64 * 8) as usize % BYTES;
         let is_held = slot.wrapping_sub(self.first) <= SLOTS - 64;
-        let place = self.taken[byte..].first_chunk_mut()?;
+        let place = self.free[byte..].first_chunk_mut()?;
         let further = slots.wrapping_sub(2);
         if !is_held || further > 2 {
             return None;
         }
         let word = u64::from_le_bytes(*place);
         let bit = slot % 64;
-        let free = !word >> bit;
+        // What is shifted in counts as taken.
+        let free = word >> bit;
         let two = free & (free >> 1);
         let starts = two & (two >> further);
         if starts == 0 {
             return None;
         }
         let first = u64::from(starts.trailing_zeros());
-        *place = (word | RUNS[further as usize] << (bit + first)).to_le_bytes();
+        *place = (word ^ RUNS[further as usize] << (bit + first)).to_le_bytes();
         Some(slot + first)
     }
 
@@ -199,18 +200,18 @@ impl Lane {
         }
         let byte = (slot / 8) as usize % BYTES;
         let bit = slot % 8;
-        let place = self.taken[byte..].first_chunk_mut()?;
+        let place = self.free[byte..].first_chunk_mut()?;
         let word = u64::from_le_bytes(*place);
         // What is shifted in counts as taken.
-        let starts = runs_of_four_to_32(!word >> bit, slots);
+        let starts = runs_of_four_to_32(word >> bit, slots);
         if starts == 0 {
             // No run begins before the last that would lie in the word.
             return self.take_further(slot, slot + 65 - bit - slots, slots);
         }
         let first = u64::from(starts.trailing_zeros());
-        *place = (word | ((1u64 << slots) - 1) << (bit + first)).to_le_bytes();
+        *place = (word ^ ((1u64 << slots) - 1) << (bit + first)).to_le_bytes();
         // Time goes on, and the ring is long enough to have left the processor's caches since.
-        prefetch(&*self.taken, byte + LINE);
+        prefetch(&*self.free, byte + LINE);
         Some(slot + first)
     }
 
@@ -228,11 +229,11 @@ impl Lane {
             }
             let byte = (slot / 8) as usize % BYTES;
             let bit = slot % 8;
-            let place = self.taken[byte..].first_chunk_mut()?;
+            let place = self.free[byte..].first_chunk_mut()?;
             let word = u64::from_le_bytes(*place);
-            let in_the_way = (word >> bit) & run;
+            let in_the_way = !(word >> bit) & run;
             if in_the_way == 0 {
-                *place = (word | run << bit).to_le_bytes();
+                *place = (word ^ run << bit).to_le_bytes();
                 let from = if was_full { full.from.min(from) } else { from };
                 self.full[slots as usize % FULL] = Full { slots, from, until: slot + slots };
                 return Some(slot);
@@ -277,11 +278,11 @@ impl Lane {
             let bit = slot % 8;
             let word = self.word(byte);
             // What is shifted in counts as taken, so that a run found lies within the word.
-            let starts = runs_of(!word >> bit, slots as u32);
+            let starts = runs_of(word >> bit, slots as u32);
             if starts != 0 {
                 let place = u64::from(starts.trailing_zeros());
                 let run = (1u64 << slots) - 1;
-                self.set_word(byte, word | run << (bit + place));
+                self.set_word(byte, word & !(run << (bit + place)));
                 return slot + place;
             }
             // A run may begin in the last slots looked at and end behind them.
@@ -291,7 +292,7 @@ impl Lane {
 
     #[inline(always)]
     fn word(&self, byte: usize) -> u64 {
-        match self.taken[byte..].first_chunk() {
+        match self.free[byte..].first_chunk() {
             Some(&bytes) => u64::from_le_bytes(bytes),
             None => self.last_word(byte),
         }
@@ -299,7 +300,7 @@ impl Lane {
 
     #[inline(always)]
     fn set_word(&mut self, byte: usize, word: u64) {
-        match self.taken[byte..].first_chunk_mut() {
+        match self.free[byte..].first_chunk_mut() {
             Some(place) => *place = word.to_le_bytes(),
             None => self.set_last_word(byte, word),
         }
@@ -308,13 +309,13 @@ impl Lane {
     /// A word that ends behind the ring: what is left of it is at the ring's start.
     #[cold]
     fn last_word(&self, byte: usize) -> u64 {
-        u64::from_le_bytes(std::array::from_fn(|at| self.taken[(byte + at) % BYTES]))
+        u64::from_le_bytes(std::array::from_fn(|at| self.free[(byte + at) % BYTES]))
     }
 
     #[cold]
     fn set_last_word(&mut self, byte: usize, word: u64) {
         for (at, part) in word.to_le_bytes().into_iter().enumerate() {
-            self.taken[(byte + at) % BYTES] = part;
+            self.free[(byte + at) % BYTES] = part;
         }
     }
 
@@ -328,8 +329,8 @@ impl Lane {
             let passed = ((first - self.first) / 8).min(BYTES as u64) as usize;
             let from = (self.first / 8) as usize % BYTES;
             let to_end = passed.min(BYTES - from);
-            self.taken[from..from + to_end].fill(0);
-            self.taken[..passed - to_end].fill(0);
+            self.free[from..from + to_end].fill(u8::MAX);
+            self.free[..passed - to_end].fill(u8::MAX);
             self.first = first;
         }
         (self.first..=self.first + SLOTS - 64).contains(&slot)
