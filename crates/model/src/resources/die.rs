@@ -44,14 +44,14 @@ struct EarlierBooking {
 #[derive(Clone, Debug)]
 struct Booked {
     spans: [Span; LATEST],
-    /// Which of them are background work: a bit each.
-    background: [u64; LATEST / 64],
+    /// Which of them are background work. A byte each: to change one needs no look at it.
+    is_background: [bool; LATEST],
 }
 
 impl Default for Booked {
     fn default() -> Self {
         let span = Span { start: Instant::START, end: Instant::START };
-        Booked { spans: [span; LATEST], background: [0; LATEST / 64] }
+        Booked { spans: [span; LATEST], is_background: [false; LATEST] }
     }
 }
 
@@ -181,8 +181,7 @@ impl Die {
         self.booked_until = span.end;
         self.bookings = self.bookings.wrapping_add(1);
         self.booked.spans[place] = span;
-        let word = &mut self.booked.background[place / 64];
-        *word = *word & !(1 << (place % 64)) | u64::from(is_background) << (place % 64);
+        self.booked.is_background[place] = is_background;
         span
     }
 
@@ -214,7 +213,7 @@ impl Die {
         }
         bookings.push_back(EarlierBooking {
             span: self.booked.spans[place],
-            is_background: self.booked.background[place / 64] >> (place % 64) & 1 != 0,
+            is_background: self.booked.is_background[place],
             what: self.suspender.as_ref().map_or(Suspended::Program, |it| it.what_is(number)),
         });
         *last = number;
@@ -433,8 +432,7 @@ impl Die {
 
     fn is_background(&self, age: u32) -> bool {
         if age < LATEST as u32 {
-            let place = self.bookings.wrapping_sub(age) as usize % LATEST;
-            self.booked.background[place / 64] >> (place % 64) & 1 != 0
+            self.booked.is_background[self.bookings.wrapping_sub(age) as usize % LATEST]
         } else {
             self.earlier.bookings[self.earlier_place(age)].is_background
         }
