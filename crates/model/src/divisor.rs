@@ -1,4 +1,6 @@
-//! Division by a number that does not change, as one multiplication and no branch.
+//! Division by a number that does not change, as one multiplication; as a shift where that number is
+//! a power of two, which most are: what waits for the quotient has it three to five cycles earlier, and
+//! which of the two it is does not change either, so the branch is foreseen.
 
 use std::ops::{Div, Rem};
 
@@ -11,13 +13,20 @@ use std::ops::{Div, Rem};
 pub(crate) struct Divisor {
     divisor: u32,
     multiplier: u64,
+    shift: u8,
+    is_by_shift: bool,
 }
 
 impl Divisor {
     /// # Panics
     /// When `divisor` is zero.
     pub(crate) fn new(divisor: u32) -> Divisor {
-        Divisor { divisor, multiplier: u64::MAX / u64::from(divisor) }
+        Divisor {
+            divisor,
+            multiplier: u64::MAX / u64::from(divisor),
+            shift: divisor.ilog2() as u8,
+            is_by_shift: divisor.is_power_of_two(),
+        }
     }
 }
 
@@ -26,6 +35,9 @@ impl Div<Divisor> for u32 {
 
     #[inline(always)]
     fn div(self, by: Divisor) -> u32 {
+        if by.is_by_shift {
+            return self >> by.shift;
+        }
         let product = u128::from(u64::from(self) + 1) * u128::from(by.multiplier);
         (product >> 64) as u32
     }
@@ -36,6 +48,9 @@ impl Rem<Divisor> for u32 {
 
     #[inline(always)]
     fn rem(self, by: Divisor) -> u32 {
+        if by.is_by_shift {
+            return self & (by.divisor - 1);
+        }
         self - self / by * by.divisor
     }
 }
@@ -51,8 +66,7 @@ impl Rem<Divisor> for u32 {
 pub(crate) struct Rounds {
     multiplier: u64,
     count: u64,
-    /// The same for a length and a count that are powers of two, as most are: a shift and a mask are
-    /// known five cycles earlier than two products, and a read waits for them.
+    /// What takes the place of both where length and count are powers of two.
     shift: u32,
     mask: u32,
     is_by_shift: bool,
@@ -143,7 +157,7 @@ mod tests {
         fn it_divides_like_the_processor(
             value: u32, divisor in 1_u32.., quotient: u32, small in 1_u32..5000
         ) {
-            for divisor in [divisor, small] {
+            for divisor in [divisor, small, 1 << divisor.ilog2(), 1 << small.ilog2()] {
                 // The value itself, and one just below and at a multiple of the divisor.
                 let multiple = quotient / divisor * divisor;
                 for value in [value, multiple, multiple.saturating_sub(1)] {
