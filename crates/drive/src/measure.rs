@@ -54,6 +54,11 @@ impl Latencies {
         (count > 0).then(|| Nanoseconds::new((self.sum / count) as u64))
     }
 
+    /// The shortest, to three significant digits; zero without a request.
+    pub fn least(&self) -> Nanoseconds {
+        Nanoseconds::new(self.histogram.min())
+    }
+
     /// The latency that `percent` of the requests did not exceed, or `None` where fewer than
     /// 10 / (1 - p) requests were counted: such a figure cannot be defended.
     pub fn percentile(&self, percent: f64) -> Option<Nanoseconds> {

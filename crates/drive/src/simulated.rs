@@ -9,6 +9,7 @@ mod as_drive;
 mod closed_loop;
 mod in_flight;
 mod lanes;
+mod lasting;
 mod log_block;
 mod mixed_loop;
 pub(crate) mod model;
@@ -200,6 +201,12 @@ impl SimulatedDrive {
     /// The layers that a trim passes on its way, and what the drive at its end makes of it.
     pub fn trim_path(&self) -> TrimPath {
         TrimPath::through(&self.composition)
+    }
+
+    /// Whether all that it has answered outlives a power cut, flushed or not: capacitors protect the
+    /// write cache, or it is off, on every drive there is.
+    pub fn writes_last(&self) -> bool {
+        lasting::writes_last(&self.composition)
     }
 
     /// Whether trim gets as far as a drive (which may ignore it).

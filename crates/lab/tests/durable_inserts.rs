@@ -63,3 +63,17 @@ fn behind_the_enclosure_inserts_are_fast_and_not_believed() {
     assert!(ratio_and_flushes(&honest) > 5.0);
     assert_eq!(honest.findings[0].code, "believable");
 }
+
+#[test]
+fn a_drive_with_capacitors_is_believed_however_cheap_its_flushes_are() {
+    let capacitors = ["sim:samsung-pm963,scale=1/64", "sim:samsung-pm1725b,scale=1/64"];
+    for target in
+        capacitors.map(str::to_owned).into_iter().chain([format!("usb({})", capacitors[0])])
+    {
+        let report = run_barrier(&target);
+        let first = &report.findings[0];
+        assert_eq!(first.code, "believable", "{target}: {}", first.text);
+        assert!(first.text.contains("durable without a flush"), "{target}: {}", first.text);
+        assert!(report.findings.iter().all(|finding| finding.code != "sqlite-not-durable"));
+    }
+}

@@ -341,6 +341,7 @@ impl Experiment for Barrier {
         // SQLite has twelve cases of half the weight.
         let mut course = Course::new(drive, watcher, trials.len() as f64 + 7.0);
         let mut emptied = Emptied::New;
+        let lasts = course.drive.simulated().is_some_and(|drive| drive.writes_last());
         let (mut measured, mut inserted) = (Vec::new(), Vec::new());
         let outcome = (|| {
             let area = Region::first(protocol.area);
@@ -361,7 +362,8 @@ impl Experiment for Barrier {
             trials.into_iter().map(|trial| trial.what).zip(measured).collect();
         inserts::tabulate(&inserted, record);
         tabulate(&cases, record);
-        findings::conclude(&cases, &inserted, record);
+        findings::conclude(&cases, &inserted, lasts, record);
+        emptied.tell(record);
         record.say_if_shortened(settings);
         outcome
     }

@@ -15,21 +15,24 @@ const PROGRAM_LEAST: Nanoseconds = Nanoseconds::from_micros(75);
 /// From this factor on, what durability costs is a warning.
 const COSTLY: f64 = 3.0;
 
-/// Adds the findings of a run, also of one that did not come to its end.
+/// Adds the findings of a run, also of one that did not come to its end. `lasts` says of a simulated
+/// drive that what it answers is durable without a flush.
 pub(super) fn conclude(
     cases: &[(Case, Measured)],
     inserted: &[(inserts::Case, inserts::Measured)],
+    lasts: bool,
     record: &mut Record,
 ) {
-    believable(cases, record);
-    if none_arrived(cases) {
+    believable(cases, lasts, record);
+    let is_lost = none_arrived(cases) && !lasts;
+    if is_lost {
         in_vain(inserted, record);
     } else {
-        without_barriers(inserted, record);
+        without_barriers(inserted, lasts, record);
         log_instead_of_rollback(inserted, record);
     }
     cost(cases, record);
-    if !none_arrived(cases) {
+    if !is_lost {
         groups(cases, record);
         through(cases, record);
     }
@@ -43,12 +46,24 @@ fn smallest(cases: &[(Case, Measured)], pattern: Pattern) -> Option<&(Case, Meas
 }
 
 /// A flush that is too cheap to be true, or that never arrived.
-fn believable(cases: &[(Case, Measured)], record: &mut Record) {
+fn believable(cases: &[(Case, Measured)], lasts: bool, record: &mut Record) {
     let Some((case, measured)) = smallest(cases, Pattern::Flush(1)) else { return };
     let Some(mean) = measured.flushes.mean() else { return };
     let sent = measured.flushes.count();
     let took = span(mean.seconds());
-    if measured.flushes_seen == Some(0) {
+    // What a command takes by itself says nothing of the flash.
+    let command = smallest(cases, Pattern::Write)
+        .map_or(Nanoseconds::ZERO, |(_, plain)| plain.commits.least());
+    let none_arrived = measured.flushes_seen == Some(0);
+    if lasts {
+        let arrived = if none_arrived { ", and none reached the drive" } else { "" };
+        let text = format!(
+            "Believable: what the drive answers is durable without a flush, since capacitors protect \
+             its write cache or it is off. A flush after a write of {} takes {took}{arrived}.",
+            case.size
+        );
+        record.find(Level::Info, "believable", text);
+    } else if none_arrived {
         record.find(
             Level::Problem,
             "not-believable",
@@ -58,16 +73,18 @@ fn believable(cases: &[(Case, Measured)], record: &mut Record) {
                  another enclosure, or a path without it."
             ),
         );
-    } else if mean < PROGRAM_LEAST {
+    } else if mean.saturating_sub(command) < PROGRAM_LEAST {
         record.find(
             Level::Warning,
             "not-believable",
             format!(
-                "Too cheap to be true: a flush after a write of {} takes {took}, less than any \
-                 flash takes to be programmed. Either capacitors protect the write cache, which \
-                 the data sheet would say (power-loss protection), or the drive, or something on \
-                 the way to it, answers flushes without doing them.",
-                case.size
+                "Too cheap to be true: a flush after a write of {} takes {took}, and a write alone \
+                 {}. What is left is less than any flash takes to be programmed. Either capacitors \
+                 protect the write cache, which the data sheet would say (power-loss protection), \
+                 or it is off, or the drive, or something on the way to it, answers flushes without \
+                 doing them.",
+                case.size,
+                span(command.seconds())
             ),
         );
     } else {
@@ -118,7 +135,11 @@ fn in_vain(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record)
 }
 
 /// SQLite as it comes, with and without barriers.
-fn without_barriers(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record) {
+fn without_barriers(
+    inserted: &[(inserts::Case, inserts::Measured)],
+    lasts: bool,
+    record: &mut Record,
+) {
     let with = inserts_of(inserted, "delete", "full", true);
     let Some(with) = with else { return };
     let rate = significant(with.per_second());
@@ -135,10 +156,14 @@ fn without_barriers(inserted: &[(inserts::Case, inserts::Measured)], record: &mu
         "sqlite-barriers",
         format!(
             "SQLite as it comes makes {rate} durable inserts a second{flushes}; on a mount without \
-             barriers (barrier=0) {} a second, {} times as many, none of which survives a power \
-             cut for sure, nor does the database.",
+             barriers (barrier=0) {} a second, {} times as many, {}.",
             significant(without.per_second()),
-            significant(factor)
+            significant(factor),
+            if lasts {
+                "which this drive keeps all the same"
+            } else {
+                "none of which survives a power cut for sure, nor does the database"
+            }
         ),
     );
 }
@@ -254,4 +279,52 @@ fn through(cases: &[(Case, Measured)], record: &mut Record) {
             significant(through.per_second() / flush.per_second())
         ),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_model::units::ByteLength;
+
+    use super::*;
+
+    /// What is found of plain writes and flushes that take so many microseconds each.
+    fn found(write: u64, flush: u64, lasts: bool) -> (String, String) {
+        let case = |pattern| Case { pattern, size: ByteLength::new(4096), seed: 1 };
+        let measured = |commit: u64, flush: Option<u64>| {
+            let mut measured = Measured { writes: 100, ..Measured::default() };
+            for _ in 0..100 {
+                measured.commits.record(Nanoseconds::from_micros(commit));
+                if let Some(flush) = flush {
+                    measured.flushes.record(Nanoseconds::from_micros(flush));
+                }
+            }
+            measured
+        };
+        let cases = [
+            (case(Pattern::Write), measured(write, None)),
+            (case(Pattern::Flush(1)), measured(write + flush, Some(flush))),
+        ];
+        let mut record = Record::default();
+        believable(&cases, lasts, &mut record);
+        let first = record.findings.remove(0);
+        (first.code, first.text)
+    }
+
+    #[test]
+    fn a_flush_is_believed_for_what_it_takes_beyond_a_command() {
+        assert_eq!(found(30, 300, false).0, "believable");
+        assert_eq!(found(30, 60, false).0, "not-believable");
+        // A drive that is slow with every command has programmed nothing either.
+        let (code, text) = found(170, 200, false);
+        assert_eq!(code, "not-believable", "{text}");
+        assert!(text.contains("takes 200 us, and a write alone 170 us"), "{text}");
+    }
+
+    #[test]
+    fn a_drive_that_needs_no_flush_is_believed_whatever_one_takes() {
+        let (code, text) = found(60, 61, true);
+        assert_eq!(code, "believable");
+        assert!(text.contains("durable without a flush"), "{text}");
+        assert_eq!(found(30, 300, true).1, text.replace("61.0 us", "300 us"));
+    }
 }
