@@ -154,7 +154,8 @@ pub trait Template: Sync {
     /// Another drive in the very state that this one is in.
     fn copy(&self) -> Box<dyn Drive + Send>;
 
-    /// Another drive of the same kind, made new.
+    /// Another drive of the same kind, made new in the way that was chosen; where that is not at all,
+    /// in the state that this one is in.
     fn copy_new(&self) -> Result<Box<dyn Drive + Send>, DriveError>;
 
     /// Two drives of the same kind, new, that hold the same (RAID 1), after the initial

@@ -252,7 +252,9 @@ impl Template for SimulatedDrive {
             return Ok(Box::new(self.new_of(self.name.clone(), self.composition.clone())?));
         }
         let mut copy = self.clone();
-        copy.make_new()?;
+        if self.make_new != MakeNew::Nothing {
+            copy.make_new()?;
+        }
         Ok(Box::new(copy))
     }
 
@@ -293,6 +295,17 @@ impl SimulatedDrive {
 }
 
 impl SimulatedDrive {
+    /// How it is made new where a protocol asks for that.
+    pub fn way_to_make_new(&self) -> MakeNew {
+        self.make_new
+    }
+
+    /// Whether making it new takes another drive from the factory for one that was saved, so that
+    /// what was saved plays no part any more.
+    pub fn forgets_what_was_saved(&self) -> bool {
+        self.make_new == MakeNew::Factory && self.composition.has_saved()
+    }
+
     /// How it was made new, and how long that took.
     fn made_new_fact(&self) -> Option<(String, String)> {
         let words = match (self.make_new, self.made_new_in) {

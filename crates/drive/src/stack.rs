@@ -48,6 +48,16 @@ pub enum Composition {
 }
 
 impl Composition {
+    /// Whether one of its drives is in a state that was saved.
+    pub(crate) fn has_saved(&self) -> bool {
+        match self {
+            Composition::Ssd(_) => false,
+            Composition::Saved(_) => true,
+            Composition::Array(array) => array.members.iter().any(Composition::has_saved),
+            Composition::Usb(member, _) | Composition::Crypt(member, _) => member.has_saved(),
+        }
+    }
+
     /// The mapping unit of its drives; those of a stack have the same one.
     pub(crate) fn unit(&self) -> ByteLength {
         match self {

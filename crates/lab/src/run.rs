@@ -61,6 +61,12 @@ pub fn run(
         error = Some(failure.into());
     }
     oracle::conclude(&record.tally.judged.clone(), &mut record);
+    if record.tally.forgot_what_was_saved {
+        let text = "The protocol asks for a new drive, and took another one from the factory in place \
+                    of the one that was saved: what that went through plays no part there. \
+                    --make-new none takes it as it is.";
+        record.find(Level::Notice, "saved-state-unused", text.to_owned());
+    }
     if let Some(error) = &error {
         record.findings.push(Finding {
             level: Level::Problem,

@@ -246,6 +246,31 @@ fn a_barrier_costs_and_a_swallowed_one_is_not_believed() {
 }
 
 #[test]
+fn overprovision_leaves_out_states_that_a_drive_cannot_be_brought_into() {
+    let place = Place::new();
+    let states = |target: &str, how: &[&str]| {
+        let set = ["--set", "time=100ms", "--set", "limit=300ms"];
+        let run = ["run", "overprovision", target, "--quick", "--json"];
+        let report = place.run(&[&run[..], &set, how].concat()).with_code(0).json();
+        let mut states: Vec<String> = column(table(&report, "states"), "state")
+            .iter()
+            .map(|state| state.as_str().unwrap().to_owned())
+            .collect();
+        states.dedup();
+        (states, codes(&report).iter().map(|code| code.to_string()).collect::<Vec<_>>())
+    };
+    let (behind_usb, said) = states(&format!("usb({SMALL})"), &[]);
+    assert!(!behind_usb.contains(&"trimmed".to_owned()), "{behind_usb:?}");
+    assert!(said.contains(&"no-trim".to_owned()), "{said:?}");
+    let (ignored, said) = states(&format!("{SMALL},trim=off"), &[]);
+    assert_eq!(ignored, ["full", "raid1_full", "raid1_spare"]);
+    assert!(said.contains(&"no-trim".to_owned()), "{said:?}");
+    let (discarded, said) = states(SMALL, &["--make-new", "discard"]);
+    assert_eq!(discarded, ["full", "trimmed"]);
+    assert!(said.contains(&"no-pairs".to_owned()), "{said:?}");
+}
+
+#[test]
 fn overprovision_measures_four_operations_in_four_states() {
     let place = Place::new();
     let arguments = [

@@ -100,9 +100,27 @@ fn a_simulated_drive_is_made_new_as_it_is_told() {
     assert!(fact.starts_with("formatted without erase, which took"), "{fact}");
     let (fact, _) = used(&["--make-new", "discard"]);
     assert!(fact.starts_with("discarded as a whole, which took"), "{fact}");
+    let has = |report: &serde_json::Value, code: &str| {
+        report["findings"].as_array().unwrap().iter().any(|finding| finding["code"] == code)
+    };
     let none = used(&["--make-new", "none"]).1;
-    let codes: Vec<_> = none["findings"].as_array().unwrap().iter().map(|it| &it["code"]).collect();
-    assert!(codes.iter().any(|code| *code == "not-made-new"), "{codes:?}");
+    assert!(has(&none, "not-made-new"), "{}", none["findings"]);
+    assert_eq!(none["counters"]["trims"], 0, "it is taken as it is, and not trimmed either");
+    // Another one from the factory has nothing of what was saved, and that is said.
+    assert!(has(&used(&[]).1, "saved-state-unused"));
+    assert!(!has(&none, "saved-state-unused"));
+    assert!(!has(&used(&["--set", "fill=0"]).1, "saved-state-unused"));
+    // Experiments that measure copies take them as they are, too.
+    let few = ["--set", "area=256M", "--set", "time=100ms", "--set", "sizes=4K,64K"];
+    let sizes = |how: &[&str]| {
+        let run = ["run", "blocksize", "sim:./used.ssd", "--quick", "--json"];
+        place.run(&[&run[..], &few, how].concat()).with_code(0).json()
+    };
+    let (kept, new) = (sizes(&["--make-new", "none"]), sizes(&[]));
+    assert!(has(&kept, "not-made-new") && has(&new, "saved-state-unused"));
+    let amplification =
+        |report: &serde_json::Value| report["counters"]["write_amplification"].as_f64().unwrap();
+    assert!(amplification(&kept) > 1.2 * amplification(&new), "a used drive is written to");
     let cached =
         format!("{set},mapping.scheme=cached,mapping.cache=64M,collection.metadata_units=16");
     let cached = run(&cached, &["--make-new", "format"]).with_code(2);

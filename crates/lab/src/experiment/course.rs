@@ -1,6 +1,6 @@
 //! A run under way: what every experiment does with a drive, counted and watched.
 
-use ssdlab_drive::simulated::{SimulatedDrive, TrimEnd};
+use ssdlab_drive::simulated::{MakeNew, SimulatedDrive, TrimEnd};
 use ssdlab_drive::{
     Drive, DriveError, DriveKind, ErrorKind, Inside, Lane, LaneResult, Phase, PhaseResult, Region,
 };
@@ -36,6 +36,8 @@ pub struct Tally {
     pub time_of_copies: Nanoseconds,
     /// How drives stood against theory, where it has something to say.
     pub(crate) judged: Vec<Judgement>,
+    /// Whether another drive from the factory took the place of one that was saved.
+    pub(crate) forgot_what_was_saved: bool,
 }
 
 impl Tally {
@@ -54,6 +56,7 @@ impl Tally {
         self.gone.extend(other.gone);
         self.time_of_copies += other.time_of_copies;
         self.judged.extend(other.judged);
+        self.forgot_what_was_saved |= other.forgot_what_was_saved;
     }
 }
 
@@ -68,6 +71,8 @@ pub(crate) enum Emptied {
     AsItWas,
     /// It is a block device that cannot, or must not, be made new.
     Kept,
+    /// It is a simulated drive that is to be taken as it is.
+    KeptAsAsked,
 }
 
 impl<'a> Course<'a> {
@@ -137,9 +142,20 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
+    /// How a drive that is to be new comes to be so, if it is a simulated one: as the user has chosen.
+    pub(super) fn choice_of_new(&mut self) -> Emptied {
+        let Some(drive) = self.drive.simulated() else { return Emptied::New };
+        let is_kept = drive.way_to_make_new() == MakeNew::Nothing;
+        self.tally.forgot_what_was_saved |= drive.forgets_what_was_saved();
+        if is_kept { Emptied::KeptAsAsked } else { Emptied::New }
+    }
+
     /// Makes the drive new, or as new as it can be made: `area` is what the run has written to.
     pub(super) fn empty(&mut self, area: Region) -> Result<Emptied, LabError> {
         self.oracle = Oracle::default();
+        if self.choice_of_new() == Emptied::KeptAsAsked {
+            return Ok(Emptied::KeptAsAsked);
+        }
         let before = self.drive.inside();
         let unless_unsupported = |outcome: Result<(), DriveError>| match outcome {
             Ok(()) => Ok(true),
@@ -188,14 +204,16 @@ impl Emptied {
             Emptied::New => return,
             Emptied::Trimmed => "the area under test was trimmed instead",
             Emptied::AsItWas => "and its area cannot be trimmed: it was measured as it was",
-            Emptied::Kept => {
-                return record.find(
-                    Level::Warning,
-                    "not-made-new",
-                    "The drive was not made new; a caveat says why. It was measured with what it \
-                     held: figures called those of a new drive are those of a used one."
-                        .to_owned(),
+            Emptied::Kept | Emptied::KeptAsAsked => {
+                let why = match self {
+                    Emptied::Kept => "; a caveat says why",
+                    _ => ", as --make-new none asks for",
+                };
+                let text = format!(
+                    "The drive was not made new{why}. It was measured with what it held: figures \
+                     called those of a new drive are those of a used one."
                 );
+                return record.find(Level::Warning, "not-made-new", text);
             }
         };
         record.find(

@@ -13,6 +13,7 @@
 mod findings;
 mod state;
 
+use ssdlab_drive::simulated::{MakeNew, TrimEnd};
 use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
 use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
 
@@ -346,9 +347,15 @@ impl Experiment for OverProvision {
         let description = drive.description();
         let protocol = Protocol::new(settings, seed, &description)?;
         drive.prepare(protocol.sizes.capacity)?;
-        let can_pair = drive.template().is_some() && drive.physical_capacity().is_some();
-        let states: Vec<State> =
-            State::ALL.into_iter().filter(|state| can_pair || !state.is_pair()).collect();
+        let can_pair = can_pair(drive);
+        let can_trim = drive.simulated().is_none_or(|drive| {
+            let path = drive.trim_path();
+            path.end != TrimEnd::Ignored && path.layers.iter().all(|(_, passed)| *passed)
+        });
+        let can_reach = |state: &State| {
+            (can_pair || !state.is_pair()) && (can_trim || *state != State::Trimmed)
+        };
+        let states: Vec<State> = State::ALL.into_iter().filter(can_reach).collect();
         let trials: Vec<Trial<State>> = states
             .iter()
             .map(|&state| Trial {
@@ -375,6 +382,13 @@ impl Experiment for OverProvision {
         record.say_if_shortened(settings);
         done.outcome
     }
+}
+
+/// Whether two of the drive, new, can be put into RAID 1.
+fn can_pair(drive: &mut dyn Drive) -> bool {
+    let from_factory =
+        drive.simulated().is_none_or(|drive| drive.way_to_make_new() == MakeNew::Factory);
+    from_factory && drive.template().is_some() && drive.physical_capacity().is_some()
 }
 
 fn tabulate(measured: &[Measured], record: &mut Record) {

@@ -59,6 +59,10 @@ pub(super) fn run<T: Sync, R: Default + Send>(
     let names: Vec<&str> = trials.iter().map(|trial| &*trial.name).collect();
     let weight = trials.iter().map(|trial| trial.weight).sum();
     course.begin(common_start(&names), weight);
+    let emptied = match start {
+        Start::New(_) => course.choice_of_new(),
+        Start::AsItIs => Emptied::New,
+    };
     let template = course.drive.template().expect("it was there a moment ago");
     let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
     let (done, outcome) = side_by_side(template, start, trials, work, threads, course.watcher);
@@ -67,7 +71,7 @@ pub(super) fn run<T: Sync, R: Default + Send>(
         results.push(result);
         course.tally.add(tally);
     }
-    Trials { results, emptied: Emptied::New, on_copies: true, outcome }
+    Trials { results, emptied, on_copies: true, outcome }
 }
 
 /// What the names of trials begin with, up to a comma: the name of all of them.

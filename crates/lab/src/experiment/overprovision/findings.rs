@@ -24,8 +24,16 @@ pub(super) fn conclude(sizes: &Sizes, measured: &[Measured], on_copies: bool, re
         record.find(
             Level::Info,
             "no-pairs",
-            "The states of two drives in RAID 1 were left out: the drive cannot be doubled. Name \
-             the array itself to measure one."
+            "The states of two drives in RAID 1 were left out: the drive cannot be doubled, or not with \
+             --make-new. Name the array itself to measure one."
+                .to_owned(),
+        );
+    }
+    if !measured.is_empty() && of(measured, State::Trimmed, Operation::SeqRead).is_none() {
+        record.find(
+            Level::Notice,
+            "no-trim",
+            "The state trimmed was left out: trims do not get through to a drive that takes them."
                 .to_owned(),
         );
     }
