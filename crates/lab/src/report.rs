@@ -266,6 +266,12 @@ pub struct ReportCounters {
     pub flash_page_reads: u64,
     /// Flash pages read by collection.
     pub collection_page_reads: u64,
+    /// Flash pages read to complete units that the host wrote in part.
+    #[serde(default)]
+    pub merge_page_reads: u64,
+    /// Pages of a map on flash that were read.
+    #[serde(default)]
+    pub map_page_reads: u64,
     /// Collection units erased.
     pub erases: u64,
     /// Erases of the least worn collection unit.
@@ -401,6 +407,8 @@ impl ReportCounters {
             merge_writes: self.merge_writes + other.merge_writes,
             padding_writes: self.padding_writes + other.padding_writes,
             flash_page_reads: self.flash_page_reads + other.flash_page_reads,
+            merge_page_reads: self.merge_page_reads + other.merge_page_reads,
+            map_page_reads: self.map_page_reads + other.map_page_reads,
             collection_page_reads: self.collection_page_reads + other.collection_page_reads,
             erases: self.erases + other.erases,
             erases_min: self.erases_min.min(other.erases_min),

@@ -227,6 +227,8 @@ fn counters_of(inside: &Inside) -> ReportCounters {
         padding_writes: counters.program_units_padding,
         flash_page_reads: counters.flash_page_reads_host,
         collection_page_reads: counters.flash_page_reads_collection,
+        merge_page_reads: counters.flash_page_reads_merge,
+        map_page_reads: counters.map_page_reads,
         erases: counters.erases,
         erases_min: wear.erases_min,
         erases_mean: wear.erases_mean,

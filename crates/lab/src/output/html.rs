@@ -284,6 +284,8 @@ fn counter_facts(counters: &ReportCounters) -> Vec<(&'static str, String)> {
         ("units read by the host", count(counters.host_reads)),
         ("flash pages read for the host", count(counters.flash_page_reads)),
         ("flash pages read by collection", count(counters.collection_page_reads)),
+        ("flash pages read to complete units", count(counters.merge_page_reads)),
+        ("pages of the map read", count(counters.map_page_reads)),
         ("units trimmed", count(counters.trims)),
         ("flushes", count(counters.flushes)),
         ("erases", count(counters.erases)),

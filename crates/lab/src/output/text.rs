@@ -411,6 +411,12 @@ fn counter_sentences(counters: &ReportCounters) -> Vec<String> {
         0 => String::new(),
         units => format!(", {} copied to keep the map in order", count(units)),
     };
+    let read_for = |pages: u64, why: &str| match pages {
+        0 => String::new(),
+        pages => format!(", {} {why}", count(pages)),
+    };
+    let merging = read_for(counters.merge_page_reads, "to complete units");
+    let of_map = read_for(counters.map_page_reads, "of the map");
     // What the host wrote again before it was programmed, and what has not been programmed yet.
     let all = counters.host_writes
         + counters.collection_writes
@@ -430,7 +436,8 @@ fn counter_sentences(counters: &ReportCounters) -> Vec<String> {
             count(counters.padding_writes),
         ),
         format!(
-            "{} flash pages read for the host, {} by collection; {} erases, {} to {} a block.",
+            "{} flash pages read for the host, {} by collection{merging}{of_map}; {} erases, {} to {} a \
+             block.",
             count(counters.flash_page_reads),
             count(counters.collection_page_reads),
             count(counters.erases),

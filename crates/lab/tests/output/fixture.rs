@@ -242,6 +242,8 @@ fn counters() -> ReportCounters {
         padding_writes: 514,
         flash_page_reads: 9_876_543,
         collection_page_reads: 8_120,
+        merge_page_reads: 0,
+        map_page_reads: 0,
         erases: 117,
         erases_min: 0,
         erases_mean: 0.114,
