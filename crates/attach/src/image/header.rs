@@ -103,7 +103,10 @@ impl Header {
             }
         }
         if filled < 16 || bytes[..8] != MAGIC {
-            return Err(wrong("this is not the image of a drive; ssdlab create makes one"));
+            return Err(wrong(
+                "this is not the image of a drive; ssdlab create makes one (a drive saved by ssdlab age is \
+                 another thing)",
+            ));
         }
         let version = word(&bytes, 8);
         if version != VERSION {

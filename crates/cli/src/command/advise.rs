@@ -1,5 +1,7 @@
 //! `advise`: how much spare area a workload deserves, and how to get it here.
 
+use std::path::Path;
+
 use ssdlab_drive::Pattern;
 use ssdlab_host::{LayerKind, Live, Stack, layers};
 use ssdlab_lab::advise::{self, Load, Request};
@@ -18,6 +20,12 @@ use crate::terminal::Terminal;
 /// Tries spare areas and says what came of it.
 pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Failure> {
     let is_simulated = arguments.drive.starts_with("sim:");
+    if arguments.drive.contains('(') && !Path::new(&arguments.drive).exists() {
+        return Err(Failure::usage(format!(
+            "'{}': advice is given for one simulated drive, such as sim:toshiba-xg5, not for a stack",
+            arguments.drive
+        )));
+    }
     let stack = if is_simulated { None } else { Some(layers::of(&Live, &arguments.drive)?) };
     let target = if is_simulated { &arguments.drive } else { &arguments.like };
     let mut how = how_to(stack.as_ref());

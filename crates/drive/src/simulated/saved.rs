@@ -204,7 +204,11 @@ impl SavedDrive {
             _ => cannot(error),
         };
         if read_bytes(&mut from).map_err(early)? != MAGIC {
-            return Err(wrong("this is not a saved drive".to_owned()));
+            return Err(wrong(
+                "this is not a saved drive, as ssdlab age makes them (the image of one that is \
+                 attached is another thing)"
+                    .to_owned(),
+            ));
         }
         let version = read_word(&mut from).map_err(early)?;
         if version != VERSION {

@@ -131,6 +131,13 @@ pub(super) fn try_spare(
             let written = Some(Written::Capacities(3.0));
             age::age(&name, &profile, Ageing { state: State::Random, written, ..ageing }, watcher)?
         }
+        Err(LabError::Unsupported(_)) => {
+            return Err(LabError::Unsupported(format!(
+                "target '{}': theory has no steady state for hot and cold units with this policy or \
+                 this map; add collection.policy=fifo to a target with a page map, or leave out --hot",
+                request.target
+            )));
+        }
         aged => aged?,
     };
     let description = drive.description();

@@ -319,7 +319,8 @@ fn reached(rounds: &Rounds, steady: &Steady, record: &mut Record) {
             span(rounds.seconds()),
             words::speed(figures.mb_per_second),
             significant(figures.iops),
-            significant(steady.half_width / steady.mean * 100.0),
+            // Rounds may be as good as the same; a hundredth of a percent says that.
+            significant((steady.half_width / steady.mean * 100.0).max(0.01)),
             words::change(steady.drift, 1)
         ),
     );

@@ -224,12 +224,8 @@ fn tabulate(seen: &Seen, record: &mut Record) {
     }
     if !seen.layers.is_empty() {
         let row = |layer: &LayerSeen| {
-            let takes = match layer.takes_trim {
-                Some(true) => "yes",
-                Some(false) => "no",
-                None => "not known",
-            };
-            vec![Cell::from(layer.name.clone()), Cell::from(takes), Cell::from(layer.discard_max)]
+            let takes = Cell::from(layer.takes_trim);
+            vec![Cell::from(layer.name.clone()), takes, Cell::from(layer.discard_max)]
         };
         record.tables.push(Table {
             name: "layers".to_owned(),

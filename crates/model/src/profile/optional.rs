@@ -188,7 +188,9 @@ impl Profile {
         } else if *d.collection.unit.value.get_ref() != CollectionUnit::Superblock {
             Some("the model has no slc cache of single blocks; set collection.unit to superblock")
         } else if *d.mapping.scheme.value.get_ref() != MappingScheme::Page {
-            Some("the model has no slc cache with a map on flash; set mapping.scheme to page")
+            Some(
+                "the model has an slc cache with a page map in RAM alone; set mapping.scheme to page",
+            )
         } else if *d.streams.count.value.get_ref() != 1 {
             Some("the model has no slc cache with several write streams; set streams.count to 1")
         } else {
