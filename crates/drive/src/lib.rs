@@ -59,6 +59,8 @@ pub struct Description {
     /// Whether figures are those of flash as far as is known: not of memory, a host, a network,
     /// a rotating disk, the page cache, or a file system that scatters files by itself.
     pub measures_flash: bool,
+    /// Whether nothing had ever been written to it when it was opened, as far as is known.
+    pub began_new: bool,
     /// What is not as one would expect: a fallback taken, a cache in the way. One sentence each.
     pub caveats: Vec<String>,
     /// Facts about the drive as name and value, in the order to show them.

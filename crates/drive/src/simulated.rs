@@ -85,6 +85,8 @@ pub struct SimulatedDrive {
     name: String,
     facts: Vec<(String, String)>,
     caveats: Vec<String>,
+    /// Whether the report is to know it as a new one.
+    began_new: bool,
     composition: Composition,
     model: Box<dyn Model>,
     now: Instant,
@@ -124,6 +126,7 @@ impl SimulatedDrive {
             name: name.into(),
             facts: Vec::new(),
             caveats: Vec::new(),
+            began_new: false,
             composition,
             model,
             now: from,
@@ -149,6 +152,7 @@ impl SimulatedDrive {
             name: name.into(),
             facts: Vec::new(),
             caveats: Vec::new(),
+            began_new: false,
             composition: Composition::Ssd(Box::new(configuration)),
             model,
             now: Instant::START,
@@ -163,6 +167,12 @@ impl SimulatedDrive {
     pub fn describe(mut self, facts: Vec<(String, String)>, caveats: Vec<String>) -> Self {
         self.facts = facts;
         self.caveats = caveats;
+        self
+    }
+
+    /// Has the report know that nothing was ever written to it.
+    pub fn known_as_new(mut self) -> Self {
+        self.began_new = true;
         self
     }
 
@@ -283,6 +293,7 @@ impl SimulatedDrive {
             name,
             facts,
             caveats,
+            began_new: self.began_new,
             composition,
             model,
             now: from,

@@ -143,6 +143,7 @@ impl Drive for Notes {
             block_size: ByteLength::new(512),
             engine: "fio".to_owned(),
             measures_flash: true,
+            began_new: false,
             caveats: Vec::new(),
             facts: Vec::new(),
         }

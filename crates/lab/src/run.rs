@@ -46,7 +46,10 @@ pub fn run(
             record.find(Level::Warning, remark.code, remark.text);
         }
     }
-    let description = drive.description();
+    let mut description = drive.description();
+    if description.began_new && !record.tally.flash.was_always_in_use() {
+        description.caveats.insert(0, NEW_AND_EMPTY.to_owned());
+    }
     let simulated = description.kind == DriveKind::Simulated;
     let mut parameters = settings.parameters();
     if !simulated {
@@ -104,6 +107,10 @@ pub fn run(
     };
     Outcome { report, error }
 }
+
+/// What one must know to read figures that were measured before the drive was in use.
+const NEW_AND_EMPTY: &str = "the drive began new and empty: spare area and collection play no part \
+                             until more was written than it holds";
 
 /// The health of the drive that was written most: of copies that each went their own way none speaks
 /// for the others, and the one that was used up most is the one to be warned of.

@@ -55,6 +55,7 @@ impl Drive for RealDrive {
             block_size: self.alignment(),
             engine: format!("{direct}, {}", self.engines()),
             measures_flash: self.surroundings.measures_flash && self.access != Access::Buffered,
+            began_new: false,
             caveats,
             facts: self.facts(),
         }

@@ -26,6 +26,7 @@ impl Drive for SimulatedDrive {
             block_size: self.model.block_size(),
             engine: "virtual time".to_owned(),
             measures_flash: true,
+            began_new: self.began_new,
             caveats: self.caveats.clone(),
             facts: self.facts.iter().cloned().chain(self.made_new_fact()).collect(),
         }

@@ -348,7 +348,7 @@ impl Experiment for Barrier {
             course.drive.prepare(protocol.area)?;
             emptied = course.empty(area)?;
             let amount = FILL_REQUEST * protocol.area.whole(FILL_REQUEST);
-            course.run(&fill(area, amount, seed), 1.0)?;
+            course.make_ready(&fill(area, amount, seed), 1.0)?;
             let work = |case: &Case, course: &mut Course, slot: &mut Measured| {
                 protocol.measure(case, course, slot)
             };

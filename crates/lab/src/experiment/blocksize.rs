@@ -300,7 +300,7 @@ fn carry_out(
     let (emptied, _) = measure(protocol, Operation::SeqWriteNew, seed, new, course, measured)?;
     state.emptied = Some(emptied);
     if protocol.used > ByteLength::ZERO {
-        course.run(&protocol.use_up(seed), protocol.weight_of_use())?;
+        course.make_ready(&protocol.use_up(seed), protocol.weight_of_use())?;
     }
     // Reads first: they leave a drive as it is, also one that cannot be copied.
     for operation in [Operation::SeqRead, Operation::RandRead, Operation::SeqWriteUsed] {

@@ -34,6 +34,8 @@ pub struct Tally {
     pub gone: Vec<Inside>,
     /// Virtual time of copies, which their original does not know of.
     pub time_of_copies: Nanoseconds,
+    /// What the flash had been through when workloads were measured.
+    pub(crate) flash: FlashSeen,
     /// How drives stood against theory, where it has something to say.
     pub(crate) judged: Vec<Judgement>,
     /// Whether another drive from the factory took the place of one that was saved.
@@ -55,8 +57,35 @@ impl Tally {
         self.bytes += other.bytes;
         self.gone.extend(other.gone);
         self.time_of_copies += other.time_of_copies;
+        self.flash.fresh |= other.flash.fresh;
+        self.flash.in_use |= other.flash.in_use;
         self.judged.extend(other.judged);
         self.forgot_what_was_saved |= other.forgot_what_was_saved;
+    }
+}
+
+/// What the flash of a simulated drive had been through when workloads were measured on it. Until a
+/// block of it is erased for the first time, every write finds space that nobody has to collect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FlashSeen {
+    /// Something was measured before that.
+    fresh: bool,
+    /// Something was measured after it.
+    in_use: bool,
+}
+
+impl FlashSeen {
+    /// Whether all that was measured, was measured on a drive in use.
+    pub(crate) fn was_always_in_use(self) -> bool {
+        self.in_use && !self.fresh
+    }
+
+    fn note(&mut self, inside: Option<Inside>) {
+        let Some(inside) = inside else { return };
+        match inside.counters.erases {
+            0 => self.fresh = true,
+            _ => self.in_use = true,
+        }
     }
 }
 
@@ -100,8 +129,18 @@ impl<'a> Course<'a> {
         self.watcher.step(name, weight / self.weights());
     }
 
-    /// Runs one workload as a step of its own.
+    /// Measures one workload as a step of its own.
     pub(super) fn run(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
+        self.tally.flash.note(self.drive.inside());
+        self.carry_out(phase, weight)
+    }
+
+    /// Runs a workload that only brings the drive into the state in which it will be measured.
+    pub(super) fn make_ready(&mut self, phase: &Phase, weight: f64) -> Result<(), LabError> {
+        self.carry_out(phase, weight).map(|_| ())
+    }
+
+    fn carry_out(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
         self.begin(&phase.name, weight);
         let before = self.drive.inside();
         let result = self.drive.run_phase(phase, &mut Watched(self.watcher))?;
@@ -122,6 +161,7 @@ impl<'a> Course<'a> {
         lanes: Vec<Lane<'_>>,
         weight: f64,
     ) -> Result<Vec<LaneResult>, LabError> {
+        self.tally.flash.note(self.drive.inside());
         self.begin(name, weight);
         // Theory has nothing to say of these, nor of what comes after them.
         self.oracle = Oracle::default();

@@ -248,7 +248,7 @@ fn carry_out(
     let is_empty = protocol.is_file
         || course.drive.inside().is_some_and(|inside| inside.counters.host_write_units == 0);
     if let Some(region) = protocol.filled().filter(|_| is_empty) {
-        course.run(
+        course.make_ready(
             &layout(region, course.drive.description().block_size, seed),
             protocol.fill_weight(),
         )?;

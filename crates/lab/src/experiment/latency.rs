@@ -278,10 +278,10 @@ fn carry_out(
     course.drive.prepare(region.length)?;
     if protocol.fill > ByteLength::ZERO {
         *emptied = course.empty(region)?;
-        course.run(&fill(region, protocol.fill, protocol.phase.seed), fill_weight)?;
+        course.make_ready(&fill(region, protocol.fill, protocol.phase.seed), fill_weight)?;
     }
     if protocol.used > ByteLength::ZERO {
-        course.run(&protocol.use_up(), use_weight)?;
+        course.make_ready(&protocol.use_up(), use_weight)?;
     }
     let result = course.run(&protocol.phase, protocol.time.seconds())?;
     let peak = result.requests as f64 / result.elapsed.seconds();

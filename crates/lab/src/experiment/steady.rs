@@ -262,7 +262,7 @@ impl Experiment for SteadyState {
             course.drive.prepare(region.length)?;
             if protocol.fill > ByteLength::ZERO {
                 emptied = course.empty(region)?;
-                course.run(&fill(region, protocol.fill, seed), fill_weight)?;
+                course.make_ready(&fill(region, protocol.fill, seed), fill_weight)?;
             }
             if protocol.is_single() {
                 once = Some(single::run(&mut course, &protocol.phase, protocol.time, limit)?);

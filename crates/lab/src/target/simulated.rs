@@ -99,17 +99,13 @@ fn load(name: &str) -> Result<Profile, LabError> {
     }
 }
 
-/// What one must know to read the figures of any simulated drive.
-pub(super) const NEW_AND_EMPTY: &str = "the drive began new and empty: spare area and collection play no part \
-                             until more was written than it holds";
-
 /// The simulated drive of a profile, with the facts a report shows of it.
 pub(super) fn open(name: &str, profile: &Profile) -> Result<SimulatedDrive, LabError> {
     let configuration = profile.configuration()?;
     let facts = facts(profile, &configuration.geometry);
     let drive = SimulatedDrive::new(name, configuration)
         .map_err(|source| LabError::Target { text: name.to_owned(), why: source.to_string() })?;
-    Ok(drive.describe(facts, vec![NEW_AND_EMPTY.to_owned()]))
+    Ok(drive.describe(facts, Vec::new()).known_as_new())
 }
 
 /// A saved drive, as it was saved.

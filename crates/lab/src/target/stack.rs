@@ -278,9 +278,6 @@ impl StackTarget {
         ];
         self.add_member_facts("", &mut facts)?;
         let mut caveats = Vec::new();
-        if self.is_new() {
-            caveats.push(simulated::NEW_AND_EMPTY.to_owned());
-        }
         if self.value("sync") == Some("full") {
             caveats.push(
                 "the initial synchronisation has written one copy (of raid5, the last member) \
@@ -288,7 +285,8 @@ impl StackTarget {
                     .to_owned(),
             );
         }
-        Ok(drive.describe(facts, caveats))
+        let drive = drive.describe(facts, caveats);
+        Ok(if self.is_new() { drive.known_as_new() } else { drive })
     }
 
     /// Whether all its drives are new.

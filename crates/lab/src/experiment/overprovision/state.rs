@@ -83,11 +83,11 @@ impl State {
     ) -> Result<(), LabError> {
         let written = Region::first(sizes.written(self, physical));
         let amount = FILL_REQUEST * written.length.whole(FILL_REQUEST);
-        course.run(&fill(written, amount, seed), weight / 2.0)?;
+        course.make_ready(&fill(written, amount, seed), weight / 2.0)?;
         let share = written.length.bytes() as f64 / sizes.capacity.bytes() as f64;
         let used = USE_REQUEST * ((sizes.used.bytes() as f64 * share) as u64 / USE_REQUEST.bytes());
         if used > ByteLength::ZERO {
-            course.run(&use_up(written, used, seed), weight / 2.0)?;
+            course.make_ready(&use_up(written, used, seed), weight / 2.0)?;
         }
         if self == State::Trimmed {
             let free = sizes.free();
