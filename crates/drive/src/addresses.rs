@@ -53,6 +53,7 @@ impl Addresses {
         let state = u128::from(seeds.next()) << 64 | u128::from(seeds.next());
         let order = match phase.pattern {
             Pattern::Sequential => Order::Sequential { next: 0 },
+            Pattern::SequentialFrom(first) => Order::Sequential { next: first },
             Pattern::Random => Order::Random,
             Pattern::RandomOnce => Order::Once(Passes::new(blocks, seeds)),
         };
@@ -303,6 +304,7 @@ mod tests {
     #[test]
     fn sequential_starts_over_at_the_end_of_the_region() {
         assert_eq!(blocks_of(&phase(Pattern::Sequential, 3, 100, 1), 7), [0, 1, 2, 0, 1, 2, 0]);
+        assert_eq!(blocks_of(&phase(Pattern::SequentialFrom(2), 3, 100, 1), 5), [2, 0, 1, 2, 0]);
     }
 
     #[test]

@@ -14,10 +14,20 @@ pub const DEPTH_MOST: u32 = 4096;
 pub enum Pattern {
     /// One after the other, starting over at the end of the region.
     Sequential,
+    /// The same, but the first is this block of the region, counted in blocks of the phase: for a
+    /// workload that goes on where an earlier phase ended.
+    SequentialFrom(u64),
     /// Uniformly at random, each block as often as chance has it.
     Random,
     /// In random order, no block twice before each was visited once (fio's random map).
     RandomOnce,
+}
+
+impl Pattern {
+    /// Whether each block follows the one before it.
+    pub fn is_sequential(self) -> bool {
+        matches!(self, Pattern::Sequential | Pattern::SequentialFrom(_))
+    }
 }
 
 /// Which share of the requests reads.
@@ -162,6 +172,11 @@ impl Phase {
         }
         if self.blocks() == 0 {
             return wrong(format!("the region is smaller than one block of {}", self.block_size));
+        }
+        if let Pattern::SequentialFrom(first) = self.pattern
+            && first >= self.blocks()
+        {
+            return wrong(format!("block {first} is not one of the region's {}", self.blocks()));
         }
         if self.region.end() > capacity {
             return wrong(format!(

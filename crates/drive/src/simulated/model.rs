@@ -15,7 +15,7 @@ use super::responder::Responder;
 use super::{mixed_loop, open_loop};
 use crate::Observer;
 use crate::measure::{PhaseResult, ThroughputMeter};
-use crate::phase::{Mix, Pattern, Phase, Rate};
+use crate::phase::{Mix, Phase, Rate};
 
 /// The model that `configuration` asks for: the one place where its mapping scheme becomes a type.
 pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, GeometryError> {
@@ -81,7 +81,7 @@ pub(crate) trait Model: Responder + Send + Sync {
 }
 
 fn is_stream_of_reads(phase: &Phase) -> bool {
-    phase.mix == Mix::READ && phase.pattern == Pattern::Sequential
+    phase.mix == Mix::READ && phase.pattern.is_sequential()
 }
 
 impl<R: Responder + Clone + Send + Sync + 'static> Model for R {

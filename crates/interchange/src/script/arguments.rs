@@ -18,7 +18,7 @@ pub fn step_name(number: usize, phase: &Phase) -> String {
 /// that no unit can be misunderstood.
 pub(super) fn options(phase: &Phase) -> Vec<(&'static str, String)> {
     let reads = phase.mix.read_percent;
-    let random = phase.pattern != Pattern::Sequential;
+    let random = !phase.pattern.is_sequential();
     let kind = match (random, reads) {
         (false, 100) => "read",
         (false, 0) => "write",

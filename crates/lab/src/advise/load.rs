@@ -157,7 +157,7 @@ impl Load {
 /// The order of requests, as it can be typed.
 fn pattern_words(pattern: Pattern) -> &'static str {
     match pattern {
-        Pattern::Sequential => "sequential",
+        Pattern::Sequential | Pattern::SequentialFrom(_) => "sequential",
         Pattern::Random => "random",
         Pattern::RandomOnce => "random-once",
     }
@@ -252,6 +252,7 @@ mod tests {
             block_size: ByteLength::new(512),
             engine: String::new(),
             measures_flash: true,
+            began_new: true,
             caveats: Vec::new(),
             facts: Vec::new(),
         }

@@ -1,6 +1,6 @@
 //! A workload measured in rounds of equal length until it is steady.
 
-use ssdlab_drive::{Amount, Latencies, Pattern, Phase, PhaseResult, Region};
+use ssdlab_drive::{Amount, Latencies, Pattern, Phase, PhaseResult};
 use ssdlab_model::counters::Counters;
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
@@ -8,11 +8,15 @@ use super::course::Course;
 use crate::error::LabError;
 use crate::steady::{self, Moving, Steady, Why};
 
-/// A round made of phases is full from this share of its length on.
-const ROUND_FULL: f64 = 0.95;
+/// Requests of a round for each that is in flight at a time, at least. A round begins and ends with
+/// an idle drive: its first requests wait for nobody, and while the last are answered fewer and fewer
+/// are in flight. That takes half a depth of requests from what is measured: less than 1 % of a round
+/// of so many.
+const REQUESTS_PER_DEPTH: f64 = 64.0;
 
-/// Blocks of the very first phase, whose speed is not known.
-const FIRST_BLOCKS: u64 = 256;
+/// Rounds that have to fit into the time there is, however slow the drive: a third more than
+/// [`steady::judge`] asks for at least.
+const ROUNDS_TO_FIT: u64 = 40;
 
 /// What one round measured.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,15 +44,6 @@ impl Round {
         }
     }
 
-    fn add(&mut self, other: &Round) {
-        self.seconds += other.seconds;
-        self.requests += other.requests;
-        self.read += other.read;
-        self.written += other.written;
-        self.latency.0 += other.latency.0;
-        self.latency.1 += other.latency.1;
-    }
-
     fn bytes_per_second(&self) -> f64 {
         (self.read + self.written).bytes() as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
@@ -69,7 +64,7 @@ fn moments(latencies: &Latencies) -> (f64, f64) {
 /// When to stop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Until {
-    /// Length of a round.
+    /// Length of a round, unless the drive is so slow that it holds few requests.
     pub(super) round: Nanoseconds,
     /// Not before so much time, even if it is steady.
     pub(super) at_least: Nanoseconds,
@@ -83,10 +78,8 @@ pub(super) struct Until {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rounds {
     pub(super) rounds: Vec<Round>,
-    /// Where in its area a sequential workload goes on.
-    place: ByteLength,
-    /// What a sequential workload reached in the round before, in bytes a second.
-    speed: f64,
+    /// The block of its area with which a sequential workload goes on.
+    next_block: u64,
 }
 
 /// What several rounds come to.
@@ -109,32 +102,55 @@ impl Rounds {
         until: &Until,
         weight: f64,
     ) -> Result<(), LabError> {
-        let most = (until.at_most.seconds() / until.round.seconds()).ceil().max(1.0);
-        let least = (until.at_least.seconds() / until.round.seconds()).ceil() as usize;
+        let count = |time: Nanoseconds, round: Nanoseconds| time.seconds() / round.seconds();
+        let most = count(until.at_most, until.round).ceil().max(1.0);
         if let Some(results) = course.drive.run_rounds(phase, until.round, most as u64)? {
             self.take(course, &results, until);
             return Ok(());
         }
-        for index in 0..most as usize {
-            if self.rounds.len() >= least && self.judge(until).is_ok() {
+        let (mut length, mut weight) = (until.round, weight);
+        let first = self.one(course, phase, (0, length), weight / most)?;
+        let longer = long_enough(&first, phase.depth, until);
+        if longer > length {
+            (length, weight) = (longer, weight * (1.0 - 1.0 / most));
+        } else {
+            self.rounds.push(first);
+        }
+        let most = count(until.at_most, length).ceil().max(1.0);
+        let least = count(until.at_least, length).ceil() as usize;
+        for index in 1.. {
+            let enough = self.rounds.len() >= least && self.judge(until).is_ok();
+            if enough || self.rounds.len() >= most as usize {
                 break;
             }
-            let mut phase = phase.clone();
-            phase.seed = phase.seed.wrapping_add((index as u64) << 32);
-            let before = course.drive.inside();
-            let mut round = match phase.pattern {
-                Pattern::Sequential => self.on_from_here(course, &phase, until, weight / most)?,
-                Pattern::Random | Pattern::RandomOnce => {
-                    phase.amount = Amount::Time(until.round);
-                    Round::of(&course.run(&phase, weight / most)?)
-                }
-            };
-            round.inside = before
-                .zip(course.drive.inside())
-                .map(|(before, after)| after.counters.since(&before.counters));
+            let round = self.one(course, phase, (index, length), weight / most)?;
             self.rounds.push(round);
         }
         Ok(())
+    }
+
+    /// Measures one round: which it is of all, and how long.
+    fn one(
+        &mut self,
+        course: &mut Course,
+        phase: &Phase,
+        (index, length): (u64, Nanoseconds),
+        weight: f64,
+    ) -> Result<Round, LabError> {
+        let mut phase = phase.clone();
+        phase.seed = phase.seed.wrapping_add(index << 32);
+        phase.amount = Amount::Time(length);
+        if phase.pattern.is_sequential() {
+            phase.pattern = Pattern::SequentialFrom(self.next_block);
+        }
+        let before = course.drive.inside();
+        let result = course.run(&phase, weight)?;
+        self.next_block = (self.next_block + result.requests) % phase.blocks();
+        let mut round = Round::of(&result);
+        round.inside = before
+            .zip(course.drive.inside())
+            .map(|(before, after)| after.counters.since(&before.counters));
+        Ok(round)
     }
 
     /// Takes rounds that were measured in one go, as many as it would have run one by one. Their
@@ -148,44 +164,6 @@ impl Rounds {
             course.tally.bytes += result.bytes();
             self.rounds.push(Round::of(result));
         }
-    }
-
-    /// A round of a sequential workload, which goes on where the one before ended: in as many
-    /// phases as it takes, because a phase begins at the start of its region.
-    fn on_from_here(
-        &mut self,
-        course: &mut Course,
-        phase: &Phase,
-        until: &Until,
-        weight: f64,
-    ) -> Result<Round, LabError> {
-        let (block, whole) = (phase.block_size, phase.block_size * phase.blocks());
-        let round_seconds = until.round.seconds();
-        let mut round = Round::default();
-        while round.seconds < ROUND_FULL * round_seconds {
-            // As much as the speed so far lets expect, but not over the end of the area.
-            let speed = if round.seconds > 0.0 { round.bytes_per_second() } else { self.speed };
-            let expected = speed * (round_seconds - round.seconds);
-            let blocks = match expected {
-                0.0 => FIRST_BLOCKS,
-                _ => (expected / block.bytes() as f64) as u64,
-            };
-            let rest = (whole - self.place).whole(block);
-            // A phase shorter than its depth would measure its end rather than itself.
-            let blocks = blocks.max(u64::from(phase.depth) * 4).min(rest);
-            let mut part = phase.clone();
-            part.region =
-                Region { offset: phase.region.offset + self.place, length: block * blocks };
-            part.amount = Amount::Bytes(block * blocks);
-            let result = course.run(&part, weight * (1.0 - round.seconds / round_seconds) / 2.0)?;
-            round.add(&Round::of(&result));
-            self.place += part.region.length;
-            if self.place == whole {
-                self.place = ByteLength::ZERO;
-            }
-        }
-        self.speed = round.bytes_per_second();
-        Ok(round)
     }
 
     pub(super) fn speeds(&self) -> Vec<f64> {
@@ -294,6 +272,14 @@ impl Rounds {
         };
         format!("{why}; {more}")
     }
+}
+
+/// How long rounds have to be, after what the first has shown.
+fn long_enough(first: &Round, depth: u32, until: &Until) -> Nanoseconds {
+    let factor = REQUESTS_PER_DEPTH * f64::from(depth) / first.requests.max(1) as f64;
+    let enough = Nanoseconds::from_secs_f64(first.seconds * factor);
+    let most = Nanoseconds::new(until.at_most.nanos() / ROUNDS_TO_FIT);
+    enough.min(most).max(until.round)
 }
 
 /// What has to be written before a drive may be steady: its flash once over, of which the rest
