@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use ssdlab_drive::real::block_map::{Placed, free_space, places_of, trim_free_space};
 use ssdlab_drive::real::place::Place;
@@ -25,6 +26,10 @@ const READ: usize = 1 << 20;
 /// From this share of the blocks on, all of them count as alike: a few at the edges may lie in a
 /// granule of the drive that is not free as a whole.
 const ALIKE: f64 = 0.95;
+
+/// How long the file's blocks may take to be free; others may have taken them.
+const PATIENCE: Duration = Duration::from_secs(3);
+const ASK_EVERY: Duration = Duration::from_millis(20);
 
 impl Protocol {
     pub(super) fn carry_out(
@@ -62,7 +67,7 @@ impl Protocol {
         drop(file);
         let placed = whole_blocks(&mapped);
         let mut buffer = Aligned::new();
-        let before = self.look(&device, &placed, &mut buffer, None)?;
+        let before = self.look(&device, &placed, &mut buffer, &[])?;
         seen.moments.push(("written", before.contents));
         course.tally.bytes += self.size * 2;
         if before.contents.counted() == 0 || before.contents.old < before.contents.counted() {
@@ -80,7 +85,13 @@ impl Protocol {
         let top = File::open(own.path())
             .map_err(|error| failed("cannot open the directory".to_owned(), error))?;
         let span = span_of(&placed);
-        let refused = match (place.has_option("discard"), trim_free_space(&top, span)) {
+        let free_now = || free_space(&top, span).ok();
+        let once_free = || once_free(&placed, free_now, || own.sync(), PATIENCE);
+        let trims_by_itself = place.has_option("discard");
+        // What is not free yet is not trimmed either, and says nothing later; a mount that trims by
+        // itself does so whenever it is.
+        let asked_for = once_free()?.filter(|_| !trims_by_itself);
+        let refused = match (trims_by_itself, trim_free_space(&top, span)) {
             (_, Ok(trimmed)) => {
                 seen.trimmed = Some(trimmed);
                 None
@@ -102,18 +113,20 @@ impl Protocol {
             let message = format!("{}: {why}", directory.display());
             return Err(LabError::Unsupported(message));
         }
-        let free = free_space(&top, span).ok();
-        let at_once = self.look(&device, &placed, &mut buffer, free.as_deref())?;
+        // A file system holds what it is trimming as if it were in use.
+        let free = once_free()?;
+        let seen_now = |free: &Option<Vec<Region>>, buffer: &mut Aligned| {
+            self.look(&device, &placed, buffer, &[asked_for.as_deref(), free.as_deref()])
+        };
+        let at_once = seen_now(&free, &mut buffer)?;
         seen.moments.push((AT_ONCE, at_once.contents));
         course.tally.bytes += self.size;
         course.rest(self.wait, 0.8)?;
         course.begin("reading again", 0.1);
-        own.sync()?;
-        let free = free_space(&top, span).ok();
-        let first = self.look(&device, &placed, &mut buffer, free.as_deref())?;
+        let free = once_free()?;
+        let first = seen_now(&free, &mut buffer)?;
         // Whoever took blocks while they were read is seen now.
-        let free = free_space(&top, span).ok();
-        let mut second = self.look(&device, &placed, &mut buffer, free.as_deref())?;
+        let mut second = seen_now(&free_now(), &mut buffer)?;
         second.contents.changed =
             first.each.iter().zip(&second.each).filter(|(one, two)| differ(**one, **two)).count()
                 as u64;
@@ -146,13 +159,14 @@ impl Protocol {
         written.map_err(|error| failed(what(), error))
     }
 
-    /// Reads the blocks where they lay. With `free`, those that are not within it do not count.
+    /// Reads the blocks where they lay. Those that are not within each of `free` do not count; where
+    /// nobody knows what is free, it is taken to be.
     fn look(
         &self,
         device: &File,
         placed: &[Placed],
         buffer: &mut Aligned,
-        free: Option<&[Region]>,
+        free: &[Option<&[Region]>],
     ) -> Result<Look, LabError> {
         let mut look = Look::default();
         let mut old = [0; BLOCK];
@@ -165,7 +179,7 @@ impl Protocol {
                 for (number, block) in (0..).zip(bytes.chunks_exact(BLOCK)) {
                     let at = from + number * BLOCK as u64;
                     let on_device = run.on_device.offset.bytes() + at;
-                    if free.is_some_and(|free| !is_within(free, on_device)) {
+                    if free.iter().flatten().any(|free| !is_within(free, on_device)) {
                         look.contents.taken += 1;
                         look.each.push(None);
                         continue;
@@ -213,6 +227,32 @@ fn is_within(free: &[Region], block: u64) -> bool {
     free.iter().any(|region| {
         region.offset.bytes() <= block && block + BLOCK as u64 <= region.end().bytes()
     })
+}
+
+/// What is free once all blocks of the deleted file are, or when nobody waits any longer; nothing
+/// where that is not known.
+///
+/// A file system that has made a deletion durable need not have given back the blocks yet: ext4 does
+/// so behind the commit, xfs in the background. And ext4 marks what it trims as used for so long.
+fn once_free(
+    placed: &[Placed],
+    mut ask: impl FnMut() -> Option<Vec<Region>>,
+    mut sync: impl FnMut() -> Result<(), LabError>,
+    patience: Duration,
+) -> Result<Option<Vec<Region>>, LabError> {
+    let began = Instant::now();
+    loop {
+        sync()?;
+        let Some(free) = ask() else { return Ok(None) };
+        let is_free = |run: &Placed| {
+            let (first, end) = (run.on_device.offset.bytes(), run.on_device.end().bytes());
+            (first..end).step_by(BLOCK).all(|block| is_within(&free, block))
+        };
+        if placed.iter().all(is_free) || began.elapsed() >= patience {
+            return Ok(Some(free));
+        }
+        std::thread::sleep(ASK_EVERY);
+    }
 }
 
 /// Only whole blocks of the file can be compared.
@@ -333,6 +373,30 @@ mod tests {
         let free = [region(0, 8192), region(16384, 4096)];
         assert!(is_within(&free, 4096) && is_within(&free, 16384));
         assert!(!is_within(&free, 8192) && !is_within(&free, 20480) && !is_within(&free, 6000));
+    }
+
+    #[test]
+    fn blocks_are_awaited_until_the_file_system_has_given_them_back() {
+        let run = Placed { in_file: ByteLength::ZERO, on_device: region(8192, 8192) };
+        let wait = |answers: &[&[Region]], patience| {
+            let (mut asked, mut synced) = (0, 0);
+            let ask = || {
+                let answer = answers.get(asked)?.to_vec();
+                asked += 1;
+                Some(answer)
+            };
+            let sync = || {
+                synced += 1;
+                Ok(())
+            };
+            let free = once_free(&[run], ask, sync, patience).unwrap();
+            (free, asked, synced)
+        };
+        let (none, half, all) = ([], [region(0, 12_288)], [region(4096, 16_384)]);
+        let long = Duration::from_secs(60);
+        assert_eq!(wait(&[&none, &half, &all, &none], long), (Some(all.to_vec()), 3, 3));
+        assert_eq!(wait(&[&half, &all], Duration::ZERO), (Some(half.to_vec()), 1, 1));
+        assert_eq!(wait(&[], long), (None, 0, 1), "nobody knows");
     }
 
     #[test]
