@@ -1,0 +1,286 @@
+//! Why a layer lets no TRIM through, and what mends that.
+
+use super::remedy;
+use crate::doctor::{Context, Remedy};
+use crate::facts::Absent;
+use crate::layers::{Layer, LayerKind, provisioning_mode_file};
+use crate::mapper;
+use crate::words::quoted;
+
+/// The kind of a mapping.
+fn target_of(layer: &Layer) -> Option<&str> {
+    match &layer.kind {
+        LayerKind::Mapper { target } => target.as_deref(),
+        _ => None,
+    }
+}
+
+/// Whether a layer that takes discards may do so for itself alone.
+pub(super) fn keeps_discards(layer: &Layer) -> bool {
+    layer.kind == LayerKind::ThinPool || matches!(target_of(layer), Some("cache" | "vdo"))
+}
+
+/// Why in words, and what mends it.
+pub(super) type Refusal = (String, Vec<Remedy>);
+
+/// Why a layer lets no discards through whatever lies below it; the error says what is not known.
+pub(super) fn refusal(context: &Context, layer: &Layer) -> Result<Option<Refusal>, String> {
+    let name = layer.called();
+    match &layer.kind {
+        LayerKind::Crypt => {
+            let table = mapper::table(context.facts, name);
+            Ok(table.ok().filter(|it| !it.has("allow_discards")).map(|_| no_allow_discards(layer)))
+        }
+        LayerKind::Md { level, .. } if is_parity(level) => {
+            let path = "/sys/module/raid456/parameters/devices_handle_discard_safely";
+            let is_safe = context.facts.text(path);
+            Ok((is_safe.as_deref() == Some("N")).then(|| parity_refuses("raid456")))
+        }
+        LayerKind::ThinPool => {
+            let keeps = passes_none_down(context, name, "the thin pool")?;
+            Ok(keeps.then(|| no_passdown(name)))
+        }
+        LayerKind::Mapper { target: Some(target) } if target == "cache" => {
+            let keeps = passes_none_down(context, name, "the cache")?;
+            Ok(keeps.then(|| no_passdown_of_cache(name)))
+        }
+        LayerKind::Mapper { target: Some(target) } if target == "vdo" => Ok(Some(kept_by_vdo())),
+        LayerKind::Mapper { target: None } => Err(context.as_root(&format!(
+            "what kind of mapping {name} is, and whether it passes discards on"
+        ))),
+        _ => Ok(None),
+    }
+}
+
+/// Whether a mapping that takes discards passes none down, by its status.
+fn passes_none_down(context: &Context, name: &str, what: &str) -> Result<bool, String> {
+    match mapper::status(context.facts, name) {
+        Ok(status) => Ok(status.split_whitespace().any(|word| word == "no_discard_passdown")),
+        Err(Absent::Denied | Absent::NotCaptured | Absent::Failed(_)) => {
+            Err(context.as_root(&format!("whether {what} {name} passes discards down")))
+        }
+        Err(Absent::Missing) => {
+            Err(format!("whether {what} {name} passes discards down (needs dmsetup)"))
+        }
+    }
+}
+
+fn is_parity(level: &str) -> bool {
+    matches!(level, "raid4" | "raid5" | "raid6")
+}
+
+/// Why a device takes no discards, though what lies below it does or nothing does.
+pub(super) fn plain_refusal(context: &Context, layer: &Layer) -> Refusal {
+    match &layer.kind {
+        LayerKind::Crypt => no_allow_discards(layer),
+        LayerKind::Md { level, .. } if is_parity(level) => parity_refuses("raid456"),
+        LayerKind::MapperRaid if has_no_parity(context, layer) => stale(layer),
+        LayerKind::MapperRaid => {
+            let (why, mut remedies) = parity_refuses("dm_raid");
+            remedies.push(set_up_anew(layer));
+            (format!("{why}, or it was set up when its members took none"), remedies)
+        }
+        LayerKind::ThinPool => no_passdown(layer.called()),
+        LayerKind::Usb { driver } => usb(context, layer, driver.as_deref()),
+        LayerKind::HardwareRaid { driver } => (
+            format!("the RAID controller ({driver}) takes no discards for its volumes"),
+            vec![remedy(
+                "Controllers of this kind pass TRIM only in HBA or JBOD mode, if at all; then a \
+                 RAID of the system's (md, btrfs, ZFS) passes it. Moving to that destroys the \
+                 volume: back up first. Else leave a part of each drive unused from the start, as \
+                 spare area",
+                None,
+            )],
+        ),
+        LayerKind::Virtual => (
+            "the host of this virtual machine takes no discards".to_owned(),
+            vec![remedy(
+                "On the host: discard=unmap for the disk (QEMU: -drive ...,discard=unmap; libvirt: \
+                 <driver discard='unmap'/>), on storage that can free space",
+                None,
+            )],
+        ),
+        LayerKind::Loop { .. } => (
+            "its file is given no holes: the file system below does not know how, the loop device \
+             is read-only, or somebody has set its queue/discard_max_bytes to 0"
+                .to_owned(),
+            Vec::new(),
+        ),
+        LayerKind::Sata | LayerKind::Scsi => scsi_disk(context, layer),
+        LayerKind::Nvme => (
+            "the drive does not know Dataset Management, or the kernel was told not to use it"
+                .to_owned(),
+            vec![remedy(
+                "Look at 'oncs' (bit 2) and for newer firmware",
+                Some(format!("nvme id-ctrl -H {}", layer.path)),
+            )],
+        ),
+        LayerKind::Linear
+        | LayerKind::Striped
+        | LayerKind::Thin
+        | LayerKind::Md { .. }
+        | LayerKind::Bcache
+        | LayerKind::Mapper { .. } => stale(layer),
+        _ => ("the device takes no discards".to_owned(), Vec::new()),
+    }
+}
+
+fn stale(layer: &Layer) -> Refusal {
+    (
+        "it takes none although what lies below does: it was set up when that took none, or its \
+         kind cannot pass them on"
+            .to_owned(),
+        vec![set_up_anew(layer)],
+    )
+}
+
+/// Whether the table of a RAID volume says that it has no parity.
+fn has_no_parity(context: &Context, layer: &Layer) -> bool {
+    let name = layer.called();
+    mapper::table(context.facts, name).is_ok_and(|table| {
+        let level = table.arguments.first().map_or("", String::as_str);
+        !["raid4", "raid5", "raid6"].iter().any(|parity| level.starts_with(parity))
+    })
+}
+
+fn set_up_anew(layer: &Layer) -> Remedy {
+    let title = layer.called();
+    let command = match (&layer.kind, mapper::volume_of(title)) {
+        (LayerKind::Md { .. }, _) => {
+            Some(format!("mdadm --stop {0} && mdadm --assemble {0}", layer.path))
+        }
+        (_, Some((group, volume))) if layer.notes.iter().any(|note| note == "LVM") => {
+            Some(format!("lvchange --refresh {}", quoted(&format!("{group}/{volume}"))))
+        }
+        (LayerKind::Mapper { .. } | LayerKind::Linear | LayerKind::Striped, _) => Some(format!(
+            "dmsetup table {0} | dmsetup reload {0} && dmsetup resume {0}",
+            quoted(title)
+        )),
+        _ => None,
+    };
+    remedy("Set it up anew, so that it asks the layer below again (a restart does, too)", command)
+}
+
+fn no_allow_discards(layer: &Layer) -> Refusal {
+    let name = layer.called();
+    let is_luks2 = layer.notes.iter().any(|note| note == "LUKS2");
+    let persistent = if is_luks2 { "--persistent " } else { "" };
+    let mut remedies = vec![remedy(
+        "Allow discards; who gets at the drive can then see which sectors hold data, and how the \
+         file system uses them, but not what they hold. It asks for the passphrase",
+        Some(format!("cryptsetup refresh --allow-discards {persistent}{}", quoted(name))),
+    )];
+    if !is_luks2 {
+        remedies.push(remedy(
+            "And for the next start: the option 'discard' for it in /etc/crypttab",
+            None,
+        ));
+    }
+    remedies.push(remedy(
+        "Layers above it that were set up before keep what they asked for then: set them up anew, \
+         or restart",
+        None,
+    ));
+    ("encryption was not told to pass discards on (no allow_discards)".to_owned(), remedies)
+}
+
+fn parity_refuses(module: &str) -> Refusal {
+    (
+        "a RAID with parity takes no discards, unless it is told that every drive reads zeros \
+         after TRIM: parity would no longer fit otherwise"
+            .to_owned(),
+        vec![remedy(
+            "ONLY if every member is known to read zeros after TRIM, always (hdparm -I: \
+             'Deterministic read ZEROs after TRIM'; the check trim-reads tells): allow it, and \
+             assemble anew. It has lost data with kernels whose md handled small discards wrongly: \
+             try it on data that you have twice",
+            Some(format!(
+                "echo options {module} devices_handle_discard_safely=Y > \
+                 /etc/modprobe.d/{module}-discard.conf"
+            )),
+        )],
+    )
+}
+
+fn no_passdown(name: &str) -> Refusal {
+    // LVM's own device of a pool has a name of its own.
+    let volume = name.strip_suffix("-tpool").unwrap_or(name);
+    let command = mapper::volume_of(volume).map(|(group, volume)| {
+        format!("lvchange --discards passdown {}", quoted(&format!("{group}/{volume}")))
+    });
+    (
+        "the thin pool takes discards, and passes none down (no_discard_passdown)".to_owned(),
+        vec![remedy("Let it pass them down; the volumes of the pool must be inactive", command)],
+    )
+}
+
+fn no_passdown_of_cache(name: &str) -> Refusal {
+    let command = mapper::volume_of(name).map(|(group, volume)| {
+        format!("lvconvert --uncache {}", quoted(&format!("{group}/{volume}")))
+    });
+    (
+        "the cache takes discards, and passes none down (no_discard_passdown): what lies below took \
+         none when it was set up, or it was told not to"
+            .to_owned(),
+        vec![remedy(
+            "Set it up anew on devices that take discards. Without a cache they pass; this writes it \
+             back first, and takes it away",
+            command,
+        )],
+    )
+}
+
+fn kept_by_vdo() -> Refusal {
+    (
+        "VDO takes discards to free its own space, and passes none down".to_owned(),
+        vec![remedy(
+            "Nothing makes it. Leave a part of the drive outside of it, trimmed as a whole before, as \
+             spare area",
+            None,
+        )],
+    )
+}
+
+fn usb(context: &Context, layer: &Layer, driver: Option<&str>) -> Refusal {
+    let mode = provisioning_mode_file(context.facts, &layer.directory);
+    let mut why = "the USB bridge does not say that it takes discards".to_owned();
+    let mut remedies = Vec::new();
+    if let Some((path, mode)) = mode {
+        why += &format!(" (provisioning_mode is {mode})");
+        remedies.push(remedy(
+            "If the bridge knows UNMAP all the same ('sg_vpd --page=lbpv' shows LBPU=1), tell the \
+             kernel to use it, then see with --proof whether it does. Some bridges lose data by \
+             it: try it on data that you have twice. Reading the partitions anew (partprobe, \
+             fdisk) or plugging it in sets it back; a udev rule makes it last",
+            Some(format!("echo unmap > {path}")),
+        ));
+    }
+    if driver == Some("usb-storage") {
+        remedies.push(remedy("A bridge with UASP (driver uas) mostly passes TRIM by itself", None));
+    }
+    (why, remedies)
+}
+
+fn scsi_disk(context: &Context, layer: &Layer) -> Refusal {
+    if layer.limits.is_rotational == Some(true) {
+        return ("the drive takes no discards; it says that it spins".to_owned(), Vec::new());
+    }
+    let mode = provisioning_mode_file(context.facts, &layer.directory);
+    let remedies = mode.iter().map(|(path, _)| {
+        remedy(
+            "If it is known to take UNMAP, tell the kernel so",
+            Some(format!("echo unmap > {path}")),
+        )
+    });
+    let why = match &mode {
+        Some((_, mode)) => format!("the drive does not say that it takes discards ({mode})"),
+        None => "the drive does not say that it takes discards".to_owned(),
+    };
+    let mut remedies: Vec<Remedy> = remedies.collect();
+    remedies.push(remedy(
+        "See what the drive says of itself. An SSD without TRIM keeps its speed by spare area \
+         alone: leave a part of it unused, from when it is new or erased",
+        Some(format!("hdparm -I {} | grep -i -A2 trim", layer.path)),
+    ));
+    (why, remedies)
+}
