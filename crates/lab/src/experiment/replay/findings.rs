@@ -1,0 +1,118 @@
+//! What a replay allows to say: what was done to the trace, and whether the drive kept up.
+
+use ssdlab_interchange::trace::Format;
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::Protocol;
+use super::requests::Map;
+use crate::experiment::{Record, figures, words};
+use crate::output::format;
+use crate::report::Level;
+
+/// Where so much longer than the trace's own time is needed, the drive did not keep up.
+const BEHIND: f64 = 1.02;
+
+/// Whether the drive kept up.
+pub(super) fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &mut Record) {
+    figures::conclude(rows, record);
+    let took = rows.first().map_or(0.0, |row| row.seconds);
+    let Some(time) = protocol.time() else {
+        if protocol.survey.duration == Nanoseconds::ZERO {
+            let why = match protocol.survey.format {
+                Format::Iolog2 => "The trace says no times",
+                _ => "By its times all requests of the trace come at once",
+            };
+            let text = format!("{why}; it was replayed as fast as the drive can.");
+            record.find(Level::Notice, "no-times", text);
+        }
+        return;
+    };
+    if rows.is_empty() {
+        return;
+    }
+    if took > time.seconds() * BEHIND + 1.0 {
+        record.find(
+            Level::Warning,
+            "not-kept-up",
+            format!(
+                "The drive did not keep up: what arrived within {} took it {}. Latencies grew with \
+                 the backlog and say how long it was.",
+                words::duration(Nanoseconds::from_secs(time.seconds().ceil() as u64)),
+                words::duration(Nanoseconds::from_secs(took.ceil() as u64))
+            ),
+        );
+    } else {
+        let text = "The drive kept up with the times of the trace; latencies count from them.";
+        record.find(Level::Info, "kept-up", text.to_owned());
+    }
+}
+
+/// What was done to the trace.
+pub(super) fn tell(protocol: &Protocol, record: &mut Record) {
+    let survey = &protocol.survey;
+    let [reads, writes, trims, flushes] = survey.requests;
+    let several = |number: u64, what: &str, end: &str| match number {
+        1 => format!("1 {what}"),
+        number => format!("{} {what}{end}", format::count(number)),
+    };
+    let duration = match survey.duration {
+        Nanoseconds::ZERO => String::new(),
+        duration => format!(" over {}", format::span(duration.seconds())),
+    };
+    let mut text = format!(
+        "The trace ({}) holds {}{duration}: {} of {}, {} of {}",
+        survey.format.name(),
+        several(survey.count(), "request", "s"),
+        several(reads, "read", "s"),
+        ByteLength::new(survey.bytes[0]),
+        several(writes, "write", "s"),
+        ByteLength::new(survey.bytes[1]),
+    );
+    for (number, what, end) in [(trims, "trim", "s"), (flushes, "flush", "es")] {
+        if number > 0 {
+            text.push_str(&format!(", {}", several(number, what, end)));
+        }
+    }
+    record.find(Level::Info, "trace", format!("{text}."));
+    match protocol.map {
+        Map::Kept => {}
+        Map::Scaled { from, to } => record.find(
+            Level::Notice,
+            "addresses-scaled",
+            format!(
+                "Addresses reach to {} and were scaled to the {} that are used, by whole MiB: \
+                 {from} of the trace share {to} of the drive, and within one all stays as it \
+                 was.",
+                survey.end, protocol.area
+            ),
+        ),
+        Map::Wrapped if survey.end > protocol.area => record.find(
+            Level::Notice,
+            "addresses-wrapped",
+            format!(
+                "Addresses reach to {}; what lies behind the {} that are used begins again at \
+                 the start.",
+                survey.end, protocol.area
+            ),
+        ),
+        Map::Wrapped => {}
+    }
+    if !survey.alignment.is_multiple_of(protocol.unit) {
+        record.find(
+            Level::Notice,
+            "requests-widened",
+            format!(
+                "Requests of the trace lie on multiples of {}; they were widened to whole \
+                 blocks of {} of the target.",
+                survey.alignment, protocol.unit
+            ),
+        );
+    }
+    if survey.went_back > 0 {
+        let count = format::count(survey.went_back);
+        let text = format!(
+            "Times go back in {count} lines; those requests count as sent with the one before."
+        );
+        record.find(Level::Info, "times-went-back", text);
+    }
+}

@@ -1,0 +1,126 @@
+//! The requests of a trace as the drive gets them: when, and where on it.
+
+use ssdlab_drive::{DriveError, ErrorKind, LaneRequest, Operation, Region, Source};
+use ssdlab_interchange::trace::{Event, Reader};
+use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+
+use super::Protocol;
+
+/// How recorded addresses become those of the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Map {
+    /// As they are.
+    Kept,
+    /// Each whole MiB goes to another place: so many of the trace on so many of the drive.
+    Scaled { from: u64, to: u64 },
+    /// What lies behind the end begins again at the start.
+    Wrapped,
+}
+
+/// The requests of a trace as the drive gets them.
+pub(super) struct TraceSource<R> {
+    pub(super) reader: Reader<R>,
+    pub(super) of: Protocol,
+}
+
+impl<R: std::io::BufRead + Send> Source for TraceSource<R> {
+    fn next_request(&mut self) -> Result<Option<LaneRequest>, DriveError> {
+        loop {
+            let event = self.reader.next_event().map_err(|error| {
+                let what = format!("{} has changed since it was checked", self.of.path.display());
+                DriveError::with_source(ErrorKind::Usage, what, error)
+            })?;
+            let Some(event) = event else { return Ok(None) };
+            if self.of.choice.limit.is_some_and(|limit| event.at >= limit) {
+                return Ok(None);
+            }
+            if self.of.survey.counts(&event) {
+                return Ok(Some(self.of.request(&event)));
+            }
+        }
+    }
+}
+
+impl Protocol {
+    fn request(&self, event: &Event) -> LaneRequest {
+        let due = self.pace.map(|pace| Nanoseconds::new((event.at.nanos() as f64 * pace) as u64));
+        let region = match event.operation {
+            Operation::Flush => Region::first(ByteLength::ZERO),
+            _ => self.region(event.region),
+        };
+        LaneRequest { due, pause: Nanoseconds::ZERO, operation: event.operation, region }
+    }
+
+    /// Where a recorded request lies on the drive, in whole blocks of it.
+    fn region(&self, recorded: Region) -> Region {
+        let (mib, unit) = (MIB.bytes(), self.unit.bytes());
+        let offset = recorded.offset.bytes();
+        let start = match self.map {
+            Map::Kept => offset,
+            Map::Scaled { from, to } => {
+                let scaled = u128::from(offset / mib) * u128::from(to) / u128::from(from);
+                scaled as u64 * mib + offset % mib
+            }
+            Map::Wrapped => offset % self.area.bytes(),
+        };
+        let first = start / unit * unit;
+        let end = (start + recorded.length.bytes()).div_ceil(unit) * unit;
+        let length = (end - first).min(self.area.bytes());
+        // What would reach over the end is moved in front of it.
+        let first = first.min(self.area.bytes() - length);
+        Region { offset: ByteLength::new(first), length: ByteLength::new(length) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use ssdlab_interchange::trace::{Choice, Survey};
+
+    use super::*;
+
+    fn protocol(map: Map, area_mib: u64) -> Protocol {
+        let text = "0 0 0 8 0\n1000 0 8 8 1\n";
+        let survey =
+            Survey::of(Reader::new(text.as_bytes(), None).unwrap(), &Choice::default()).unwrap();
+        Protocol {
+            path: PathBuf::new(),
+            choice: Choice::default(),
+            survey,
+            map,
+            area: MIB * area_mib,
+            unit: ByteLength::new(4096),
+            pace: None,
+            depth: 1,
+            fills: false,
+            is_file: false,
+        }
+    }
+
+    fn region(offset: u64, length: u64) -> Region {
+        Region { offset: ByteLength::new(offset), length: ByteLength::new(length) }
+    }
+
+    #[test]
+    fn scaled_requests_stay_inside_and_neighbours_stay_neighbours() {
+        let scaled = protocol(Map::Scaled { from: 1000, to: 10 }, 10);
+        let place = |offset, length| scaled.region(region(offset, length));
+        assert_eq!(place(500 << 20, 8192), region(5 << 20, 8192));
+        let (one, next) = (place((500 << 20) + 4096, 4096), place((500 << 20) + 8192, 4096));
+        assert_eq!(one.end(), next.offset);
+        for offset in [0, 999 << 20, (1000 << 20) - 4096] {
+            assert!(place(offset, 1 << 20).end() <= MIB * 10);
+        }
+    }
+
+    #[test]
+    fn odd_requests_are_widened_and_wrapped_ones_begin_again() {
+        let kept = protocol(Map::Kept, 10);
+        assert_eq!(kept.region(region(512, 512)), region(0, 4096));
+        assert_eq!(kept.region(region(4000, 200)), region(0, 8192));
+        let wrapped = protocol(Map::Wrapped, 10);
+        assert_eq!(wrapped.region(region(12 << 20, 4096)), region(2 << 20, 4096));
+        assert_eq!(wrapped.region(region((10 << 20) - 4096, 8192)).end(), MIB * 10);
+    }
+}
