@@ -13,6 +13,7 @@
 //! tables of the log blocks, and leaves the rules to say what goes where.
 
 mod merges;
+mod recovered;
 mod saved;
 
 use std::collections::VecDeque;
@@ -23,7 +24,7 @@ use crate::flash::BlockState;
 use crate::geometry::{Geometry, GeometryError};
 use crate::mapping::{Mapping, PageMap};
 use crate::media::{Media, Null};
-use crate::recovery::{Fault, FlashContents};
+use crate::recovery::Fault;
 use crate::resources::Class;
 use crate::resources::Resource;
 use crate::ssd::{Configuration, Ssd};
@@ -427,60 +428,6 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
     /// `block` is the data block of a logical block, as was found or planned.
     pub(crate) fn set_data_block(&mut self, logical: u32, block: BlockIndex) {
         self.data[logical as usize] = Some(block);
-    }
-
-    /// `block` is the latest random log block, of which `programs` program units are filled, or all.
-    pub(crate) fn take_latest_log(&mut self, block: BlockIndex, programs: Option<u32>) {
-        self.logs.push_back(block);
-        if let Some(programs) = programs {
-            let group = self.geometry().group_of(block);
-            self.ssd.host.resume(group, block, programs);
-            self.open_log = Some(OpenLog { block, programs });
-        }
-    }
-
-    /// After a power cut: `block` is a random log block, in the order of `age` among others.
-    pub(crate) fn take_over_log<T: Ord>(
-        &mut self,
-        block: BlockIndex,
-        age: impl Fn(BlockIndex) -> T,
-    ) {
-        let place = self.logs.partition_point(|&other| age(other) < age(block));
-        self.logs.insert(place, block);
-    }
-
-    /// After a power cut: reclaims log blocks from `at` on until there are no more than the drive
-    /// has. If it has no block to merge into, the units that are to be merged.
-    pub(crate) fn reclaim_surplus_logs(&mut self, at: Instant) -> Result<(), u32> {
-        let mut ready = at;
-        self.is_recovering = true;
-        while self.logs.len() as u32 > self.log_blocks {
-            // Each logical block may need a data block of its own, and a merge one in between.
-            let without = self.data.iter().filter(|block| block.is_none()).count();
-            if self.ssd.free.len() as usize <= without {
-                return Err(self.ssd.flash.valid(self.logs[0]));
-            }
-            ready = self.reclaim_oldest_log(ready);
-        }
-        self.is_recovering = false;
-        Ok(())
-    }
-
-    /// After a power cut: writes again what capacitors saved of the buffer, from `at` on.
-    pub(crate) fn restore_units(&mut self, at: Instant, saved: &[LogicalUnit])
-    where
-        D: FlashContents,
-    {
-        let mut ready = at;
-        for (index, &unit) in saved.iter().enumerate() {
-            if self.ssd.host.room() == 0 {
-                ready = self.begin_log_program(ready);
-            }
-            ready = self.ssd.restore_to_open_program(ready, index, unit);
-            if self.ssd.host.room() == 0 {
-                self.send_log_program(ready, 0);
-            }
-        }
     }
 
     /// The instant by which all that was asked of the drive is done.

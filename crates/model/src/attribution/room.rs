@@ -1,0 +1,147 @@
+//! Waits of writes for room in the buffer, divided by what the dies were busy with meanwhile.
+
+use super::Delays;
+use crate::counters::Counters;
+use crate::units::Nanoseconds;
+
+/// What has occupied the dies lately, as shares of 2^16 of the time that was not reads for the
+/// host.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shares {
+    collection: u64,
+    merge: u64,
+    map: u64,
+    /// The counters when the shares were last worked out.
+    seen: Counters,
+}
+
+impl Shares {
+    /// None yet, of a drive that has counted `counters` in an earlier life.
+    pub(super) fn after(counters: &Counters) -> Shares {
+        Shares { seen: *counters, ..Shares::default() }
+    }
+}
+
+/// What the flash work that counters count takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlashTimes {
+    /// Sensing, programming a program unit, erasing on one die.
+    pub(crate) page_read: Nanoseconds,
+    pub(crate) program: Nanoseconds,
+    pub(crate) erase: Nanoseconds,
+    /// Programming a page of metadata.
+    pub(crate) metadata: Nanoseconds,
+    /// Programming a program unit in SLC mode, and the units that it holds then.
+    pub(crate) slc: Option<(Nanoseconds, u32)>,
+    /// Units of a program unit, and dies of a collection unit.
+    pub(crate) units_per_program: u32,
+    pub(crate) stripe: u32,
+}
+
+/// Time that the dies spent on what the counters say, by cause: host programs, collection, merges,
+/// the map with all that the drive has to remember.
+fn time_on_dies(counters: &Counters, times: &FlashTimes) -> [u64; 4] {
+    let FlashTimes { page_read, program, erase, metadata, slc, units_per_program, stripe } = times;
+    let programs = |units: u64| program.nanos() * units.div_ceil(u64::from(*units_per_program));
+    let reads = |pages: u64| page_read.nanos() * pages;
+    let erases = erase.nanos() * counters.erases * u64::from(*stripe);
+    // Those to blocks in SLC mode are among the others.
+    let (in_slc, slc_time) = match slc {
+        Some((program, units)) => {
+            let in_slc = counters.program_units_slc;
+            (in_slc, program.nanos() * in_slc.div_ceil(u64::from(*units)))
+        }
+        None => (0, 0),
+    };
+    let host = counters.program_units_host + counters.program_units_padding;
+    [
+        programs(host.saturating_sub(in_slc)) + slc_time,
+        programs(counters.program_units_collection)
+            + reads(counters.flash_reads_collection)
+            + erases,
+        programs(counters.program_units_condensing + counters.program_units_merge)
+            + reads(counters.flash_page_reads_merge + counters.flash_reads_condensing),
+        programs(counters.program_units_map)
+            + reads(counters.map_page_reads)
+            + metadata.nanos() * counters.metadata_pages(),
+    ]
+}
+
+impl Delays {
+    /// Divides what writes waited for room by the latest shares, and works those out anew.
+    #[inline(never)]
+    pub(crate) fn divide_room(&mut self, counters: &Counters, times: &FlashTimes) {
+        self.add_room();
+        let lately = counters.since(&self.shares.seen);
+        let [host, collection, merge, map] = time_on_dies(&lately, times);
+        let total = host + collection + merge + map;
+        if total > 0 {
+            let share = |time: u64| ((u128::from(time) << 16) / u128::from(total)) as u64;
+            self.shares = Shares {
+                collection: share(collection),
+                merge: share(merge),
+                map: share(map),
+                seen: *counters,
+            };
+        }
+    }
+
+    pub(super) fn add_room(&mut self) {
+        let room = std::mem::take(&mut self.room);
+        let of_room = |share: u64| {
+            Nanoseconds::new(((u128::from(room.nanos()) * u128::from(share)) >> 16) as u64)
+        };
+        let Shares { collection, merge, map, .. } = self.shares;
+        let (collection, merge, map) = (of_room(collection), of_room(merge), of_room(map));
+        let parts = &mut self.writes.parts;
+        parts.collection += collection;
+        parts.merge += merge;
+        parts.map_miss += map;
+        parts.program += room - collection - merge - map;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dies_are_busy_for_as_long_as_their_operations_take() {
+        let us = Nanoseconds::from_micros;
+        let times = FlashTimes {
+            page_read: us(50),
+            program: us(1000),
+            erase: us(3000),
+            metadata: us(300),
+            slc: Some((us(200), 8)),
+            units_per_program: 24,
+            stripe: 4,
+        };
+        let counters = Counters {
+            // 80 of 320 units in SLC mode: ten programs of those and ten of others.
+            program_units_host: 310,
+            program_units_padding: 10,
+            program_units_slc: 80,
+            program_units_collection: 240,
+            // Two planes together.
+            flash_page_reads_collection: 60,
+            flash_reads_collection: 30,
+            erases: 1,
+            program_units_merge: 24,
+            flash_page_reads_merge: 2,
+            program_units_map: 24,
+            map_page_reads: 4,
+            journal_pages: 2,
+            checkpoint_pages: 3,
+            trim_pages: 1,
+            ..Counters::default()
+        };
+        let expected = [
+            10 * 1000 + 10 * 200,
+            10 * 1000 + 30 * 50 + 4 * 3000,
+            1000 + 2 * 50,
+            1000 + 4 * 50 + 6 * 300,
+        ];
+        assert_eq!(time_on_dies(&counters, &times), expected.map(|it| it * 1000));
+    }
+}

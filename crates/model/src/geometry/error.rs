@@ -1,0 +1,150 @@
+//! What is wrong with a geometry, and checks of single values.
+
+/// What is wrong with a geometry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// A count that must not be zero, or is beyond what is plausible.
+    #[error("{what} is {value}, not within {least}..={most}")]
+    Range {
+        /// The parameter.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least allowed.
+        least: u64,
+        /// The most allowed.
+        most: u64,
+    },
+    /// Two counts that do not divide.
+    #[error("{what} ({value}) is not a multiple of {divisor_name} ({divisor})")]
+    Divides {
+        /// The parameter.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+        /// What must divide it.
+        divisor_name: &'static str,
+        /// Its value.
+        divisor: u64,
+    },
+    /// A size that must be a power of two.
+    #[error("{what} ({value}) is not a power of two")]
+    PowerOfTwo {
+        /// The parameter.
+        what: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The drive addresses more than its flash can hold while blocks are kept free.
+    #[error(
+        "{logical} logical units leave too little spare: {usable} physical units can be used \
+         after open, free and metadata blocks, and at least one collection unit more is needed"
+    )]
+    NoSpare {
+        /// Units the host can address.
+        logical: u64,
+        /// Physical units that can hold data.
+        usable: u64,
+    },
+    /// Too few metadata blocks for a map that lies on flash.
+    #[error(
+        "a map of {pages} map pages on flash needs {needed} collection units for metadata, not \
+         {given}; set collection.metadata_units={needed}"
+    )]
+    NoRoomForMap {
+        /// Map pages.
+        pages: u32,
+        /// Metadata collection units there are.
+        given: u32,
+        /// How many it takes, with those that are open or kept free.
+        needed: u32,
+    },
+    /// A table of extents that cannot hold a drive whose regions are each condensed.
+    #[error(
+        "the table has room for {extents} extents, and the drive needs at least {least}; give \
+         mapping.table more RAM, or scale the drive less"
+    )]
+    NoRoomForExtents {
+        /// Extents that the table has room for.
+        extents: u32,
+        /// The least for this drive.
+        least: u32,
+    },
+    /// A map of extents on a drive that collects single blocks.
+    #[error(
+        "mapping.scheme = extent needs collection.unit = superblock: a run follows the order of \
+         writing, which single blocks of several dies do not have"
+    )]
+    ExtentsNeedSuperblocks,
+    /// Too few blocks for a scheme that maps by block.
+    #[error(
+        "mapping.scheme log-block needs {needed} collection units for {logical} logical blocks, \
+         {log_blocks} random log blocks, the sequential one, one for merges and one for recovery; \
+         there are {given}. \
+         Set fewer mapping.log_blocks, or more spare area"
+    )]
+    NoRoomForLog {
+        /// Collection units there are.
+        given: u32,
+        /// How many it takes.
+        needed: u32,
+        /// Logical blocks.
+        logical: u32,
+        /// Random log blocks.
+        log_blocks: u32,
+    },
+    /// Too few metadata blocks for the map that is saved in them.
+    #[error(
+        "mapping.checkpoint needs collection.metadata_units of {needed}, for a map of {pages} flash \
+         pages twice, and for what is erased and journalled; there are {given}"
+    )]
+    NoRoomForCheckpoint {
+        /// Metadata collection units there are.
+        given: u32,
+        /// How many it takes.
+        needed: u64,
+        /// Flash pages of the map.
+        pages: u64,
+    },
+    /// More units than 32 bits count.
+    #[error("{units} physical units are more than 32 bits count; choose a larger unit_size")]
+    TooLarge {
+        /// Physical units asked for.
+        units: u64,
+    },
+}
+
+pub(super) fn within(
+    what: &'static str,
+    value: u64,
+    least: u64,
+    most: u64,
+) -> Result<(), GeometryError> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(GeometryError::Range { what, value, least, most })
+    }
+}
+
+pub(super) fn divides(
+    what: &'static str,
+    value: u32,
+    divisor_name: &'static str,
+    divisor: u32,
+) -> Result<(), GeometryError> {
+    if value.is_multiple_of(divisor) {
+        Ok(())
+    } else {
+        Err(GeometryError::Divides {
+            what,
+            value: value.into(),
+            divisor_name,
+            divisor: divisor.into(),
+        })
+    }
+}
+
+pub(super) fn power_of_two(what: &'static str, value: u64) -> Result<(), GeometryError> {
+    if value.is_power_of_two() { Ok(()) } else { Err(GeometryError::PowerOfTwo { what, value }) }
+}
