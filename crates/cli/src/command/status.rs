@@ -89,6 +89,12 @@ fn micros(ns: f64) -> String {
     }
 }
 
+/// Units that the flash was written with, for whatever reason.
+fn flash_units(status: &Value) -> f64 {
+    let causes = ["host", "collection", "condensing", "padding", "map", "metadata", "merge"];
+    causes.iter().map(|cause| number(status, &format!("/counters/program_units_{cause}"))).sum()
+}
+
 /// The figures for people, in 80 columns.
 fn words(status: &Value, before: Option<&Value>) -> String {
     let n = |path: &str| number(status, path);
@@ -102,20 +108,10 @@ fn words(status: &Value, before: Option<&Value>) -> String {
         time,
     );
     let amplification = status["write_amplification"].as_f64();
-    let flash = [
-        "program_units_host",
-        "program_units_collection",
-        "program_units_condensing",
-        "program_units_padding",
-        "program_units_map",
-        "program_units_metadata",
-        "program_units_merge",
-    ];
-    let written: f64 = flash.iter().map(|key| n(&format!("/counters/{key}"))).sum();
     out += &format!(
         "host wrote {:>11}   flash was written {:>11}   write amplification {}\n",
         bytes(n("/counters/host_write_units") * unit),
-        bytes(written * unit),
+        bytes(flash_units(status) * unit),
         amplification.map_or("-".to_owned(), |it| format!("{it:.2}")),
     );
     out += &format!(

@@ -2,29 +2,10 @@
 
 use serde_json::Value;
 
+use crate::report::{codes, column, numbers, table};
 use crate::support::Place;
 
 const SMALL: &str = "sim:generic-tlc,capacity.physical=2GiB,flash.dies=2,flash.channels=2,flash.pages_per_block=96,spare=20%";
-
-fn table<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let tables = report["tables"].as_array().unwrap();
-    tables.iter().find(|table| table["name"] == name).unwrap_or_else(|| panic!("no table {name}"))
-}
-
-fn column(table: &Value, name: &str) -> Vec<Value> {
-    let columns = table["columns"].as_array().unwrap();
-    let index = columns.iter().position(|column| column["name"] == name).unwrap();
-    table["rows"].as_array().unwrap().iter().map(|row| row[index].clone()).collect()
-}
-
-fn numbers(table: &Value, name: &str) -> Vec<f64> {
-    column(table, name).iter().map(|cell| cell.as_f64().unwrap()).collect()
-}
-
-fn codes(report: &Value) -> Vec<&str> {
-    let findings = report["findings"].as_array().unwrap();
-    findings.iter().map(|finding| finding["code"].as_str().unwrap()).collect()
-}
 
 #[track_caller]
 fn same_figures(first: &Value, second: &Value) {
@@ -306,4 +287,38 @@ fn overprovision_measures_four_operations_in_four_states() {
     assert!(texts.contains("State before each test") && texts.contains("sync=none"), "{texts}");
     assert_eq!(report["series"].as_array().unwrap().len(), 4);
     same_figures(&report, &place.run(&arguments).with_code(0).json());
+}
+
+#[test]
+fn as_many_requests_are_in_flight_as_were_asked_for() {
+    let place = Place::new();
+    let report =
+        place.run(&["run", "overprovision", SMALL, "--json", "--quick"]).with_code(0).json();
+    let states = table(&report, "states");
+    // By Little's law; what a round loses at its ends is less than 2 %.
+    let in_flight = numbers(states, "iops").into_iter().zip(numbers(states, "latency_mean_us"));
+    for (index, (iops, latency)) in in_flight.enumerate() {
+        let in_flight = iops * latency / 1e6;
+        assert!((32.0 * 0.98..32.001).contains(&in_flight), "row {index}: {in_flight:.2}");
+    }
+}
+
+#[test]
+fn a_drive_is_called_new_only_where_it_was_measured_as_such() {
+    let place = Place::new();
+    let small = "sim:generic-tlc,capacity.physical=1GiB,flash.dies=2,flash.channels=2,flash.pages_per_block=96,spare=20%";
+    let is_called_new = |experiment: &str, set: &[&str]| {
+        let run = ["run", experiment, small, "--json", "--quick"];
+        let set = set.iter().flat_map(|set| ["--set", set]);
+        let run: Vec<&str> = run.into_iter().chain(set).collect();
+        let caveats = place.run(&run).with_code(0).json()["target"]["caveats"].to_string();
+        caveats.contains("the drive began new and empty")
+    };
+    let short = ["time=4s", "limit=4s", "area=100GB"];
+    assert!(!is_called_new("overprovision", &short));
+    assert!(is_called_new("overprovision", &[&short[..], &["used=0"]].concat()));
+    let filled = |times| ["area=all", times, "limit=10s", "round=1s"];
+    assert!(!is_called_new("steady", &filled("fill=2")));
+    assert!(is_called_new("steady", &filled("fill=1")));
+    assert!(is_called_new("random-write", &["sizes=256K", "area=all"]));
 }

@@ -6,23 +6,8 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::report::{codes, column, table};
 use crate::support::{Done, Place, is_root, names_in, skipped, wait_until};
-
-fn table<'a>(report: &'a Value, name: &str) -> &'a Value {
-    let tables = report["tables"].as_array().unwrap();
-    tables.iter().find(|table| table["name"] == name).unwrap_or_else(|| panic!("no table {name}"))
-}
-
-fn column(table: &Value, name: &str) -> Vec<Value> {
-    let columns = table["columns"].as_array().unwrap();
-    let index = columns.iter().position(|column| column["name"] == name).unwrap();
-    table["rows"].as_array().unwrap().iter().map(|row| row[index].clone()).collect()
-}
-
-fn codes(report: &Value) -> Vec<&str> {
-    let findings = report["findings"].as_array().unwrap();
-    findings.iter().map(|finding| finding["code"].as_str().unwrap()).collect()
-}
 
 /// A loop device that was made for a test, so that what is set there goes with it: a limit of
 /// discards that was set to 0 cannot be raised again.

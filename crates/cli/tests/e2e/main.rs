@@ -17,6 +17,7 @@ mod interchange;
 mod power_cut;
 mod profiles;
 mod real;
+mod report;
 mod simulated;
 mod store;
 mod support;

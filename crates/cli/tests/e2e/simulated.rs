@@ -4,15 +4,13 @@ use std::io::Read;
 
 use serde_json::Value;
 
+use crate::report;
 use crate::support::Place;
 
 const QUICK: [&str; 4] = ["run", "fragmentation", "--quick", "--json"];
 
 fn column(report: &Value, name: &str) -> Vec<Value> {
-    let table = &report["tables"][0];
-    let columns = table["columns"].as_array().unwrap();
-    let index = columns.iter().position(|column| column["name"] == name).unwrap();
-    table["rows"].as_array().unwrap().iter().map(|row| row[index].clone()).collect()
+    report::column(&report["tables"][0], name)
 }
 
 #[test]

@@ -10,7 +10,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwins
 use rustix::time::Timespec;
 use serde_json::Value;
 
-use super::{bytes, number, text};
+use super::{bytes, flash_units, number, text};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
@@ -110,20 +110,10 @@ struct History {
     rates: [VecDeque<f64>; 3],
 }
 
-const FLASH: [&str; 7] = [
-    "program_units_host",
-    "program_units_collection",
-    "program_units_condensing",
-    "program_units_padding",
-    "program_units_map",
-    "program_units_metadata",
-    "program_units_merge",
-];
-
 /// Units that the host wrote and read, and that the flash was written with.
 fn totals(status: &Value) -> [f64; 3] {
     let n = |key: &str| number(status, &format!("/counters/{key}"));
-    [n("host_write_units"), n("host_read_units"), FLASH.iter().map(|key| n(key)).sum()]
+    [n("host_write_units"), n("host_read_units"), flash_units(status)]
 }
 
 impl History {
