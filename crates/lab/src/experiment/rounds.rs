@@ -14,9 +14,9 @@ use crate::steady::{self, Moving, Steady, Why};
 /// of so many.
 const REQUESTS_PER_DEPTH: f64 = 64.0;
 
-/// Rounds that have to fit into the time there is, however slow the drive: a third more than
-/// [`steady::judge`] asks for at least.
-const ROUNDS_TO_FIT: u64 = 40;
+/// Rounds that have to fit into the time there is, however slow the drive: twice as many as
+/// [`steady::judge`] asks for at least, so that it can leave out how the workload began.
+const ROUNDS_TO_FIT: u64 = 60;
 
 /// What one round measured.
 #[derive(Clone, Copy, Debug, Default)]
