@@ -12,33 +12,18 @@
 //! end is told what to expect if reads go on overtaking as they lately have
 //! ([`Die::expected_end`]): those that will are not known yet.
 
-use std::collections::VecDeque;
+mod earlier;
+mod expected;
 
 use super::Span;
 use super::suspend::{SuspendParameters, Suspended, Suspender};
 use crate::attribution::Blocked;
 use crate::units::{Instant, Nanoseconds};
+use earlier::Earlier;
 
 /// The latest bookings, each of which has its place. Those before them are remembered elsewhere as
 /// long as they are not over: a large write buffer, or debt that comes due at once, books more.
 pub(super) const LATEST: usize = 256;
-
-/// What was booked before the latest [`LATEST`] and was not over when it lost its place.
-#[derive(Clone, Debug, Default)]
-struct Earlier {
-    /// In order, without a gap.
-    bookings: VecDeque<EarlierBooking>,
-    /// The number of the last of them. They count only if it is the one before the latest: otherwise
-    /// some were over when they lost their places, and so were all before.
-    last: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct EarlierBooking {
-    span: Span,
-    is_background: bool,
-    what: Suspended,
-}
 
 /// The latest programs, erases and pages sensed for copies: each at its number modulo [`LATEST`].
 #[derive(Clone, Debug)]
@@ -85,9 +70,6 @@ pub(crate) struct Die {
     /// Where reads can interrupt what is in progress.
     suspender: Option<Box<Suspender>>,
 }
-
-/// Over how long the share of time that reads take is worked out.
-const SHARE_WINDOW: Nanoseconds = Nanoseconds::from_millis(2);
 
 impl Default for Die {
     fn default() -> Self {
@@ -185,51 +167,6 @@ impl Die {
         span
     }
 
-    /// The same where what loses its place is not over. A function of its own as a whole, so that
-    /// the other keeps nothing ready for it.
-    #[cold]
-    #[inline(never)]
-    fn append_keeping(
-        &mut self,
-        now: Instant,
-        earliest: Instant,
-        duration: Nanoseconds,
-        is_background: bool,
-    ) -> Span {
-        let number = self.bookings.wrapping_add(1);
-        self.keep_earlier(number.wrapping_sub(LATEST as u32), now);
-        self.append_at(number as usize % LATEST, earliest, duration, is_background)
-    }
-
-    /// Keeps booking number `number`, the first of the latest, and what is not over at `now`.
-    fn keep_earlier(&mut self, number: u32, now: Instant) {
-        let place = number as usize % LATEST;
-        let Earlier { bookings, last } = &mut *self.earlier;
-        if last.wrapping_add(1) != number {
-            bookings.clear();
-        }
-        while bookings.front().is_some_and(|it| it.span.end <= now) {
-            bookings.pop_front();
-        }
-        bookings.push_back(EarlierBooking {
-            span: self.booked.spans[place],
-            is_background: self.booked.is_background[place],
-            what: self.suspender.as_ref().map_or(Suspended::Program, |it| it.what_is(number)),
-        });
-        *last = number;
-    }
-
-    /// How many are remembered: all that are not over, and some that are.
-    fn remembered(&self) -> u32 {
-        let is_next = self.bookings.wrapping_sub(LATEST as u32) == self.earlier.last;
-        (LATEST + if is_next { self.earlier.bookings.len() } else { 0 }) as u32
-    }
-
-    /// The booking of this age, at least [`LATEST`]: its place among the earlier ones.
-    fn earlier_place(&self, age: u32) -> usize {
-        self.earlier.bookings.len() + LATEST - 1 - age as usize
-    }
-
     /// Notes that the latest booking is an erase.
     #[inline(always)]
     pub(crate) fn note_erase(&mut self) {
@@ -277,44 +214,11 @@ impl Die {
         self.known_earlier(age)
     }
 
-    #[cold]
-    #[inline(never)]
-    fn known_earlier(&self, age: u32) -> Option<Span> {
-        (age < self.remembered()).then(|| self.booking(age))
-    }
-
     /// When booking number `booking` is over, reads that have pushed it back so far included;
     /// what it was promised then, if it is no longer remembered.
     #[inline(always)]
     pub(crate) fn end_of(&self, booking: u32, promised: Instant) -> Instant {
         self.known(booking).map_or(promised, |it| it.end)
-    }
-
-    /// When booking number `booking` (promised to be over at `promised`) is to be expected to be
-    /// over, seen from `at`: what is booked is known, and until it begins reads will come.
-    #[inline(always)]
-    pub(crate) fn expected_end(&mut self, booking: u32, promised: Instant, at: Instant) -> Instant {
-        let Some(span) = self.known(booking) else {
-            return promised;
-        };
-        self.work_out_read_share(at);
-        // Fewer come in the time that they add: the host waits for this write meanwhile.
-        let wait = match &self.suspender {
-            None if span.start <= at => return span.end,
-            None => span.start.since(at).nanos(),
-            // Until it is over: then reads do not wait for what is in progress either.
-            Some(_) => span.end.since(at.min(span.end)).nanos(),
-        };
-        span.end + Nanoseconds::new(wait * self.read_share / 256)
-    }
-
-    fn work_out_read_share(&mut self, at: Instant) {
-        let (since, read_time) = self.seen;
-        if at > since + SHARE_WINDOW {
-            let reads = (self.read_time - read_time).nanos();
-            self.read_share = (reads * 256 / at.since(since).nanos()).min(256);
-            self.seen = (at, self.read_time);
-        }
     }
 
     /// Books a read as early as can be; adds to `blocked` what it waits for that is no read.
@@ -398,12 +302,9 @@ impl Die {
         let age = age?;
         let booking = self.bookings.wrapping_sub(age);
         let left = self.booking(age).end.since(at);
-        let earlier = (age >= LATEST as u32).then(|| self.earlier_place(age));
+        let earlier = (age >= LATEST as u32).then(|| self.what_earlier(age));
         let suspender = self.suspender.as_mut()?;
-        let what = match earlier {
-            Some(place) => self.earlier.bookings[place].what,
-            None => suspender.what_is(booking),
-        };
+        let what = earlier.unwrap_or_else(|| suspender.what_is(booking));
         let (suspend, resume) = suspender.interrupt(booking, what, left)?;
         self.read_time += suspend + resume;
         let stopped = at + suspend;
@@ -411,31 +312,6 @@ impl Die {
         let rest = Span { start: stopped, end: stopped + resume + left };
         *self.booking_mut(age) = rest;
         Some(stopped)
-    }
-
-    fn booking(&self, age: u32) -> Span {
-        if age < LATEST as u32 {
-            self.latest(age)
-        } else {
-            self.earlier.bookings[self.earlier_place(age)].span
-        }
-    }
-
-    fn booking_mut(&mut self, age: u32) -> &mut Span {
-        if age < LATEST as u32 {
-            &mut self.booked.spans[self.bookings.wrapping_sub(age) as usize % LATEST]
-        } else {
-            let place = self.earlier_place(age);
-            &mut self.earlier.bookings[place].span
-        }
-    }
-
-    fn is_background(&self, age: u32) -> bool {
-        if age < LATEST as u32 {
-            self.booked.is_background[self.bookings.wrapping_sub(age) as usize % LATEST]
-        } else {
-            self.earlier.bookings[self.earlier_place(age)].is_background
-        }
     }
 
     /// One of the latest, by its age.
@@ -456,14 +332,6 @@ impl Die {
             }
         }
         self.earlier_in_progress(at)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn earlier_in_progress(&self, at: Instant) -> Option<u32> {
-        (LATEST as u32..self.remembered())
-            .take_while(|&age| self.booking(age).end > at)
-            .find(|&age| self.booking(age).start <= at)
     }
 
     /// The end of the program or erase that is in progress at `at`, or `at` where none is.
@@ -491,26 +359,6 @@ impl Die {
             free = end;
         }
         self.booked_until = self.booked_until.max(free);
-    }
-
-    /// The same for those before the latest; returns when the first of these can begin.
-    #[cold]
-    #[inline(never)]
-    fn push_back_earlier(&mut self, start: Instant, end: Instant) -> Instant {
-        let waits = |span: Span| span.start >= start && span.end > start;
-        let waiting =
-            (LATEST as u32..self.remembered()).take_while(|&age| waits(self.booking(age)));
-        let mut free = end;
-        for age in (LATEST as u32..LATEST as u32 + waiting.count() as u32).rev() {
-            let span = self.booking(age);
-            if span.start >= free {
-                return span.start;
-            }
-            let end = free + span.end.since(span.start);
-            *self.booking_mut(age) = Span { start: free, end };
-            free = end;
-        }
-        free
     }
 }
 
@@ -644,30 +492,5 @@ mod tests {
         let read = die.read(at(960), us(60), &mut Blocked::default());
         assert_eq!(read.start, at(960));
         assert_eq!(die.booked_until(), at(1620), "this one pushes it back");
-    }
-
-    #[test]
-    fn a_read_finds_the_program_in_progress_among_any_number_of_bookings() {
-        let mut die = Die::default();
-        for _ in 0..1000 {
-            die.append(at(0), at(0), us(600), false);
-        }
-        let promised = at(1000 * 600);
-        let read = die.read(at(300), us(60), &mut Blocked::default());
-        assert_eq!((read.start, read.end), (at(600), at(660)));
-        assert_eq!(die.booked_until(), promised + us(60));
-        assert_eq!(die.end_of(2, at(1200)), at(1260), "the first that is pushed back");
-        assert_eq!(die.end_of(1000, promised), promised + us(60));
-        // What is over need not be remembered, and no more is then.
-        let kept = die.remembered();
-        for number in 0..2000 {
-            let now = at((500 + number) * 600);
-            die.append(now, now, us(600), false);
-        }
-        assert!(die.remembered() < kept, "{} of {kept}", die.remembered());
-        assert_eq!(die.end_of(1, at(600)), at(600), "as it was promised");
-        let now = at(4000 * 600);
-        die.append(now, now, us(600), true);
-        assert_eq!(die.read(now + us(60), us(60), &mut Blocked::default()).start, now + us(600));
     }
 }
