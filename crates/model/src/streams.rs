@@ -11,6 +11,8 @@
 //! goes on to a block of another stream, what is open is completed with padding; or with what that
 //! block holds, when the host waits for a block to be freed and padding would take what it yields.
 
+mod aside;
+
 use crate::flash::{BlockState, Flash};
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
@@ -20,6 +22,7 @@ use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Ssd;
 use crate::stream::WriteStream;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
+use aside::Aside;
 
 /// Most streams that a drive can have.
 pub const STREAMS_MAX: u32 = 16;
@@ -50,49 +53,6 @@ pub struct StreamParameters {
 impl Default for StreamParameters {
     fn default() -> Self {
         StreamParameters { count: 1, hot_within: None, hot_blocks: None }
-    }
-}
-
-/// The streams of one kind, of which one is being written and the others are put aside.
-#[derive(Clone, Debug)]
-struct Aside {
-    streams: Vec<WriteStream>,
-    active: usize,
-}
-
-impl Aside {
-    fn new(geometry: &Geometry, count: u32) -> Self {
-        Aside { streams: vec![WriteStream::new(geometry); count as usize], active: 0 }
-    }
-
-    /// Makes `current`, the stream being written, the one numbered `to`.
-    fn switch(&mut self, current: &mut WriteStream, to: usize) {
-        std::mem::swap(current, &mut self.streams[self.active]);
-        std::mem::swap(current, &mut self.streams[to]);
-        self.active = to;
-    }
-
-    /// Writes those put aside. The one being written is saved where it is.
-    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        to.word(self.active as u32)?;
-        self.others().try_for_each(|stream| stream.save(to))
-    }
-
-    fn restore(
-        &mut self,
-        from: &mut Decoder<'_>,
-        geometry: &Geometry,
-    ) -> Result<(), SnapshotError> {
-        let last = self.streams.len() - 1;
-        self.active = from.at_most(last as u32, "the stream being written")? as usize;
-        let active = self.active;
-        let others = self.streams.iter_mut().enumerate().filter(|&(id, _)| id != active);
-        others.map(|(_, stream)| stream).try_for_each(|stream| stream.restore(from, geometry))
-    }
-
-    /// Those put aside. In the place of the active one is one that was never written.
-    fn others(&self) -> impl Iterator<Item = &WriteStream> {
-        self.streams.iter().zip(0..).filter(|&(_, id)| id != self.active).map(|(it, _)| it)
     }
 }
 

@@ -1,0 +1,48 @@
+//! Write streams that are put aside while another is being written.
+
+use crate::geometry::Geometry;
+use crate::snapshot::{Decoder, Encoder, SnapshotError};
+use crate::stream::WriteStream;
+
+/// The streams of one kind, of which one is being written and the others are put aside.
+#[derive(Clone, Debug)]
+pub(super) struct Aside {
+    pub(super) streams: Vec<WriteStream>,
+    pub(super) active: usize,
+}
+
+impl Aside {
+    pub(super) fn new(geometry: &Geometry, count: u32) -> Self {
+        Aside { streams: vec![WriteStream::new(geometry); count as usize], active: 0 }
+    }
+
+    /// Makes `current`, the stream being written, the one numbered `to`.
+    pub(super) fn switch(&mut self, current: &mut WriteStream, to: usize) {
+        std::mem::swap(current, &mut self.streams[self.active]);
+        std::mem::swap(current, &mut self.streams[to]);
+        self.active = to;
+    }
+
+    /// Writes those put aside. The one being written is saved where it is.
+    pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        to.word(self.active as u32)?;
+        self.others().try_for_each(|stream| stream.save(to))
+    }
+
+    pub(super) fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        geometry: &Geometry,
+    ) -> Result<(), SnapshotError> {
+        let last = self.streams.len() - 1;
+        self.active = from.at_most(last as u32, "the stream being written")? as usize;
+        let active = self.active;
+        let others = self.streams.iter_mut().enumerate().filter(|&(id, _)| id != active);
+        others.map(|(_, stream)| stream).try_for_each(|stream| stream.restore(from, geometry))
+    }
+
+    /// Those put aside. In the place of the active one is one that was never written.
+    pub(super) fn others(&self) -> impl Iterator<Item = &WriteStream> {
+        self.streams.iter().zip(0..).filter(|&(_, id)| id != self.active).map(|(it, _)| it)
+    }
+}
