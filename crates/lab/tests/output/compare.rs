@@ -96,6 +96,21 @@ fn what_stands_against_a_comparison_is_said_first() {
 }
 
 #[test]
+fn a_run_that_was_ended_early_has_no_slowdown_after_all_writes() {
+    let mut ended = fragmentation("sim:pm983", &PM983);
+    ended.interrupted = true;
+    ended.tables[0].rows.truncate(2);
+    let xg5 = fragmentation("sim:xg5", &XG5);
+    let comparison = compare(vec![("xg5", xg5), ("ended", ended)]).unwrap();
+    let drives = &comparison.tables[0];
+    let slowdown = drives.column("slowdown").unwrap();
+    assert_ne!(drives.rows[0][slowdown], Cell::Null);
+    assert_eq!(drives.rows[1][slowdown], Cell::Null);
+    let ranges = comparison.findings.iter().filter(|finding| finding.code == "slowdown-range");
+    assert_eq!(ranges.count(), 0, "there is one slowdown, and no other to set it against");
+}
+
+#[test]
 fn equal_runs_have_no_most_and_no_least() {
     let range = |comparison: Comparison| {
         let mut findings = comparison.findings.into_iter();
