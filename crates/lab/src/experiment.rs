@@ -20,7 +20,7 @@ mod trials;
 pub mod trim_check;
 mod words;
 
-use ssdlab_drive::{Control, Description, Drive, Observer, Progress};
+use ssdlab_drive::{Control, Description, Drive, Observer, Phase, Progress};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use crate::error::LabError;
@@ -283,7 +283,10 @@ impl Record {
 }
 
 /// The longest time that one workload may be measured: what is longer is a slip.
-const MOST_TIME: Nanoseconds = Nanoseconds::from_secs(30 * 24 * 3600);
+const MOST_TIME: Nanoseconds = Phase::LONGEST;
+
+/// The longest time that a host may take by itself for one step of its own, such as an insert.
+const MOST_HOST_TIME: Nanoseconds = Nanoseconds::from_secs(10);
 
 /// Checks the duration called `name` of a workload.
 fn check_time(settings: &Settings, name: &'static str) -> Result<(), LabError> {
@@ -294,6 +297,18 @@ fn check_time(settings: &Settings, name: &'static str) -> Result<(), LabError> {
     Err(LabError::Range {
         name,
         value: settings.text(name).to_owned(),
-        why: "it must be more than none and at most 30 days".to_owned(),
+        why: "it must be more than none and at most 25 days".to_owned(),
+    })
+}
+
+/// Checks the time called `name` that a simulated drive's host takes by itself.
+fn check_host_time(settings: &Settings, name: &'static str) -> Result<(), LabError> {
+    if settings.duration(name) <= MOST_HOST_TIME {
+        return Ok(());
+    }
+    Err(LabError::Range {
+        name,
+        value: settings.text(name).to_owned(),
+        why: "it must be at most 10 s".to_owned(),
     })
 }

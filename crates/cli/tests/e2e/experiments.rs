@@ -96,6 +96,11 @@ fn settings_of_every_kind_are_checked_before_anything_runs() {
     run("blocksize", "time=0s").fails(2, &["time is 0s", "more than none"]);
     run("blocksize", "area=some").fails(2, &["area", "'all' of the drive"]);
     run("blocksize", "area=1M").fails(2, &["area is 1M", "at least"]);
+    run("blocksize", "time=29d").fails(2, &["time is 29d", "at most 25 days"]);
+    run("barrier", "sizes=16T").fails(2, &["sizes is 16T", "fit into the area"]);
+    run("barrier", "host=999999h").fails(2, &["host is 999999h", "at most 10 s"]);
+    run("discard", "remove=999999h").fails(2, &["remove is 999999h", "at most 10 s"]);
+    run("discard", "unpack=11s").fails(2, &["unpack is 11s", "at most 10 s"]);
     run("random-write", "area=2T").fails(4, &["holds", "are needed"]);
 }
 

@@ -147,11 +147,19 @@ struct Protocol {
 
 impl Protocol {
     fn new(settings: &Settings, drive: &Description) -> Result<Protocol, LabError> {
+        let (sizes, area) = (settings.lengths("sizes"), settings.area("area", drive)?);
+        if sizes.last().is_some_and(|size| *size > area) {
+            return Err(LabError::Range {
+                name: "sizes",
+                value: settings.text("sizes").to_owned(),
+                why: format!("each write has to fit into the area, which is {area}"),
+            });
+        }
         Ok(Protocol {
-            sizes: settings.lengths("sizes"),
+            sizes,
             operations: u64::from(settings.count("operations")),
             time: settings.duration("time"),
-            area: settings.area("area", drive)?,
+            area,
             inserts: Inserts::new(settings),
         })
     }
@@ -314,7 +322,8 @@ impl Experiment for Barrier {
     }
 
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
-        super::check_time(settings, "time")
+        super::check_time(settings, "time")?;
+        super::check_host_time(settings, "host")
     }
 
     fn only_simulated(&self) -> &'static [&'static str] {

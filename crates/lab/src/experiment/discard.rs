@@ -181,6 +181,9 @@ impl Experiment for Discard {
             let value = settings.text(name).to_owned();
             Err(LabError::Range { name, value, why: why.to_owned() })
         };
+        for name in ["unpack", "remove"] {
+            super::check_host_time(settings, name)?;
+        }
         if settings.count("entries") < 2 || settings.count("entries") > 4_000_000 {
             return range("entries", "it must be 2 to 4,000,000");
         }
