@@ -101,6 +101,7 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("flash.suspend_time", SUSPEND, "90us"),
     ("flash.resume_time", SUSPEND, "90us"),
     ("flash.suspends_most", SUSPEND, "1"),
+    ("flash.page_register", PLAIN, "off"),
     ("controller.unit_size", PLAIN, "8K"),
     ("controller.command_latency", PLAIN, "90us"),
     ("controller.command_occupancy", PLAIN, "40us"),

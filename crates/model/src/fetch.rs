@@ -89,7 +89,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.begin_pieces();
         self.gather(start, first, units);
         let before = self.blocked();
-        self.sense_gathered(start);
+        self.sense_gathered(start, true);
         // Nobody waits for it yet.
         self.delays.not_critical += self.blocked().since(before);
         let pages = self.scratch.pages();

@@ -113,7 +113,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }),
         }
         let before = self.blocked();
-        self.sense_gathered(start);
+        self.sense_gathered(start, stream.is_some());
         read.blocked = self.blocked().since(before);
         read.pages.extend_from_slice(self.scratch.pages());
         read.pages.sort_by_key(|page| page.sensed);

@@ -46,6 +46,8 @@ pub struct Mechanisms {
     pub slc: Option<SlcParameters>,
     /// What a read may interrupt.
     pub suspend: SuspendParameters,
+    /// Whether a stream is read from the dies' page registers as long as they hold its pages.
+    pub page_register: bool,
 }
 
 impl Mechanisms {

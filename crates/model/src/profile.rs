@@ -176,6 +176,8 @@ pub(crate) struct FlashSection {
     pub(crate) resume_time: Sourced<Span>,
     #[serde(default)]
     pub(crate) suspends_most: Sourced<u32>,
+    #[serde(default)]
+    pub(crate) page_register: Sourced<bool>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

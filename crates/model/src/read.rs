@@ -337,9 +337,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Has the gathered pages sensed, all asked for at `start`; those of one multi-plane group
-    /// together.
+    /// together. Those `of_stream` are taken from their die's page registers if they are there.
     #[inline(always)]
-    pub(crate) fn sense_gathered(&mut self, start: Instant) {
+    pub(crate) fn sense_gathered(&mut self, start: Instant, of_stream: bool) {
+        if of_stream && self.resources.has_registers() {
+            return self.sense_for_stream(start);
+        }
         let mut pages = std::mem::take(&mut self.scratch.pages);
         self.counters.flash_page_reads_host += pages.len() as u64;
         for index in 0..pages.len() {
@@ -348,23 +351,65 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 pages[recent..index].iter().rev().find(|other| other.sense == pages[index].sense);
             let (sensed, blocked) = match together {
                 Some(other) => (other.sensed, other.blocked),
-                None => {
-                    let before = self.blocked();
-                    let first = PhysicalUnit(pages[index].page * self.geometry.units_per_page());
-                    let sensed = self.sense(pages[index].die, start, self.page_read_of(first));
-                    (sensed, self.blocked().since(before))
-                }
+                None => self.sense_page(start, &pages[index]),
             };
             (pages[index].sensed, pages[index].blocked) = (sensed, blocked);
         }
         self.scratch.pages = pages;
     }
 
+    /// Has a page sensed, asked for at `start`; when it is, and what that waited for.
+    #[inline(always)]
+    fn sense_page(&mut self, start: Instant, page: &PageRead) -> (Instant, Blocked) {
+        let before = self.blocked();
+        let first = PhysicalUnit(page.page * self.geometry.units_per_page());
+        let sensed = self.sense(page.die, start, self.page_read_of(first));
+        (sensed, self.blocked().since(before))
+    }
+
+    /// Has the gathered pages of a stream sensed, but those that a request before has left in their
+    /// die's page registers.
+    #[inline(never)]
+    fn sense_for_stream(&mut self, start: Instant) {
+        let mut pages = std::mem::take(&mut self.scratch.pages);
+        // Which of the latest were in a register, each at its index modulo their number.
+        let mut held = [false; LOOK_BACK];
+        for index in 0..pages.len() {
+            let (recent, page) = (index.saturating_sub(LOOK_BACK), pages[index]);
+            let together = (recent..index).rev().find(|&other| pages[other].sense == page.sense);
+            let (sensed, blocked, is_held) = match together {
+                Some(at) => (pages[at].sensed, pages[at].blocked, held[at % LOOK_BACK]),
+                None => self.sense_unless_held(start, &page),
+            };
+            (pages[index].sensed, pages[index].blocked) = (sensed, blocked);
+            held[index % LOOK_BACK] = is_held;
+            self.counters.flash_page_reads_host += u64::from(!is_held);
+        }
+        self.scratch.pages = pages;
+    }
+
+    /// Has a page sensed unless its die's registers hold it; whether they do comes last.
+    fn sense_unless_held(&mut self, start: Instant, page: &PageRead) -> (Instant, Blocked, bool) {
+        // Where the map has to be read first, when that will be is not known.
+        let is_later = self.senses_later(start);
+        if !is_later {
+            self.settle(page.die, start);
+            if let Some(there) = self.resources.read_register(page.die, page.sense, start) {
+                return (there, Blocked::default(), true);
+            }
+        }
+        let (sensed, blocked) = self.sense_page(start, page);
+        if !is_later {
+            self.resources.note_register(page.die, page.sense, sensed);
+        }
+        (sensed, blocked, false)
+    }
+
     /// Reads the gathered pages, all asked for at `start`; returns when the last is in RAM. What
     /// that one took and waited for is the request's, if one asked.
     fn sense_and_transfer(&mut self, start: Instant, asked: Asked) -> Instant {
         let blocked_before = self.blocked();
-        self.sense_gathered(start);
+        self.sense_gathered(start, asked != Asked::Request);
         let pages = std::mem::take(&mut self.scratch.pages);
         // Channels serve what is sensed first; that is also the order to reserve them in.
         let mut order = std::mem::take(&mut self.scratch.order);

@@ -58,6 +58,8 @@ struct Stream {
 #[derive(Clone, Debug)]
 pub(crate) struct ReadAhead {
     parameters: ReadAheadParameters,
+    /// Whether streams are told apart: to read ahead of them, or for what else they are good.
+    follows: bool,
     /// The unit behind each stream's last request; no request begins at `u32::MAX`. Every read is
     /// compared with all of them, so they lie together.
     next: [u32; STREAMS],
@@ -70,14 +72,23 @@ pub(crate) struct ReadAhead {
 }
 
 impl ReadAhead {
-    pub(crate) fn new(parameters: ReadAheadParameters) -> Self {
+    /// Nothing is known yet. Streams are told apart `anyway`, or to read ahead of them.
+    pub(crate) fn new(parameters: ReadAheadParameters, anyway: bool) -> Self {
+        let follows = anyway || parameters.window > 0;
         let streams = std::array::from_fn(|_| Stream::default());
-        ReadAhead { parameters, next: [u32::MAX; STREAMS], streams, oldest: 0, held: 0..0 }
+        let next = [u32::MAX; STREAMS];
+        ReadAhead { parameters, follows, next, streams, oldest: 0, held: 0..0 }
     }
 
+    /// The same, with nothing known.
+    pub(crate) fn renewed(&self) -> Self {
+        ReadAhead::new(self.parameters, self.follows)
+    }
+
+    /// Whether streams are told apart.
     #[inline(always)]
     pub(crate) fn is_on(&self) -> bool {
-        self.parameters.window > 0
+        self.follows
     }
 
     pub(crate) fn parameters(&self) -> ReadAheadParameters {

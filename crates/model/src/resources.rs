@@ -17,6 +17,7 @@
 pub(crate) mod background;
 pub(crate) mod die;
 pub(crate) mod lane;
+pub(crate) mod register;
 pub(crate) mod shared_link;
 pub mod suspend;
 
@@ -27,6 +28,7 @@ use crate::units::{DieIndex, Instant, Nanoseconds};
 use background::BackgroundQueue;
 use die::{Die, NO_DEBT};
 use lane::Lane;
+use register::PageRegister;
 use shared_link::SharedLink;
 use suspend::SuspendParameters;
 
@@ -79,6 +81,8 @@ pub(crate) struct Resources {
     both_ways: SharedLink,
     full_duplex: bool,
     controller: Instant,
+    /// What each die's page registers hold; empty where nobody looks.
+    registers: Vec<PageRegister>,
     /// What reads waited for that was no read.
     pub(crate) blocked: Blocked,
     /// The arrival of the latest request: nothing will be asked for before it.
@@ -102,6 +106,7 @@ impl Resources {
             both_ways: SharedLink::default(),
             full_duplex: timing.link_full_duplex,
             controller: Instant::START,
+            registers: Vec::new(),
             blocked: Blocked::default(),
             now: Instant::START,
         }
@@ -113,6 +118,37 @@ impl Resources {
             *die = Die::new(suspend).on_channel(die.channel());
         }
         self
+    }
+
+    /// The same with page registers that are looked into, if they `are`.
+    pub(crate) fn with_registers(mut self, are: bool) -> Self {
+        self.registers = vec![PageRegister::EMPTY; if are { self.dies.len() } else { 0 }];
+        self
+    }
+
+    /// Whether page registers are looked into.
+    pub(crate) fn has_registers(&self) -> bool {
+        !self.registers.is_empty()
+    }
+
+    /// When the pages `sense` are in the registers of `die`, for who asks at `at`; nothing if they are
+    /// not, or nobody looks. What the die could have done until then has to be booked.
+    pub(crate) fn read_register(
+        &mut self,
+        die: DieIndex,
+        sense: u32,
+        at: Instant,
+    ) -> Option<Instant> {
+        let register = self.registers.get_mut(die.0 as usize)?;
+        let sensed = register.sensed(sense)?;
+        self.dies[die.0 as usize].holds_read_of(sensed, at).then(|| register.give(at))
+    }
+
+    /// Notes that `die` has sensed the pages `sense`, or will have, at `sensed`.
+    pub(crate) fn note_register(&mut self, die: DieIndex, sense: u32, sensed: Instant) {
+        if let Some(register) = self.registers.get_mut(die.0 as usize) {
+            *register = PageRegister::new(sense, sensed);
+        }
     }
 
     /// Takes `resource` for `duration`, not before `earliest`.
@@ -229,7 +265,9 @@ impl Resources {
     /// The same resources, with nothing booked.
     pub(crate) fn renewed(&self, geometry: &Geometry, timing: &Timing) -> Self {
         let debt_max = self.background[0].debt_max();
-        Resources::new(geometry, timing, debt_max).with_suspend(self.dies[0].suspend_parameters())
+        Resources::new(geometry, timing, debt_max)
+            .with_suspend(self.dies[0].suspend_parameters())
+            .with_registers(self.has_registers())
     }
 
     /// The arrival of the latest request.

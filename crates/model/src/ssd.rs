@@ -257,13 +257,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             collector: Collector::new(geometry, *collection, mechanisms),
             in_time: InTime::default(),
             resources: Resources::new(geometry, timing, collection.debt_max)
-                .with_suspend(mechanisms.suspend),
+                .with_suspend(mechanisms.suspend)
+                .with_registers(mechanisms.page_register),
             buffer: WriteBuffer::new(buffer.units),
             buffer_parameters: *buffer,
             durability: Durability::new(configuration),
             trim_log: TrimLog::new(),
             rest: None,
-            read_ahead: ReadAhead::new(*read_ahead),
+            read_ahead: ReadAhead::new(*read_ahead, mechanisms.page_register),
             scratch: ReadScratch::default(),
             large_reads: LargeReads::default(),
             fetches: Fetches::default(),

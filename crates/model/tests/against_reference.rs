@@ -11,6 +11,7 @@ mod reference;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use reference::{Measured, Operation, Reference};
@@ -65,6 +66,10 @@ const REQUESTS_CACHED: usize = 60_000;
 
 /// Units written at random before each of those runs, so that map pages change their places.
 const RESCATTERED: u32 = 2_000;
+
+/// Units of a piece where a stream is scattered over the flash: more than a few, and no multiple of what
+/// a program unit holds.
+const PIECE: u32 = 13;
 
 /// Quiet time between preparing a drive and measuring: all that preparing left is done by then.
 const PAUSE: u64 = 10_000_000_000;
@@ -198,6 +203,10 @@ enum Workload {
     RandomWrite,
     Mixed,
     SequentialRead,
+    /// Single units in order, now and then from another place on.
+    SmallStream,
+    /// The same, and single units written at random.
+    StreamAndWrites,
     LargeRead,
     SequentialWrite,
     FlushedWrite,
@@ -223,6 +232,10 @@ impl Workload {
                 if matches!(self, SequentialRead | SequentialWrite) {
                     next = (next + 16) % units;
                 }
+                if self == SmallStream || self == StreamAndWrites && reads {
+                    let hops = generator.random_range(0..64) == 0;
+                    next = if hops { random } else { (next + 1) % units };
+                }
                 match self {
                     RandomRead => Operation::Read { first: random, units: 1 },
                     FlushedWrite if index % 16 == 15 => Operation::Flush,
@@ -235,13 +248,35 @@ impl Workload {
                         _ => Operation::Read { first: random, units: 1 },
                     },
                     Mixed if reads => Operation::Read { first: random, units: 1 },
-                    Mixed => Operation::Write { first: random, units: 1 },
+                    SmallStream => Operation::Read { first: next, units: 1 },
+                    StreamAndWrites if reads => Operation::Read { first: next, units: 1 },
+                    Mixed | StreamAndWrites => Operation::Write { first: random, units: 1 },
                     SequentialRead => Operation::Read { first: next, units: 16 },
                     LargeRead => Operation::Read { first: large, units: 16 },
                     SequentialWrite => Operation::Write { first: next, units: 16 },
                 }
             })
             .collect()
+    }
+}
+
+/// Places by when they are to be looked at; those of one instant in the order in which they were put in,
+/// as the reference has its events.
+#[derive(Default)]
+struct Queue {
+    places: BinaryHeap<Reverse<(u64, u64, usize)>>,
+    count: u64,
+}
+
+impl Queue {
+    fn push(&mut self, at: u64, place: usize) {
+        self.count += 1;
+        self.places.push(Reverse((at, self.count, place)));
+    }
+
+    fn pop(&mut self) -> (u64, usize) {
+        let Reverse((at, _, place)) = self.places.pop().expect("some place is free");
+        (at, place)
     }
 }
 
@@ -255,8 +290,8 @@ struct Model<M: Mapping> {
 impl<M: Mapping> Model<M> {
     fn run(&mut self, depth: usize, operations: &[Operation]) -> Measured {
         let mut measured = Measured::default();
-        let mut free: BinaryHeap<Reverse<(u64, usize)>> =
-            (0..depth).map(|place| Reverse((self.now, place))).collect();
+        let mut free = Queue::default();
+        (0..depth).for_each(|place| free.push(self.now, place));
         let mut open: Vec<Option<(Waiting, u64, Operation)>> = vec![None; depth];
         let mut last = self.now;
         for operation in operations {
@@ -287,7 +322,7 @@ impl<M: Mapping> Model<M> {
                     waiting.until()
                 }
             };
-            free.push(Reverse((end.nanos(), place)));
+            free.push(end.nanos(), place);
         }
         for _ in 0..depth {
             last = last.max(self.next_free(&mut free, &mut open, &mut measured).0);
@@ -305,12 +340,12 @@ impl<M: Mapping> Model<M> {
     /// The next place that is free, and when; answers that come later than promised are put back.
     fn next_free(
         &mut self,
-        free: &mut BinaryHeap<Reverse<(u64, usize)>>,
+        free: &mut Queue,
         open: &mut [Option<(Waiting, u64, Operation)>],
         measured: &mut Measured,
     ) -> (u64, usize) {
         loop {
-            let Reverse((at, place)) = free.pop().expect("some place is free");
+            let (at, place) = free.pop();
             let Some((waiting, sent, operation)) = open[place].take() else { return (at, place) };
             let again = match self.ssd.go_on(waiting) {
                 Step::Answered(end) => {
@@ -322,7 +357,7 @@ impl<M: Mapping> Model<M> {
                     waiting.until()
                 }
             };
-            free.push(Reverse((again.nanos(), place)));
+            free.push(again.nanos(), place);
         }
     }
 
@@ -380,6 +415,16 @@ impl<M: Mapping + Clone> Pair<M> {
     fn fill(&mut self, units: u32) {
         let fill: Vec<Operation> =
             (0..units / 16).map(|at| Operation::Write { first: at * 16, units: 16 }).collect();
+        self.run(8, &fill);
+    }
+
+    /// Writes all once, in pieces that no program unit ends with and in no order: of a stream, nothing
+    /// is read ahead then.
+    fn fill_in_no_order(&mut self, units: u32) {
+        let pieces = (0..units).step_by(PIECE as usize);
+        let write = |first| Operation::Write { first, units: PIECE.min(units - first) };
+        let mut fill: Vec<Operation> = pieces.map(write).collect();
+        fill.shuffle(&mut Pcg64Mcg::seed_from_u64(98));
         self.run(8, &fill);
     }
 
@@ -510,6 +555,38 @@ fn without_collection_latencies_agree() {
                 }
                 let (requests, runs) = match (workload, depth) {
                     (Mixed, 32) => (REQUESTS_MIXED, RUNS_MIXED),
+                    _ => (REQUESTS, 1),
+                };
+                let results = filled.run_often(runs, depth, |run| {
+                    workload.operations(requests, units, seed(depth) + 100 * run)
+                });
+                rows.extend(compare(case, &results, (0.02, 0.05)));
+            }
+        }
+    }
+    check(&rows);
+}
+
+/// Small sequential reads of what was not written in order: a page serves several of them.
+#[test]
+fn from_page_registers_latencies_agree() {
+    let mut rows = Vec::new();
+    for drive in DRIVES {
+        let units_per_row = 4 * drive.planes * FLASH_PAGES_PER_BLOCK * drive.dies;
+        let blocks = (REQUESTS as u32 * 16 / units_per_row + 8) * 2;
+        let mut configuration = drive.configuration(blocks, 0.6);
+        configuration.mechanisms.page_register = true;
+        let mut filled = Pair::new(&configuration, Ssd::new(&configuration));
+        let units = filled.logical_units / 2 / 64 * 64;
+        filled.fill_in_no_order(units);
+        for workload in [SmallStream, StreamAndWrites, RandomRead, SequentialRead] {
+            for depth in [1, 2, 8, 32] {
+                let case = format!("{} register {workload:?} depth {depth}", drive.name);
+                if !is_asked_for(&case) {
+                    continue;
+                }
+                let (requests, runs) = match (workload, depth) {
+                    (StreamAndWrites, 32) => (REQUESTS_MIXED, RUNS_MIXED),
                     _ => (REQUESTS, 1),
                 };
                 let results = filled.run_often(runs, depth, |run| {

@@ -154,6 +154,7 @@ impl Profile {
             retention: self.retention()?,
             seed: self.seed,
             suspend: self.suspend()?,
+            page_register: *self.document.flash.page_register.value.get_ref(),
             trim: self.trim()?,
             slc: self.slc()?,
         };

@@ -59,6 +59,7 @@ impl Profile {
             log_blocks: _,
             seed: _,
             suspend: _,
+            page_register: _,
             trim: _,
             wear,
             retention: _,

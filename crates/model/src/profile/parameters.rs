@@ -218,6 +218,7 @@ keys! {
     "flash.suspend_time" => flash.suspend_time,
     "flash.resume_time" => flash.resume_time,
     "flash.suspends_most" => flash.suspends_most,
+    "flash.page_register" => flash.page_register,
     "controller.unit_size" => controller.unit_size,
     "controller.command_latency" => controller.command_latency,
     "controller.command_occupancy" => controller.command_occupancy,

@@ -244,6 +244,12 @@ impl Die {
         self.read_before_booked(earliest, duration, blocked)
     }
 
+    /// Whether nothing has taken the page registers, at `at`, since the read that is over at `sensed`:
+    /// no other read, and nothing that was booked behind it and has begun.
+    pub(crate) fn holds_read_of(&self, sensed: Instant, at: Instant) -> bool {
+        self.reads_until == sensed && (at < sensed || self.booked_until == sensed)
+    }
+
     /// When a read that is asked for at `earliest` would begin, if it interrupts nothing.
     pub(crate) fn read_start(&self, earliest: Instant) -> Instant {
         if self.reads_until.later(earliest) >= self.booked_until {

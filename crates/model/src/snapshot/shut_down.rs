@@ -6,7 +6,6 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::merge::Merges;
 use crate::read::ReadScratch;
-use crate::read_ahead::ReadAhead;
 use crate::ssd::Ssd;
 use crate::trim_log::TrimLog;
 use crate::units::Instant;
@@ -38,7 +37,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.resources = self.resources.renewed(&self.geometry, &self.timing);
         self.resources.blocked = blocked;
         self.buffer = WriteBuffer::new(self.buffer_parameters.units);
-        self.read_ahead = ReadAhead::new(self.read_ahead.parameters());
+        self.read_ahead = self.read_ahead.renewed();
         self.scratch = ReadScratch::default();
         self.merges = Merges::default();
         self.condenser = Condenser::default();

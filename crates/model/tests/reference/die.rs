@@ -33,6 +33,8 @@ pub struct Die {
     pub booked: VecDeque<Job>,
     pub background: VecDeque<Job>,
     pub running: Option<Job>,
+    /// The pages that it sensed last, if that was for a stream and it has begun nothing since.
+    pub register: Option<(usize, usize)>,
     /// When that will be over, and which of the die's announced ends is its.
     pub running_until: u64,
     pub end: u64,
@@ -51,6 +53,11 @@ pub struct Interrupted {
 }
 
 impl Die {
+    /// The latest read that it was asked for, if that is not over.
+    pub fn latest_read(&self) -> Option<Job> {
+        self.reads.back().copied().or(self.running)
+    }
+
     /// Books the oldest background work like the host's.
     pub fn book_oldest(&mut self) {
         if let Some(job) = self.background.pop_front() {

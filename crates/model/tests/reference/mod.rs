@@ -328,6 +328,7 @@ impl Reference {
         let until = self.now() + duration;
         let die_state = &mut self.dies[die];
         die_state.running = Some(job);
+        die_state.register = None;
         die_state.running_until = until;
         die_state.end += 1;
         die_state.times = 0;
@@ -363,7 +364,10 @@ impl Reference {
     fn die_done(&mut self, die: usize) {
         let job = self.dies[die].running.take().expect("a die ends what it began");
         match job {
-            Job::Sense { sense } => self.sensed(die, sense),
+            Job::Sense { sense } => {
+                self.dies[die].register = self.senses[sense].of_stream;
+                self.sensed(die, sense);
+            }
             Job::MapRead { load } => self.over_channel(die, 1, Transfer::MapPage { load }),
             Job::MapProgram { program } => self.map_programmed(program),
             Job::CopyRead { read } => {

@@ -24,6 +24,8 @@ pub struct Pieces {
 /// Pages that one multi-plane read senses together.
 #[derive(Clone, Debug)]
 pub struct Sense {
+    /// The multi-plane group that they are, where a stream wants them.
+    pub(super) of_stream: Option<(usize, usize)>,
     pages: Vec<(usize, Owner)>,
 }
 
@@ -63,7 +65,7 @@ impl Reference {
             }
         }
         self.requests[request].pieces.left = self.requests[request].pieces.pieces.len();
-        self.sense(pages);
+        self.sense(pages, stream.is_some());
         self.deliver(request);
         if let Some(stream) = stream {
             self.fetch_ahead(stream);
@@ -137,12 +139,14 @@ impl Reference {
             }
             self.segments.push(Segment { pages_left: pages.len(), waiting: Vec::new() });
             self.read_ahead.fetched(stream, first, segment);
-            self.sense(pages);
+            self.sense(pages, true);
         }
     }
 
-    /// Has pages sensed; those of one multi-plane group together.
-    fn sense(&mut self, pages: Vec<Page>) {
+    /// Has pages sensed; those of one multi-plane group together, and of a stream none that is in the
+    /// registers of its die.
+    fn sense(&mut self, pages: Vec<Page>, of_stream: bool) {
+        let looks = of_stream && self.shape.page_register;
         let mut groups: Vec<((usize, usize), usize)> = Vec::new();
         let mut dies = Vec::new();
         for page in pages {
@@ -151,15 +155,42 @@ impl Reference {
                 self.senses[sense].pages.push((page.units, page.owner));
                 continue;
             }
+            let die = self.shape.die_of(page.place);
+            if looks && self.is_in_register(die, group, &page) {
+                continue;
+            }
             let sense = self.senses.len();
-            self.senses.push(Sense { pages: vec![(page.units, page.owner)] });
+            let pages = vec![(page.units, page.owner)];
+            self.senses.push(Sense { of_stream: of_stream.then_some(group), pages });
             groups.push((group, sense));
-            dies.push(self.shape.die_of(page.place));
-            self.dies[self.shape.die_of(page.place)].reads.push_back(Job::Sense { sense });
+            dies.push(die);
+            self.dies[die].reads.push_back(Job::Sense { sense });
         }
         for die in dies {
             self.wake(die);
         }
+    }
+
+    /// Takes a page from the registers of its die, or has it taken when what is asked for already is
+    /// sensed; whether it is, or will be, there.
+    fn is_in_register(&mut self, die: usize, group: (usize, usize), page: &Page) -> bool {
+        if let Some(job) = self.dies[die].latest_read() {
+            let Job::Sense { sense } = job else {
+                return false;
+            };
+            let is_same = self.senses[sense].of_stream == Some(group);
+            if is_same {
+                self.senses[sense].pages.push((page.units, page.owner));
+            }
+            return is_same;
+        }
+        // The data of what is booked goes through the same registers.
+        let is_free = self.dies[die].booked.is_empty();
+        let is_held = is_free && self.dies[die].register == Some(group);
+        if is_held {
+            self.over_channel(die, page.units, Transfer::Page { owner: page.owner });
+        }
+        is_held
     }
 
     pub(super) fn sensed(&mut self, die: usize, sense: usize) {
