@@ -195,8 +195,8 @@ const SILENT: &[(&str, &[&str])] = &[
         "write-through",
         &["controller.write_buffer", "controller.idle_before_flush", "controller.flush"],
     ),
-    // A profile has to say both, whatever the window is.
-    ("that does not read ahead", &["read_ahead.segment", "read_ahead.trigger"]),
+    // A profile has to say it, whatever the window is.
+    ("that does not read ahead", &["read_ahead.segment"]),
     // It merges, and collects nothing ahead; and a profile has to say these.
     (
         "with log blocks",
