@@ -45,7 +45,7 @@ pub(super) fn conclude(
     }
     let worst = scattered.iter().copied().max_by(|a, b| a.best().total_cmp(&b.best()));
     if let (Some(worst), Some(last)) = (worst, scattered.last()) {
-        let comparison = Comparison::of(fill, worst);
+        let comparison = Comparison::of(fill, worst, last);
         verdict(protocol, &comparison, record);
         if comparison.outcome() == Outcome::Slower {
             cause(&comparison, inside, record);
@@ -114,23 +114,35 @@ enum Outcome {
     CannotTell,
 }
 
-/// The file as filled, and its slowest state.
+/// The file as filled, its slowest state, and the one after all writes.
 struct Comparison<'a> {
     fill: &'a Reads,
     worst: &'a Reads,
+    last: &'a Reads,
     factor: f64,
     threshold: f64,
 }
 
 impl<'a> Comparison<'a> {
-    fn of(fill: &'a Reads, worst: &'a Reads) -> Self {
+    fn of(fill: &'a Reads, worst: &'a Reads, last: &'a Reads) -> Self {
         let factor = worst.best() / fill.best();
-        Comparison { fill, worst, factor, threshold: threshold(fill, worst) }
+        Comparison { fill, worst, last, factor, threshold: threshold(fill, worst) }
+    }
+
+    /// What is left of the slowdown after all writes, as a share of the time when new.
+    fn kept(&self) -> f64 {
+        self.last.best() / self.fill.best() - 1.0
+    }
+
+    /// Whether most of the slowdown is gone after further writes. They scatter the file further and
+    /// put nothing in order, so that something else was measured.
+    fn went_back(&self) -> bool {
+        self.kept() < (self.factor - 1.0) / 2.0
     }
 
     fn outcome(&self) -> Outcome {
         let slowdown = self.factor - 1.0;
-        if slowdown >= self.threshold {
+        if slowdown >= self.threshold && !self.went_back() {
             Outcome::Slower
         } else if slowdown <= LEAST_DIFFERENCE {
             Outcome::AsFast
@@ -151,7 +163,7 @@ fn speed(protocol: &Protocol, step: &Reads) -> f64 {
 }
 
 fn verdict(protocol: &Protocol, comparison: &Comparison, record: &mut Record) {
-    let &Comparison { fill, worst, factor, threshold } = comparison;
+    let &Comparison { fill, worst, factor, threshold, .. } = comparison;
     let (before, after) = (speed(protocol, fill), speed(protocol, worst));
     let amount = mib_words(worst.written);
     match comparison.outcome() {
@@ -161,6 +173,19 @@ fn verdict(protocol: &Protocol, comparison: &Comparison, record: &mut Record) {
             format!(
                 "Sequential reads stayed as fast: {before:.0} MB/s before any random writes, \
                  {after:.0} MB/s in the slowest state, after {amount} of them."
+            ),
+        ),
+        Outcome::CannotTell if comparison.went_back() => record.find(
+            Level::Notice,
+            "cannot-tell",
+            format!(
+                "Whether sequential reads became slower cannot be told: after {amount} of random \
+                 writes they took {:.0} % longer ({before:.0} MB/s before, {after:.0} MB/s \
+                 after), but only {:.0} % after {}, and more writes put nothing in order. Repeat the \
+                 run while nothing else uses the drive.",
+                (factor - 1.0) * 100.0,
+                comparison.kept().max(0.0) * 100.0,
+                mib_words(comparison.last.written)
             ),
         ),
         Outcome::CannotTell => record.find(
@@ -285,7 +310,7 @@ fn after_rest(
     }
     let rest = rest_words(protocol.long_rest);
     let may_differ = threshold(last, rested);
-    let was_slower = Comparison::of(fill, last).outcome() == Outcome::Slower;
+    let was_slower = Comparison::of(fill, last, last).outcome() == Outcome::Slower;
     let change = rested.best() / last.best() - 1.0;
     let (before, after) = (speed(protocol, last), speed(protocol, rested));
     if change < -may_differ {
@@ -435,6 +460,19 @@ mod tests {
         assert_eq!(codes(&steady, Inside::Visible), ["reads-steady"]);
         let unclear = [step(0, &[2.0, 2.5, 2.5]), step(50, &[2.3; 3]), step(250, &[2.4; 3])];
         assert_eq!(codes(&unclear, Inside::Visible), ["cannot-tell", "noisy"]);
+    }
+
+    #[test]
+    fn a_slowdown_that_goes_back_with_further_writes_is_not_taken_for_one() {
+        let went = |last: f64| {
+            let reads = [step(0, &STEADY), step(250, &[2.64, 2.7, 2.7]), step(1050, &[last; 3])];
+            found(&reads, Inside::Elsewhere).remove(0)
+        };
+        let (code, text) = went(2.09);
+        assert_eq!(code, "cannot-tell");
+        assert!(text.contains("took 32 % longer") && text.contains("only 4 % after"), "{text}");
+        assert_eq!(went(1.9).0, "cannot-tell");
+        assert_eq!(went(2.4).0, "reads-slower");
     }
 
     #[test]
