@@ -19,6 +19,7 @@ pub mod steady;
 mod trials;
 pub mod trim_check;
 mod words;
+mod workload;
 
 use ssdlab_drive::{Control, Description, Drive, Observer, Phase, Progress};
 use ssdlab_model::units::{ByteLength, Nanoseconds};

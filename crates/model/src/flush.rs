@@ -168,23 +168,13 @@ mod tests {
     use super::*;
     use crate::pending::Step;
     use crate::profile::Profile;
+    use crate::ssd::tests::small_configuration;
     use crate::units::LogicalUnit;
 
     /// A drive of 64 MiB with the parts of the default profile and these changes.
     fn drive(changes: &[(&str, &str)]) -> Ssd {
-        let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
-        let small = [
-            ("capacity.logical", "64M"),
-            ("capacity.physical", "128M"),
-            ("flash.channels", "2"),
-            ("flash.dies", "4"),
-            ("flash.pages_per_block", "6"),
-            ("read_ahead.window", "0"),
-        ];
-        for (key, value) in small.iter().chain(changes) {
-            profile.set(key, value).expect("a sound value");
-        }
-        Ssd::new(&profile.configuration().expect("a sound profile")).expect("a sound drive")
+        let changes = [&[("capacity.physical", "128M")], changes].concat();
+        Ssd::new(&small_configuration(&changes)).expect("a sound drive")
     }
 
     /// How long a write of one unit and a flush take on a new drive, in microseconds.

@@ -113,21 +113,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 mod tests {
     use super::*;
     use crate::profile::Profile;
+    use crate::ssd::tests::small_configuration;
     use crate::units::LogicalUnit;
 
     fn drive(changes: &[(&str, &str)]) -> Ssd {
-        let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
-        let small = [
-            ("capacity.logical", "64M"),
-            ("capacity.physical", "128M"),
-            ("flash.channels", "2"),
-            ("flash.dies", "4"),
-            ("flash.pages_per_block", "6"),
-        ];
-        for (key, value) in small.iter().chain(changes) {
-            profile.set(key, value).expect("a sound value");
-        }
-        Ssd::new(&profile.configuration().expect("a sound profile")).expect("a sound drive")
+        let changes = [&[("capacity.physical", "128M")], changes].concat();
+        Ssd::new(&small_configuration(&changes)).expect("a sound drive")
     }
 
     /// Microseconds that trimming the first `mebibytes` takes, beyond what a command costs anyway.

@@ -99,14 +99,10 @@ mod tests {
     use ssdlab_model::counters::{Counters, Wear};
     use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds, Sector};
 
-    /// Serves one request at a time, each in the same time: an M/D/1 queue.
-    #[derive(Clone)]
-    struct OneServer {
-        free: Instant,
-        service: Nanoseconds,
-    }
+    /// A drive that answers a request sent at some instant as it is told to.
+    struct Answers<F>(F);
 
-    impl Responder for OneServer {
+    impl<F: FnMut(Instant) -> Instant> Responder for Answers<F> {
         fn capacity(&self) -> ByteLength {
             MIB
         }
@@ -114,8 +110,7 @@ mod tests {
             KIB * 4
         }
         fn read(&mut self, at: Instant, _: Sector, _: SectorCount) -> Instant {
-            self.free = self.free.max(at) + self.service;
-            self.free
+            (self.0)(at)
         }
         fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
             self.read(at, first, count)
@@ -168,68 +163,30 @@ mod tests {
         result
     }
 
+    /// Of a drive that serves one request at a time, each in the same time: an M/D/1 queue.
     fn mean_us(load: f64, depth: u32) -> f64 {
-        let mut drive = OneServer { free: Instant::START, service: Nanoseconds::from_micros(100) };
+        let (mut free, service) = (Instant::START, Nanoseconds::from_micros(100));
+        let mut drive = Answers(|at: Instant| {
+            free = free.max(at) + service;
+            free
+        });
         let result = run_on(&mut drive, load * 1e6 / 100.0, depth);
         result.read_latencies.mean().unwrap().micros()
     }
 
-    /// Answers in beats, so that several answers come at one instant; looks at when it is asked.
-    struct Beats {
-        asked: Instant,
-    }
-
-    impl Beats {
-        const BEAT: u64 = 1_000_000;
-    }
-
-    impl Responder for Beats {
-        fn capacity(&self) -> ByteLength {
-            MIB
-        }
-        fn block_size(&self) -> ByteLength {
-            KIB * 4
-        }
-        fn read(&mut self, at: Instant, _: Sector, _: SectorCount) -> Instant {
-            assert!(at >= self.asked, "asked at {at:?}, after {:?}", self.asked);
-            self.asked = at;
-            Instant::from_nanos((at.nanos() / Self::BEAT + 1) * Self::BEAT)
-        }
-        fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-            self.read(at, first, count)
-        }
-        fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-            self.read(at, first, count)
-        }
-        fn trim(&mut self, at: Instant, _: Sector, _: SectorCount) -> Instant {
-            at
-        }
-        fn passes_trim(&self) -> bool {
-            true
-        }
-        fn flush(&mut self, at: Instant) -> Instant {
-            at
-        }
-        fn rest(&mut self, _: Instant, _: Nanoseconds) {}
-        fn prefetch(&self, _: Sector) {}
-        fn prefetch_for_write(&self, _: Sector) {}
-        fn counters(&self) -> Counters {
-            Counters::default()
-        }
-        fn wear(&self) -> Wear {
-            Wear::default()
-        }
-        fn attribution(&self) -> Attribution {
-            Attribution::default()
-        }
-    }
-
     #[test]
     fn a_drive_is_asked_in_the_order_of_time_also_when_answers_come_together() {
+        // It answers in beats, so that several answers come at one instant.
+        const BEAT: u64 = 1_000_000;
         for depth in [1, 2, 4, 32] {
-            let mut drive = Beats { asked: Instant::START };
+            let mut asked = Instant::START;
+            let mut drive = Answers(|at: Instant| {
+                assert!(at >= asked, "asked at {at:?}, after {asked:?}");
+                asked = at;
+                Instant::from_nanos((at.nanos() / BEAT + 1) * BEAT)
+            });
             run_on(&mut drive, 3_900.0, depth);
-            assert!(drive.asked > Instant::from_nanos(99 * 1_000_000_000));
+            assert!(asked > Instant::from_nanos(99 * 1_000_000_000));
         }
     }
 

@@ -7,15 +7,13 @@
 //! that arrived in that second have waited, as those of users do (G. Tene calls the difference
 //! coordinated omission).
 
-use ssdlab_drive::{
-    Amount, Description, Drive, Latencies, Mix, Pattern, Phase, PhaseResult, Rate, Region,
-};
+use ssdlab_drive::{Amount, Description, Drive, Latencies, Mix, Pattern, Phase, PhaseResult, Rate};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use super::course::{Course, Emptied};
 use super::steady::fill;
 use super::trials::{self, Start, Trial};
-use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, workload};
 use crate::error::LabError;
 use crate::output::format::significant;
 use crate::report::{Cell, Column, Level, Table};
@@ -24,20 +22,8 @@ use crate::report::{Cell, Column, Level, Table};
 pub struct ResponseTime;
 
 const PARAMETERS: [ParameterSpec; 8] = [
-    ParameterSpec {
-        name: "pattern",
-        kind: Kind::Choice(&["random", "sequential"]),
-        full: "random",
-        quick: "random",
-        help: "order of the blocks: random or sequential",
-    },
-    ParameterSpec {
-        name: "block",
-        kind: Kind::Length,
-        full: "4K",
-        quick: "4K",
-        help: "request size",
-    },
+    workload::PATTERN,
+    workload::BLOCK,
     ParameterSpec {
         name: "read_percent",
         kind: Kind::Percent,
@@ -59,13 +45,7 @@ const PARAMETERS: [ParameterSpec; 8] = [
         quick: "2s",
         help: "how long the peak and each load are measured",
     },
-    ParameterSpec {
-        name: "area",
-        kind: Kind::Area,
-        full: "all",
-        quick: "2G",
-        help: "how much of the drive is used, from its start",
-    },
+    workload::AREA,
     ParameterSpec {
         name: "fill",
         kind: Kind::Factor,
@@ -102,34 +82,14 @@ struct Protocol {
 
 impl Protocol {
     fn new(settings: &Settings, seed: u64, drive: &Description) -> Result<Protocol, LabError> {
-        let area = settings.area("area", drive)?;
-        let block = settings.length("block");
-        if block > area || block == ByteLength::ZERO {
-            return Err(LabError::Range {
-                name: "block",
-                value: block.to_string(),
-                why: format!("it must be more than nothing and fit into the area of {area}"),
-            });
-        }
-        let read_percent = settings.percent("read_percent");
-        let times = |name| ByteLength::new((area.bytes() as f64 * settings.factor(name)) as u64);
-        let used = if read_percent == 100 { ByteLength::ZERO } else { times("used") };
         let time = settings.duration("time");
-        let sequential = settings.text("pattern") == "sequential";
+        let phase = workload::phase(settings, seed, drive, ("peak", time))?;
+        let (area, block) = (phase.region.length, phase.block_size);
+        let times = |name| ByteLength::new((area.bytes() as f64 * settings.factor(name)) as u64);
+        let reads_only = phase.mix == Mix::READ;
+        let used = if reads_only { ByteLength::ZERO } else { times("used") };
         Ok(Protocol {
-            phase: Phase {
-                name: "peak".to_owned(),
-                pattern: if sequential { Pattern::Sequential } else { Pattern::Random },
-                block_size: block,
-                depth: settings.count("depth"),
-                mix: Mix { read_percent },
-                region: Region::first(area),
-                amount: Amount::Time(time),
-                rate: None,
-                seed: seed.wrapping_mul(1_000),
-                flush_at_end: false,
-                interval: Nanoseconds::ZERO,
-            },
+            phase,
             fill: super::steady::FILL_REQUEST * times("fill").whole(super::steady::FILL_REQUEST),
             used: block * used.whole(block),
             time,

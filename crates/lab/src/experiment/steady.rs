@@ -12,7 +12,7 @@ use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use super::course::{Course, Emptied};
 use super::rounds::{self, Rounds, Until};
-use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words};
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words, workload};
 use crate::error::LabError;
 use crate::output::format::{significant, span};
 use crate::report::{Cell, Column, Level, Table};
@@ -22,20 +22,8 @@ use crate::steady::{Moving, Steady, snia};
 pub struct SteadyState;
 
 const PARAMETERS: [ParameterSpec; 9] = [
-    ParameterSpec {
-        name: "pattern",
-        kind: Kind::Choice(&["random", "sequential"]),
-        full: "random",
-        quick: "random",
-        help: "order of the blocks: random or sequential",
-    },
-    ParameterSpec {
-        name: "block",
-        kind: Kind::Length,
-        full: "4K",
-        quick: "4K",
-        help: "request size",
-    },
+    workload::PATTERN,
+    workload::BLOCK,
     ParameterSpec {
         name: "depth",
         kind: Kind::Count,
@@ -50,13 +38,7 @@ const PARAMETERS: [ParameterSpec; 9] = [
         quick: "0",
         help: "reads per hundred requests",
     },
-    ParameterSpec {
-        name: "area",
-        kind: Kind::Area,
-        full: "all",
-        quick: "2G",
-        help: "how much of the drive is used, from its start",
-    },
+    workload::AREA,
     ParameterSpec {
         name: "fill",
         kind: Kind::Factor,
@@ -103,35 +85,12 @@ struct Protocol {
 
 impl Protocol {
     fn new(settings: &Settings, seed: u64, drive: &Description) -> Result<Protocol, LabError> {
-        let area = settings.area("area", drive)?;
-        let block = settings.length("block");
-        if block > area || block == ByteLength::ZERO {
-            return Err(LabError::Range {
-                name: "block",
-                value: block.to_string(),
-                why: format!("it must be more than nothing and fit into the area of {area}"),
-            });
-        }
+        let phase = workload::phase(settings, seed, drive, ("rounds", settings.duration("round")))?;
+        let area = phase.region.length;
+        let reads_only = phase.mix == Mix::READ;
         let fill = (area.bytes() as f64 * settings.factor("fill")) as u64;
-        let pattern = match settings.text("pattern") {
-            "sequential" => Pattern::Sequential,
-            _ => Pattern::Random,
-        };
-        let read_percent = settings.percent("read_percent");
         Ok(Protocol {
-            phase: Phase {
-                name: "rounds".to_owned(),
-                pattern,
-                block_size: block,
-                depth: settings.count("depth"),
-                mix: Mix { read_percent },
-                region: Region::first(area),
-                amount: Amount::Time(settings.duration("round")),
-                rate: None,
-                seed: seed.wrapping_mul(1_000),
-                flush_at_end: false,
-                interval: Nanoseconds::ZERO,
-            },
+            phase,
             fill: FILL_REQUEST * (fill / FILL_REQUEST.bytes()),
             time: settings.duration("time"),
             until: Until {
@@ -139,7 +98,7 @@ impl Protocol {
                 at_least: Nanoseconds::ZERO,
                 at_most: settings.duration("limit"),
                 // Made certain of where the drive is at hand.
-                written: if read_percent == 100 { ByteLength::ZERO } else { area },
+                written: if reads_only { ByteLength::ZERO } else { area },
             },
         })
     }

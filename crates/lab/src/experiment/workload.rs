@@ -1,0 +1,69 @@
+//! A workload as several experiments let one set it: its parameters, and the phase that they make.
+
+use ssdlab_drive::{Amount, Description, Mix, Pattern, Phase, Region};
+use ssdlab_model::units::{ByteLength, Nanoseconds};
+
+use super::{Kind, ParameterSpec, Settings};
+use crate::error::LabError;
+
+/// In which order blocks are addressed.
+pub(super) const PATTERN: ParameterSpec = ParameterSpec {
+    name: "pattern",
+    kind: Kind::Choice(&["random", "sequential"]),
+    full: "random",
+    quick: "random",
+    help: "order of the blocks: random or sequential",
+};
+
+/// How long requests are.
+pub(super) const BLOCK: ParameterSpec = ParameterSpec {
+    name: "block",
+    kind: Kind::Length,
+    full: "4K",
+    quick: "4K",
+    help: "request size",
+};
+
+/// Which part of the drive is used.
+pub(super) const AREA: ParameterSpec = ParameterSpec {
+    name: "area",
+    kind: Kind::Area,
+    full: "all",
+    quick: "2G",
+    help: "how much of the drive is used, from its start",
+};
+
+/// The workload of `settings` on `drive`: what it is called, and for how long it runs.
+///
+/// # Errors
+/// When the area or the requests do not fit.
+pub(super) fn phase(
+    settings: &Settings,
+    seed: u64,
+    drive: &Description,
+    (name, time): (&str, Nanoseconds),
+) -> Result<Phase, LabError> {
+    let area = settings.area("area", drive)?;
+    let block = settings.length("block");
+    if block > area || block == ByteLength::ZERO {
+        return Err(LabError::Range {
+            name: "block",
+            value: block.to_string(),
+            why: format!("it must be more than nothing and fit into the area of {area}"),
+        });
+    }
+    let sequential = settings.text("pattern") == "sequential";
+    Ok(Phase {
+        name: name.to_owned(),
+        pattern: if sequential { Pattern::Sequential } else { Pattern::Random },
+        block_size: block,
+        depth: settings.count("depth"),
+        mix: Mix { read_percent: settings.percent("read_percent") },
+        region: Region::first(area),
+        amount: Amount::Time(time),
+        rate: None,
+        seed: seed.wrapping_mul(1_000),
+        flush_at_end: false,
+        interval: Nanoseconds::ZERO,
+    })
+}
