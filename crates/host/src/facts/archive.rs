@@ -122,8 +122,13 @@ impl Captured {
     /// # Errors
     /// When the file cannot be read, or is no capture.
     pub fn open(path: &Path) -> Result<Captured, HostError> {
-        let file = std::fs::File::open(path)
-            .map_err(|source| HostError::io(format!("open {}", path.display()), source))?;
+        let file = std::fs::File::open(path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => HostError::NotACapture {
+                path: path.to_owned(),
+                why: "there is no such file".into(),
+            },
+            _ => HostError::io(format!("open {}", path.display()), source),
+        })?;
         Captured::read_from(file)
             .map_err(|why| HostError::NotACapture { path: path.to_owned(), why })
     }
@@ -223,6 +228,13 @@ fn put_together(index: Index, mut entries: BTreeMap<String, Vec<u8>>) -> Result<
 mod tests {
     use super::*;
     use crate::facts::{Facts, Recorder};
+
+    #[test]
+    fn a_file_that_is_not_there_is_no_capture() {
+        let error = Captured::open(Path::new("no-such-machine.tar.gz")).unwrap_err();
+        assert!(matches!(error, HostError::NotACapture { .. }), "{error}");
+        assert!(error.to_string().contains("there is no such file"), "{error}");
+    }
 
     fn machine() -> Captured {
         let mut made_up = Captured::new(Machine {
