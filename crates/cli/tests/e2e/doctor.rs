@@ -60,7 +60,7 @@ fn what_is_not_there_or_no_capture_is_said_and_nothing_is_changed() {
     place.run(&["layers", "/no/such/place"]).fails(2, &["there is no '/no/such/place'"]);
     let file = place.file("broken.tar.gz", "no archive");
     place.run(&["doctor", "--from", &file]).fails(2, &["not a captured machine"]);
-    place.run(&["layers", "--from", "no-such.tar.gz"]).fails(1, &["cannot open"]);
+    place.run(&["layers", "--from", "no-such.tar.gz"]).fails(2, &["there is no such file"]);
     let nowhere = place.path("no/such/capture.tar.gz");
     let here = place.directory("");
     let arguments = ["doctor", &here, "--capture", nowhere.to_str().unwrap()];
