@@ -64,7 +64,8 @@ pub(crate) struct ReadAhead {
     /// compared with all of them, so they lie together.
     next: [u32; STREAMS],
     streams: [Stream; STREAMS],
-    /// Which stream was last looked at the longest ago, counted on without end.
+    /// Which stream the next one replaces, counted on without end: they go in turn, and one that goes
+    /// on changes places with the latest.
     oldest: u32,
     /// From the first unit to behind the last of all that is held or on its way; empty where nothing
     /// is.
@@ -135,10 +136,15 @@ impl ReadAhead {
     pub(crate) fn follow(&mut self, first: u32, end: u32) -> Option<usize> {
         if is_any(self.next, first) {
             let index = self.next.iter().position(|&next| next == first).expect("one of them");
-            self.next[index] = end;
-            let stream = &mut self.streams[index];
+            let latest = self.oldest.wrapping_sub(1) as usize % STREAMS;
+            if index != latest {
+                self.next.swap(index, latest);
+                self.streams.swap(index, latest);
+            }
+            self.next[latest] = end;
+            let stream = &mut self.streams[latest];
             stream.length += 1;
-            return (stream.length >= self.parameters.trigger).then_some(index);
+            return (stream.length >= self.parameters.trigger).then_some(latest);
         }
         let oldest = self.oldest as usize % STREAMS;
         self.oldest = self.oldest.wrapping_add(1);
@@ -368,6 +374,29 @@ mod tests {
             at = ssd.read(at, LogicalUnit(unit), 1);
         }
         ssd.counters().read_ahead_hit_units
+    }
+
+    #[test]
+    fn a_stream_stays_one_beside_a_few_others_and_not_beside_many() {
+        let hits_beside = |others: u32| {
+            let mut ssd = drive(&[]);
+            let mut at = fill(&mut ssd, 16_384);
+            for unit in 0..1024 {
+                at = ssd.read(at, LogicalUnit(unit), 1);
+                for other in 0..others {
+                    // Neighbours are read seven apart, so that none continues another.
+                    let other = 4096 + (unit * others + other) * 7 % 8192;
+                    at = ssd.read(at, LogicalUnit(other), 1);
+                }
+            }
+            ssd.counters().read_ahead_hit_units
+        };
+        let alone = hits_beside(0);
+        assert!(alone > 900, "{alone}");
+        for others in 1..4 {
+            assert_eq!(hits_beside(others), alone, "{others} others");
+        }
+        assert_eq!(hits_beside(4), 0);
     }
 
     #[test]

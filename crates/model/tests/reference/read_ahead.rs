@@ -38,10 +38,12 @@ impl ReadAhead {
             return None;
         }
         if let Some(index) = self.streams.iter().position(|stream| stream.next == Some(first)) {
-            let stream = &mut self.streams[index];
+            let latest = (self.oldest + STREAMS - 1) % STREAMS;
+            self.streams.swap(index, latest);
+            let stream = &mut self.streams[latest];
             stream.next = Some(end);
             stream.length += 1;
-            return (stream.length >= shape.read_ahead_trigger).then_some(index);
+            return (stream.length >= shape.read_ahead_trigger).then_some(latest);
         }
         self.streams[self.oldest] = Stream { next: Some(end), ..Stream::default() };
         self.oldest = (self.oldest + 1) % STREAMS;
