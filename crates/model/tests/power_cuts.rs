@@ -387,6 +387,14 @@ fn random_cuts_break_no_rule() {
     assert!(met.of_kind.iter().all(|&histories| histories > 400), "{met:?}");
 }
 
+/// Among them is a cut after which every block that is copied fills another, padding included, until
+/// copies go on where the host was to.
+#[test]
+fn a_drive_on_which_copies_gain_nothing_comes_up_as_well() {
+    let met = random_histories(179, 5_000);
+    assert_eq!(met.given_up, 0, "{met:?}");
+}
+
 /// The parts of the long run, of 5,000 histories each: all of them, or those that
 /// `SSDLAB_POWER_CUT_PARTS=FIRST..END` names.
 fn parts() -> Range<u64> {

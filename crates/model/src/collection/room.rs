@@ -51,21 +51,26 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub(crate) fn make_room_for_host(&mut self) -> Result<(), (u32, u32)> {
         let now = self.resources.now();
         let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
-        for _ in 0..4 * self.geometry.blocks() {
+        let blocks = self.geometry.blocks();
+        for step in 0..4 * blocks {
             if self.free.len() > self.collector.reserve + reserved {
                 return Ok(());
             }
             let fewest = self.fewest_valid();
             let room = self.room_for_copies();
-            // What the host was to fill further is the last resort; a program unit may stay in part
-            // empty when copies go on there.
+            let copied = self.is_oldest_emptied_copied();
+            let emptied = self.collector.copies.emptied() > 0;
+            // What the host was to fill further is the last resort, when no block can be erased or
+            // nothing is gained by that: a program unit is padded for each, and what is valid on one
+            // block may fill another. One may stay in part empty, too, when copies go on there.
+            let is_last_resort = !emptied || step >= 2 * blocks;
             let most = (room + self.host.room_in_blocks())
                 .saturating_sub(self.geometry.units_per_program() - 1)
                 .max(room);
-            let copied = self.is_oldest_emptied_copied();
-            let emptied = self.collector.copies.emptied() > 0;
             match fewest {
-                Some((block, valid)) if !copied && (valid <= room || !emptied && valid <= most) => {
+                Some((block, valid))
+                    if !copied && (valid <= room || is_last_resort && valid <= most) =>
+                {
                     self.flash.remove_victim(block);
                     self.begin_victim(block, valid);
                     while !self.finish_victim_if_empty() {
