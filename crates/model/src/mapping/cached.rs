@@ -15,6 +15,7 @@
 //! Wherry: Caching Strategies to Improve Disk System Performance, Computer 27(3), 1994, which the
 //! paper uses too; that half of RAM is protected is assumed.
 
+mod lists;
 mod saved;
 
 use std::collections::VecDeque;
@@ -26,6 +27,7 @@ use crate::geometry::{Geometry, GeometryError};
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
 use crate::units::{ByteLength, Instant, LogicalUnit, PhysicalUnit};
+use lists::{List, Segment};
 
 /// Bytes of an entry of the map: a physical unit in 32 bits.
 const ENTRY: ByteLength = ByteLength::new(4);
@@ -122,14 +124,6 @@ impl<M: Mapping> Mapping for CachedMap<M> {
     }
 }
 
-/// Where in RAM a map page is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Segment {
-    Absent,
-    Probation,
-    Protected,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct MapPage {
     next: u32,
@@ -145,18 +139,6 @@ struct MapPage {
     there: There,
 }
 
-/// A list of map pages through their links, most recently used first.
-#[derive(Clone, Copy, Debug)]
-struct List {
-    head: u32,
-    tail: u32,
-    len: u32,
-}
-
-impl List {
-    const EMPTY: List = List { head: NONE, tail: NONE, len: 0 };
-}
-
 /// What a drive whose map lies on flash has of it in RAM, in map pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InRam {
@@ -166,15 +148,6 @@ pub struct InRam {
     pub capacity: u32,
     /// Of those in RAM, the ones that differ from what the flash holds.
     pub dirty: u32,
-}
-
-/// A page that had to make room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Evicted {
-    pub(crate) page: u32,
-    pub(crate) dirty: bool,
-    /// When it was in RAM.
-    pub(crate) there: There,
 }
 
 /// A read that a die has not learnt of, because its map page is being read.
@@ -259,55 +232,6 @@ impl MapCache {
         self.entries_shift
     }
 
-    /// Uses `page`, if it is in RAM; returns when it is there.
-    #[inline(always)]
-    pub(crate) fn touch(&mut self, page: u32, change: bool) -> Option<There> {
-        let entry = &mut self.pages[page as usize];
-        if entry.segment == Segment::Absent {
-            return None;
-        }
-        entry.dirty |= change;
-        let there = entry.there;
-        self.promote(page);
-        Some(there)
-    }
-
-    fn promote(&mut self, page: u32) {
-        self.unlink(page);
-        self.link(page, Segment::Protected);
-        if self.protected.len > self.capacity / 2 {
-            let oldest = self.protected.tail;
-            self.unlink(oldest);
-            self.link(oldest, Segment::Probation);
-        }
-    }
-
-    /// Takes the page out that was on probation for longest, if there is no room for another.
-    pub(crate) fn make_room(&mut self) -> Option<Evicted> {
-        if self.probation.len + self.protected.len < self.capacity {
-            return None;
-        }
-        // Never empty: at most half of the pages are protected.
-        let page = self.probation.tail;
-        Some(self.take_out(page))
-    }
-
-    fn take_out(&mut self, page: u32) -> Evicted {
-        self.unlink(page);
-        let entry = &mut self.pages[page as usize];
-        entry.segment = Segment::Absent;
-        Evicted { page, dirty: std::mem::take(&mut entry.dirty), there: entry.there }
-    }
-
-    /// Puts a page on probation that will be there then. What collection has changed in it
-    /// meanwhile goes into it.
-    pub(crate) fn insert(&mut self, page: u32, change: bool, there: There) {
-        let entry = &mut self.pages[page as usize];
-        entry.dirty = change | std::mem::take(&mut entry.moved);
-        entry.there = there;
-        self.link(page, Segment::Probation);
-    }
-
     /// Forgets a page whose units are all trimmed; returns where it lay.
     pub(crate) fn forget(&mut self, page: u32) -> Option<PhysicalUnit> {
         if self.pages[page as usize].segment != Segment::Absent {
@@ -316,41 +240,6 @@ impl MapCache {
         let entry = &mut self.pages[page as usize];
         entry.moved = false;
         std::mem::take(&mut entry.place).checked_sub(1).map(PhysicalUnit)
-    }
-
-    fn list(&mut self, segment: Segment) -> &mut List {
-        match segment {
-            Segment::Probation => &mut self.probation,
-            Segment::Protected => &mut self.protected,
-            Segment::Absent => panic!("a map page that is not in RAM is in no list"),
-        }
-    }
-
-    fn unlink(&mut self, page: u32) {
-        let MapPage { next, previous, segment, .. } = self.pages[page as usize];
-        match previous {
-            NONE => self.list(segment).head = next,
-            _ => self.pages[previous as usize].next = next,
-        }
-        match next {
-            NONE => self.list(segment).tail = previous,
-            _ => self.pages[next as usize].previous = previous,
-        }
-        self.list(segment).len -= 1;
-    }
-
-    fn link(&mut self, page: u32, segment: Segment) {
-        let list = self.list(segment);
-        let head = std::mem::replace(&mut list.head, page);
-        list.len += 1;
-        if head == NONE {
-            list.tail = page;
-        } else {
-            self.pages[head as usize].previous = page;
-        }
-        let entry = &mut self.pages[page as usize];
-        entry.segment = segment;
-        (entry.next, entry.previous) = (head, NONE);
     }
 
     /// Where `page` lies on flash.

@@ -1,0 +1,119 @@
+//! Which map pages RAM holds: the two lists of a segmented LRU.
+
+use super::{MapCache, MapPage, NONE};
+use crate::mapping::loads::There;
+
+/// Where in RAM a map page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Segment {
+    Absent,
+    Probation,
+    Protected,
+}
+
+/// A list of map pages through their links, most recently used first.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List {
+    pub(super) head: u32,
+    pub(super) tail: u32,
+    pub(super) len: u32,
+}
+
+impl List {
+    pub(super) const EMPTY: List = List { head: NONE, tail: NONE, len: 0 };
+}
+
+/// A page that had to make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Evicted {
+    pub(crate) page: u32,
+    pub(crate) dirty: bool,
+    /// When it was in RAM.
+    pub(crate) there: There,
+}
+
+impl MapCache {
+    /// Uses `page`, if it is in RAM; returns when it is there.
+    #[inline(always)]
+    pub(crate) fn touch(&mut self, page: u32, change: bool) -> Option<There> {
+        let entry = &mut self.pages[page as usize];
+        if entry.segment == Segment::Absent {
+            return None;
+        }
+        entry.dirty |= change;
+        let there = entry.there;
+        self.promote(page);
+        Some(there)
+    }
+
+    fn promote(&mut self, page: u32) {
+        self.unlink(page);
+        self.link(page, Segment::Protected);
+        if self.protected.len > self.capacity / 2 {
+            let oldest = self.protected.tail;
+            self.unlink(oldest);
+            self.link(oldest, Segment::Probation);
+        }
+    }
+
+    /// Takes the page out that was on probation for longest, if there is no room for another.
+    pub(crate) fn make_room(&mut self) -> Option<Evicted> {
+        if self.probation.len + self.protected.len < self.capacity {
+            return None;
+        }
+        // Never empty: at most half of the pages are protected.
+        let page = self.probation.tail;
+        Some(self.take_out(page))
+    }
+
+    pub(super) fn take_out(&mut self, page: u32) -> Evicted {
+        self.unlink(page);
+        let entry = &mut self.pages[page as usize];
+        entry.segment = Segment::Absent;
+        Evicted { page, dirty: std::mem::take(&mut entry.dirty), there: entry.there }
+    }
+
+    /// Puts a page on probation that will be there then. What collection has changed in it
+    /// meanwhile goes into it.
+    pub(crate) fn insert(&mut self, page: u32, change: bool, there: There) {
+        let entry = &mut self.pages[page as usize];
+        entry.dirty = change | std::mem::take(&mut entry.moved);
+        entry.there = there;
+        self.link(page, Segment::Probation);
+    }
+
+    fn list(&mut self, segment: Segment) -> &mut List {
+        match segment {
+            Segment::Probation => &mut self.probation,
+            Segment::Protected => &mut self.protected,
+            Segment::Absent => panic!("a map page that is not in RAM is in no list"),
+        }
+    }
+
+    fn unlink(&mut self, page: u32) {
+        let MapPage { next, previous, segment, .. } = self.pages[page as usize];
+        match previous {
+            NONE => self.list(segment).head = next,
+            _ => self.pages[previous as usize].next = next,
+        }
+        match next {
+            NONE => self.list(segment).tail = previous,
+            _ => self.pages[next as usize].previous = previous,
+        }
+        self.list(segment).len -= 1;
+    }
+
+    fn link(&mut self, page: u32, segment: Segment) {
+        let list = self.list(segment);
+        let head = std::mem::replace(&mut list.head, page);
+        list.len += 1;
+        if head == NONE {
+            list.tail = page;
+        } else {
+            self.pages[head as usize].previous = page;
+        }
+        let entry = &mut self.pages[page as usize];
+        entry.segment = segment;
+        (entry.next, entry.previous) = (head, NONE);
+    }
+}
