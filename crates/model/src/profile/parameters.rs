@@ -1,12 +1,15 @@
-//! The parameters of a profile one by one: their ranges, how they are shown, how they are changed.
+//! The parameters of a profile one by one: their keys, how they are shown, how they are changed.
+
+mod quantity;
+mod ranges;
+
+pub(crate) use quantity::Quantity;
 
 use toml::Spanned;
 
-use super::{Basis, CollectionUnit, DeliveryOrder, Length, Profile, ProfileError, Sourced, Span};
-use crate::mapping::MappingScheme;
-use crate::streams::STREAMS_MAX;
-use crate::text::{QuantityError, parse_duration, parse_length, parse_percent, parse_switch};
-use crate::units::{ByteLength, KIB, MIB, Nanoseconds, Sector};
+use super::{Basis, Length, Profile, ProfileError, Sourced};
+use crate::text::{QuantityError, parse_percent};
+use crate::units::ByteLength;
 
 /// Characters that a source has at least: less names nothing.
 const LEAST_SOURCE: usize = 4;
@@ -22,124 +25,6 @@ pub struct Parameter {
     pub basis: Basis,
     /// What exactly it comes from, or why it is plausible.
     pub source: String,
-}
-
-/// A type that parameters have.
-pub(crate) trait Quantity: Sized {
-    fn read(text: &str) -> Result<Self, QuantityError>;
-    fn show(&self) -> String;
-}
-
-fn read_with<T: std::str::FromStr>(text: &str, expected: &'static str) -> Result<T, QuantityError> {
-    text.trim().parse().map_err(|_| QuantityError { text: text.to_owned(), expected })
-}
-
-impl Quantity for u32 {
-    fn read(text: &str) -> Result<Self, QuantityError> {
-        read_with(text, "a whole number")
-    }
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Quantity for f64 {
-    fn read(text: &str) -> Result<Self, QuantityError> {
-        read_with(text, "a number")
-    }
-    fn show(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl Quantity for bool {
-    fn read(text: &str) -> Result<Self, QuantityError> {
-        parse_switch(text)
-    }
-    fn show(&self) -> String {
-        if *self { "on" } else { "off" }.to_owned()
-    }
-}
-
-impl Quantity for Length {
-    fn read(text: &str) -> Result<Self, QuantityError> {
-        parse_length(text).map(Length)
-    }
-    fn show(&self) -> String {
-        self.0.to_string()
-    }
-}
-
-impl Quantity for Span {
-    fn read(text: &str) -> Result<Self, QuantityError> {
-        parse_duration(text).map(Span)
-    }
-    fn show(&self) -> String {
-        self.0.to_string()
-    }
-}
-
-impl Quantity for CollectionUnit {
-    fn read(text: &str) -> Result<Self, QuantityError> {
-        match text.trim() {
-            "superblock" => Ok(CollectionUnit::Superblock),
-            "block" => Ok(CollectionUnit::Block),
-            _ => Err(QuantityError { text: text.to_owned(), expected: "superblock or block" }),
-        }
-    }
-    fn show(&self) -> String {
-        match self {
-            CollectionUnit::Superblock => "superblock",
-            CollectionUnit::Block => "block",
-        }
-        .to_owned()
-    }
-}
-
-impl Quantity for DeliveryOrder {
-    fn read(text: &str) -> Result<Self, QuantityError> {
-        match text.trim() {
-            "in-order" => Ok(DeliveryOrder::InOrder),
-            "any-order" => Ok(DeliveryOrder::AnyOrder),
-            "when-complete" => Ok(DeliveryOrder::WhenComplete),
-            _ => Err(QuantityError {
-                text: text.to_owned(),
-                expected: "in-order, any-order or when-complete",
-            }),
-        }
-    }
-    fn show(&self) -> String {
-        match self {
-            DeliveryOrder::InOrder => "in-order",
-            DeliveryOrder::AnyOrder => "any-order",
-            DeliveryOrder::WhenComplete => "when-complete",
-        }
-        .to_owned()
-    }
-}
-
-impl Quantity for MappingScheme {
-    fn read(text: &str) -> Result<Self, QuantityError> {
-        match text.trim() {
-            "page" => Ok(MappingScheme::Page),
-            "cached" => Ok(MappingScheme::Cached),
-            "extent" => Ok(MappingScheme::Extent),
-            "log-block" => Ok(MappingScheme::LogBlock),
-            _ => Err(QuantityError {
-                text: text.to_owned(),
-                expected: "page, cached, extent or log-block",
-            }),
-        }
-    }
-    fn show(&self) -> String {
-        match self {
-            MappingScheme::Page => "page",
-            MappingScheme::Cached => "cached",
-            MappingScheme::Extent => "extent",
-            MappingScheme::LogBlock => "log-block",
-        }
-        .to_owned()
-    }
 }
 
 impl<T: Quantity> Sourced<T> {
@@ -363,135 +248,6 @@ impl Profile {
         let place = self.line(sourced.value.span());
         Err(ProfileError::Source { place, key: key.to_owned(), message })
     }
-
-    /// Refuses values that no drive has.
-    pub(super) fn check_ranges(&self) -> Result<(), ProfileError> {
-        let d = &self.document;
-        let length = |bytes| Length(ByteLength::new(bytes));
-        let us = |us| Span(Nanoseconds::from_micros(us));
-        let tib = 1u64 << 40;
-        self.within("capacity.logical", &d.capacity.logical, length(1 << 20), length(64 * tib))?;
-        self.within("capacity.physical", &d.capacity.physical, length(1 << 20), length(64 * tib))?;
-        self.within("flash.channels", &d.flash.channels, 1, 64)?;
-        self.within("flash.dies", &d.flash.dies, 1, 4096)?;
-        self.within("flash.planes_per_die", &d.flash.planes_per_die, 1, 8)?;
-        self.within("flash.page_size", &d.flash.page_size, length(512), Length(MIB))?;
-        self.within("flash.pages_per_block", &d.flash.pages_per_block, 1, 1 << 16)?;
-        self.within("flash.pages_per_shot", &d.flash.pages_per_shot, 1, 4)?;
-        self.within("flash.page_read", &d.flash.page_read, us(1), us(10_000))?;
-        self.within("flash.program", &d.flash.program, us(1), us(100_000))?;
-        self.within("flash.erase", &d.flash.erase, us(1), us(1_000_000))?;
-        let channel = &d.flash.channel_mb_per_second;
-        self.within("flash.channel_mb_per_second", channel, 1.0, 100_000.0)?;
-        self.within("flash.suspend_time", &d.flash.suspend_time, us(0), us(10_000))?;
-        self.within("flash.resume_time", &d.flash.resume_time, us(0), us(10_000))?;
-        self.within("flash.suspends_most", &d.flash.suspends_most, 0, 1 << 16)?;
-        self.check_unit_size()?;
-        let latency = &d.controller.command_latency;
-        self.within("controller.command_latency", latency, us(0), us(100_000))?;
-        let occupancy = &d.controller.command_occupancy;
-        self.within("controller.command_occupancy", occupancy, us(0), us(100_000))?;
-        let buffer = &d.controller.write_buffer;
-        self.within("controller.write_buffer", buffer, Length(KIB * 4), length(64 << 30))?;
-        let idle = &d.controller.idle_before_flush;
-        self.within("controller.idle_before_flush", idle, us(1), us(3_600_000_000))?;
-        self.within("flush.overhead", &d.flush.overhead, us(0), us(1_000_000))?;
-        let journal_program = &d.flush.journal_program;
-        self.within("flush.journal_program", journal_program, us(0), us(100_000))?;
-        self.within("slc.size", &d.slc.size, length(0), length(64 * tib))?;
-        self.within("slc.bits", &d.slc.bits, 0, 4)?;
-        self.within("slc.program", &d.slc.program, us(0), us(100_000))?;
-        self.within("slc.page_read", &d.slc.page_read, us(0), us(10_000))?;
-        self.within("trim.command", &d.trim.command, us(0), us(1_000_000))?;
-        self.within("trim.range", &d.trim.range, us(0), us(1_000_000))?;
-        self.within("trim.per_mib", &d.trim.per_mib, us(0), us(1_000_000))?;
-        self.within("trim.ranges_most", &d.trim.ranges_most, 0, 1 << 16)?;
-        self.within("trim.range_most", &d.trim.range_most, length(0), length(64 * tib))?;
-        self.within("trim.settle", &d.trim.settle, us(0), us(86_400_000_000))?;
-        self.within("read_ahead.window", &d.read_ahead.window, length(0), length(1 << 30))?;
-        self.within("read_ahead.segment", &d.read_ahead.segment, length(512), length(1 << 30))?;
-        self.within("read_ahead.trigger", &d.read_ahead.trigger, 1, 1024)?;
-        self.within("collection.low_water", &d.collection.low_water, 2, 1024)?;
-        self.within("collection.idle_high_water", &d.collection.idle_high_water, 2, 1 << 20)?;
-        self.within("collection.debt_max", &d.collection.debt_max, 0, 31)?;
-        self.within("collection.metadata_units", &d.collection.metadata_units, 0, 1 << 20)?;
-        self.within("mapping.log_blocks", &d.mapping.log_blocks, 0, 1 << 20)?;
-        self.within("mapping.cache", &d.mapping.cache, length(0), length(64 << 30))?;
-        self.within("mapping.table", &d.mapping.table, length(0), length(16 << 30))?;
-        self.within("mapping.checkpoint", &d.mapping.checkpoint, length(0), length(64 * tib))?;
-        self.within("mapping.search", &d.mapping.search, us(0), us(100_000))?;
-        self.within("mapping.per_extent", &d.mapping.per_extent, us(0), us(100_000))?;
-        self.within("wear.pe_cycles", &d.wear.pe_cycles, 0, 10_000_000)?;
-        self.within("wear.static_every", &d.wear.static_every, 0, 1 << 30)?;
-        self.within("wear.static_spread", &d.wear.static_spread, 0, 1 << 30)?;
-        self.within("wear.life", &d.wear.life, 0, 100_000_000)?;
-        self.within("wear.life_shape", &d.wear.life_shape, 0.0, 100.0)?;
-        self.within("wear.factory_bad", &d.wear.factory_bad, 0.0, 0.2)?;
-        self.within("wear.reserve", &d.wear.reserve, 0, 1 << 16)?;
-        self.within("wear.retire_most", &d.wear.retire_most, 0.0, 0.9)?;
-        self.within("wear.spare_threshold", &d.wear.spare_threshold, 0, 100)?;
-        self.within("retention.retry", &d.retention.retry, us(0), us(100_000))?;
-        let free_for = &d.retention.free_for;
-        self.within("retention.free_for", free_for, us(0), us(364 * 86_400_000_000))?;
-        self.within("retention.steps", &d.retention.steps, 0.0, 1000.0)?;
-        self.within("retention.worn_steps", &d.retention.worn_steps, 0.0, 1000.0)?;
-        self.within("streams.count", &d.streams.count, 1, STREAMS_MAX)?;
-        self.within("streams.hot_within", &d.streams.hot_within, 0.0, 1.0)?;
-        self.within("streams.hot_blocks", &d.streams.hot_blocks, 0.0, 0.95)?;
-        self.within("collection.choices", &d.collection.choices, 0, 1024)?;
-        self.within("collection.high_water", &d.collection.high_water, 0, 1 << 16)?;
-        self.within("link.mb_per_second", &d.link.mb_per_second, 1.0, 100_000.0)
-    }
-
-    /// Refuses units that no drive has. What is worked out in whole units asks for this first.
-    fn check_unit_size(&self) -> Result<(), ProfileError> {
-        let unit_size = &self.document.controller.unit_size;
-        self.within("controller.unit_size", unit_size, Length(Sector::SIZE), Length(MIB))
-    }
-
-    fn within<T>(
-        &self,
-        key: &str,
-        sourced: &Sourced<T>,
-        least: T,
-        most: T,
-    ) -> Result<(), ProfileError>
-    where
-        T: Quantity + Bounded,
-    {
-        let value = sourced.value.get_ref();
-        if value.is_within(&least, &most) {
-            return Ok(());
-        }
-        Err(ProfileError::Range {
-            place: self.place(sourced.value.span(), sourced.basis),
-            key: key.to_owned(),
-            value: value.show(),
-            bounds: format!("within {} to {}", least.show(), most.show()),
-        })
-    }
-}
-
-trait Bounded {
-    fn is_within(&self, least: &Self, most: &Self) -> bool;
-}
-
-macro_rules! bounded {
-    ($($type:ty, $view:expr;)*) => {$(
-        impl Bounded for $type {
-            fn is_within(&self, least: &Self, most: &Self) -> bool {
-                let view = $view;
-                view(least) <= view(self) && view(self) <= view(most)
-            }
-        }
-    )*};
-}
-
-bounded! {
-    u32, |value: &u32| *value;
-    f64, |value: &f64| *value;
-    Length, |value: &Length| value.0;
-    Span, |value: &Span| value.0;
 }
 
 fn unknown_key(key: &str) -> ProfileError {
