@@ -4,28 +4,19 @@
 //! An experiment is written against [`Drive`], so that a drive which only takes notes learns the
 //! protocol, and one which answers from notes puts the results into the very same report.
 
-use ssdlab_drive::{
-    Amount, Description, Drive, DriveError, DriveKind, Durability, ErrorKind, Inside, Latencies,
-    Observer, Phase, PhaseResult, Rate, Region, ThroughputPoint,
-};
-use ssdlab_interchange::fio::json::{FioJob, FioRun, Interval};
-use ssdlab_interchange::script::{Script, Step, Tag, step_name};
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+mod answers;
+mod notes;
+
+use ssdlab_drive::{Drive, DriveError, ErrorKind};
+use ssdlab_interchange::fio::json::{FioJob, FioRun};
+use ssdlab_interchange::script::{Script, Step, Tag};
+use ssdlab_model::units::ByteLength;
 
 use crate::error::LabError;
 use crate::experiment::{self, Experiment, Record, Settings, Unwatched};
 use crate::report::{Fact, Report};
-
-/// The most steps of a script.
-const MOST_STEPS: usize = 500;
-
-/// Requests per second that a workload at full speed is taken to reach, so that a rate which is a
-/// share of it can be told.
-const PRETENDED_IOPS: f64 = 1_000_000.0;
-
-/// fio reports no more often than this, and rounds are as long as it takes from one report to the
-/// next.
-const SHORTEST_ROUND: Nanoseconds = Nanoseconds::from_secs(1);
+use answers::answer;
+use notes::Notes;
 
 /// A drive on another machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,218 +27,6 @@ pub struct Elsewhere {
     pub is_device: bool,
     /// Bytes of the device; of a file, the most it may have.
     pub capacity: ByteLength,
-}
-
-/// A drive that takes notes, and answers from results where there are some.
-struct Notes {
-    elsewhere: Elsewhere,
-    steps: Vec<Step>,
-    space: ByteLength,
-    now: Instant,
-    /// The step that went at full speed last.
-    peak: Option<usize>,
-    /// Whether some steps are rounds.
-    has_rounds: bool,
-    /// What was asked for that cannot be: an experiment may go on without it, a script may not.
-    cannot: Option<&'static str>,
-    answers: Option<Vec<Answer>>,
-}
-
-/// What fio has measured of one step.
-struct Answer {
-    step: usize,
-    result: PhaseResult,
-    /// From one of fio's reports to the next.
-    rounds: Vec<PhaseResult>,
-}
-
-impl Notes {
-    fn new(elsewhere: Elsewhere) -> Notes {
-        Notes {
-            elsewhere,
-            steps: Vec::new(),
-            space: ByteLength::ZERO,
-            now: Instant::START,
-            peak: None,
-            has_rounds: false,
-            cannot: None,
-            answers: None,
-        }
-    }
-
-    fn note(&mut self, step: Step) -> Result<(), DriveError> {
-        if self.steps.len() == MOST_STEPS {
-            let message = format!("takes more than {MOST_STEPS} steps, too many for a script");
-            return Err(DriveError::new(ErrorKind::Unsupported, message));
-        }
-        self.steps.push(step);
-        Ok(())
-    }
-
-    /// What a phase is pretended to come to.
-    fn pretended(&self, phase: &Phase) -> PhaseResult {
-        let mut result = PhaseResult::begun(self.now);
-        let speed = PRETENDED_IOPS;
-        let block = phase.block_size;
-        (result.requests, result.elapsed) = match phase.amount {
-            Amount::Time(time) => ((time.seconds() * speed) as u64, time),
-            Amount::Bytes(bytes) => {
-                let requests = bytes.whole(block);
-                (requests, Nanoseconds::from_secs_f64(requests as f64 / speed))
-            }
-        };
-        let moved = block * result.requests;
-        let reads = u64::from(phase.mix.read_percent);
-        result.bytes_read = ByteLength::new((moved.bytes() / 100).saturating_mul(reads));
-        result.bytes_written = moved - result.bytes_read;
-        result
-    }
-
-    /// Notes a workload as a step.
-    fn note_work(
-        &mut self,
-        phase: &Phase,
-        of_peak: Option<(usize, f64)>,
-    ) -> Result<(), DriveError> {
-        phase.validate(self.elsewhere.capacity, ByteLength::new(512))?;
-        if phase.rate.is_none() {
-            self.peak = Some(self.steps.len());
-        }
-        self.note(Step::Work { phase: Box::new(phase.clone()), of_peak })
-    }
-
-    /// What was measured of the step noted last, where there are results.
-    fn answer(&self, phase: &Phase) -> Result<Option<&Answer>, DriveError> {
-        let Some(answers) = &self.answers else { return Ok(None) };
-        let number = self.steps.len() - 1;
-        let found = answers.iter().find(|answer| answer.step == number);
-        found.map(Some).ok_or_else(|| {
-            let message = format!("there is no result of step {}", step_name(number, phase));
-            DriveError::new(ErrorKind::Io, message)
-        })
-    }
-
-    fn unsupported<T>(&mut self, what: &'static str) -> Result<T, DriveError> {
-        self.cannot.get_or_insert(what);
-        let message = format!("{what}, which fio alone cannot do");
-        Err(DriveError::new(ErrorKind::Unsupported, message))
-    }
-}
-
-impl Drive for Notes {
-    fn description(&self) -> Description {
-        Description {
-            kind: if self.elsewhere.is_device { DriveKind::Device } else { DriveKind::File },
-            name: self.elsewhere.name.clone(),
-            capacity: self.elsewhere.capacity,
-            block_size: ByteLength::new(512),
-            engine: "fio".to_owned(),
-            measures_flash: true,
-            began_new: false,
-            caveats: Vec::new(),
-            facts: Vec::new(),
-        }
-    }
-
-    fn prepare(&mut self, length: ByteLength) -> Result<(), DriveError> {
-        if length > self.elsewhere.capacity {
-            let held = self.elsewhere.capacity;
-            let message = format!("{length} are needed, and the target holds {held}");
-            return Err(DriveError::new(ErrorKind::NoSpace, message));
-        }
-        self.space = self.space.max(length);
-        Ok(())
-    }
-
-    fn run_phase(
-        &mut self,
-        phase: &Phase,
-        _: &mut dyn Observer,
-    ) -> Result<PhaseResult, DriveError> {
-        let of_peak = match (phase.rate, self.peak) {
-            (Some(Rate::Open(rate)), Some(peak)) => Some((peak, rate / self.peak_rate(peak))),
-            (Some(Rate::Open(_)), None) => {
-                return self.unsupported("it needs arrivals at a rate of its own");
-            }
-            _ => None,
-        };
-        self.note_work(phase, of_peak)?;
-        let result = match self.answer(phase)? {
-            None => self.pretended(phase),
-            Some(answer) => PhaseResult { started: self.now, ..answer.result.clone() },
-        };
-        self.now += result.elapsed;
-        Ok(result)
-    }
-
-    /// One step as long as all rounds there may be: a script cannot tell when they are steady, but
-    /// fio reports at the end of each, and from the results it is told as on any drive.
-    fn run_rounds(
-        &mut self,
-        phase: &Phase,
-        round: Nanoseconds,
-        most: u64,
-    ) -> Result<Option<Vec<PhaseResult>>, DriveError> {
-        let all = Phase {
-            amount: Amount::Time(round * most),
-            interval: round.max(SHORTEST_ROUND),
-            ..phase.clone()
-        };
-        self.has_rounds = true;
-        self.note_work(&all, None)?;
-        let (rounds, elapsed) = match self.answer(&all)? {
-            None => (Vec::new(), round * most),
-            Some(answer) => (answer.rounds.clone(), answer.result.elapsed),
-        };
-        self.now += elapsed;
-        Ok(Some(rounds))
-    }
-
-    fn write_block(&mut self, _: Region, _: Durability, _: u64) -> Result<Nanoseconds, DriveError> {
-        self.unsupported("it writes single blocks and waits for each")
-    }
-
-    fn flush(&mut self) -> Result<Nanoseconds, DriveError> {
-        self.note(Step::Flush)?;
-        Ok(Nanoseconds::ZERO)
-    }
-
-    fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError> {
-        self.note(Step::Trim(region))?;
-        Ok(Nanoseconds::ZERO)
-    }
-
-    fn rest(&mut self, duration: Nanoseconds, _: &mut dyn Observer) -> Result<(), DriveError> {
-        self.now += duration;
-        self.note(Step::Rest(duration))
-    }
-
-    fn make_new(&mut self) -> Result<(), DriveError> {
-        self.note(Step::MakeNew)
-    }
-
-    fn now(&self) -> Instant {
-        self.now
-    }
-
-    fn inside(&self) -> Option<Inside> {
-        None
-    }
-
-    fn clean_up(&mut self) -> Result<(), DriveError> {
-        Ok(())
-    }
-}
-
-impl Notes {
-    /// Requests a second of the step at full speed.
-    fn peak_rate(&self, step: usize) -> f64 {
-        let answered = self.answers.as_ref().and_then(|answers| {
-            let found = answers.iter().find(|answer| answer.step == step)?;
-            Some(found.result.requests as f64 / found.result.elapsed.seconds())
-        });
-        answered.unwrap_or(PRETENDED_IOPS)
-    }
 }
 
 /// The protocol of `experiment` as steps for a script.
@@ -346,74 +125,9 @@ pub fn played_back(tag: &Tag, runs: &[FioRun], plain: Report) -> Result<Report, 
     Ok(report)
 }
 
-/// The step that a job is the result of, and what it measured.
-fn answer(job: &FioJob) -> Result<Answer, LabError> {
-    let wrong = |why: &str| LabError::Unsupported(format!("job {}: {why}", job.name));
-    let number = job.name.split('-').next().and_then(|number| number.parse::<usize>().ok());
-    let number = number.and_then(|number| number.checked_sub(1));
-    let step = number.ok_or_else(|| wrong("its name has no number of a step"))?;
-    let [read, write, ..] = &job.sides;
-    let longest = read.seconds.max(write.seconds);
-    if longest <= 0.0 {
-        return Err(wrong("it took no time that fio could measure"));
-    }
-    let mut result = PhaseResult::begun(Instant::START);
-    result.elapsed = Nanoseconds::from_secs_f64(longest);
-    result.requests = read.requests + write.requests;
-    result.bytes_read = ByteLength::new(read.bytes);
-    result.bytes_written = ByteLength::new(write.bytes);
-    for (side, latencies) in
-        [(read, &mut result.read_latencies), (write, &mut result.write_latencies)]
-    {
-        if side.requests > 0 && side.bins.is_empty() {
-            return Err(wrong("it has no histogram; fio writes one with --output-format=json+"));
-        }
-        fill(&side.bins, latencies);
-    }
-    let mut before = 0.0;
-    for &(seconds, mb_per_second) in &job.curve {
-        let length = seconds - before;
-        result.throughput.push(ThroughputPoint {
-            until: Nanoseconds::from_secs_f64(seconds),
-            bytes: ByteLength::new((mb_per_second * 1e6 * length) as u64),
-            length: Nanoseconds::from_secs_f64(length),
-        });
-        before = seconds;
-    }
-    Ok(Answer { step, result, rounds: rounds(&job.intervals) })
-}
-
-/// A last report that follows so soon after the one before, as a share of an interval, is that of
-/// the job's end, and no round.
-const NO_ROUND: f64 = 0.5;
-
-/// What came between fio's reports, as rounds.
-fn rounds(intervals: &[Interval]) -> Vec<PhaseResult> {
-    let usual = intervals.first().map_or(0.0, |first| first.seconds);
-    let is_round = |interval: &&Interval| interval.seconds >= usual * NO_ROUND;
-    intervals.iter().filter(is_round).map(round).collect()
-}
-
-fn round(interval: &Interval) -> PhaseResult {
-    let [read, write, _] = &interval.parts;
-    let mut result = PhaseResult::begun(Instant::START);
-    result.elapsed = Nanoseconds::from_secs_f64(interval.seconds);
-    result.requests = read.requests + write.requests;
-    result.bytes_read = ByteLength::new(read.bytes);
-    result.bytes_written = ByteLength::new(write.bytes);
-    fill(&read.bins, &mut result.read_latencies);
-    fill(&write.bins, &mut result.write_latencies);
-    result
-}
-
-fn fill(bins: &[(u64, u64)], latencies: &mut Latencies) {
-    for &(nanos, count) in bins {
-        latencies.record_many(Nanoseconds::new(nanos), count);
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use ssdlab_drive::Amount;
     use ssdlab_interchange::script::Form;
 
     use super::*;

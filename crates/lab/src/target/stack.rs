@@ -3,6 +3,11 @@
 //! Members stand between parentheses, parted by `;`, and may be stacks themselves; options of the
 //! stack follow the closing parenthesis. Whatever is wrong is said with its place.
 
+mod kinds;
+mod text;
+
+pub use kinds::{StackKind, StackOption, stacks};
+
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::stack::{
     Array, Composition, Encryption, Level, ReadPolicy, Synchronisation, UsbBridge,
@@ -13,124 +18,8 @@ use ssdlab_model::units::Nanoseconds;
 
 use super::{Target, simulated};
 use crate::error::LabError;
-
-/// A kind of stack, to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StackKind {
-    /// What it is called in targets.
-    pub name: &'static str,
-    /// What it does.
-    pub summary: &'static str,
-    /// How many members it takes.
-    pub members: &'static str,
-    /// Its options.
-    pub options: &'static [StackOption],
-}
-
-/// An option of a stack, to show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StackOption {
-    /// Its name.
-    pub name: &'static str,
-    /// Its value where none is given.
-    pub default: &'static str,
-    /// What it does, with the values it takes.
-    pub help: &'static str,
-}
-
-const fn option(name: &'static str, default: &'static str, help: &'static str) -> StackOption {
-    StackOption { name, default, help }
-}
-
-const CHUNK: StackOption = option(
-    "chunk",
-    "512K",
-    "what goes to one member before the next has its turn (mdadm: 512 KiB)",
-);
-const TRIM_PASSED: StackOption = option("trim", "on", "whether trim is passed on: on or off");
-const READS: StackOption = option(
-    "reads",
-    "free-first",
-    "which copy is read: free-first (fewest requests under way), round-robin or first",
-);
-const SYNC_COPY: StackOption = option(
-    "sync",
-    "full",
-    "full writes all of each second copy before the run, and so uses up its spare area, as mdadm \
-     does; none does not (--assume-clean)",
-);
-
-static STACKS: [StackKind; 6] = [
-    StackKind {
-        name: "raid0",
-        summary: "chunks in turn over the members",
-        members: "2 or more",
-        options: &[CHUNK, TRIM_PASSED],
-    },
-    StackKind {
-        name: "raid1",
-        summary: "everything on every member; a write waits for the last of them",
-        members: "2 or more",
-        options: &[READS, SYNC_COPY, TRIM_PASSED],
-    },
-    StackKind {
-        name: "raid10",
-        summary: "chunks in turn over pairs of members that hold the same",
-        members: "4, 6, 8 ...",
-        options: &[CHUNK, READS, SYNC_COPY, TRIM_PASSED],
-    },
-    StackKind {
-        name: "raid5",
-        summary: "chunks in turn, one of each stripe the parity of the others, rotating",
-        members: "3 or more",
-        options: &[
-            CHUNK,
-            option(
-                "sync",
-                "full",
-                "full writes all of the last member before the run; none does not",
-            ),
-            option(
-                "trim",
-                "off",
-                "whether trim is passed on: md does only where it is told that trimmed sectors \
-                 read as zeros",
-            ),
-        ],
-    },
-    StackKind {
-        name: "usb",
-        summary: "a drive in a USB enclosure",
-        members: "1",
-        options: &[
-            option(
-                "flush",
-                "swallow",
-                "swallow: flush and FUA are answered at once, as by the enclosure that was \
-                 published; or pass",
-            ),
-            option("trim", "off", "whether trim is passed on; most bridges drop it"),
-            option("mb_per_second", "400", "rate of the link (USB 5 Gbit/s; assumed)"),
-            option("per_command", "20us", "how long the bridge is busy with a command (assumed)"),
-            option("protocol", "uas", "uas: many commands under way; bot: one at a time"),
-        ],
-    },
-    StackKind {
-        name: "crypt",
-        summary: "a drive under encryption by the host (dm-crypt)",
-        members: "1",
-        options: &[
-            option("trim", "off", "whether trim is passed on (discards are allowed)"),
-            option("mb_per_second", "2000", "what one processor encrypts: AES-XTS (assumed)"),
-            option("processors", "4", "how many encrypt (assumed)"),
-        ],
-    },
-];
-
-/// The kinds of stacks there are.
-pub fn stacks() -> &'static [StackKind] {
-    &STACKS
-}
+use kinds::STACKS;
+use text::{Fault, member, options, split_members};
 
 /// A stack as the user named it.
 #[derive(Clone, Debug)]
@@ -141,9 +30,6 @@ pub struct StackTarget {
     /// The value of each option of the kind.
     values: Vec<String>,
 }
-
-/// Where in the target something is wrong, and what: a byte offset and a sentence.
-type Fault = (usize, String);
 
 impl StackTarget {
     /// Reads a stack; nothing where `text` names none.
@@ -329,85 +215,6 @@ impl StackTarget {
         }
         Ok(())
     }
-}
-
-/// Members, each with its place.
-type Pieces<'a> = Vec<(usize, &'a str)>;
-
-/// The members between the parentheses, the first of which opens at `open`, each with its place;
-/// and the place behind the closing one.
-fn split_members(text: &str, open: usize) -> Result<(Pieces<'_>, usize), Fault> {
-    let (mut depth, mut start) = (0usize, open + 1);
-    let mut members = Vec::new();
-    for (at, letter) in text.char_indices().skip_while(|(at, _)| *at < open) {
-        match letter {
-            '(' => depth += 1,
-            ')' if depth > 1 => depth -= 1,
-            ';' if depth == 1 => {
-                members.push((start, &text[start..at]));
-                start = at + 1;
-            }
-            ')' => {
-                members.push((start, &text[start..at]));
-                return Ok((members, at + 1));
-            }
-            _ => {}
-        }
-    }
-    Err((open, "this '(' is never closed".to_owned()))
-}
-
-/// Reads one member, which begins at `at`.
-fn member(at: usize, text: &str) -> Result<Target, Fault> {
-    if text.trim().is_empty() {
-        return Err((at, "a member is missing; write sim:PROFILE or another stack".to_owned()));
-    }
-    match Target::parse(text) {
-        Ok(Target::Path(_)) => Err((
-            at,
-            format!("'{text}' is a path; members of a stack are simulated drives or stacks"),
-        )),
-        Ok(member) => Ok(member),
-        Err(error) => Err((at, format!("member '{text}': {}", without_target(&error, text)))),
-    }
-}
-
-/// What an error says, but for the target that was said already.
-fn without_target(error: &LabError, text: &str) -> String {
-    let words = error.to_string();
-    words.strip_prefix(&format!("target '{text}': ")).unwrap_or(&words).to_owned()
-}
-
-/// The value of each option of `kind`, given behind the members from `at` on or by default.
-fn options(kind: &StackKind, text: &str, at: usize) -> Result<Vec<String>, Fault> {
-    let mut given: Vec<Option<String>> = vec![None; kind.options.len()];
-    let mut at = at;
-    while at < text.len() {
-        if !text[at..].starts_with(',') {
-            return Err((at, "only options may follow, as ,key=value".to_owned()));
-        }
-        at += 1;
-        let part = text[at..].split(',').next().unwrap_or("");
-        let (key, value) = part.split_once('=').ok_or_else(|| {
-            (at, format!("'{part}' is not an option of {} as key=value", kind.name))
-        })?;
-        let (key, value) = (key.trim(), value.trim());
-        let Some(place) = kind.options.iter().position(|option| option.name == key) else {
-            let known: Vec<&str> = kind.options.iter().map(|option| option.name).collect();
-            let known = known.join(", ");
-            return Err((at, format!("{} has no option '{key}'; it has: {known}", kind.name)));
-        };
-        if given[place].replace(value.to_owned()).is_some() {
-            return Err((at, format!("{key} is set more than once")));
-        }
-        at += part.len();
-    }
-    let defaults = kind.options.iter().map(|option| option.default);
-    Ok(given
-        .into_iter()
-        .zip(defaults)
-        .map(|(given, it)| given.unwrap_or_else(|| it.to_owned()))
-        .collect())
 }
 
 fn one_of<T: Copy>(option: &str, value: &str, words: &[(&str, T)]) -> Result<T, String> {

@@ -1,0 +1,224 @@
+//! A drive that takes notes instead of measuring, and answers from results where there are some.
+
+use ssdlab_drive::{
+    Amount, Description, Drive, DriveError, DriveKind, Durability, ErrorKind, Inside, Observer,
+    Phase, PhaseResult, Rate, Region,
+};
+use ssdlab_interchange::script::{Step, step_name};
+use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+
+use super::Elsewhere;
+use super::answers::Answer;
+
+/// The most steps of a script.
+const MOST_STEPS: usize = 500;
+
+/// Requests per second that a workload at full speed is taken to reach, so that a rate which is a
+/// share of it can be told.
+const PRETENDED_IOPS: f64 = 1_000_000.0;
+
+/// fio reports no more often than this, and rounds are as long as it takes from one report to the
+/// next.
+const SHORTEST_ROUND: Nanoseconds = Nanoseconds::from_secs(1);
+
+/// A drive that takes notes, and answers from results where there are some.
+pub(super) struct Notes {
+    elsewhere: Elsewhere,
+    pub(super) steps: Vec<Step>,
+    pub(super) space: ByteLength,
+    now: Instant,
+    /// The step that went at full speed last.
+    peak: Option<usize>,
+    /// Whether some steps are rounds.
+    pub(super) has_rounds: bool,
+    /// What was asked for that cannot be: an experiment may go on without it, a script may not.
+    pub(super) cannot: Option<&'static str>,
+    pub(super) answers: Option<Vec<Answer>>,
+}
+
+impl Notes {
+    pub(super) fn new(elsewhere: Elsewhere) -> Notes {
+        Notes {
+            elsewhere,
+            steps: Vec::new(),
+            space: ByteLength::ZERO,
+            now: Instant::START,
+            peak: None,
+            has_rounds: false,
+            cannot: None,
+            answers: None,
+        }
+    }
+
+    fn note(&mut self, step: Step) -> Result<(), DriveError> {
+        if self.steps.len() == MOST_STEPS {
+            let message = format!("takes more than {MOST_STEPS} steps, too many for a script");
+            return Err(DriveError::new(ErrorKind::Unsupported, message));
+        }
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// What a phase is pretended to come to.
+    fn pretended(&self, phase: &Phase) -> PhaseResult {
+        let mut result = PhaseResult::begun(self.now);
+        let speed = PRETENDED_IOPS;
+        let block = phase.block_size;
+        (result.requests, result.elapsed) = match phase.amount {
+            Amount::Time(time) => ((time.seconds() * speed) as u64, time),
+            Amount::Bytes(bytes) => {
+                let requests = bytes.whole(block);
+                (requests, Nanoseconds::from_secs_f64(requests as f64 / speed))
+            }
+        };
+        let moved = block * result.requests;
+        let reads = u64::from(phase.mix.read_percent);
+        result.bytes_read = ByteLength::new((moved.bytes() / 100).saturating_mul(reads));
+        result.bytes_written = moved - result.bytes_read;
+        result
+    }
+
+    /// Notes a workload as a step.
+    fn note_work(
+        &mut self,
+        phase: &Phase,
+        of_peak: Option<(usize, f64)>,
+    ) -> Result<(), DriveError> {
+        phase.validate(self.elsewhere.capacity, ByteLength::new(512))?;
+        if phase.rate.is_none() {
+            self.peak = Some(self.steps.len());
+        }
+        self.note(Step::Work { phase: Box::new(phase.clone()), of_peak })
+    }
+
+    /// What was measured of the step noted last, where there are results.
+    fn answer(&self, phase: &Phase) -> Result<Option<&Answer>, DriveError> {
+        let Some(answers) = &self.answers else { return Ok(None) };
+        let number = self.steps.len() - 1;
+        let found = answers.iter().find(|answer| answer.step == number);
+        found.map(Some).ok_or_else(|| {
+            let message = format!("there is no result of step {}", step_name(number, phase));
+            DriveError::new(ErrorKind::Io, message)
+        })
+    }
+
+    pub(super) fn unsupported<T>(&mut self, what: &'static str) -> Result<T, DriveError> {
+        self.cannot.get_or_insert(what);
+        let message = format!("{what}, which fio alone cannot do");
+        Err(DriveError::new(ErrorKind::Unsupported, message))
+    }
+
+    /// Requests a second of the step at full speed.
+    fn peak_rate(&self, step: usize) -> f64 {
+        let answered = self.answers.as_ref().and_then(|answers| {
+            let found = answers.iter().find(|answer| answer.step == step)?;
+            Some(found.result.requests as f64 / found.result.elapsed.seconds())
+        });
+        answered.unwrap_or(PRETENDED_IOPS)
+    }
+}
+
+impl Drive for Notes {
+    fn description(&self) -> Description {
+        Description {
+            kind: if self.elsewhere.is_device { DriveKind::Device } else { DriveKind::File },
+            name: self.elsewhere.name.clone(),
+            capacity: self.elsewhere.capacity,
+            block_size: ByteLength::new(512),
+            engine: "fio".to_owned(),
+            measures_flash: true,
+            began_new: false,
+            caveats: Vec::new(),
+            facts: Vec::new(),
+        }
+    }
+
+    fn prepare(&mut self, length: ByteLength) -> Result<(), DriveError> {
+        if length > self.elsewhere.capacity {
+            let held = self.elsewhere.capacity;
+            let message = format!("{length} are needed, and the target holds {held}");
+            return Err(DriveError::new(ErrorKind::NoSpace, message));
+        }
+        self.space = self.space.max(length);
+        Ok(())
+    }
+
+    fn run_phase(
+        &mut self,
+        phase: &Phase,
+        _: &mut dyn Observer,
+    ) -> Result<PhaseResult, DriveError> {
+        let of_peak = match (phase.rate, self.peak) {
+            (Some(Rate::Open(rate)), Some(peak)) => Some((peak, rate / self.peak_rate(peak))),
+            (Some(Rate::Open(_)), None) => {
+                return self.unsupported("it needs arrivals at a rate of its own");
+            }
+            _ => None,
+        };
+        self.note_work(phase, of_peak)?;
+        let result = match self.answer(phase)? {
+            None => self.pretended(phase),
+            Some(answer) => PhaseResult { started: self.now, ..answer.result.clone() },
+        };
+        self.now += result.elapsed;
+        Ok(result)
+    }
+
+    /// One step as long as all rounds there may be: a script cannot tell when they are steady, but
+    /// fio reports at the end of each, and from the results it is told as on any drive.
+    fn run_rounds(
+        &mut self,
+        phase: &Phase,
+        round: Nanoseconds,
+        most: u64,
+    ) -> Result<Option<Vec<PhaseResult>>, DriveError> {
+        let all = Phase {
+            amount: Amount::Time(round * most),
+            interval: round.max(SHORTEST_ROUND),
+            ..phase.clone()
+        };
+        self.has_rounds = true;
+        self.note_work(&all, None)?;
+        let (rounds, elapsed) = match self.answer(&all)? {
+            None => (Vec::new(), round * most),
+            Some(answer) => (answer.rounds.clone(), answer.result.elapsed),
+        };
+        self.now += elapsed;
+        Ok(Some(rounds))
+    }
+
+    fn write_block(&mut self, _: Region, _: Durability, _: u64) -> Result<Nanoseconds, DriveError> {
+        self.unsupported("it writes single blocks and waits for each")
+    }
+
+    fn flush(&mut self) -> Result<Nanoseconds, DriveError> {
+        self.note(Step::Flush)?;
+        Ok(Nanoseconds::ZERO)
+    }
+
+    fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError> {
+        self.note(Step::Trim(region))?;
+        Ok(Nanoseconds::ZERO)
+    }
+
+    fn rest(&mut self, duration: Nanoseconds, _: &mut dyn Observer) -> Result<(), DriveError> {
+        self.now += duration;
+        self.note(Step::Rest(duration))
+    }
+
+    fn make_new(&mut self) -> Result<(), DriveError> {
+        self.note(Step::MakeNew)
+    }
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn inside(&self) -> Option<Inside> {
+        None
+    }
+
+    fn clean_up(&mut self) -> Result<(), DriveError> {
+        Ok(())
+    }
+}

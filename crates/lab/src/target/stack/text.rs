@@ -1,0 +1,87 @@
+//! The text of a stack, taken apart: members between parentheses, and options behind them.
+
+use super::StackKind;
+use crate::error::LabError;
+use crate::target::Target;
+
+/// Where in the target something is wrong, and what: a byte offset and a sentence.
+pub(super) type Fault = (usize, String);
+
+/// Members, each with its place.
+type Pieces<'a> = Vec<(usize, &'a str)>;
+
+/// The members between the parentheses, the first of which opens at `open`, each with its place;
+/// and the place behind the closing one.
+pub(super) fn split_members(text: &str, open: usize) -> Result<(Pieces<'_>, usize), Fault> {
+    let (mut depth, mut start) = (0usize, open + 1);
+    let mut members = Vec::new();
+    for (at, letter) in text.char_indices().skip_while(|(at, _)| *at < open) {
+        match letter {
+            '(' => depth += 1,
+            ')' if depth > 1 => depth -= 1,
+            ';' if depth == 1 => {
+                members.push((start, &text[start..at]));
+                start = at + 1;
+            }
+            ')' => {
+                members.push((start, &text[start..at]));
+                return Ok((members, at + 1));
+            }
+            _ => {}
+        }
+    }
+    Err((open, "this '(' is never closed".to_owned()))
+}
+
+/// Reads one member, which begins at `at`.
+pub(super) fn member(at: usize, text: &str) -> Result<Target, Fault> {
+    if text.trim().is_empty() {
+        return Err((at, "a member is missing; write sim:PROFILE or another stack".to_owned()));
+    }
+    match Target::parse(text) {
+        Ok(Target::Path(_)) => Err((
+            at,
+            format!("'{text}' is a path; members of a stack are simulated drives or stacks"),
+        )),
+        Ok(member) => Ok(member),
+        Err(error) => Err((at, format!("member '{text}': {}", without_target(&error, text)))),
+    }
+}
+
+/// What an error says, but for the target that was said already.
+fn without_target(error: &LabError, text: &str) -> String {
+    let words = error.to_string();
+    words.strip_prefix(&format!("target '{text}': ")).unwrap_or(&words).to_owned()
+}
+
+/// The value of each option of `kind`, given behind the members from `at` on or by default.
+pub(super) fn options(kind: &StackKind, text: &str, at: usize) -> Result<Vec<String>, Fault> {
+    let mut given: Vec<Option<String>> = vec![None; kind.options.len()];
+    let mut at = at;
+    while at < text.len() {
+        if !text[at..].starts_with(',') {
+            return Err((at, "only options may follow, as ,key=value".to_owned()));
+        }
+        at += 1;
+        let part = text[at..].split(',').next().unwrap_or("");
+        let (key, value) = part.split_once('=').ok_or_else(|| {
+            (at, format!("'{part}' is not an option of {} as key=value", kind.name))
+        })?;
+        let (key, value) = (key.trim(), value.trim());
+        let Some(place) = kind.options.iter().position(|option| option.name == key) else {
+            let known: Vec<&str> = kind.options.iter().map(|option| option.name).collect();
+            let known = known.join(", ");
+            return Err((at, format!("{} has no option '{key}'; it has: {known}", kind.name)));
+        };
+        if given[place].replace(value.to_owned()).is_some() {
+            return Err((at, format!("{key} is set more than once")));
+        }
+        at += part.len();
+    }
+    let defaults = kind.options.iter().map(|option| option.default);
+    Ok(given
+        .into_iter()
+        .zip(defaults)
+        .map(|(given, it)| given.unwrap_or_else(|| it.to_owned()))
+        .collect())
+}
