@@ -16,9 +16,11 @@ a virtio disk it matters how many requests go to the kernel in one call: all 32 
 of the reads a second, for fio as well (--iodepth_batch_submit=32); fio sends them one by one, we
 four at a time.
 
-ssdlab looks at the ring for an answer for up to 100 us before it sleeps, where others leave the
-machine to it (docs/EXPERIMENTS.md, "How a real drive is asked"), and so does fio's sqpoll: compare
-with that engine what is polled, and with the others what it costs.
+ssdlab asks the kernel to keep the processors awake while it measures (docs/EXPERIMENTS.md, "How
+a real drive is asked"), which fio does not. What that gains shows with
+
+    sudo scripts/overhead.py --awake           # for fio as well, all the time
+    sudo scripts/overhead.py --asleep          # for neither
 
 Needs root, fio, and a release build (cargo build --release). Everything that it sets up goes again.
 """
@@ -62,6 +64,9 @@ class Measured:
 
 NICE = 0
 
+# More for our command line.
+ALSO = []
+
 
 def run(command):
     """Runs a command; gives its output and the processor time of its whole tree."""
@@ -75,6 +80,16 @@ def run(command):
         if child.returncode != 0:
             sys.exit(f"{' '.join(command)}\nended with {child.returncode}:\n{err.read().decode()}")
     return text, usage.ru_utime + usage.ru_stime
+
+
+AWAKE = "/dev/cpu_dma_latency"
+
+
+def keep_awake():
+    """Holds a request that no processor sleeps, as ssdlab does on a virtual machine."""
+    request = open(AWAKE, "wb", buffering=0)
+    request.write(bytes(4))
+    return request
 
 
 def run_fio(options, case, seconds):
@@ -109,7 +124,7 @@ def once_ours(program, case, time_words):
         program, "run", "steady", case.target, "--quiet", "--json", "--no-store",
         "--set", f"time={time_words}", "--set", f"fill={case.fill}",
         "--set", f"area={case.size}", "--set", f"depth={case.depth}",
-        "--set", f"read_percent={100 if case.operation == 'read' else 0}", *case.consent,
+        "--set", f"read_percent={100 if case.operation == 'read' else 0}", *case.consent, *ALSO,
     ]
     text, cpu = run(command)
     report = json.loads(text)
@@ -301,9 +316,16 @@ def main():
     parser.add_argument("--directory", help="where a file is created and written to")
     parser.add_argument("--nice", type=int, default=0,
                         help="niceness of all runs; -15 on a machine that others use as well")
+    processors = parser.add_mutually_exclusive_group()
+    processors.add_argument("--awake", action="store_true",
+                            help="keep the processors awake for fio as well")
+    processors.add_argument("--asleep", action="store_true",
+                            help="let them sleep while ssdlab measures, too")
     arguments = parser.parse_args()
     global NICE
     NICE = arguments.nice
+    if arguments.asleep:
+        ALSO.append("--let-processors-sleep")
     if os.geteuid() != 0:
         sys.exit("block devices are root's")
     if shutil.which("fio") is None:
@@ -318,6 +340,11 @@ def main():
           f"{arguments.seconds} s, {max(arguments.repeats, arguments.most)} repeats by turns at most, load {os.getloadavg()[0]}")
     print("target     what  depth | us of processor a request: ssdlab, fio, ratio, engine"
           "         | IOPS: ssdlab, fio, ratio, engine")
+    # Held until the end of the program.
+    held = keep_awake() if arguments.awake else None
+    print("processors: " + ("kept awake for both" if held else
+                            "left to sleep for both" if arguments.asleep else
+                            "kept awake by ssdlab while it measures"))
     holds = True
     if not arguments.no_memory:
         memory = Memory(size)

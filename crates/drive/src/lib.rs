@@ -270,6 +270,10 @@ pub trait Drive {
         None
     }
 
+    /// Says that measuring begins or is over. Around a real drive, what else the machine would do
+    /// meanwhile is kept from being measured, as far as it lets itself be kept.
+    fn set_measuring(&mut self, _measuring: bool) {}
+
     /// Asks a real drive for its temperature, wear and errors, for its description.
     fn look_at_health(&mut self, _when: When) {}
 

@@ -9,6 +9,7 @@
 #[cfg(target_os = "linux")]
 mod aio;
 mod as_drive;
+mod awake;
 mod believable;
 #[cfg(target_os = "linux")]
 pub mod block_map;
@@ -53,6 +54,7 @@ use std::path::Path;
 
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
+use self::awake::{Awake, Sleep};
 use self::believable::Believable;
 use self::buffers::Buffers;
 use self::course::{Clock, Course};
@@ -83,6 +85,9 @@ pub struct RealOptions {
     pub io_uring: bool,
     /// How a block device is made new.
     pub make_new: MakeNew,
+    /// Whether the processors are kept from going to sleep while measuring, where the kernel takes
+    /// such requests from this process.
+    pub keep_awake: bool,
 }
 
 impl Default for RealOptions {
@@ -92,6 +97,7 @@ impl Default for RealOptions {
             reserve: None,
             io_uring: true,
             make_new: MakeNew::default(),
+            keep_awake: true,
         }
     }
 }
@@ -120,6 +126,7 @@ pub struct RealDrive {
     believable: Believable,
     /// The block of single writes.
     block: Option<Buffers>,
+    awake: Awake,
 }
 
 impl RealDrive {
@@ -180,6 +187,7 @@ impl RealDrive {
             health: [None, None],
             believable: Believable::default(),
             block: None,
+            awake: Awake::new(Sleep::real()),
         }
     }
 
@@ -257,6 +265,7 @@ impl RealDrive {
     /// What is known of the drive, with what it said of itself before and after.
     fn facts(&self) -> Vec<(String, String)> {
         let mut facts = self.surroundings.facts.clone();
+        facts.extend(self.awake.words().map(|words| ("processors".to_owned(), words.to_owned())));
         for (told, when) in self.health.iter().zip(["before", "after"]) {
             let Some(told) = told else { continue };
             let words = match told {

@@ -39,7 +39,9 @@ pub fn run(
     let drive_time = drive.now();
     let mut record = Record::default();
     drive.look_at_health(When::Before);
+    drive.set_measuring(true);
     let mut error = experiment.run(settings, seed, drive, &mut record, watcher).err();
+    drive.set_measuring(false);
     drive.look_at_health(When::After);
     if error.is_none() && experiment.examines(settings) {
         for remark in drive.examine() {

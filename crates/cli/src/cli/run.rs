@@ -69,6 +69,10 @@ pub struct RunArguments {
     /// Go on where the file system has no direct I/O; the page cache is then measured as well
     #[arg(long)]
     pub allow_buffered: bool,
+    /// Let the processors go to sleep while a real drive is measured, as they do without ssdlab; waking
+    /// up is then measured as if the drive had taken it
+    #[arg(long)]
+    pub let_processors_sleep: bool,
     /// Agree that all that the block device holds is destroyed; it still has to be confirmed
     #[arg(long)]
     pub destroy_data: bool,

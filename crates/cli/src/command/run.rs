@@ -54,6 +54,7 @@ impl Request {
         let options = RealOptions {
             require_direct: !arguments.allow_buffered,
             make_new: device::make_new(arguments.make_new, &target)?,
+            keep_awake: !arguments.let_processors_sleep,
             ..RealOptions::default()
         };
         let consent =

@@ -1,6 +1,7 @@
 //! Runs on real files: what they say, what they leave, and how they end early.
 
 use std::fs;
+use std::path::Path;
 use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -125,6 +126,38 @@ fn a_run_that_is_killed_leaves_no_file() {
     signal(&child, Signal::KILL);
     child.wait().unwrap();
     assert_eq!(names_in(&there), [""; 0]);
+}
+
+/// Whether a process has a request open that the processors stay awake.
+fn keeps_processors_awake(child: &Child) -> bool {
+    let files = fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
+    let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());
+    targets.any(|target| target == Path::new("/dev/cpu_dma_latency"))
+}
+
+#[test]
+fn processors_are_kept_awake_while_measuring_unless_they_are_to_sleep() {
+    let test = "processors kept awake";
+    let driver = fs::read_to_string("/sys/devices/system/cpu/cpuidle/current_driver");
+    if !driver.as_ref().is_ok_and(|driver| driver.trim() != "none") {
+        return skipped(test, "the kernel takes no requests here");
+    }
+    if fs::OpenOptions::new().write(true).open("/dev/cpu_dma_latency").is_err() {
+        return skipped(test, "needs root");
+    }
+    for (more, kept) in [(&[][..], true), (&["--let-processors-sleep"], false)] {
+        let place = Place::new();
+        place.directory("there");
+        let child = place.start(&[&RUN[..], &["rest=1h", "--json"], more].concat());
+        wait_until(|| is_filled(&child));
+        assert_eq!(keeps_processors_awake(&child), kept, "{more:?}");
+        signal(&child, Signal::INT);
+        let report = Done::of(child.wait_with_output().unwrap()).with_code(130).json();
+        let facts = report["target"]["facts"].as_array().unwrap();
+        let fact = facts.iter().find(|fact| fact["name"] == "processors");
+        let words = fact.map(|fact| fact["value"].as_str().unwrap());
+        assert_eq!(words.is_some_and(|words| words.starts_with("kept awake")), kept, "{words:?}");
+    }
 }
 
 #[test]

@@ -177,21 +177,7 @@ impl Drive for RealDrive {
         duration: Nanoseconds,
         observer: &mut dyn Observer,
     ) -> Result<(), DriveError> {
-        let clock = Clock::start();
-        let mut watch = Watch::new(observer);
-        loop {
-            let elapsed = clock.now();
-            watch.tell(elapsed, || Progress {
-                bytes_done: ByteLength::ZERO,
-                bytes_total: None,
-                elapsed,
-                time_total: Some(duration),
-            })?;
-            if elapsed >= duration {
-                return Ok(());
-            }
-            clock.wait(duration);
-        }
+        self.awake.pause(|| rest(duration, observer))
     }
 
     fn make_new(&mut self) -> Result<(), DriveError> {
@@ -228,6 +214,13 @@ impl Drive for RealDrive {
         }
     }
 
+    fn set_measuring(&mut self, measuring: bool) {
+        match measuring && self.options.keep_awake {
+            true => self.awake.keep(),
+            false => self.awake.let_go(),
+        }
+    }
+
     fn look_at_health(&mut self, when: When) {
         let path = match (&self.medium, &self.surroundings.drive) {
             (Medium::Device(device), _) => device.device.clone(),
@@ -261,6 +254,24 @@ const NO_DISCARD: &str = "the file system is mounted without discard: the drive 
 
 const LANES_CAPPED: &str = "workloads that are run request by request have at most 64 requests in flight each: a higher \
      depth counts as 64";
+
+fn rest(duration: Nanoseconds, observer: &mut dyn Observer) -> Result<(), DriveError> {
+    let clock = Clock::start();
+    let mut watch = Watch::new(observer);
+    loop {
+        let elapsed = clock.now();
+        watch.tell(elapsed, || Progress {
+            bytes_done: ByteLength::ZERO,
+            bytes_total: None,
+            elapsed,
+            time_total: Some(duration),
+        })?;
+        if elapsed >= duration {
+            return Ok(());
+        }
+        clock.wait(duration);
+    }
+}
 
 fn check_capacity(device: &OpenDevice, length: ByteLength) -> Result<(), DriveError> {
     if length <= device.capacity() {

@@ -95,7 +95,8 @@ impl RealDrive {
                     }
                     elapsed = end(&clock)?;
                 } else {
-                    let mut ring = uring::Ring::new(file, phase.depth, payload)?;
+                    let mut ring =
+                        uring::Ring::new(file, phase.depth, payload, self.awake.is_kept())?;
                     if !ring.is_registered() {
                         caveat = Some(UNREGISTERED.to_owned());
                     }

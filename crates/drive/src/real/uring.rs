@@ -67,7 +67,12 @@ pub(super) struct Ring<'a> {
 
 impl<'a> Ring<'a> {
     /// A ring for `depth` requests to `file` with what `payload` holds, made for that depth.
-    pub(super) fn new(file: &'a Handle, depth: u32, payload: Payload) -> Result<Self, DriveError> {
+    pub(super) fn new(
+        file: &'a Handle,
+        depth: u32,
+        payload: Payload,
+        are_awake: bool,
+    ) -> Result<Self, DriveError> {
         let failed = |error| io_error(format!("cannot set up io_uring at depth {depth}"), error);
         let ring = build(depth).map_err(failed)?;
         (ring.submitter().register_files(&[file.file.as_raw_fd()])).map_err(failed)?;
@@ -87,7 +92,7 @@ impl<'a> Ring<'a> {
             free: (0..depth).rev().collect(),
             fresh: Vec::with_capacity(depth as usize),
             in_flight: 0,
-            look: Look::new(depth),
+            look: Look::new(depth, are_awake),
         })
     }
 
@@ -358,7 +363,7 @@ mod tests {
             interval: Nanoseconds::ZERO,
         };
         let payload = Payload::new(&BlockData::new(phase.seed), &phase, 0).unwrap();
-        let mut ring = Ring::new(drive.handle().unwrap(), phase.depth, payload).unwrap();
+        let mut ring = Ring::new(drive.handle().unwrap(), phase.depth, payload, false).unwrap();
         let (mut course, clock) = (Course::new(&phase, 0), Clock::start());
         ring.queue_due(&mut course, &clock, clock.now()).unwrap();
         assert_eq!(ring.in_flight, phase.depth);
