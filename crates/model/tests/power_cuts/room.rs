@@ -1,0 +1,69 @@
+//! Drives that a power cut must not leave without room.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use ssdlab_model::Configuration;
+use ssdlab_model::collection::CollectionParameters;
+use ssdlab_model::geometry::{Geometry, GeometryParameters};
+use ssdlab_model::mechanisms::Mechanisms;
+use ssdlab_model::policy::VictimPolicy;
+use ssdlab_model::power_cut::history::{Operation, Step};
+use ssdlab_model::power_cut::tested::Tested;
+use ssdlab_model::units::{ByteLength, LogicalUnit};
+
+use crate::drives::{Kind, configuration_of};
+
+/// A drive that is full and takes the oldest block, of few blocks of four program units: what a cut
+/// tears is a large part of what is left to copy to.
+fn short_of_room() -> Configuration {
+    let mut configuration = configuration_of(&mut Pcg64Mcg::seed_from_u64(4), Kind::PageMap);
+    let mut mechanisms = Mechanisms::default();
+    mechanisms.victims = VictimPolicy::Fifo;
+    let collection = CollectionParameters { low_water: 2, idle_high_water: 2, debt_max: 20 };
+    let mut parameters = GeometryParameters {
+        channels: 1,
+        dies: 1,
+        planes_per_die: 2,
+        multi_plane_read: true,
+        pages_per_shot: 1,
+        pages_per_block: 4,
+        page_size: ByteLength::new(4096),
+        unit_size: ByteLength::new(4096),
+        dies_per_collection_unit: 1,
+        collection_units: 24,
+        metadata_collection_units: 8,
+        logical_units: 1,
+    };
+    let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
+    let kept = collection.blocks_kept(&geometry, &mechanisms);
+    parameters.logical_units = (geometry.blocks() - kept - 1) * geometry.units_per_block();
+    configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
+    configuration.buffer.units = 2 * configuration.geometry.units_per_program();
+    configuration.buffer.protected = false;
+    Configuration { collection, mechanisms, ..configuration }
+}
+
+#[test]
+fn the_last_places_are_not_filled_with_what_a_cut_would_leave_no_room_for() {
+    let configuration = short_of_room();
+    for seed in 0..20 {
+        let mut generator = Pcg64Mcg::seed_from_u64(seed);
+        let mut tested = Tested::new(&configuration, None).expect("a sound drive");
+        let units = tested.units();
+        // Most of it stays as it is written first, so that blocks are full when their turn comes.
+        let fill = Operation::Write { first: LogicalUnit(0), units };
+        tested.step(Step::answered(fill));
+        let mut write = |most: u32| {
+            let first = LogicalUnit(generator.random_range(0..units / 4));
+            let units = generator.random_range(1..=most);
+            Step::answered(Operation::Write { first, units })
+        };
+        for _ in 0..40 {
+            tested.step(write(1));
+        }
+        let history: Vec<Step> = (0..40).map(|_| write(3)).collect();
+        if let Err(failure) = tested.explore_briefly(&history) {
+            panic!("seed {seed}: {failure:?}");
+        }
+    }
+}
