@@ -14,6 +14,7 @@
 
 mod merges;
 mod recovered;
+mod room;
 mod saved;
 
 use std::collections::VecDeque;
@@ -30,6 +31,8 @@ use crate::resources::Resource;
 use crate::ssd::{Configuration, Ssd};
 use crate::stream::WriteStream;
 use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
+use room::RoomForRecovery;
+pub(crate) use room::check_room;
 
 /// The sequential log block.
 #[derive(Clone, Copy, Debug)]
@@ -67,18 +70,7 @@ pub struct LogBlockSsd<M: Mapping = PageMap, D: Media = Null> {
     merging_until: Instant,
     /// Whether recovery is merging, so that it can do so again.
     is_recovering: bool,
-}
-
-/// Checks that there are enough blocks: one for each logical block, the log blocks, the sequential
-/// one, one that a merge writes to, and one for recovery: a power cut can come when all the others
-/// are in use, and leaves a sequence and a merge that have to be written anew elsewhere.
-pub(crate) fn check_room(geometry: &Geometry, log_blocks: u32) -> Result<(), GeometryError> {
-    let logical = geometry.logical_units().div_ceil(geometry.units_per_block());
-    let needed = logical + log_blocks + 3;
-    if geometry.blocks() >= needed {
-        return Ok(());
-    }
-    Err(GeometryError::NoRoomForLog { given: geometry.blocks(), needed, logical, log_blocks })
+    room: RoomForRecovery,
 }
 
 impl LogBlockSsd {
@@ -113,6 +105,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
             group: geometry.groups() - 1,
             merging_until: Instant::START,
             is_recovering: false,
+            room: RoomForRecovery::default(),
         })
     }
 
@@ -199,6 +192,8 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         if offset == 0 {
             let merged = self.end_sequence(ready);
             ready = self.waited_for_merge(ready, merged);
+            let free = self.block_free_at(ready);
+            ready = self.waited_for_merge(ready, free);
             let block = self.take_block();
             self.sequence = Some(Sequence { logical_block: logical, block, next: 0 });
         }
@@ -301,6 +296,8 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
                 let merged = self.reclaim_oldest_log(ready);
                 ready = self.waited_for_merge(ready, merged);
             }
+            let free = self.block_free_at(ready);
+            ready = self.waited_for_merge(ready, free);
             let block = self.take_block();
             self.logs.push_back(block);
             self.open_log = Some(OpenLog { block, programs: 0 });
@@ -474,6 +471,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         ssd.counters.erases += 1;
         let (group, stripe) = (ssd.geometry.group_of(block), ssd.geometry.stripe());
         ssd.free.put(group, block, ssd.flash.erases(block));
+        self.room.note_free(from);
         for lane in 0..stripe {
             let die = DieIndex(group * stripe + lane);
             let span =

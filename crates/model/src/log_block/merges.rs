@@ -67,11 +67,12 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
     /// Writes the newest version of each unit of a logical block to a fresh data block, in order.
     fn full_merge(&mut self, logical: u32, at: Instant) -> Instant {
         self.ssd.counters.full_merges += 1;
+        let free = self.block_free_at(at);
         let block = self.take_block();
         if self.is_recovering {
             self.ssd.media.mark_redone(block);
         }
-        let ready = self.copy_into(logical, block, 0, at);
+        let ready = self.copy_into(logical, block, 0, free);
         self.replace_data(logical, block, ready);
         ready
     }

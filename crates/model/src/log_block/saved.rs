@@ -1,5 +1,6 @@
 //! A drive with log blocks turned off, its state as bytes, and back.
 
+use super::room::RoomForRecovery;
 use super::{LogBlockSsd, OpenLog};
 use crate::flash::BlockState;
 use crate::mapping::{Mapping, PageMap};
@@ -24,6 +25,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         let done = self.drained_at(start).max(recorded).max(self.ssd.resources.idle_from());
         self.ssd.release_buffer(done);
         self.forget_what_was_replaced();
+        self.room = RoomForRecovery::default();
         // Blocks that a merge left in part empty have no last program to wait for.
         for block in (0..self.ssd.geometry.blocks()).map(BlockIndex) {
             if self.ssd.flash.state(block) == BlockState::Closing {
@@ -73,8 +75,9 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
             data,
             logs,
             group,
-            // No, of a drive that was shut down.
+            // No and nothing, of a drive that was shut down.
             is_recovering: _,
+            room: _,
         } = self;
         assert!(sequence.is_none(), "the drive was shut down");
         ssd.save(to)?;

@@ -67,3 +67,44 @@ fn the_last_places_are_not_filled_with_what_a_cut_would_leave_no_room_for() {
         }
     }
 }
+
+/// A drive with log blocks and no more blocks than it needs, of one die each, whose buffer holds the
+/// ends of several logical blocks.
+fn short_of_blocks(logical_blocks: u32, buffered_programs: u32) -> Configuration {
+    let mut configuration = configuration_of(&mut Pcg64Mcg::seed_from_u64(4), Kind::LogBlocks);
+    configuration.mechanisms.log_blocks = 2;
+    let parameters = GeometryParameters {
+        channels: 2,
+        dies: 4,
+        planes_per_die: 1,
+        multi_plane_read: true,
+        pages_per_shot: 1,
+        pages_per_block: 4,
+        page_size: ByteLength::new(16384),
+        unit_size: ByteLength::new(4096),
+        dies_per_collection_unit: 1,
+        collection_units: logical_blocks + 2 + 3,
+        metadata_collection_units: 8,
+        logical_units: logical_blocks * 16,
+    };
+    configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
+    configuration.buffer.units = buffered_programs * configuration.geometry.units_per_program();
+    configuration.buffer.protected = false;
+    configuration
+}
+
+#[test]
+fn sequences_one_after_the_other_leave_recovery_a_block_to_merge_into() {
+    let mut tested = Tested::new(&short_of_blocks(7, 7), None).expect("a sound drive");
+    let write = |first, units| Operation::Write { first: LogicalUnit(first), units };
+    tested.step(Step::answered(write(0, tested.units())));
+    // Each log block holds something of every logical block, the last units of which stay there.
+    for unit in (0..tested.units()).filter(|unit| unit % 16 > 11).chain([13, 29, 45, 61]) {
+        tested.step(Step::answered(write(unit, 1)));
+    }
+    tested.step(Step::answered(Operation::Flush));
+    let sequences = [Step::answered(write(0, 64))];
+    if let Err(failure) = tested.explore_briefly(&sequences) {
+        panic!("{failure:?}");
+    }
+}
