@@ -338,13 +338,13 @@ def main():
     version = subprocess.run(["fio", "--version"], capture_output=True, text=True).stdout.strip()
     print(f"{version}, {os.uname().release}, {os.cpu_count()} processors, runs of "
           f"{arguments.seconds} s, {max(arguments.repeats, arguments.most)} repeats by turns at most, load {os.getloadavg()[0]}")
-    print("target     what  depth | us of processor a request: ssdlab, fio, ratio, engine"
-          "         | IOPS: ssdlab, fio, ratio, engine")
     # Held until the end of the program.
     held = keep_awake() if arguments.awake else None
     print("processors: " + ("kept awake for both" if held else
                             "left to sleep for both" if arguments.asleep else
                             "kept awake by ssdlab while it measures"))
+    print("target     what  depth | us of processor a request: ssdlab, fio, ratio, engine"
+          "         | IOPS: ssdlab, fio, ratio, engine")
     holds = True
     if not arguments.no_memory:
         memory = Memory(size)

@@ -43,6 +43,7 @@ pub mod tool;
 #[cfg(target_os = "linux")]
 mod uring;
 
+pub use self::awake::{KEPT_AWAKE, PROCESSORS};
 pub use self::believable::EXAMINED;
 pub use self::device::{DeviceNumber, loop_above, related};
 pub use self::gate::{Candidate, Permit, is_block_device};
@@ -265,7 +266,7 @@ impl RealDrive {
     /// What is known of the drive, with what it said of itself before and after.
     fn facts(&self) -> Vec<(String, String)> {
         let mut facts = self.surroundings.facts.clone();
-        facts.extend(self.awake.words().map(|words| ("processors".to_owned(), words.to_owned())));
+        facts.extend(self.awake.words().map(|words| (PROCESSORS.to_owned(), words.to_owned())));
         for (told, when) in self.health.iter().zip(["before", "after"]) {
             let Some(told) = told else { continue };
             let words = match told {

@@ -16,6 +16,12 @@ use std::path::{Path, PathBuf};
 
 use super::identity::text_in;
 
+/// The fact of a real drive's description that says whether the processors could sleep.
+pub const PROCESSORS: &str = "processors";
+
+/// How it begins where they could not.
+pub const KEPT_AWAKE: &str = "kept awake";
+
 /// Where the kernel takes requests, and tells how its processors sleep; somewhere else in tests.
 #[derive(Clone, Debug)]
 pub(super) struct Sleep {
@@ -119,8 +125,8 @@ impl Awake {
             return;
         };
         self.words = Some(match self.ask(most) {
-            Ok(()) if most.0 == 0 => "kept awake while measuring (no sleep at all)".to_owned(),
-            Ok(()) => format!("kept awake while measuring (waking up in {} us at most)", most.0),
+            Ok(()) if most.0 == 0 => format!("{KEPT_AWAKE} while measuring (no sleep at all)"),
+            Ok(()) => format!("{KEPT_AWAKE} while measuring (waking up in {} us at most)", most.0),
             Err(error) => {
                 format!("as the system has it: {}: {error}", self.sleep.requests.display())
             }

@@ -1,5 +1,7 @@
 //! What stands against comparing these runs, said before anything is compared.
 
+use ssdlab_drive::real::{KEPT_AWAKE, PROCESSORS};
+
 use super::{Finding, Labelled, Level, TargetKind};
 
 /// One remark for each thing in which the runs differ.
@@ -41,7 +43,29 @@ pub(super) fn remarks(runs: &[Labelled]) -> Vec<Finding> {
             ),
         ));
     }
+    let asleep = named(&|run| is_real(run) && !was_kept_awake(run));
+    if !asleep.is_empty() && runs.iter().any(was_kept_awake) {
+        remarks.push(remark(
+            Level::Warning,
+            "processors-differ",
+            format!(
+                "The processors could go to sleep, as far as is known, in {}, and were kept awake in \
+                 the others: latencies at a low depth hold what it took them to wake up.",
+                asleep.join(", ")
+            ),
+        ));
+    }
     remarks
+}
+
+fn is_real(run: &Labelled) -> bool {
+    run.report.target.kind != TargetKind::Simulated
+}
+
+/// Whether the report says that no processor slept while the drive was measured.
+fn was_kept_awake(run: &Labelled) -> bool {
+    let mut facts = run.report.target.facts.iter();
+    facts.any(|fact| fact.name == PROCESSORS && fact.value.starts_with(KEPT_AWAKE))
 }
 
 /// Parameters that are not the same in all runs, in one sentence.

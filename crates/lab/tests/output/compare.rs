@@ -3,7 +3,7 @@
 use ssdlab_lab::compare::{CompareError, Comparison};
 use ssdlab_lab::output::json::comparison_to_json;
 use ssdlab_lab::output::text::render_compare;
-use ssdlab_lab::report::{Cell, Report, TargetKind};
+use ssdlab_lab::report::{Cell, Fact, Report, TargetKind};
 
 use crate::fixture::{PM983, XG5, fragmentation, unknown_experiment};
 
@@ -93,6 +93,29 @@ fn what_stands_against_a_comparison_is_said_first() {
         ]
     );
     assert!(comparison.findings[2].text.contains("file (4GiB for xg5, xg5 (2), 1GiB for srv)"));
+}
+
+#[test]
+fn real_drives_of_which_one_was_measured_on_processors_that_sleep_are_told_apart() {
+    let real = |words: Option<&str>| {
+        let mut run = fragmentation("/srv", &PM983);
+        run.target.kind = TargetKind::Directory;
+        let fact = |words: &str| Fact { name: "processors".to_owned(), value: words.to_owned() };
+        run.target.facts.extend(words.map(fact));
+        run
+    };
+    let awake = || real(Some("kept awake while measuring (no sleep at all)"));
+    let finding = |runs: Vec<(&str, Report)>| {
+        let found = compare(runs).unwrap().findings.into_iter();
+        found.filter(|finding| finding.code == "processors-differ").map(|it| it.text).next()
+    };
+    let asleep = real(Some("as the system has it: permission denied"));
+    let told = finding(vec![("a", awake()), ("b", asleep), ("c", real(None))]).unwrap();
+    assert!(told.contains("in b, c, and were kept awake in the others"), "{told}");
+    assert_eq!(finding(vec![("a", awake()), ("b", awake())]), None);
+    assert_eq!(finding(vec![("b", real(None)), ("c", real(None))]), None);
+    // A simulated drive waits for no processor.
+    assert_eq!(finding(vec![("a", awake()), ("xg5", fragmentation("sim:xg5", &XG5))]), None);
 }
 
 #[test]
