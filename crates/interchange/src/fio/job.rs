@@ -1,11 +1,13 @@
 //! A job file as jobs: what each one asks for, and which run together.
 
+use std::collections::BTreeSet;
+
 use ssdlab_drive::Rate;
 use ssdlab_model::units::{ByteLength, KIB, Nanoseconds};
 
 use super::options;
 use super::sections::{Given, Section, sections};
-use crate::error::{InputError, Remark};
+use crate::error::{InputError, Remark, shown};
 
 /// A job file.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,6 +102,10 @@ pub struct Job {
     pub(super) mixed_share: u8,
     pub(super) open_arrivals: Option<u64>,
     pub(super) depth_line: u64,
+    /// Which option said how often to flush.
+    pub(super) flush_option: Option<String>,
+    /// The file or device it names.
+    pub(super) file: Option<String>,
 }
 
 impl Job {
@@ -132,6 +138,8 @@ impl Job {
             mixed_share: 50,
             open_arrivals: None,
             depth_line: section.line,
+            flush_option: None,
+            file: None,
         }
     }
 
@@ -164,6 +172,12 @@ impl Job {
         add("end_fsync", self.flush_at_end.then(|| "1".to_owned()));
         add("thinktime", self.think.map(|(every, time)| format!("{time} every {every}")));
         settings
+    }
+
+    /// Whether its region is a share of the target.
+    pub fn is_relative(&self) -> bool {
+        matches!(self.size, None | Some(Extent::Percent(_)))
+            || matches!(self.offset, Extent::Percent(1..))
     }
 
     /// Whether the job writes or trims.
@@ -217,7 +231,8 @@ impl JobFile {
         let mut jobs = Vec::new();
         let mut remarks = Vec::new();
         for section in sections(text)? {
-            if section.name == "global" {
+            // So fio 3.33 does: what follows the word does not matter.
+            if section.name.starts_with("global") {
                 global.extend(section.given);
                 continue;
             }
@@ -234,9 +249,10 @@ impl JobFile {
         if jobs.is_empty() {
             return Err(InputError::whole("there is no job in it; a job begins with [name]"));
         }
+        remarks.extend(one_for_several_files(&jobs));
         remarks.sort();
         remarks.dedup();
-        Ok(JobFile { groups: grouped(jobs), remarks })
+        Ok(JobFile { groups: grouped(jobs)?, remarks })
     }
 
     /// Reads what fio's JSON says of a job: options as name and value.
@@ -265,15 +281,38 @@ impl JobFile {
     }
 }
 
+/// What has to be said where fio would work on several files.
+fn one_for_several_files(jobs: &[Job]) -> Option<Remark> {
+    let named: BTreeSet<&str> = jobs.iter().filter_map(|job| job.file.as_deref()).collect();
+    // fio makes one for each copy of a job that names none.
+    let unnamed: usize =
+        jobs.iter().filter(|job| job.file.is_none()).map(|job| job.copies as usize).sum();
+    let count = named.len() + unnamed;
+    (count > 1).then(|| Remark {
+        line: 0,
+        words: format!(
+            "with fio the jobs would work on {count} files or devices (without filename, each copy \
+             of each job has one of its own); here all of them work on the same area of one target"
+        ),
+    })
+}
+
 /// Jobs run together until one waits for those before it.
-fn grouped(jobs: Vec<Job>) -> Vec<Group> {
+fn grouped(jobs: Vec<Job>) -> Result<Vec<Group>, InputError> {
     let mut groups: Vec<Group> = Vec::new();
     for job in jobs {
-        let rests = job.rest > Nanoseconds::ZERO;
         match groups.last_mut() {
-            Some(group) if !job.waits && !rests => group.jobs.push(job),
+            Some(group) if !job.waits && job.rest == group.rest => group.jobs.push(job),
+            Some(_) if !job.waits => {
+                let why = format!(
+                    "job '{}' would begin at another time than the jobs that it runs beside \
+                     (exec_prerun); that is not there: add stonewall, to run it after them",
+                    shown(&job.name)
+                );
+                return Err(InputError::at(job.line, why));
+            }
             _ => groups.push(Group { rest: job.rest, jobs: vec![job] }),
         }
     }
-    groups
+    Ok(groups)
 }

@@ -42,7 +42,7 @@ pub const IGNORED: [(&str, &str); 44] = [
     ("iodepth_batch_submit", ENGINE),
     ("iodepth_batch_complete_min", ENGINE),
     ("iodepth_batch_complete_max", ENGINE),
-    ("iodepth_low", ENGINE),
+    ("iodepth_batch_complete", ENGINE),
     ("cpus_allowed", ENGINE),
     ("numa_cpu_nodes", ENGINE),
     ("group_reporting", REPORT),
@@ -86,8 +86,12 @@ pub(super) fn apply(
     given: &Given,
     remarks: &mut Vec<Remark>,
 ) -> Result<(), InputError> {
+    refuse_another_workload(given)?;
     if let Some((_, why)) = IGNORED.iter().find(|(key, _)| *key == given.key) {
         remarks.push(Remark { line: given.line, words: format!("{}: {why}", given.key) });
+        if given.key == "filename" {
+            job.file = given.value.clone();
+        }
         return Ok(());
     }
     if place(job, given)? || pace(job, given)? || engine(job, given, remarks)? {
@@ -101,6 +105,29 @@ pub(super) fn apply(
             given.key
         ),
     ))
+}
+
+/// Refuses values of options in [`IGNORED`] with which the drive would see other requests.
+fn refuse_another_workload(given: &Given) -> Result<(), InputError> {
+    let value = given.value.as_deref().unwrap_or("");
+    match given.key.as_str() {
+        // A colon is a separator unless there is a backslash before it.
+        "filename" if value.replace("\\:", "").contains(':') => {
+            Err(cannot(given, "requests that go to several files by turns are not there"))
+        }
+        "nrfiles" if number(value) != Some(1) => {
+            Err(cannot(given, "requests that go to several files by turns are not there"))
+        }
+        "iodepth_low" => {
+            Err(cannot(given, "a queue that is emptied before it is filled again is not there"))
+        }
+        "iodepth_batch_complete_min" | "iodepth_batch_complete"
+            if number(value).is_none_or(|count| count > 1) =>
+        {
+            Err(cannot(given, "to wait for several answers at once is not there"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What and where; `false` for another option.
@@ -121,7 +148,8 @@ fn place(job: &mut Job, given: &Given) -> Result<bool, InputError> {
         "size" => job.size = Some(extent(given, value)?),
         "offset" => job.offset = extent(given, value)?,
         "io_size" | "io_limit" => {
-            job.io_size = Some(size(value).ok_or_else(|| wrong(given, "a size, such as 1g"))?);
+            let amount = size(value).ok_or_else(|| wrong(given, "a size, such as 1g"))?;
+            job.io_size = Some(amount).filter(|it| *it > ByteLength::ZERO);
         }
         "loops" => job.loops = small(count("a whole number")?, given)?,
         "rwmixread" | "rwmixwrite" => {
@@ -229,6 +257,10 @@ fn pace(job: &mut Job, given: &Given) -> Result<bool, InputError> {
         "rate_process" => return Err(wrong(given, "linear or poisson")),
         "fsync" | "fdatasync" => {
             let every = number(value).ok_or_else(|| wrong(given, "a whole number"))?;
+            let other = job.flush_option.replace(given.key.clone());
+            if job.flush_every.is_some() && other.is_some_and(|other| other != given.key) {
+                return Err(cannot(given, "fsync and fdatasync at once are not there"));
+            }
             job.flush_every = (every > 0).then_some(every);
         }
         "end_fsync" => job.flush_at_end = is_on()?,
@@ -342,6 +374,10 @@ pub(super) fn conclude(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), I
             None => return Err(InputError::at(line, "rate_process needs a rate or rate_iops")),
         };
     }
+    if job.loops > 1 && job.io_size.is_some() {
+        let why = format!("job '{name}': loops and io_size at once are not there; leave out one");
+        return Err(InputError::at(job.line, why));
+    }
     if matches!(job.size, Some(Extent::Bytes(ByteLength::ZERO) | Extent::Percent(0))) {
         return Err(InputError::at(job.line, format!("job '{name}' has no size")));
     }
@@ -395,6 +431,10 @@ mod tests {
             ("runtime=soon", "a time"),
             ("exec_prerun=rm -rf /", "commands are not run"),
             ("rate=1m,2m", "by themselves"),
+            ("filename=/dev/sda:/dev/sdb", "several files"),
+            ("nrfiles=4", "several files"),
+            ("iodepth_low=1", "emptied"),
+            ("iodepth_batch_complete_min=8", "several answers"),
         ] {
             let error = error(options);
             assert_eq!(error.line, Some(4), "{options}: {error}");
@@ -403,6 +443,10 @@ mod tests {
         assert!(error("time_based").why.contains("would never end"));
         assert!(error("rate_process=poisson").why.contains("needs a rate"));
         assert!(error("rw=rw\nrate_iops=5").why.contains("counts the rates"));
+        assert!(error("fsync=4\nfdatasync=3").why.contains("at once"));
+        assert!(error("loops=2\nio_size=1m").why.contains("at once"));
+        assert_eq!(job("fsync=4\nfsync=3").flush_every, Some(3));
+        assert_eq!(job("fsync=0\nfdatasync=3").flush_every, Some(3));
     }
 
     #[test]
@@ -412,6 +456,29 @@ mod tests {
         let remarks: Vec<&str> = file.remarks.iter().map(|it| &*it.words).collect();
         assert!(remarks[0].contains("direct is not set"), "{remarks:?}");
         assert!(remarks[1].contains("one request at a time"), "{remarks:?}");
+    }
+
+    #[test]
+    fn jobs_on_files_of_their_own_are_told() {
+        let words = |text: &str| -> Vec<String> {
+            let file = JobFile::parse(&format!("[global]\ndirect=1\n{text}")).unwrap();
+            file.remarks.into_iter().filter(|it| it.line == 0).map(|it| it.words).collect()
+        };
+        assert!(words("[a]\n[b]\nnumjobs=2\n")[0].contains("on 3 files"));
+        assert!(words("[a]\nfilename=x\n[b]\nfilename=y\n")[0].contains("on 2 files"));
+        assert!(words("[global]\nfilename=x\n[a]\n[b]\nnumjobs=2\n").is_empty());
+        assert!(words("[a]\n").is_empty());
+    }
+
+    #[test]
+    fn a_rest_is_one_of_all_that_run_together() {
+        let parse = |text: &str| JobFile::parse(text);
+        let error = parse("[a]\n[b]\nexec_prerun=sleep 5\n").unwrap_err();
+        assert!(error.line == Some(2) && error.why.contains("add stonewall"), "{error}");
+        parse("[a]\nexec_prerun=sleep 5\n[b]\n").unwrap_err();
+        let groups = |text: &str| parse(text).unwrap().groups.len();
+        assert_eq!(groups("[a]\n[b]\nstonewall\nexec_prerun=sleep 5\n"), 2);
+        assert_eq!(groups("[globals]\nexec_prerun=sleep 5\n[a]\n[b]\n"), 1);
     }
 
     #[test]

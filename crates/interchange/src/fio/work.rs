@@ -39,9 +39,7 @@ impl Work {
     pub fn new(job: &Job, space: Space) -> Result<Work, InputError> {
         let name = shown(&job.name);
         let wrong = |why: String| Err(InputError::at(job.line, format!("job '{name}': {why}")));
-        let relative = matches!(job.size, None | Some(Extent::Percent(_)))
-            || matches!(job.offset, Extent::Percent(1..));
-        if relative && !space.is_fixed {
+        if job.is_relative() && !space.is_fixed {
             return wrong(
                 "a file has no size of its own; give size and offset in bytes".to_owned(),
             );
@@ -61,6 +59,12 @@ impl Work {
         };
         let rest = ByteLength::new(space.capacity.bytes().saturating_sub(offset.bytes()));
         let size = job.size.map_or(rest, |size| size.of(space.capacity));
+        if matches!(job.size, Some(Extent::Bytes(_))) && !size.is_multiple_of(block) {
+            return wrong(format!(
+                "size={size} is no multiple of bs={block}: fio goes on behind its end then, or \
+                 ends before, by the pattern; give a multiple"
+            ));
+        }
         let blocks = size.whole(block);
         if blocks == 0 {
             return wrong(format!("size={size} is less than one block of {block}"));
@@ -73,7 +77,8 @@ impl Work {
                 space.capacity
             ));
         }
-        let once = job.io_size.map_or(blocks, |amount| amount.whole(block));
+        // fio ends with the request that reaches the amount.
+        let once = job.io_size.map_or(blocks, |amount| amount.covering(block));
         let requests = once.saturating_mul(u64::from(job.loops));
         let endless = job.time_based && job.runtime.is_some();
         Ok(Work { job: job.clone(), region, requests: (!endless).then_some(requests) })
@@ -105,6 +110,7 @@ impl Work {
         let job = &self.job;
         let is_plain = job.copies == 1
             && job.direction != Direction::Trim
+            && !self.has_two_streams()
             && job.flush_every.is_none()
             && job.think.is_none()
             && job.ramp == Nanoseconds::ZERO;
@@ -114,6 +120,11 @@ impl Work {
             _ => return None,
         };
         is_plain.then(|| Phase { amount, ..self.addressed(seed, interval) })
+    }
+
+    /// Whether its reads and its writes each go on from where they were.
+    fn has_two_streams(&self) -> bool {
+        !self.job.random && matches!(self.job.direction, Direction::Mixed(_))
     }
 
     /// The phase with the job's addresses.
@@ -179,8 +190,32 @@ struct JobSource {
     spacing: Option<f64>,
     arrivals: Option<Arrivals>,
     flush_every: Option<u64>,
-    unflushed: u64,
+    writes: u64,
+    flushed_last: bool,
     think: Option<(u64, Nanoseconds)>,
+    streams: Option<Streams>,
+}
+
+/// The places of a sequential mix of reads and writes: fio 3.33 lets each kind go on from where it
+/// was, and both begin anew where one has come to the end, and with each of its loops.
+struct Streams {
+    /// The next block to read, and to write.
+    next: [u64; 2],
+    blocks: u64,
+    /// Requests of a loop, where there are several.
+    of_loop: Option<u64>,
+}
+
+impl Streams {
+    fn next(&mut self, read: bool, sent: u64) -> u64 {
+        let begins = self.of_loop.is_some_and(|count| sent.is_multiple_of(count));
+        if begins || self.next.contains(&self.blocks) {
+            self.next = [0; 2];
+        }
+        let next = &mut self.next[usize::from(!read)];
+        *next += 1;
+        *next - 1
+    }
 }
 
 impl JobSource {
@@ -204,8 +239,14 @@ impl JobSource {
             spacing,
             arrivals,
             flush_every: job.flush_every,
-            unflushed: 0,
+            writes: 0,
+            flushed_last: false,
             think: job.think,
+            streams: work.has_two_streams().then(|| Streams {
+                next: [0; 2],
+                blocks: phase.blocks(),
+                of_loop: (job.loops > 1).then(|| phase.blocks()),
+            }),
         }
     }
 
@@ -225,9 +266,12 @@ impl Source for JobSource {
         if self.left == 0 {
             return Ok(None);
         }
-        // fio flushes before the write that is one too many, and not behind the last one.
-        if self.flush_every.is_some_and(|every| self.unflushed >= every) {
-            self.unflushed = 0;
+        // fio flushes before the request behind the last write of so many, and not at the end;
+        // where that is a read it does so again, since as many writes were made still.
+        let is_due = |every| self.writes > 0 && self.writes.is_multiple_of(every);
+        let flushes = !self.flushed_last && self.flush_every.is_some_and(is_due);
+        self.flushed_last = flushes;
+        if flushes {
             return Ok(Some(LaneRequest {
                 due: None,
                 pause: Nanoseconds::ZERO,
@@ -237,6 +281,10 @@ impl Source for JobSource {
         }
         let due = self.due();
         let next = self.addresses.next_request();
+        let block = match &mut self.streams {
+            Some(streams) => streams.next(next.read, self.sent),
+            None => next.block,
+        };
         let pause = match self.think {
             Some((every, time)) if self.sent > 0 && self.sent.is_multiple_of(every) => time,
             _ => Nanoseconds::ZERO,
@@ -248,8 +296,8 @@ impl Source for JobSource {
             (false, true) => Operation::Trim,
             (false, false) => Operation::Write,
         };
-        self.unflushed += u64::from(operation == Operation::Write);
-        let offset = self.region.offset + self.block_size * next.block;
+        self.writes += u64::from(operation == Operation::Write);
+        let offset = self.region.offset + self.block_size * block;
         let region = Region { offset, length: self.block_size };
         Ok(Some(LaneRequest { due, pause, operation, region }))
     }
@@ -289,7 +337,7 @@ mod tests {
         assert_eq!(half.region.length, ByteLength::new(1 << 28));
         assert_eq!((half.pattern, half.depth), (Pattern::RandomOnce, 8));
         assert_eq!(half.amount, Amount::Time(Nanoseconds::from_secs(10)));
-        for more in ["fsync=1", "numjobs=2", "rw=trim", "ramp_time=1", "runtime=5"] {
+        for more in ["fsync=1", "numjobs=2", "rw=trim", "ramp_time=1", "runtime=5", "rw=rw"] {
             let work = work(&format!("rw=write\n{more}")).unwrap();
             assert!(work.phase(1, Nanoseconds::ZERO).is_none(), "{more}");
         }
@@ -302,6 +350,48 @@ mod tests {
             (0..all.len()).filter(|&index| all[index].operation == Operation::Flush).collect();
         // fio 3.33 counts 16 writes and 3 syncs for this job.
         assert_eq!((all.len(), flushes), (19, vec![4, 9, 14]));
+    }
+
+    #[test]
+    fn a_read_behind_a_flush_is_flushed_again_as_fio_does() {
+        let all = requests("rw=rw\nbs=64k\nsize=512k\nio_size=2m\nfsync=2");
+        let (mut writes, mut after_flush) = (0, false);
+        for (index, request) in all.iter().enumerate() {
+            let is_flush = request.operation == Operation::Flush;
+            // Of fio 3.33's own iolog of this job: 'write, sync, read, sync, write'.
+            assert_eq!(is_flush, !after_flush && writes > 0 && writes % 2 == 0, "{index}");
+            writes += u64::from(request.operation == Operation::Write);
+            after_flush = is_flush;
+        }
+        let kinds: Vec<Operation> = all.iter().map(|it| it.operation).collect();
+        let again = [Operation::Flush, Operation::Read, Operation::Flush];
+        assert!(kinds.windows(3).any(|three| three == again));
+    }
+
+    #[test]
+    fn sequential_reads_and_writes_are_two_streams_that_begin_anew_together() {
+        for (options, loops) in [("io_size=16m", false), ("loops=4", true)] {
+            let all = requests(&format!("rw=rw\nbs=64k\nsize=4m\n{options}"));
+            assert_eq!(all.len(), 256);
+            let (mut next, mut sent) = ([0, 0], 0);
+            for request in &all {
+                if next.contains(&64) || loops && sent % 64 == 0 {
+                    next = [0, 0];
+                }
+                let kind = usize::from(request.operation == Operation::Write);
+                assert_eq!(request.region.offset.bytes(), next[kind] << 16, "{sent} {options}");
+                next[kind] += 1;
+                sent += 1;
+            }
+        }
+    }
+
+    #[test]
+    fn the_request_that_reaches_the_amount_is_the_last() {
+        // fio 3.33 makes 3 and 15 of these.
+        assert_eq!(requests("rw=write\nsize=1m\nio_size=10k").len(), 3);
+        assert_eq!(requests("rw=randwrite\nbs=64k\nsize=192k\nio_size=900k").len(), 15);
+        assert_eq!(requests("rw=write\nbs=64k\nsize=1m\nio_size=0").len(), 16);
     }
 
     #[test]
@@ -321,7 +411,8 @@ mod tests {
             ("rw=read\nsize=2g", "behind the end"),
             ("rw=read\nbs=1000", "no multiple"),
             ("rw=read\noffset=100", "no multiple"),
-            ("rw=read\nsize=1k", "less than one block"),
+            ("rw=read\nsize=10k", "no multiple of bs"),
+            ("rw=read\nsize=2k", "no multiple of bs"),
         ] {
             let error = work(options).unwrap_err();
             assert!(error.line == Some(1) && error.why.contains(words), "{error}");
