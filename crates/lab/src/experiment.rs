@@ -117,6 +117,8 @@ pub struct Plan {
     pub sequential_writes: ByteLength,
     /// Bytes written in small blocks at random.
     pub random_writes: ByteLength,
+    /// Bytes trimmed, which loses what they held as a write does.
+    pub trims: ByteLength,
     /// Bytes read one after the other.
     pub sequential_reads: ByteLength,
     /// Time for which the drive is written to as fast as it takes it.
@@ -141,9 +143,9 @@ impl Plan {
         self.sequential_writes + self.random_writes + ByteLength::new(timed as u64)
     }
 
-    /// Whether the run writes at all.
+    /// Whether the run writes at all; a trim counts as well.
     pub fn is_writing(&self) -> bool {
-        self.sequential_writes + self.random_writes > ByteLength::ZERO
+        self.sequential_writes + self.random_writes + self.trims > ByteLength::ZERO
             || self.writing > Nanoseconds::ZERO
     }
 

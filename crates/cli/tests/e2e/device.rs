@@ -14,21 +14,23 @@ use crate::support::{Done, Place, is_root, names_in, skipped, wait_until};
 const MIB: usize = 1 << 20;
 
 /// Whether a program of the system did what it was asked for.
-fn did(program: &str, arguments: &[&str]) -> bool {
+pub fn did(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
 /// A loop device over a file of its own.
-struct Loop {
-    device: String,
-    backing: PathBuf,
+pub struct Loop {
+    /// Its device file.
+    pub device: String,
+    /// What it lies on.
+    pub backing: PathBuf,
 }
 
 impl Loop {
     /// `None`, said aloud, where there is none.
-    fn new(test: &str, place: &Place, name: &str, mib: usize) -> Option<Loop> {
+    pub fn new(test: &str, place: &Place, name: &str, mib: usize) -> Option<Loop> {
         if !is_root() {
             skipped(test, "not root, so there are no loop devices");
             return None;
@@ -44,7 +46,7 @@ impl Loop {
         Some(Loop { device: device?, backing })
     }
 
-    fn digest(&self) -> u64 {
+    pub fn digest(&self) -> u64 {
         assert!(did("sync", &[]));
         let mut hasher = DefaultHasher::new();
         hasher.write(&fs::read(&self.backing).unwrap());
@@ -52,7 +54,7 @@ impl Loop {
     }
 }
 
-fn attach(backing: &Path, options: &[&str]) -> Option<String> {
+pub fn attach(backing: &Path, options: &[&str]) -> Option<String> {
     let mut command = Command::new("losetup");
     let command = command.args(["--find", "--show"]).args(options).arg(backing);
     let output = command.stderr(Stdio::null()).output().ok()?;
@@ -71,7 +73,7 @@ impl Drop for Loop {
 }
 
 /// A loop device over another.
-struct Above(String);
+pub struct Above(pub String);
 
 impl Drop for Above {
     fn drop(&mut self) {
@@ -80,7 +82,7 @@ impl Drop for Above {
 }
 
 /// What has to be undone before the device goes.
-struct Undone<'a>(&'a str, &'a str);
+pub struct Undone<'a>(pub &'a str, pub &'a str);
 
 impl Drop for Undone<'_> {
     fn drop(&mut self) {
@@ -111,8 +113,23 @@ fn all_refuse(place: &Place, device: &Loop, target: &str, words: &[&str]) {
         let arguments = [&["run", experiment, target], &consent[..]].concat();
         place.run(&arguments).fails(3, words);
     }
+    let consent = ["--destroy-data", "--confirm", target];
+    for (experiment, file) in [("job", job_that_writes(place)), ("replay", trace_of_trims(place))] {
+        let arguments = [&["run", experiment, &file, target], &consent[..]].concat();
+        place.run(&arguments).fails(3, words);
+    }
     assert_eq!(device.digest(), before, "a refusal has changed something");
     assert!(!place.path("runs.sqlite").exists());
+}
+
+/// A job that writes the second MiB.
+pub fn job_that_writes(place: &Place) -> String {
+    place.file("writes.fio", "[a]\ndirect=1\nrw=write\nbs=64k\noffset=1m\nsize=1m\n")
+}
+
+/// A trace that writes nothing, and loses data all the same.
+pub fn trace_of_trims(place: &Place) -> String {
+    place.file("trims.log", "fio version 2 iolog\n/dev/sda add\n/dev/sda trim 12582912 1048576\n")
 }
 
 #[test]
@@ -482,7 +499,7 @@ fn the_question_on_a_terminal_wants_the_path_or_the_serial() {
 }
 
 /// Both ends of a terminal.
-fn terminal() -> (File, File) {
+pub fn terminal() -> (File, File) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
     grantpt(&master).unwrap();

@@ -9,6 +9,7 @@ mod age;
 mod attach;
 mod compare;
 mod device;
+mod device_files;
 mod doctor;
 mod experiments;
 mod files;

@@ -60,6 +60,8 @@ struct Protocol {
     remarks: Vec<Remark>,
     fills: bool,
     is_file: bool,
+    /// All of the drive, where shares of it were asked for: of a part they would be others.
+    whole: Option<ByteLength>,
 }
 
 fn read(settings: &Settings) -> Result<JobFile, LabError> {
@@ -112,7 +114,9 @@ impl Protocol {
         let groups = groups.map_err(|source| LabError::Input { path: path.to_owned(), source })?;
         // What a device holds is read as it is.
         let fills = settings.text("fill") == "auto" && drive.kind != DriveKind::Device;
-        Ok(Protocol { groups, remarks: file.remarks, fills, is_file })
+        let has_shares = file.jobs().any(Job::is_relative);
+        let whole = has_shares.then_some(drive.capacity);
+        Ok(Protocol { groups, remarks: file.remarks, fills, is_file, whole })
     }
 
     fn works(&self) -> impl Iterator<Item = &Work> {
@@ -121,7 +125,8 @@ impl Protocol {
 
     /// What has to be addressable.
     fn space(&self) -> ByteLength {
-        self.works().map(|work| work.region().end()).max().unwrap_or_default()
+        let end = self.works().map(|work| work.region().end()).max().unwrap_or_default();
+        self.whole.unwrap_or(end)
     }
 
     /// What jobs that read will read, on a drive that holds nothing.
@@ -141,6 +146,7 @@ impl Protocol {
             let reads = job.direction == Direction::Read;
             match (work.bytes(), work.time()) {
                 (Some(bytes), None) if reads => plan.sequential_reads += bytes,
+                (Some(bytes), None) if job.direction == Direction::Trim => plan.trims += bytes,
                 (Some(bytes), None) if job.random => plan.random_writes += bytes,
                 (Some(bytes), None) => plan.sequential_writes += bytes,
                 (_, time) if reads => plan.reading += time.unwrap_or_default(),
@@ -180,6 +186,10 @@ impl Experiment for FioJob {
 
     fn parameters(&self) -> &'static [ParameterSpec] {
         &PARAMETERS
+    }
+
+    fn takes_devices(&self) -> bool {
+        true
     }
 
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {

@@ -125,6 +125,8 @@ struct Protocol {
     map: Map,
     /// What is used of the drive.
     area: ByteLength,
+    /// What has to be addressable: of a device all that may be used, for it is asked again how large it is.
+    space: ByteLength,
     unit: ByteLength,
     /// Nanoseconds of the drive for one of the trace; `None` for as fast as it can.
     pace: Option<f64>,
@@ -166,6 +168,7 @@ impl Protocol {
             "wrap" => Map::Wrapped,
             _ => Map::Scaled { from, to },
         };
+        let used = if map == Map::Kept { needed.min(area) } else { area };
         let speed = settings.factor("speed");
         if speed == 0.0 {
             return Err(LabError::Range {
@@ -192,7 +195,8 @@ impl Protocol {
             choice: choice_of(settings),
             survey,
             map,
-            area: if map == Map::Kept { needed.min(area) } else { area },
+            area: used,
+            space: if drive.kind == DriveKind::Device { area } else { used },
             unit,
             pace: is_timed.then_some(1.0 / speed),
             depth: settings.count("depth"),
@@ -213,14 +217,15 @@ impl Protocol {
     }
 
     fn plan(&self) -> Plan {
-        let [read, written, _] = self.survey.bytes.map(ByteLength::new);
+        let [read, written, trims] = self.survey.bytes.map(ByteLength::new);
         let fill = self.fill().map_or(ByteLength::ZERO, |region| region.length);
         Plan {
             sequential_writes: fill,
             random_writes: written,
+            trims,
             sequential_reads: read,
             rests: self.time().unwrap_or_default(),
-            space: self.area,
+            space: self.space,
             block_sizes: vec![self.unit],
             ..Plan::default()
         }
@@ -274,6 +279,10 @@ impl Experiment for Replay {
         &PARAMETERS
     }
 
+    fn takes_devices(&self) -> bool {
+        true
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         let path: &Path = settings.file("file")?;
         let opened = trace::open(path, format_of(settings));
@@ -311,7 +320,7 @@ impl Experiment for Replay {
 }
 
 fn carry_out(protocol: &Protocol, seed: u64, course: &mut Course) -> Result<JobFigures, LabError> {
-    course.drive.prepare(protocol.area)?;
+    course.drive.prepare(protocol.space)?;
     let [fill_weight, weight] = protocol.weights();
     let is_empty = protocol.is_file
         || course.drive.inside().is_some_and(|inside| inside.counters.host_write_units == 0);

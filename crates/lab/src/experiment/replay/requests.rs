@@ -90,6 +90,7 @@ mod tests {
             survey,
             map,
             area: MIB * area_mib,
+            space: MIB * area_mib,
             unit: ByteLength::new(4096),
             pace: None,
             depth: 1,
