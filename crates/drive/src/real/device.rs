@@ -1,10 +1,10 @@
 //! Whether a block device is in use: mounted, swapped to, or held, itself or a part of it.
 
-use std::ffi::OsStr;
+mod beneath;
+
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -113,22 +113,34 @@ pub(super) fn opener(number: DeviceNumber, system: &System) -> io::Result<Option
     })
 }
 
-/// What the lists of the system say that the device, a partition of it, or the disk that it is a partition
-/// of is used for.
+/// What the lists of the system say that the device, a partition of it, the disk that it is a partition
+/// of, or what a loop device lies on is used for.
 pub(super) fn listed_user_of_any(
     number: DeviceNumber,
     system: &System,
 ) -> io::Result<Option<String>> {
-    if let Some(user) = listed_user_of(number, system)? {
+    match listed_user_but(number, None, system)? {
+        None => beneath::user(number, system),
+        listed => Ok(listed),
+    }
+}
+
+/// The same but for what lies beneath; the loop device called `but` is not taken for a user.
+fn listed_user_but(
+    number: DeviceNumber,
+    but: Option<&str>,
+    system: &System,
+) -> io::Result<Option<String>> {
+    if let Some(user) = listed_user_of(number, but, system)? {
         return Ok(Some(user));
     }
     for (name, partition) in partitions_of(number, system)? {
-        if let Some(user) = listed_user_of(partition, system)? {
+        if let Some(user) = listed_user_of(partition, but, system)? {
             return Ok(Some(format!("its partition {name} is {user}")));
         }
     }
     if let Some(disk) = disk_of(number, system)?
-        && let Some(user) = listed_user_of(disk, system)?
+        && let Some(user) = listed_user_of(disk, but, system)?
     {
         return Ok(Some(format!("the disk it is a partition of is {user}")));
     }
@@ -143,7 +155,7 @@ pub(super) fn listed_user_of_any(
 pub fn loop_above(numbers: &[DeviceNumber]) -> io::Result<Option<String>> {
     let system = System::real();
     for number in numbers {
-        if let Some(name) = loop_on(*number, &system)? {
+        if let Some(name) = loop_on(*number, None, &system)? {
             return Ok(Some(name));
         }
     }
@@ -179,7 +191,11 @@ fn disk_of(number: DeviceNumber, system: &System) -> io::Result<Option<DeviceNum
     Ok(Some(number))
 }
 
-fn listed_user_of(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
+fn listed_user_of(
+    number: DeviceNumber,
+    but: Option<&str>,
+    system: &System,
+) -> io::Result<Option<String>> {
     for mount in system.mounts()? {
         // Some file systems (btrfs) show a number of their own, but always their source.
         if mount.device == number || (system.number_of)(&mount.source) == Some(number) {
@@ -193,23 +209,18 @@ fn listed_user_of(number: DeviceNumber, system: &System) -> io::Result<Option<St
     if !holders.is_empty() {
         return Ok(Some(format!("held by {}", holders.join(", "))));
     }
-    Ok(match loop_on(number, system)? {
+    Ok(match loop_on(number, but, system)? {
         Some(name) => Some(format!("what {name} lies on")),
         None => btrfs_on(number, system)?.map(|id| format!("a member of the btrfs {id}")),
     })
 }
 
-/// The loop device that lies on this device, which its holders do not tell.
-fn loop_on(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
+/// The loop device that lies on this device, which its holders do not tell; another than `but`.
+fn loop_on(number: DeviceNumber, but: Option<&str>, system: &System) -> io::Result<Option<String>> {
     let blocks = system.sys.join("block");
-    for name in names_in(&blocks)?.into_iter().filter(|name| name.starts_with("loop")) {
-        let backing = match fs::read(blocks.join(&name).join("loop/backing_file")) {
-            // One that is not in use has none.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            read => read?,
-        };
-        let path = Path::new(OsStr::from_bytes(backing.trim_ascii_end()));
-        if (system.number_of)(path) == Some(number) {
+    for name in names_in(&blocks)?.into_iter().filter(|name| Some(name.as_str()) != but) {
+        let backing = beneath::read_backing(&blocks.join(&name))?;
+        if backing.is_some_and(|path| (system.number_of)(&path) == Some(number)) {
             return Ok(Some(name));
         }
     }
@@ -232,12 +243,16 @@ fn btrfs_on(number: DeviceNumber, system: &System) -> io::Result<Option<String>>
 }
 
 fn is_swap(number: DeviceNumber, system: &System) -> io::Result<bool> {
-    let swaps = match fs::read(system.proc.join("swaps")) {
+    Ok(swaps(system)?.iter().any(|path| (system.number_of)(path) == Some(number)))
+}
+
+/// The devices and files that are swapped to.
+fn swaps(system: &System) -> io::Result<Vec<PathBuf>> {
+    match fs::read(system.proc.join("swaps")) {
         // A kernel without swap has no such file.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        read => read?,
-    };
-    Ok(mounts::read_swaps(&swaps).iter().any(|path| (system.number_of)(path) == Some(number)))
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        read => Ok(mounts::read_swaps(&read?)),
+    }
 }
 
 /// The partitions of a device, by name.

@@ -1,0 +1,152 @@
+//! What lies beneath a loop device. It claims neither the file nor the block device that it lies on, so
+//! that either may be in use while the loop device itself is free: whoever writes to the one writes to
+//! the other.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{DeviceNumber, System, disk_of, listed_user_but, names_in, opener, swaps};
+
+/// The most loop devices that lie on one another and are looked through.
+const DEEPEST: usize = 16;
+
+/// What uses that which the device lies on, in words; nothing where it is free, or the device no loop device
+/// nor a partition of one.
+pub(super) fn user(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
+    let mut number = disk_of(number, system)?.unwrap_or(number);
+    for _ in 0..DEEPEST {
+        let Some(path) = read_backing(&system.directory_of(number))? else { return Ok(None) };
+        let name = name_of(number, system)?;
+        let shown = path.display();
+        let Some(below) = (system.number_of)(&path) else {
+            return Ok(user_of_file(&path, &name, system)?
+                .map(|user| format!("its file {shown} is {user}")));
+        };
+        let user = match listed_user_but(below, Some(&name), system)? {
+            None => opener(below, system)?,
+            listed => listed,
+        };
+        let is_claimed = || (system.claimed)(&path).then(|| "taken by the kernel".to_owned());
+        if let Some(user) = user.or_else(is_claimed) {
+            return Ok(Some(format!("what it lies on, {shown}, is {user}")));
+        }
+        number = disk_of(below, system)?.unwrap_or(below);
+    }
+    Err(io::Error::other("too many loop devices lie on one another"))
+}
+
+/// What a loop device lies on, of which `directory` tells; nothing for another device, and for one that is
+/// not set up.
+pub(super) fn read_backing(directory: &Path) -> io::Result<Option<PathBuf>> {
+    match fs::read(directory.join("loop/backing_file")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => Ok(Some(OsStr::from_bytes(read?.trim_ascii_end()).into())),
+    }
+}
+
+/// What else than the loop device called `own` uses a file.
+fn user_of_file(path: &Path, own: &str, system: &System) -> io::Result<Option<String>> {
+    let blocks = system.sys.join("block");
+    for name in names_in(&blocks)?.into_iter().filter(|name| name != own) {
+        if read_backing(&blocks.join(&name))?.is_some_and(|other| is_same(&other, path)) {
+            return Ok(Some(format!("what {name} lies on, too")));
+        }
+    }
+    let is_swap = swaps(system)?.iter().any(|swap| is_same(swap, path));
+    Ok(is_swap.then(|| "swap space".to_owned()))
+}
+
+/// Whether two names are of one file. Of one that was removed, or lies in another name space, there is its
+/// name alone.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
+    match (identity(one), identity(other)) {
+        (Ok(one), Ok(other)) => one == other,
+        _ => one == other,
+    }
+}
+
+/// The kernel's name of a device.
+fn name_of(number: DeviceNumber, system: &System) -> io::Result<String> {
+    let directory = fs::canonicalize(system.directory_of(number))?;
+    Ok(directory.file_name().unwrap_or_default().to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Users;
+    use super::*;
+
+    const ONE: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
+    const TWO: DeviceNumber = DeviceNumber { major: 7, minor: 2 };
+
+    /// A system with two loop devices on these files.
+    fn system(root: &Path, backings: [&Path; 2], mountinfo: &str, swaps: &str) -> System {
+        fs::create_dir_all(root.join("proc/self")).unwrap();
+        fs::create_dir_all(root.join("sys/dev/block")).unwrap();
+        fs::write(root.join("proc/self/mountinfo"), mountinfo).unwrap();
+        fs::write(root.join("proc/swaps"), swaps).unwrap();
+        for (index, backing) in backings.iter().enumerate() {
+            let minor = index + 1;
+            let device = root.join(format!("sys/block/loop{minor}"));
+            fs::create_dir_all(device.join("loop")).unwrap();
+            fs::write(device.join("loop/backing_file"), format!("{}\n", backing.display()))
+                .unwrap();
+            let link = root.join(format!("sys/dev/block/7:{minor}"));
+            std::os::unix::fs::symlink(device, link).unwrap();
+        }
+        System {
+            proc: root.join("proc"),
+            sys: root.join("sys"),
+            number_of: |path| (path == Path::new("/dev/loop1")).then_some(ONE),
+            claimed: |_| false,
+            openers: |_| Ok(Users::Nobody),
+        }
+    }
+
+    fn user_of_second(backings: [&str; 2], mountinfo: &str, swaps: &str) -> Option<String> {
+        let root = tempfile::tempdir().unwrap();
+        for file in ["a", "b"] {
+            fs::write(root.path().join(file), "").unwrap();
+        }
+        fs::hard_link(root.path().join("a"), root.path().join("other-name")).unwrap();
+        let paths = backings.map(|backing| root.path().join(backing));
+        let swaps = swaps.replace('@', root.path().to_str().unwrap());
+        let system = system(root.path(), [&paths[0], &paths[1]], mountinfo, &swaps);
+        let user = user(TWO, &system).unwrap();
+        user.map(|words| words.replace(root.path().to_str().unwrap(), "@"))
+    }
+
+    #[test]
+    fn a_file_that_another_loop_device_lies_on_is_in_use_by_any_name() {
+        assert_eq!(user_of_second(["a", "b"], "", ""), None);
+        let words = "its file @/other-name is what loop1 lies on, too";
+        assert_eq!(user_of_second(["a", "other-name"], "", "").unwrap(), words);
+        let words = "its file @/gone (deleted) is what loop1 lies on, too";
+        assert_eq!(user_of_second(["gone (deleted)"; 2], "", "").unwrap(), words);
+        assert_eq!(user_of_second(["gone (deleted)", "b"], "", ""), None);
+    }
+
+    #[test]
+    fn a_file_that_is_swapped_to_is_in_use() {
+        let swaps = "Filename Type Size Used Priority\n@/b file 1 0 -2\n";
+        assert_eq!(user_of_second(["a", "b"], "", swaps).unwrap(), "its file @/b is swap space");
+        assert_eq!(user_of_second(["b", "a"], "", swaps), None);
+    }
+
+    #[test]
+    fn a_loop_device_on_a_device_is_as_free_as_that_one() {
+        let mounted = "36 35 7:1 / /mnt rw - ext4 /dev/loop1 rw\n";
+        let words = "what it lies on, /dev/loop1, is mounted at /mnt";
+        assert_eq!(user_of_second(["a", "/dev/loop1"], mounted, "").unwrap(), words);
+        // The loop device itself does not count.
+        assert_eq!(user_of_second(["a", "/dev/loop1"], "", ""), None);
+        let swaps = "Filename Type Size Used Priority\n@/a file 1 0 -2\n";
+        let words = user_of_second(["a", "/dev/loop1"], "", swaps).unwrap();
+        assert_eq!(words, "its file @/a is swap space");
+    }
+}
