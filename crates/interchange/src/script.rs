@@ -141,6 +141,17 @@ impl Script {
     /// # Errors
     /// Says what the form cannot express.
     pub fn render(&self, form: Form) -> Result<String, String> {
+        let is_mixed_stream = |step: &Step| {
+            matches!(step, Step::Work { phase, .. }
+                if phase.pattern.is_sequential() && !matches!(phase.mix.read_percent, 0 | 100))
+        };
+        if self.steps.iter().any(is_mixed_stream) {
+            return Err(
+                "fio lets sequential reads and sequential writes each go their own way; one \
+                        stream of both cannot be said"
+                    .to_owned(),
+            );
+        }
         match form {
             Form::Fio => job::render(self),
             Form::Sh => Ok(sh::render(self)),

@@ -146,6 +146,19 @@ case $system in
         if lsblk -nro TYPE "$target" | grep -v -x -e disk -e part -e loop | grep -q .; then
             refuse "something is built on $target (RAID, LVM, encryption)"
         fi
+        for name in $(lsblk -nro KNAME "$target"); do
+            # Of the devices of a btrfs, the list of mounts names one.
+            for member in /sys/fs/btrfs/*/devices/"$name"; do
+                [ ! -e "$member" ] || refuse "$target or a partition of it is part of a mounted btrfs"
+            done
+            if cat /sys/block/loop*/loop/backing_file 2>/dev/null | grep -q -x -F "/dev/$name"; then
+                refuse "a loop device lies on $target or on a partition of it"
+            fi
+        done
+        if command -v zpool >/dev/null 2>&1 &&
+            zpool status -LP 2>/dev/null | grep -q -F "$target"; then
+            refuse "$target is part of a pool"
+        fi
         size=$(blockdev --getsize64 "$target")
         ;;
     FreeBSD)
@@ -171,7 +184,9 @@ make_new() { trim 0 "$size"; }
 
 trim() {
     case $system in
-        Linux) blkdiscard --offset "$1" --length "$2" "$target" ;;
+        # It was confirmed: on a terminal blkdiscard would ask for --force where it finds a file
+        # system, and with that not look whether the device is in use.
+        Linux) blkdiscard --offset "$1" --length "$2" "$target" </dev/null ;;
         *) command trim -f -o "$1" -l "$2" "$target" ;;
     esac
 }

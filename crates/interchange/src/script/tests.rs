@@ -137,6 +137,9 @@ fn a_job_file_for_a_device_does_not_run_by_mistake() {
 fn what_a_job_file_cannot_say_is_an_error() {
     let error = script(false, all_steps()).render(Form::Fio).unwrap_err();
     assert!(error.contains("--format sh"), "{error}");
+    let mixed = phase("both", Pattern::Sequential, Mix { read_percent: 50 });
+    let error = script(false, vec![work(mixed)]).render(Form::Sh).unwrap_err();
+    assert!(error.contains("each go their own way"), "{error}");
 }
 
 #[test]
