@@ -171,6 +171,9 @@ struct JobOutput {
     trim: SideOutput,
     #[serde(default)]
     sync: SideOutput,
+    /// Reads, writes and trims in one, in place of each (`unified_rw_reporting=1`) or beside them.
+    #[serde(default)]
+    mixed: Option<SideOutput>,
 }
 
 #[derive(Default, Deserialize)]
@@ -277,6 +280,13 @@ fn job_of(
 ) -> Result<FioJob, InputError> {
     let mut options = global.clone();
     options.extend(job.options);
+    let apart = job.read.total_ios + job.write.total_ios + job.trim.total_ios;
+    if apart == 0 && job.mixed.is_some_and(|mixed| mixed.total_ios > 0) {
+        return Err(InputError::whole(format!(
+            "job '{}' has reads and writes in one (unified_rw_reporting=1); run it without",
+            shown(&job.jobname)
+        )));
+    }
     let longest = [&job.read, &job.write, &job.trim].iter().map(|side| side.runtime).max();
     let seconds = longest.unwrap_or(0) as f64 / 1e3;
     let sides = [side(job.read)?, side(job.write)?, side(job.trim)?, side(job.sync)?];
@@ -418,6 +428,8 @@ mod tests {
         let old = object(10, 10).replace("fio-3.33", "fio-2.19");
         assert!(parse(&old).unwrap_err().why.contains("from fio 3 on"));
         assert!(parse("no brace").unwrap_err().why.contains("no JSON"));
+        let unified = object(10, 10).replace("\"read\"", "\"mixed\"");
+        assert!(parse(&unified).unwrap_err().why.contains("unified_rw_reporting"));
         let broken = format!("text\n{}", &object(10, 10)[..200]);
         assert!(parse(&broken).unwrap_err().line.is_some_and(|line| line >= 2));
     }
