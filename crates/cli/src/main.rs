@@ -29,6 +29,9 @@ use crate::terminal::Terminal;
 static ALLOCATOR: LargePages = LargePages;
 
 fn main() -> ExitCode {
+    if ssdlab_lab::experiment::discard::guard_if_asked() {
+        return ExitCode::SUCCESS;
+    }
     let cli = Cli::parse();
     let terminal = Terminal::new(&cli.common);
     let exit = command::carry_out(&cli.command, &terminal).unwrap_or_else(|failure| {

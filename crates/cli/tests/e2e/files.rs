@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -221,7 +222,7 @@ fn discard_on_a_real_mount_puts_its_options_back() {
 }
 
 #[test]
-fn a_run_that_ends_early_puts_the_options_back_and_the_next_one_does_it_for_one_that_was_killed() {
+fn a_run_that_ends_early_puts_the_options_back_and_a_guard_does_it_for_one_that_was_killed() {
     let test = "a run that ends early puts the options back";
     let place = Place::new();
     let Some(mount) = Ext4::new(test, &place, 2048, "nodiscard") else { return };
@@ -236,13 +237,31 @@ fn a_run_that_ends_early_puts_the_options_back_and_the_next_one_does_it_for_one_
         assert_eq!(report["interrupted"], true);
         mount.is_as_it_was(&before);
     }
+    let is_at_work = || mount.options().contains("discard") && names_in(&mount.point).len() > 1;
+    let is_put_back =
+        || !mount.options().contains("discard") && names_in(&mount.point) == ["lost+found"];
+    // Killed as soon as it has begun, and in the middle; nobody comes after it.
+    for after in [0, 20, 300] {
+        let mut child = place.start(&arguments);
+        wait_until(|| mount.options().contains("discard"));
+        std::thread::sleep(Duration::from_millis(after));
+        signal(&child, Signal::KILL);
+        // Not waited for before, as by a parent that is busy.
+        wait_until(is_put_back);
+        child.wait().unwrap();
+        mount.is_as_it_was(&before);
+    }
+    // With all that it has started.
     let mut child = place.start(&arguments);
-    wait_until(|| mount.options().contains("discard") && names_in(&mount.point).len() > 1);
+    wait_until(is_at_work);
+    let started = children_of(child.id());
+    assert!(started.len() >= 2, "{started:?}");
+    for process in started {
+        kill_process(process, Signal::KILL).unwrap();
+    }
     signal(&child, Signal::KILL);
     child.wait().unwrap();
     assert!(mount.options().contains("discard"));
-    // The files go by themselves.
-    wait_until(|| names_in(&mount.point) == ["lost+found"]);
     // Any run will do.
     let quick = ["run", "fragmentation", "sim:", "--quick", "--no-store"];
     let done = place.run(&quick).with_code(0);
@@ -250,6 +269,18 @@ fn a_run_that_ends_early_puts_the_options_back_and_the_next_one_does_it_for_one_
     mount.is_as_it_was(&before);
     let done = place.run(&quick).with_code(0);
     assert!(!done.stderr.contains("killed"), "{}", done.stderr);
+}
+
+/// What a process has started and is still there.
+fn children_of(process: u32) -> Vec<Pid> {
+    let numbers = names_in("/proc").into_iter().filter_map(|name| name.parse().ok());
+    let is_child = |number: &i32| {
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
+        // The name may hold anything, and ends with the last parenthesis.
+        let behind = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        behind.split_whitespace().nth(1) == Some(&process.to_string())
+    };
+    numbers.filter(is_child).filter_map(Pid::from_raw).collect()
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! The option alone is changed (`fspick`, `fsconfig`), so that all others stay as they are. What
 //! was there before is noted in a file below `/run`, which a system begins without, as mounts
-//! begin with their own options. Whoever is killed leaves that file, and the next run puts back
-//! what it says.
+//! begin with their own options. Whoever is killed leaves that file; a guard puts back what it says,
+//! and where that was killed, too, the next run does.
 
 use std::fs;
 use std::io;
@@ -14,6 +14,7 @@ use ssdlab_drive::real::place::Place;
 use ssdlab_drive::{DriveError, ErrorKind};
 
 use super::super::real_files::{OwnDirectory, failed};
+use super::guard::Guard;
 use crate::error::LabError;
 
 /// Where it is noted what was changed.
@@ -25,6 +26,8 @@ pub(super) struct Remounted {
     before: bool,
     note: PathBuf,
     is_back: bool,
+    /// Dropped after all of it was put back.
+    _guard: Guard,
 }
 
 impl Remounted {
@@ -40,7 +43,8 @@ impl Remounted {
         let before = place.has_option("discard");
         let note = note_path(&place);
         write_note(&note, &Note { point: point.clone(), before, own: own.to_owned() })?;
-        let mounted = Remounted { point, before, note, is_back: false };
+        let guard = Guard::of(&note);
+        let mounted = Remounted { point, before, note, is_back: false, _guard: guard };
         set(&mounted.point, discard)?;
         Ok(mounted)
     }
@@ -108,11 +112,17 @@ fn this_process() -> String {
     format!("{number} {}", began(number).unwrap_or_default())
 }
 
-/// When a process began, in ticks since the system did (the 22nd number of `/proc/*/stat`).
+/// When a process began, in ticks since the system did (the 22nd number of `/proc/*/stat`); nothing of one
+/// that has ended, though nobody has asked yet how.
 fn began(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name may hold anything, and ends with the last parenthesis.
-    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
 }
 
 /// Whether the process that wrote a note still runs.
@@ -120,6 +130,12 @@ fn is_running(process: &str) -> bool {
     let Some((number, since)) = process.split_once(' ') else { return false };
     let began = number.parse().ok().and_then(began);
     began.is_some() && began == since.parse().ok()
+}
+
+/// Whether the run that wrote a note is still there.
+pub(super) fn is_of_a_running_one(note: &Path) -> bool {
+    let text = fs::read_to_string(note).unwrap_or_default();
+    text.lines().next().is_some_and(is_running)
 }
 
 fn note_path(place: &Place) -> PathBuf {
@@ -173,7 +189,7 @@ fn not_permitted(point: &Path) -> LabError {
 }
 
 /// Undoes what one note says, unless its run is still at work; returns what was done.
-fn undo(path: &Path) -> Result<Option<String>, LabError> {
+pub(super) fn undo(path: &Path) -> Result<Option<String>, LabError> {
     let Ok(text) = fs::read_to_string(path) else { return Ok(None) };
     let Some((process, note)) = Note::parse(&text) else {
         fs::remove_file(path).map_err(|error| failed(path.display().to_string(), error))?;
@@ -253,6 +269,13 @@ mod tests {
         assert!(is_running(&process));
         let number = std::process::id();
         assert!(!is_running(&format!("{number} 1")), "a number that is used again");
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        let process = format!("{} {}", ended.id(), began(ended.id()).unwrap_or_default());
+        while began(ended.id()).is_some() {
+            std::thread::yield_now();
+        }
+        assert!(!is_running(&process), "one that has ended and was not waited for");
+        ended.wait().unwrap();
         assert!(!is_running("4194305 1"));
         assert_eq!(Note::parse("1 2\nperhaps\n/a\n/b\n"), None);
         let odd = Note { point: "/mnt/a\nb".into(), ..note };
