@@ -5,7 +5,7 @@ use std::time::Duration;
 use ssdlab_drive::real::{EXAMINED, PROBE_LENGTH, RealDrive};
 use ssdlab_drive::{Drive, DriveKind};
 use ssdlab_lab::experiment::Plan;
-use ssdlab_model::units::ByteLength;
+use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use crate::progress::about;
 use crate::terminal::Terminal;
@@ -31,17 +31,21 @@ pub fn announce(
     let place = description.name;
     if !plan.is_writing() {
         terminal.note(&format!("This run only reads {place}, and writes nothing."));
-    } else if description.kind == DriveKind::Device {
-        terminal.note(&format!(
-            "This run writes at most {written} in all, to the first {} of {place}.",
-            plan.space
-        ));
     } else {
-        let made = plan.made.clone().unwrap_or_else(|| format!("a file of {}", plan.space));
-        terminal.note(&format!(
-            "This run writes at most {written} in all, to {made} at {place} that is removed at \
-             the end."
-        ));
+        let amount = amount_words(plan, written);
+        let whereto = if description.kind == DriveKind::Device {
+            format!("the first {} of {place}", plan.space)
+        } else {
+            let made = plan.made.clone().unwrap_or_else(|| format!("a file of {}", plan.space));
+            format!("{made} at {place}; it is removed at the end")
+        };
+        terminal.note(&format!("This run writes {amount} in all, to {whereto}."));
+        if plan.writing > Nanoseconds::ZERO {
+            terminal.note(
+                "Some of that is written for a time, not up to an amount: it is more on a drive \
+                 that is faster than a short try has shown.",
+            );
+        }
     }
     if plan.is_writing()
         && let Some(words) = drive.endurance_words(written)
@@ -60,6 +64,26 @@ fn writes(plan: &Plan, probed: Option<f64>, examined: bool) -> ByteLength {
     plan.writes(bytes_per_second) + plan.space.min(PROBE_LENGTH) + look
 }
 
+/// An upper bound where there is one, and about how much where the drive's speed decides.
+fn amount_words(plan: &Plan, written: ByteLength) -> String {
+    if plan.writing > Nanoseconds::ZERO {
+        format!("about {}", roughly(written))
+    } else {
+        format!("at most {written}")
+    }
+}
+
+/// A length with two digits, as much as an estimate is worth.
+fn roughly(length: ByteLength) -> String {
+    let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB")];
+    let (unit, name) =
+        units.into_iter().find(|(unit, _)| length.bytes() >= *unit).unwrap_or((1 << 10, "KiB"));
+    let value = length.bytes() as f64 / unit as f64;
+    let step = 10_f64.powf((value.max(1.0).log10().floor() - 1.0).max(-1.0));
+    let decimals = usize::from(step < 1.0);
+    format!("{:.decimals$} {name}", (value / step).round() * step)
+}
+
 fn duration(plan: &Plan, probed: Option<f64>) -> Duration {
     plan.estimate(probed.unwrap_or(ASSUMED_BYTES_PER_SECOND)).into()
 }
@@ -75,13 +99,14 @@ fn duration_words(plan: &Plan, probed: Option<f64>) -> String {
     };
     let resting =
         if rests.is_zero() { String::new() } else { format!(", {} of it rests", about(rests)) };
-    format!("It takes about {} {basis}{resting}.", about(whole))
+    let sooner = if plan.until_steady { ", less where it is steady sooner" } else { "" };
+    format!("It takes about {} {basis}{resting}{sooner}.", about(whole))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ssdlab_model::units::{MIB, Nanoseconds};
+    use ssdlab_model::units::MIB;
 
     #[test]
     fn the_short_try_is_part_of_what_is_written() {
@@ -95,6 +120,51 @@ mod tests {
     fn writing_for_a_time_writes_what_the_drive_takes_in_it() {
         let plan = Plan { writing: Nanoseconds::from_secs(10), ..Plan::default() };
         assert_eq!(writes(&plan, Some(50e6), false), ByteLength::new(500_000_000));
+    }
+
+    #[test]
+    fn only_an_amount_has_an_upper_bound() {
+        let by_amount = Plan { sequential_writes: MIB * 400, ..Plan::default() };
+        assert_eq!(amount_words(&by_amount, MIB * 528), "at most 528 MiB");
+        let by_time = Plan { writing: Nanoseconds::from_secs(10), ..by_amount };
+        assert_eq!(amount_words(&by_time, MIB * 23_398), "about 23 GiB");
+        assert_eq!(roughly(MIB * 1_234_567), "1.2 TiB");
+        assert_eq!(roughly(MIB * 235_000), "230 GiB");
+        assert_eq!(roughly(MIB * 1023), "1000 MiB");
+    }
+
+    #[test]
+    fn what_is_no_small_random_write_has_its_own_time() {
+        let plan = Plan {
+            large_random_writes: ByteLength::new(1_000_000_000),
+            besides: Nanoseconds::from_secs(30),
+            ..Plan::default()
+        };
+        assert!(duration_words(&plan, Some(100e6)).contains("about 50s"));
+        assert!(plan.is_writing());
+        assert_eq!(plan.writes(100e6), ByteLength::new(1_000_000_000));
+        let ended = Plan { limit: Some(Nanoseconds::from_secs(7)), ..plan };
+        assert!(duration_words(&ended, Some(100e6)).contains("about 7s"));
+    }
+
+    #[test]
+    fn small_requests_write_less_in_the_same_time() {
+        let writes = |kib: u64, depth: u32| {
+            let timed_requests = (vec![ByteLength::new(kib << 10)], depth);
+            let writing = Nanoseconds::from_secs(100);
+            let plan = Plan { writing, timed_requests, ..Plan::default() };
+            plan.writes(100e6).bytes() as f64 / 1e10
+        };
+        assert!((writes(4, 1) - 0.08).abs() < 0.001, "{}", writes(4, 1));
+        assert!((writes(4, 32) - 0.736).abs() < 0.001, "{}", writes(4, 32));
+        assert!(writes(1024, 4) > 0.98);
+    }
+
+    #[test]
+    fn what_ends_when_it_is_steady_may_end_sooner() {
+        let plan =
+            Plan { reading: Nanoseconds::from_secs(60), until_steady: true, ..Plan::default() };
+        assert!(duration_words(&plan, None).contains("less where it is steady sooner"));
     }
 
     #[test]

@@ -117,6 +117,8 @@ pub struct Plan {
     pub sequential_writes: ByteLength,
     /// Bytes written in small blocks at random.
     pub random_writes: ByteLength,
+    /// Bytes written at random in requests of 64 KiB, several at a time, to make a drive a used one.
+    pub large_random_writes: ByteLength,
     /// Bytes trimmed, which loses what they held as a write does.
     pub trims: ByteLength,
     /// Bytes read one after the other.
@@ -127,6 +129,15 @@ pub struct Plan {
     pub reading: Nanoseconds,
     /// Time in which the drive is left alone.
     pub rests: Nanoseconds,
+    /// Time for what does not hang on throughput: flushes, the host's own work.
+    pub besides: Nanoseconds,
+    /// After so long small random writes, and what goes on besides, end unfinished.
+    pub limit: Option<Nanoseconds>,
+    /// What the time for writing is filled with: lengths of requests that share it evenly, and how
+    /// many are in flight. Where there is none it is as fast as sequential writes.
+    pub timed_requests: (Vec<ByteLength>, u32),
+    /// Whether the time for writing and reading is a limit, and the run ends when it is steady.
+    pub until_steady: bool,
     /// Bytes that must be free on the drive.
     pub space: ByteLength,
     /// What it makes at the place that the user named, where that is not one file.
@@ -136,17 +147,35 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// All bytes the run writes to a drive that takes `bytes_per_second`, at most: writes at
-    /// random are slower than that.
+    /// All bytes the run writes to a drive that takes `bytes_per_second` of sequential writes;
+    /// about, where it writes for a time.
     pub fn writes(&self, bytes_per_second: f64) -> ByteLength {
-        let timed = self.writing.seconds() * bytes_per_second;
-        self.sequential_writes + self.random_writes + ByteLength::new(timed as u64)
+        let timed = self.writing.seconds() * bytes_per_second * self.timed_share();
+        self.counted_writes() + ByteLength::new(timed as u64)
+    }
+
+    /// What the requests of the time for writing reach of the sequential throughput: a request
+    /// takes a time of its own besides that for its bytes, and those in flight share it.
+    fn timed_share(&self) -> f64 {
+        let (lengths, depth) = &self.timed_requests;
+        if lengths.is_empty() {
+            return 1.0;
+        }
+        let share = |length: &ByteLength| {
+            let in_flight = length.bytes() as f64 * f64::from((*depth).max(1));
+            in_flight / (in_flight + REQUEST_COSTS.bytes() as f64)
+        };
+        lengths.iter().map(share).sum::<f64>() / lengths.len() as f64
+    }
+
+    /// Bytes that it writes however fast the drive is.
+    fn counted_writes(&self) -> ByteLength {
+        self.sequential_writes + self.random_writes + self.large_random_writes
     }
 
     /// Whether the run writes at all; a trim counts as well.
     pub fn is_writing(&self) -> bool {
-        self.sequential_writes + self.random_writes + self.trims > ByteLength::ZERO
-            || self.writing > Nanoseconds::ZERO
+        self.counted_writes() + self.trims > ByteLength::ZERO || self.writing > Nanoseconds::ZERO
     }
 
     /// Checks that the drive takes requests of the plan's sizes; to be asked before anything is
@@ -163,18 +192,31 @@ impl Plan {
     }
 
     /// How long a run takes on a drive with the given sequential throughput, assuming
-    /// [`RANDOM_WRITE_SHARE`] of it for small random writes.
+    /// [`RANDOM_WRITE_SHARE`] of it for small random writes and [`LARGE_RANDOM_WRITE_SHARE`] for
+    /// large ones.
     pub fn estimate(&self, bytes_per_second: f64) -> Nanoseconds {
         let sequential = (self.sequential_writes + self.sequential_reads).bytes() as f64;
-        let random = self.random_writes.bytes() as f64 / RANDOM_WRITE_SHARE;
-        let by_amount = Nanoseconds::from_secs_f64((sequential + random) / bytes_per_second);
-        by_amount + self.writing + self.reading + self.rests
+        let random = self.random_writes.bytes() as f64 / RANDOM_WRITE_SHARE
+            + self.large_random_writes.bytes() as f64 / LARGE_RANDOM_WRITE_SHARE;
+        let at_random = Nanoseconds::from_secs_f64(random / bytes_per_second) + self.besides;
+        let at_random = self.limit.map_or(at_random, |limit| at_random.min(limit));
+        let sequential = Nanoseconds::from_secs_f64(sequential / bytes_per_second);
+        sequential + at_random + self.writing + self.reading + self.rests
     }
 }
 
 /// What 4 KiB random writes one at a time reach of the sequential throughput, as an order of
 /// magnitude: 40 of 400 MB/s on SATA drives, 150 of 2000 MB/s on NVMe drives.
 pub const RANDOM_WRITE_SHARE: f64 = 0.08;
+
+/// A request costs as much time besides its bytes as so many more would take: writes of 4 KiB one at a
+/// time then come to [`RANDOM_WRITE_SHARE`].
+const REQUEST_COSTS: ByteLength = ByteLength::new(47_104);
+
+/// What random writes of 64 KiB, several at a time, reach of it, as an order of magnitude: all of it
+/// on a new drive, a quarter of it once each write has to be paid for by collection with little spare
+/// area (a write amplification of 4).
+pub const LARGE_RANDOM_WRITE_SHARE: f64 = 0.5;
 
 /// Is told how far a run has come, and may end it.
 pub trait Watcher {

@@ -76,6 +76,13 @@ const PARAMETERS: [ParameterSpec; 6] = [
     },
 ];
 
+/// What a flush is taken to last, for the estimate: that of a consumer drive, which programs a page
+/// or two.
+const FLUSH: Nanoseconds = Nanoseconds::from_millis(2);
+
+/// Writes of this length or more are nearer to sequential ones than to small ones.
+const LARGE: ByteLength = ByteLength::new(64 << 10);
+
 /// How writes are made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pattern {
@@ -95,6 +102,15 @@ impl Pattern {
         Pattern::Flush(8),
         Pattern::Flush(64),
     ];
+
+    /// How often so many writes wait for the flash.
+    fn flushes(self, writes: u64) -> u64 {
+        match self {
+            Pattern::Write => 0,
+            Pattern::Through => writes,
+            Pattern::Flush(group) => writes / u64::from(group),
+        }
+    }
 
     /// Its name in tables.
     fn name(self) -> String {
@@ -166,9 +182,16 @@ impl Protocol {
 
     fn plan(&self) -> Plan {
         let each = |size: &ByteLength| *size * (self.operations * Pattern::ALL.len() as u64);
+        let (large, small): (Vec<_>, Vec<_>) = self.sizes.iter().partition(|size| **size >= LARGE);
+        let flushes: u64 = Pattern::ALL.iter().map(|one| one.flushes(self.operations)).sum();
+        let flushes = flushes * self.sizes.len() as u64 + self.inserts.flushes();
+        let cases = (Pattern::ALL.len() * self.sizes.len() + Inserts::cases()) as u64;
         Plan {
             sequential_writes: self.area,
-            random_writes: self.sizes.iter().map(each).sum::<ByteLength>() + self.inserts.writes(),
+            random_writes: small.into_iter().map(each).sum::<ByteLength>() + self.inserts.writes(),
+            large_random_writes: large.into_iter().map(each).sum(),
+            besides: FLUSH * flushes,
+            limit: Some(self.time * cases),
             space: self.area,
             block_sizes: self.sizes.iter().copied().chain([FILL_REQUEST]).collect(),
             ..Plan::default()

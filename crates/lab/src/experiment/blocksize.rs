@@ -158,8 +158,9 @@ impl Protocol {
     fn plan(&self) -> Plan {
         let each = self.time * self.sizes.len() as u64;
         Plan {
-            random_writes: self.used,
+            large_random_writes: self.used,
             writing: each * 2,
+            timed_requests: (self.sizes.clone(), self.depth),
             reading: each * 2,
             space: self.area,
             block_sizes: self.sizes.iter().copied().chain([USE_BLOCK]).collect(),

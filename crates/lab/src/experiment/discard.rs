@@ -133,14 +133,19 @@ impl Protocol {
 
     fn plan(&self) -> Plan {
         let bytes = self.tree.length();
+        let passes = 2 * u64::from(self.passes);
+        let megabytes = bytes.bytes() as f64 / 1e6;
+        let unpacking = Nanoseconds::from_secs_f64(self.unpack.seconds() * megabytes);
         Plan {
-            sequential_writes: (bytes + KIB * 4 * self.tree.count()) * (2 * u64::from(self.passes)),
+            sequential_writes: (bytes + KIB * 4 * self.tree.count()) * passes,
+            // What a simulated host takes is about what a real one does.
+            besides: (unpacking + self.remove * self.tree.count()) * passes,
             // Blocks that are not full, directories and inodes.
             space: MIB * (bytes + KIB * 8 * self.tree.count()).covering(MIB),
             made: Some(format!(
                 "a tree of {} files and directories that is made {} times",
                 self.tree.count(),
-                2 * self.passes
+                passes
             )),
             ..Plan::default()
         }

@@ -15,7 +15,7 @@ use super::steady::fill;
 use super::trials::{self, Start, Trial};
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, workload};
 use crate::error::LabError;
-use crate::output::format::significant;
+use crate::output::format::{significant, span};
 use crate::report::{Cell, Column, Level, Table};
 
 /// The experiment.
@@ -104,6 +104,7 @@ impl Protocol {
             random_writes: self.used,
             writing: if reads_only { Nanoseconds::ZERO } else { all },
             reading: if reads_only { all } else { Nanoseconds::ZERO },
+            timed_requests: (vec![self.phase.block_size], self.phase.depth),
             space: self.phase.region.length,
             block_sizes: vec![self.phase.block_size, super::steady::FILL_REQUEST],
             ..Plan::default()
@@ -304,12 +305,12 @@ fn conclude(loads: &[Load], record: &mut Record) {
             "response",
             format!(
                 "The peak is {} requests/s. At {} % of it, one request of a hundred takes longer \
-                 than {} us; at {} % it is {} us.",
+                 than {}; at {} % it is {}.",
                 significant(peak.arrivals),
                 load.percent,
-                significant(p99.micros()),
+                span(p99.seconds()),
                 low.percent,
-                significant(at_low.micros())
+                span(at_low.seconds())
             ),
         );
     }
@@ -324,7 +325,9 @@ fn conclude(loads: &[Load], record: &mut Record) {
             "not-kept-up",
             format!(
                 "At {} of the peak the drive did not keep up with what arrived: the peak did not \
-                 last, and latencies grew as long as it was measured.",
+                 last, and latencies grew as long as it was measured. Likely cause: a write cache \
+                 filled up, or collection began, after the peak had been measured. Measure longer \
+                 (--set time), on a drive that `run steady` finds steady.",
                 super::words::list(&behind)
             ),
         );

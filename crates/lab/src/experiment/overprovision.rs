@@ -166,9 +166,10 @@ impl Protocol {
         let states = states.len() as u64;
         Plan {
             sequential_writes: self.sizes.capacity * states,
-            random_writes: self.sizes.used * states,
+            large_random_writes: self.sizes.used * states,
             writing: (self.time + self.limit) * states,
             reading: self.time * states / READS_SHARE,
+            until_steady: true,
             space: self.sizes.capacity,
             block_sizes: vec![SEQUENTIAL_REQUEST, RANDOM_REQUEST],
             ..Plan::default()
@@ -377,7 +378,7 @@ impl Experiment for OverProvision {
             let name = format!("random_write_{}", one.state.name());
             record.add_series(name, ("min", "IOPS"), &one.curve);
         }
-        findings::conclude(&protocol.sizes, &measured, done.on_copies, record);
+        findings::conclude(&protocol.sizes, &states, &measured, done.on_copies, record);
         done.emptied.tell(record);
         record.say_if_shortened(settings);
         done.outcome

@@ -83,6 +83,7 @@ impl Protocol {
     fn plan(&self) -> Plan {
         Plan {
             writing: self.time * self.sizes.len() as u64,
+            timed_requests: (self.sizes.clone(), self.depth),
             space: self.area,
             block_sizes: self.sizes.clone(),
             ..Plan::default()

@@ -83,7 +83,7 @@ pub(super) struct Rounds {
 }
 
 /// What several rounds come to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) mb_per_second: f64,
     pub(super) iops: f64,
@@ -258,16 +258,16 @@ impl Rounds {
         let more = match moving.more_rounds {
             None => "nothing suggests when it would be".to_owned(),
             Some(more) => {
-                let time = crate::output::format::span(self.seconds() / count * more as f64);
+                let time = crate::output::format::rough_span(self.seconds() / count * more as f64);
                 let bytes = self.written().bytes() as f64 / count * more as f64;
                 let writes = match bytes {
                     0.0 => String::new(),
                     bytes => {
-                        let gigabytes = crate::output::format::significant(bytes / 1e9);
+                        let gigabytes = crate::output::format::rough(bytes / 1e9);
                         format!(" and {gigabytes} GB of writes")
                     }
                 };
-                format!("about {time} more{writes} are needed")
+                format!("about {time} more{writes} are needed (a longer --set limit)")
             }
         };
         format!("{why}; {more}")

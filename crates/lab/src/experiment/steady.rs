@@ -124,6 +124,8 @@ impl Protocol {
             sequential_writes: self.fill,
             writing: if self.writes() { limit } else { none },
             reading: if self.writes() { none } else { limit },
+            timed_requests: (vec![self.phase.block_size], self.phase.depth),
+            until_steady: !self.is_single(),
             space: self.phase.region.length,
             block_sizes: vec![self.phase.block_size, FILL_REQUEST],
             ..Plan::default()
@@ -279,7 +281,7 @@ fn reached(rounds: &Rounds, steady: &Steady, record: &mut Record) {
             words::speed(figures.mb_per_second),
             significant(figures.iops),
             // Rounds may be as good as the same; a hundredth of a percent says that.
-            significant((steady.half_width / steady.mean * 100.0).max(0.01)),
+            crate::output::format::rough((steady.half_width / steady.mean * 100.0).max(0.01)),
             words::change(steady.drift, 1)
         ),
     );

@@ -89,16 +89,36 @@ pub(crate) fn capacity(capacity: u64) -> String {
 
 /// A span of time in the unit a person would choose.
 pub(crate) fn span(seconds: f64) -> String {
+    span_by(seconds, significant)
+}
+
+/// A duration that is an estimate, with two significant digits.
+pub(crate) fn rough_span(seconds: f64) -> String {
+    span_by(seconds, rough)
+}
+
+fn span_by(seconds: f64, number: fn(f64) -> String) -> String {
     let size = seconds.abs();
     match size {
         0.0 => "0 s".to_owned(),
-        _ if size < 1e-3 => format!("{} us", significant(seconds * 1e6)),
-        _ if size < 1.0 => format!("{} ms", significant(seconds * 1e3)),
-        _ if size < 120.0 => format!("{} s", significant(seconds)),
-        _ if size < 7_200.0 => format!("{} minutes", significant(seconds / 60.0)),
-        _ if size < 172_800.0 => format!("{} hours", significant(seconds / 3_600.0)),
-        _ => format!("{} days", significant(seconds / 86_400.0)),
+        _ if size < 1e-3 => format!("{} us", number(seconds * 1e6)),
+        _ if size < 1.0 => format!("{} ms", number(seconds * 1e3)),
+        _ if size < 120.0 => format!("{} s", number(seconds)),
+        _ if size < 7_200.0 => format!("{} minutes", number(seconds / 60.0)),
+        _ if size < 172_800.0 => format!("{} hours", number(seconds / 3_600.0)),
+        _ => format!("{} days", number(seconds / 86_400.0)),
     }
+}
+
+/// An estimate, with two significant digits: more would be a claim.
+pub(crate) fn rough(value: f64) -> String {
+    let size = value.abs();
+    if !value.is_finite() || !(1e-4..1e15).contains(&size) {
+        return significant(value);
+    }
+    let exponent = size.log10().floor();
+    let step = 10_f64.powf(exponent - 1.0);
+    fixed((value / step).round() * step, (1.0 - exponent).max(0.0) as usize)
 }
 
 /// A name of the report's (`best_seconds`) as words; the unit is shown elsewhere, so a name
@@ -329,6 +349,14 @@ mod tests {
         assert_eq!(span(1.2), "1.20 s");
         assert_eq!(span(300.0), "5.00 minutes");
         assert_eq!(span(14_760.0), "4.10 hours");
+    }
+
+    #[test]
+    fn estimates_have_two_digits() {
+        let roughly = [5.84, 57.7, 2020.0, 0.123, 10.04, 0.0].map(rough);
+        assert_eq!(roughly, ["5.8", "58", "2000", "0.12", "10", "0"]);
+        assert_eq!(rough_span(74.2 * 60.0), "74 minutes");
+        assert_eq!(rough_span(5.16 * 60.0), "5.2 minutes");
     }
 
     #[test]

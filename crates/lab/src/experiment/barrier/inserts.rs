@@ -74,8 +74,18 @@ impl Inserts {
 
     /// What all cases write on a real drive, at most: an insert with its journals.
     pub(super) fn writes(&self) -> ByteLength {
-        let cases = (JOURNAL_MODES.len() * SYNCHRONOUS.len()) as u64;
-        ByteLength::new(40 * 1024) * (self.count * cases)
+        ByteLength::new(40 * 1024) * (self.count * Inserts::cases() as u64)
+    }
+
+    /// Cases on a real drive, whose barriers stay as they are.
+    pub(super) fn cases() -> usize {
+        JOURNAL_MODES.len() * SYNCHRONOUS.len()
+    }
+
+    /// Flushes of all cases on a real drive, about: 4 and 3 an insert with a rollback journal, 2 with a
+    /// log.
+    pub(super) fn flushes(&self) -> u64 {
+        self.count * 9
     }
 
     /// Every case, with each of `barriers`.

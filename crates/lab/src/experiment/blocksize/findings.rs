@@ -5,6 +5,7 @@ use ssdlab_model::units::ByteLength;
 use super::{Measured, Operation, Protocol, SMALL, State};
 use crate::experiment::words::{list, speed};
 use crate::experiment::{Record, Settings};
+use crate::output::format::{fixed, significant};
 use crate::report::Level;
 
 /// A curve has saturated where it reaches this share of its peak.
@@ -63,16 +64,28 @@ fn peak(curve: &[&Measured]) -> Option<f64> {
     curve.iter().map(|one| one.mb_per_second).reduce(f64::max)
 }
 
-/// The peak of each curve, and the smallest request that reaches it.
+/// The first size from which a curve stays at this level or above it.
+fn from_here_on(curve: &[(ByteLength, f64)], level: f64) -> Option<ByteLength> {
+    let stays = curve.iter().rev().take_while(|(_, value)| *value >= level);
+    stays.last().map(|(size, _)| *size)
+}
+
+/// The peak of each curve, and the smallest request from which it is reached.
 fn saturation(measured: &[Measured], record: &mut Record) {
     let peaks: Vec<String> = Operation::ALL
         .into_iter()
         .filter_map(|operation| {
             let curve = curve(measured, operation);
             let peak = peak(&curve)?;
-            let first = curve.iter().find(|one| one.mb_per_second >= SATURATED * peak)?;
-            let words = operation.words();
-            Some(format!("{words} {} (from {} on)", speed(peak), first.size))
+            let points: Vec<_> = curve.iter().map(|one| (one.size, one.mb_per_second)).collect();
+            let at = match from_here_on(&points, SATURATED * peak) {
+                Some(size) => format!("from {size} on"),
+                None => {
+                    let (size, _) = points.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+                    format!("at {size}, less with larger ones")
+                }
+            };
+            Some(format!("{} {} ({at})", operation.words(), speed(peak)))
         })
         .collect();
     if !peaks.is_empty() {
@@ -109,13 +122,16 @@ fn new_against_used(measured: &[Measured], record: &mut Record) {
     let (Some(worst), Some(best)) = (worst, best) else { return };
     let largest = change(worst).abs().max(change(best).abs());
     if largest <= SAME {
+        let differ = match fixed(largest * 100.0, 1) {
+            nothing if nothing == "0.0" => "are equally fast".to_owned(),
+            percent => format!("differ by at most {percent} %"),
+        };
         record.find(
             Level::Info,
             "writes-as-new",
             format!(
-                "Sequential writes do not depend on use: new and used differ by at most {:.1} % \
-                 with requests of {SMALL} and more.",
-                largest * 100.0
+                "Sequential writes do not depend on use: new and used {differ} with requests of \
+                 {SMALL} and more."
             ),
         );
     } else if change(worst) < -SAME {
@@ -138,14 +154,25 @@ fn new_against_used(measured: &[Measured], record: &mut Record) {
             Level::Notice,
             "writes-faster-used",
             format!(
-                "Sequential writes are up to {:.0} % faster on the used drive: {} instead of {} \
-                 with requests of {}.",
-                change(best) * 100.0,
+                "Sequential writes are up to {} on the used drive: {} instead of {} with requests \
+                 of {}. Likely cause: what is written for the first time has to be allocated first, \
+                 by a file system, a host below a virtual drive or the drive itself; or something \
+                 else used the drive meanwhile. Run it again, and longer, before relying on it.",
+                faster(change(best)),
                 speed(best.2),
                 speed(best.1),
                 best.0
             ),
         );
+    }
+}
+
+/// A gain in words: a percentage, or a factor where that says more.
+fn faster(gain: f64) -> String {
+    if gain >= 1.0 {
+        format!("{} times as fast", significant(gain + 1.0))
+    } else {
+        format!("{:.0} % faster", gain * 100.0)
     }
 }
 
@@ -181,24 +208,34 @@ fn random_against_sequential(measured: &[Measured], record: &mut Record) {
             Level::Info,
             if faster { "random-reads-faster" } else { "random-reads-as-fast" },
             format!(
-                "Random reads of {size} are {} sequential ones: {} against {}.",
+                "Random reads of {size} are {} sequential ones: {} against {}.{}",
                 if faster { "faster than" } else { "as fast as" },
                 speed(random),
-                speed(sequential)
+                speed(sequential),
+                if faster {
+                    " Likely cause: neighbours lie on few dies or disks, and requests at random \
+                     spread over more of them. Larger sequential requests, or more in flight, do \
+                     the same."
+                } else {
+                    ""
+                }
             ),
         );
         return;
     }
-    let equal = pairs.iter().find(|pair| pair.2 >= pair.1 * SATURATED);
-    let until = match equal {
-        Some((size, ..)) => format!("; from {size} on there is no difference"),
-        None => "; they do not catch up with any size measured".to_owned(),
+    let shares: Vec<_> = pairs.iter().map(|pair| (pair.0, pair.2 / pair.1)).collect();
+    let until = match from_here_on(&shares, SATURATED) {
+        Some(size) => format!("; from {size} on there is no difference"),
+        None if pairs.len() == 1 => String::new(),
+        None => "; up to the largest size measured they do not catch up".to_owned(),
     };
     record.find(
         Level::Info,
         "random-reads-slower",
         format!(
-            "Random reads of {size} reach {:.0} % of sequential ones, {} against {}{until}.",
+            "Random reads of {size} reach {:.0} % of sequential ones, {} against {}{until}. Likely \
+             cause: neighbours share a flash page and are read ahead, and requests at random have \
+             to be looked up and sensed one by one. Larger requests, or more in flight, help.",
             random / sequential * 100.0,
             speed(random),
             speed(sequential)
@@ -261,6 +298,30 @@ mod tests {
         let slower = of(&[(4, 100.0), (128, 85.0)]);
         assert!(text(&slower, "writes-slower-used").contains("50 % slower"));
         text(&of(&[(4, 110.0), (128, 170.0)]), "writes-faster-used");
+    }
+
+    #[test]
+    fn equal_curves_do_not_differ_and_a_multiple_is_no_percentage() {
+        let new = [(4, 100.0), (128, 170.0)];
+        let of = |used: &[(u64, f64)]| {
+            found(&[(Operation::SeqWriteNew, &new), (Operation::SeqWriteUsed, used)])
+        };
+        assert!(text(&of(&new), "writes-as-new").contains("new and used are equally fast"));
+        assert!(text(&of(&[(4, 101.0)]), "writes-as-new").contains("at most 1.0 %"));
+        let faster = text(&of(&[(4, 1750.0), (128, 170.0)]), "writes-faster-used");
+        assert!(faster.contains("up to 17.5 times as fast"), "{faster}");
+        assert!(faster.contains("Likely cause"), "{faster}");
+    }
+
+    #[test]
+    fn a_curve_that_falls_again_has_not_saturated() {
+        let sequential = [(4, 100.0), (16, 200.0), (64, 250.0), (128, 180.0)];
+        let random = [(4, 50.0), (16, 199.0), (64, 240.0), (128, 90.0)];
+        let found = found(&[(Operation::SeqRead, &sequential), (Operation::RandRead, &random)]);
+        let peaks = text(&found, "peaks");
+        assert!(peaks.contains("sequential read 250 MB/s (at 64 KiB, less with larger ones)"));
+        let slower = text(&found, "random-reads-slower");
+        assert!(slower.contains("they do not catch up"), "{slower}");
     }
 
     #[test]

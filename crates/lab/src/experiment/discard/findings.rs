@@ -5,8 +5,11 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::{Case, Measured, Pass, Protocol, is_published};
 use crate::experiment::Record;
-use crate::output::format::{count, significant};
+use crate::output::format::{count, fixed, significant};
 use crate::report::{Cell, Column, Level, Table};
+
+/// An interval that is narrower than this share of the mean leaves nothing to be shown.
+const SMALL: f64 = 0.01;
 
 /// From this factor on, slower deleting is a warning.
 const COSTLY: f64 = 1.1;
@@ -102,7 +105,16 @@ fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
 fn interval(difference: Option<(f64, f64)>) -> String {
     match difference {
         Some((difference, half)) => {
-            format!("{difference:+.3} s, 95 % interval within {half:.3} s of that")
+            // Two digits of the interval are all that it is known to; times are told to the ms.
+            let half = half.max(0.001);
+            let decimals = (1.0 - half.log10().floor()).clamp(0.0, 3.0) as usize;
+            let half = fixed(half, decimals);
+            let difference = match fixed(difference, decimals) {
+                none if none.bytes().all(|byte| matches!(byte, b'0' | b'.')) => none,
+                more if difference > 0.0 => format!("+{more}"),
+                less => less,
+            };
+            format!("{difference} s, 95 % interval within {half} s of that")
         }
         None => "one pass each, so nobody knows how much of that is chance".to_owned(),
     }
@@ -113,16 +125,24 @@ fn is_shown(difference: Option<(f64, f64)>) -> bool {
     difference.is_none_or(|(difference, half)| difference.abs() > half)
 }
 
+/// What is said of a difference that may be chance: nothing more, or that passes are too few.
+fn none_shown(difference: Option<(f64, f64)>, mean: f64) -> &'static str {
+    match difference {
+        Some((_, half)) if half < SMALL * mean => "no difference",
+        _ => "no difference that so few passes can show; --set passes=N makes more of them",
+    }
+}
+
 fn about_deleting(with: Mean, without: Mean, record: &mut Record) {
     let difference = with.minus(without);
     let factor = with.mean / without.mean;
     let times = significant(factor);
     let words = interval(difference);
+    let none = none_shown(difference, without.mean);
     let (with, without) = (significant(with.mean), significant(without.mean));
     if !is_shown(difference) {
         let text = format!(
-            "Deleting takes {with} s with discard and {without} s without: no difference that so \
-             few passes can show ({words})."
+            "Deleting takes {with} s with discard and {without} s without: {none} ({words})."
         );
         return record.find(Level::Info, "discard-deleting", text);
     }
@@ -144,7 +164,7 @@ fn about_extracting(with: Mean, without: Mean, record: &mut Record) {
     let what = if is_shown(difference) {
         format!(", {:+.1} %", (with.mean / without.mean - 1.0) * 100.0)
     } else {
-        ": no difference that so few passes can show".to_owned()
+        format!(": {}", none_shown(difference, without.mean))
     };
     let text = format!(
         "Unpacking takes {} s with discard and {} s without{what} ({}).",
@@ -228,10 +248,18 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_has_the_digits_of_its_interval() {
+        let text = unpacking(&[8.2, 11.5], &[68.0, 31.9]);
+        assert!(text.contains("(-40 s, 95 % interval within 2"), "{text}");
+        let text = unpacking(&[10.4, 10.400_01], &[10.400_02, 10.4]);
+        assert!(text.contains("no difference (0.000 s, 95 % interval within 0.001 s"), "{text}");
+    }
+
+    #[test]
     fn a_difference_that_may_be_chance_is_called_none() {
         let text = unpacking(&[11.2, 7.1, 6.7, 6.4, 5.7], &[6.6, 5.5, 6.7, 6.4, 5.6]);
         assert!(text.contains("no difference that so few passes can show"), "{text}");
         let text = unpacking(&[7.1, 7.2, 7.1], &[6.6, 6.5, 6.6]);
-        assert!(text.contains(", +8.6 % (+0.567 s"), "{text}");
+        assert!(text.contains(", +8.6 % (+0.57 s, 95 % interval within 0.1"), "{text}");
     }
 }

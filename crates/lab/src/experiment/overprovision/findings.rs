@@ -12,15 +12,21 @@ const SAME: f64 = 0.03;
 /// From this factor on, what is lost without spare area is a problem.
 const PROBLEM: f64 = 2.0;
 
-/// Adds the findings of a run, also of one that did not come to its end. `on_copies` is whether
-/// each operation had a copy of the drive.
-pub(super) fn conclude(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Record) {
+/// Adds the findings of a run, also of one that did not come to its end. `planned` are the states
+/// that this drive can be brought into, `on_copies` is whether each operation had a copy of it.
+pub(super) fn conclude(
+    sizes: &Sizes,
+    planned: &[State],
+    measured: &[Measured],
+    on_copies: bool,
+    record: &mut Record,
+) {
     spare(measured, record);
     deviation(measured, record);
     reads(measured, record);
     not_steady(measured, record);
     states(sizes, measured, on_copies, record);
-    if !measured.is_empty() && of(measured, State::Raid1Full, Operation::SeqRead).is_none() {
+    if !measured.is_empty() && !planned.contains(&State::Raid1Full) {
         record.find(
             Level::Info,
             "no-pairs",
@@ -29,7 +35,7 @@ pub(super) fn conclude(sizes: &Sizes, measured: &[Measured], on_copies: bool, re
                 .to_owned(),
         );
     }
-    if !measured.is_empty() && of(measured, State::Trimmed, Operation::SeqRead).is_none() {
+    if !measured.is_empty() && !planned.contains(&State::Trimmed) {
         record.find(
             Level::Notice,
             "no-trim",
@@ -47,6 +53,9 @@ fn of(measured: &[Measured], state: State, operation: Operation) -> Option<&Meas
 fn spare(measured: &[Measured], record: &mut Record) {
     let writes: Vec<&Measured> =
         measured.iter().filter(|one| one.operation == Operation::RandWrite).collect();
+    if writes.len() < 2 {
+        return;
+    }
     let by_speed = |a: &&&Measured, b: &&&Measured| a.figures.iops.total_cmp(&b.figures.iops);
     let (Some(slowest), Some(fastest)) =
         (writes.iter().min_by(by_speed), writes.iter().max_by(by_speed))
@@ -77,8 +86,13 @@ fn spare(measured: &[Measured], record: &mut Record) {
         true => "",
         false => " One of them at least was not steady, so that the factor is not to be relied on.",
     };
+    let level = match (factor >= PROBLEM, doubt.is_empty()) {
+        (true, true) => Level::Problem,
+        (true, false) => Level::Warning,
+        (false, _) => Level::Notice,
+    };
     record.find(
-        if factor >= PROBLEM { Level::Problem } else { Level::Notice },
+        level,
         "spare-matters",
         format!(
             "Random writes differ by a factor of {} between the states: {}; {}.{doubt} Leave space \
@@ -167,4 +181,53 @@ fn states(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Re
             named.join("; ")
         ),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_model::units::{GIB, MIB};
+
+    use super::*;
+    use crate::experiment::rounds::Figures;
+
+    /// Codes and levels of what is found of random writes at these IOPS.
+    fn found(planned: &[State], measured: &[(State, f64, bool)]) -> Vec<(String, Level)> {
+        let measured: Vec<Measured> = measured
+            .iter()
+            .map(|&(state, iops, is_steady)| Measured {
+                state,
+                operation: Operation::RandWrite,
+                spare: None,
+                figures: Figures { iops, ..Figures::default() },
+                is_steady,
+                moving: None,
+                curve: Vec::new(),
+            })
+            .collect();
+        let sizes = Sizes::of(GIB, MIB * 64);
+        let mut record = Record::default();
+        conclude(&sizes, planned, &measured, true, &mut record);
+        record.findings.into_iter().map(|one| (one.code, one.level)).collect()
+    }
+
+    #[test]
+    fn a_state_that_an_interrupted_run_did_not_come_to_is_not_called_impossible() {
+        let codes = |planned: &[State]| {
+            let found = found(planned, &[(State::Full, 100.0, true)]);
+            found.into_iter().map(|(code, _)| code).collect::<Vec<_>>()
+        };
+        // One state alone says nothing of spare area either.
+        assert!(codes(&State::ALL).is_empty());
+        assert_eq!(codes(&[State::Full]), ["no-pairs", "no-trim"]);
+    }
+
+    #[test]
+    fn a_factor_that_is_not_to_be_relied_on_is_no_problem_yet() {
+        let of = |is_steady| {
+            let measured = [(State::Full, 100.0, is_steady), (State::Trimmed, 400.0, true)];
+            found(&State::ALL, &measured).remove(0)
+        };
+        assert_eq!(of(true), ("spare-matters".to_owned(), Level::Problem));
+        assert_eq!(of(false), ("spare-matters".to_owned(), Level::Warning));
+    }
 }

@@ -129,6 +129,12 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
+    /// Those of a test that hang on nothing else.
+    #[cfg(test)]
+    pub(super) fn of(capacity: ByteLength, area: ByteLength) -> Sizes {
+        Sizes { capacity, area, used: capacity, free_percent: 25, spare: 0.25 }
+    }
+
     pub(super) fn new(settings: &Settings, drive: &Description) -> Result<Sizes, LabError> {
         let capacity = MIB * drive.capacity.whole(MIB);
         let scale = (capacity.bytes() as f64 / PUBLISHED_CAPACITY).min(1.0);

@@ -74,7 +74,7 @@ fn falls(written: &[Written], record: &mut Record) {
     let level = if worst.later / worst.start < PROBLEM { Level::Problem } else { Level::Warning };
     let others = match written.len() - falls.len() {
         0 => "",
-        _ => "; the other sizes kept their speed",
+        _ => "; the other sizes did not",
     };
     record.find(
         level,
