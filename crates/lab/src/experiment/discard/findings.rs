@@ -155,7 +155,12 @@ fn about_deleting(with: Mean, without: Mean, record: &mut Record) {
     } else {
         format!("Deleting is not slower with discard: {with} s against {without} s ({words}).")
     };
-    let level = if factor >= COSTLY { Level::Warning } else { Level::Info };
+    let level = match (factor >= COSTLY, difference) {
+        (true, Some(_)) => Level::Warning,
+        // One pass each may be chance.
+        (true, None) => Level::Notice,
+        (false, _) => Level::Info,
+    };
     record.find(level, "discard-deleting", text);
 }
 
