@@ -49,9 +49,10 @@ impl Work {
         if !block.is_multiple_of(unit) {
             return wrong(format!("bs={block} is no multiple of {unit}, as the target has it"));
         }
-        // A place in percent is rounded, one in bytes is not: it would be another place.
+        // A place in percent is rounded up, as fio 3.33 does, one in bytes is not: it would be another
+        // place.
         let offset = match job.offset {
-            Extent::Percent(_) => block * job.offset.of(space.capacity).whole(block),
+            Extent::Percent(_) => block * job.offset.of(space.capacity).covering(block),
             Extent::Bytes(bytes) if bytes.is_multiple_of(unit) => bytes,
             Extent::Bytes(bytes) => {
                 return wrong(format!("offset={bytes} is no multiple of {unit}"));
@@ -65,6 +66,8 @@ impl Work {
                  ends before, by the pattern; give a multiple"
             ));
         }
+        // And a share ends with the target at the latest.
+        let size = if job.is_relative() { size.min(rest) } else { size };
         let blocks = size.whole(block);
         if blocks == 0 {
             return wrong(format!("size={size} is less than one block of {block}"));
@@ -384,6 +387,21 @@ mod tests {
                 sent += 1;
             }
         }
+    }
+
+    #[test]
+    fn shares_lie_where_fio_has_them() {
+        let region = |options: &str| {
+            let file =
+                JobFile::parse(&format!("[a]\ndirect=1\nrw=read\nbs=64k\n{options}\n")).unwrap();
+            let capacity = ByteLength::new(64 << 20);
+            let space = Space { capacity, unit: ByteLength::new(512), is_fixed: true };
+            let region = Work::new(file.jobs().next().unwrap(), space).unwrap().region();
+            (region.offset.bytes(), region.length.bytes())
+        };
+        // fio 3.33 on a device of 64 MiB: it begins with 22151168, and makes 337 requests.
+        assert_eq!(region("offset=33%\nsize=33%"), (338 << 16, 337 << 16));
+        assert_eq!(region("offset=50%\nsize=100%"), (32 << 20, 32 << 20));
     }
 
     #[test]
