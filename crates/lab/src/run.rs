@@ -53,7 +53,7 @@ pub fn run(
         description.caveats.insert(0, NEW_AND_EMPTY.to_owned());
     }
     let simulated = description.kind == DriveKind::Simulated;
-    let mut parameters = settings.parameters();
+    let mut parameters = settings.parameters(&description);
     if !simulated {
         parameters.retain(|one| !experiment.only_simulated().contains(&one.name.as_str()));
     }

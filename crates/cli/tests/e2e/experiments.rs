@@ -327,3 +327,19 @@ fn a_drive_is_called_new_only_where_it_was_measured_as_such() {
     assert!(is_called_new("steady", &filled("fill=1")));
     assert!(is_called_new("random-write", &["sizes=256K", "area=all"]));
 }
+
+#[test]
+fn a_short_protocol_takes_all_of_a_drive_that_is_smaller_than_its_area() {
+    let place = Place::new();
+    let tiny = "sim:generic-tlc,scale=1/256";
+    for experiment in ["blocksize", "steady"] {
+        let done = place.run(&["run", experiment, tiny, "--quick", "--json", "--no-store"]);
+        let report = done.with_code(0).json();
+        let parameters = report["parameters"].as_array().unwrap();
+        let area = parameters.iter().find(|one| one["name"] == "area").unwrap();
+        assert_eq!(area["value"], "all", "{experiment}");
+    }
+    // What was asked for is not made less in silence.
+    let asked = place.run(&["run", "steady", tiny, "--quick", "--set", "area=2G", "--no-store"]);
+    asked.fails(4, &["2 GiB are needed"]);
+}

@@ -191,7 +191,7 @@ impl Settings {
     /// # Panics
     /// When the experiment has no such parameter, or it is no area.
     pub fn area(&self, name: &'static str, drive: &Description) -> Result<ByteLength, LabError> {
-        let text = self.text(name);
+        let text = self.on(name, drive);
         let length = match (text, drive.kind) {
             (ALL, DriveKind::File | DriveKind::Directory) => {
                 return Err(LabError::Range {
@@ -216,6 +216,21 @@ impl Settings {
         }
         // What is too much for the drive is its own error, which says how much it holds.
         Ok(whole)
+    }
+
+    /// The value called `name` on this drive: an area that nobody asked for is all of a drive that is
+    /// smaller.
+    fn on(&self, name: &str, drive: &Description) -> &str {
+        let (spec, value) = self
+            .values
+            .iter()
+            .find(|(spec, _)| spec.name == name)
+            .expect("an experiment asks for its own parameters");
+        let is_too_much = matches!(spec.kind, Kind::Area)
+            && !self.is_given(name)
+            && matches!(drive.kind, DriveKind::Simulated | DriveKind::Device)
+            && parse_length(value).is_ok_and(|length| length > drive.capacity);
+        if is_too_much { ALL } else { value }
     }
 
     /// Fails where something was set that has no effect on a drive of this kind.
@@ -245,13 +260,14 @@ impl Settings {
         self.values.iter().any(|(spec, value)| !same(spec, value))
     }
 
-    /// All values, for the report.
-    pub fn parameters(&self) -> Vec<Parameter> {
+    /// All values as they are on this drive, for the report.
+    pub fn parameters(&self, drive: &Description) -> Vec<Parameter> {
         self.values
             .iter()
+            .map(|(spec, _)| (spec, self.on(spec.name, drive)))
             .map(|(spec, value)| Parameter {
                 name: spec.name.to_owned(),
-                value: value.clone(),
+                value: value.to_owned(),
                 changed: !same(spec, value),
             })
             .collect()

@@ -188,7 +188,7 @@ fn about_trims(with: &Measured, record: &mut Record) {
     }
     if trims == 0 {
         let text = "Not one trim was sent: it does not get through to a drive, and mounting with \
-                    discard changes nothing.";
+                    discard changes nothing. `run trim-check` names the layer that keeps it.";
         return record.find(Level::Warning, "no-trims", text.to_owned());
     }
     let passes = with.passes.len().max(1) as u64;
