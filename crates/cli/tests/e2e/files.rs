@@ -303,6 +303,8 @@ fn barrier_in_a_directory_counts_flushes_and_leaves_nothing() {
     assert!((3.0..=6.2).contains(&flushes[1]) && flushes[1] < flushes[0], "{flushes:?}");
     assert!((1.9..=2.3).contains(&flushes[3]), "{flushes:?}");
     assert!(codes(&report).contains(&"one-mount"));
+    // The verdict comes first.
+    assert!(codes(&report)[0].ends_with("believable"), "{:?}", codes(&report));
     mount.is_as_it_was(&before);
     // A run that is interrupted removes its database, too.
     let child = place

@@ -394,7 +394,10 @@ impl Experiment for Barrier {
             trials.into_iter().map(|trial| trial.what).zip(measured).collect();
         inserts::tabulate(&inserted, record);
         tabulate(&cases, record);
+        // What was left out comes after what was found.
+        let noted = std::mem::take(&mut record.findings);
         findings::conclude(&cases, &inserted, lasts, record);
+        record.findings.extend(noted);
         emptied.tell(record);
         record.say_if_shortened(settings);
         outcome

@@ -295,25 +295,6 @@ fn tabulate(loads: &[Load], record: &mut Record) {
 
 fn conclude(loads: &[Load], record: &mut Record) {
     let Some((peak, open)) = loads.split_first() else { return };
-    let highest = open.iter().rev().find(|load| !load.is_behind());
-    if let (Some(load), Some(low)) = (highest, open.first())
-        && let (Some(p99), Some(at_low)) =
-            (load.latencies().percentile(99.0), low.latencies().percentile(99.0))
-    {
-        record.find(
-            Level::Info,
-            "response",
-            format!(
-                "The peak is {} requests/s. At {} % of it, one request of a hundred takes longer \
-                 than {}; at {} % it is {}.",
-                significant(peak.arrivals),
-                load.percent,
-                span(p99.seconds()),
-                low.percent,
-                span(at_low.seconds())
-            ),
-        );
-    }
     let behind: Vec<String> = open
         .iter()
         .filter(|load| load.is_behind())
@@ -329,6 +310,27 @@ fn conclude(loads: &[Load], record: &mut Record) {
                  filled up, or collection began, after the peak had been measured. Measure longer \
                  (--set time), on a drive that `run steady` finds steady.",
                 super::words::list(&behind)
+            ),
+        );
+    }
+    let highest = open.iter().rev().find(|load| !load.is_behind());
+    if let (Some(load), Some(low)) = (highest, open.first())
+        && let (Some(p99), Some(at_low)) =
+            (load.latencies().percentile(99.0), low.latencies().percentile(99.0))
+    {
+        let beside = match load.percent == low.percent {
+            true => String::new(),
+            false => format!("; at {} % it is {}", low.percent, span(at_low.seconds())),
+        };
+        record.find(
+            Level::Info,
+            "response",
+            format!(
+                "The peak is {} requests/s. At {} % of it, one request of a hundred takes longer \
+                 than {}{beside}.",
+                significant(peak.arrivals),
+                load.percent,
+                span(p99.seconds())
             ),
         );
     }
