@@ -25,10 +25,16 @@ pub(super) fn conclude(
     settings: &Settings,
     record: &mut Record,
 ) {
-    new_against_used(measured, record);
+    // What nothing was written to is no used drive, whatever its column is called.
+    let was_used = protocol.used > ByteLength::ZERO;
+    if was_used {
+        new_against_used(measured, record);
+    }
     saturation(measured, record);
     random_against_sequential(measured, record);
-    small_writes(measured, record);
+    if was_used {
+        small_writes(measured, record);
+    }
     if !protocol.skipped.is_empty() {
         let sizes: Vec<String> = protocol.skipped.iter().map(ByteLength::to_string).collect();
         record.find(
@@ -250,6 +256,13 @@ mod tests {
     use ssdlab_model::units::{GIB, KIB, Nanoseconds};
 
     fn found(curves: &[(Operation, &[(u64, f64)])]) -> Vec<(String, String)> {
+        found_after(GIB, curves)
+    }
+
+    fn found_after(
+        used: ByteLength,
+        curves: &[(Operation, &[(u64, f64)])],
+    ) -> Vec<(String, String)> {
         let measured: Vec<Measured> = curves
             .iter()
             .flat_map(|(operation, points)| {
@@ -268,7 +281,7 @@ mod tests {
             time: Nanoseconds::from_secs(1),
             depth: 4,
             area: GIB,
-            used: GIB,
+            used,
         };
         let mut record = Record::default();
         conclude(&protocol, &measured, &State::default(), &settings, &mut record);
@@ -311,6 +324,14 @@ mod tests {
         let faster = text(&of(&[(4, 1750.0), (128, 170.0)]), "writes-faster-used");
         assert!(faster.contains("up to 17.5 times as fast"), "{faster}");
         assert!(faster.contains("Likely cause"), "{faster}");
+    }
+
+    #[test]
+    fn a_drive_that_was_not_used_says_nothing_of_use() {
+        let curve = [(1, 25.0), (4, 100.0)];
+        let curves = [(Operation::SeqWriteNew, &curve[..]), (Operation::SeqWriteUsed, &curve[..])];
+        let found = found_after(ByteLength::ZERO, &curves);
+        assert!(found.iter().all(|(code, _)| !code.starts_with("writes-")), "{found:?}");
     }
 
     #[test]
