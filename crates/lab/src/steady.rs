@@ -68,7 +68,7 @@ pub enum Why {
     Written,
     /// It drifts by this share of the mean over the window.
     Drift(f64),
-    /// It scatters too much to tell: the drift is known only to this share of the mean.
+    /// It scatters too much to tell: it may drift by this share of the mean.
     Scatter(f64),
     /// The level changed within the window, after this round.
     Change(usize),
@@ -128,7 +128,7 @@ fn objection(values: &[f64], first: usize, trend: &Trend) -> Option<Why> {
         return Some(Why::Drift(trend.drift));
     }
     if trend.drift.abs() + trend.drift_bound > DRIFT_MAX {
-        return Some(Why::Scatter(trend.drift_bound));
+        return Some(Why::Scatter(trend.drift.abs() + trend.drift_bound));
     }
     // These look at all pairs of rounds, and are asked last.
     if let Some(place) = change::level(values, LEVEL_MAX * trend.mean) {

@@ -23,6 +23,7 @@ use super::trials::{self, Start, Trial};
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
+use crate::steady::{Moving, Why};
 use state::{Sizes, State};
 
 /// The experiment.
@@ -133,13 +134,37 @@ struct Measured {
     operation: Operation,
     /// Share of the flash without data, where the flash is known.
     spare: Option<f64>,
-    figures: Figures,
-    /// Whether the figures are those of a steady state.
-    is_steady: bool,
-    /// What stands against it otherwise.
-    moving: Option<String>,
+    /// None of a series that moves: a mean would be of nothing.
+    figures: Option<Figures>,
+    /// What stands against their being those of a steady state; `None` where they are.
+    unsteady: Option<Unsteady>,
     /// Minutes and IOPS.
     curve: Vec<(f64, f64)>,
+}
+
+impl Measured {
+    fn is_steady(&self) -> bool {
+        self.unsteady.is_none()
+    }
+}
+
+/// What stands against steady state.
+#[derive(Clone, Debug)]
+struct Unsteady {
+    /// Whether it does not move so far, and only too little was written to be sure of that.
+    is_level: bool,
+    words: String,
+}
+
+impl Unsteady {
+    fn of(rounds: &Rounds, moving: &Moving) -> Unsteady {
+        Unsteady { is_level: moving.why == Why::Written, words: rounds.moving_words(moving) }
+    }
+}
+
+/// Whether the rounds show that the speed changes, rather than too little to say.
+fn moves(moving: &Moving) -> bool {
+    matches!(moving.why, Why::Drift(_) | Why::Change(_) | Why::Swing(_))
 }
 
 struct Protocol {
@@ -257,19 +282,19 @@ impl Protocol {
             let until = self.until(operation, spare);
             let rounds = self.rounds(operation, &until, course, share)?;
             let verdict = rounds.judge(&until);
-            // What moves is shown as its later half, and named.
+            // What is not known to be steady is shown as its later half, and named.
             let first =
                 verdict.as_ref().map_or(rounds.rounds.len() / 2, |steady| steady.window.start);
             let Some(figures) = rounds.figures_from(first) else { continue };
+            let is_moving = verdict.as_ref().is_err_and(moves);
             measured.push(Measured {
                 state,
                 operation,
                 spare: spare
                     .zip(physical)
                     .map(|(spare, physical)| spare.bytes() as f64 / physical.bytes() as f64),
-                figures,
-                is_steady: verdict.is_ok(),
-                moving: verdict.err().map(|moving| rounds.moving_words(&moving)),
+                figures: (!is_moving).then_some(figures),
+                unsteady: verdict.err().map(|moving| Unsteady::of(&rounds, &moving)),
                 curve: rounds.curve_of_requests(),
             });
         }
@@ -407,16 +432,18 @@ fn tabulate(measured: &[Measured], record: &mut Record) {
     let rows = measured
         .iter()
         .map(|one| {
+            let of = |figure: fn(&Figures) -> f64| Cell::from(one.figures.as_ref().map(figure));
+            let amplification = one.figures.as_ref().and_then(|it| it.write_amplification);
             vec![
                 Cell::from(one.state.name()),
                 Cell::from(one.operation.name()),
                 Cell::from(one.spare.map(|spare| spare * 100.0)),
-                Cell::from(one.figures.iops),
-                Cell::from(one.figures.mb_per_second),
-                Cell::from(one.figures.latency_mean_us),
-                Cell::from(one.figures.latency_deviation_us),
-                Cell::from(one.figures.write_amplification),
-                Cell::from(one.is_steady),
+                of(|figures| figures.iops),
+                of(|figures| figures.mb_per_second),
+                of(|figures| figures.latency_mean_us),
+                of(|figures| figures.latency_deviation_us),
+                Cell::from(amplification),
+                Cell::from(one.is_steady()),
             ]
         })
         .collect();

@@ -240,10 +240,9 @@ impl Rounds {
             Why::Drift(drift) => {
                 format!("over the later half it drifted by {}", super::words::change(drift, 0))
             }
-            Why::Scatter(bound) => format!(
-                "it scatters so much that its drift is known only to {:.0} %",
-                bound * 100.0
-            ),
+            Why::Scatter(most) => {
+                format!("it scatters so much that it may drift by {:.1} %", most * 100.0)
+            }
             Why::Change(place) => {
                 let seconds: f64 = self.rounds[..place].iter().map(|round| round.seconds).sum();
                 let after = crate::output::format::span(seconds);

@@ -3,6 +3,7 @@
 use super::state::{Sizes, State};
 use super::{Measured, Operation};
 use crate::experiment::Record;
+use crate::experiment::rounds::Figures;
 use crate::output::format::significant;
 use crate::report::Level;
 
@@ -49,20 +50,29 @@ fn of(measured: &[Measured], state: State, operation: Operation) -> Option<&Meas
     measured.iter().find(|one| one.state == state && one.operation == operation)
 }
 
+/// The figures of one operation in one state, where there are any to be relied on.
+fn figures_of(measured: &[Measured], state: State, operation: Operation) -> Option<&Figures> {
+    of(measured, state, operation)?.figures.as_ref()
+}
+
 /// Random writes with the least and with the most spare area.
 fn spare(measured: &[Measured], record: &mut Record) {
-    let writes: Vec<&Measured> =
-        measured.iter().filter(|one| one.operation == Operation::RandWrite).collect();
+    let writes: Vec<(&Measured, &Figures)> = measured
+        .iter()
+        .filter(|one| one.operation == Operation::RandWrite)
+        .filter_map(|one| Some((one, one.figures.as_ref()?)))
+        .collect();
     if writes.len() < 2 {
         return;
     }
-    let by_speed = |a: &&&Measured, b: &&&Measured| a.figures.iops.total_cmp(&b.figures.iops);
+    let by_speed =
+        |a: &&(&Measured, &Figures), b: &&(&Measured, &Figures)| a.1.iops.total_cmp(&b.1.iops);
     let (Some(slowest), Some(fastest)) =
         (writes.iter().min_by(by_speed), writes.iter().max_by(by_speed))
     else {
         return;
     };
-    let factor = fastest.figures.iops / slowest.figures.iops;
+    let factor = fastest.1.iops / slowest.1.iops;
     if factor < 1.0 + SAME {
         record.find(
             Level::Info,
@@ -72,17 +82,16 @@ fn spare(measured: &[Measured], record: &mut Record) {
         );
         return;
     }
-    let words = |one: &Measured| {
+    let words = |(one, figures): &(&Measured, &Figures)| {
         let spare =
             one.spare.map_or(String::new(), |spare| format!(", {:.1} % spare", spare * 100.0));
-        let amplification = one
-            .figures
+        let amplification = figures
             .write_amplification
             .map_or(String::new(), |ratio| format!(", write amplification {}", significant(ratio)));
-        let iops = significant(one.figures.iops);
+        let iops = significant(figures.iops);
         format!("{iops} IOPS in the state {}{spare}{amplification}", one.state.name())
     };
-    let doubt = match slowest.is_steady && fastest.is_steady {
+    let doubt = match slowest.0.is_steady() && fastest.0.is_steady() {
         true => "",
         false => " One of them at least was not steady, so that the factor is not to be relied on.",
     };
@@ -105,10 +114,10 @@ fn spare(measured: &[Measured], record: &mut Record) {
 }
 
 fn deviation(measured: &[Measured], record: &mut Record) {
-    let full = of(measured, State::Raid1Full, Operation::RandWrite);
-    let spare = of(measured, State::Raid1Spare, Operation::RandWrite);
+    let full = figures_of(measured, State::Raid1Full, Operation::RandWrite);
+    let spare = figures_of(measured, State::Raid1Spare, Operation::RandWrite);
     let Some((full, spare)) = full.zip(spare) else { return };
-    let (before, after) = (full.figures.latency_deviation_us, spare.figures.latency_deviation_us);
+    let (before, after) = (full.latency_deviation_us, spare.latency_deviation_us);
     let verb = if after < before { "falls" } else { "does not fall" };
     record.find(
         Level::Info,
@@ -123,10 +132,10 @@ fn deviation(measured: &[Measured], record: &mut Record) {
 }
 
 fn reads(measured: &[Measured], record: &mut Record) {
-    let one = of(measured, State::Full, Operation::RandRead);
-    let two = of(measured, State::Raid1Full, Operation::RandRead);
+    let one = figures_of(measured, State::Full, Operation::RandRead);
+    let two = figures_of(measured, State::Raid1Full, Operation::RandRead);
     let Some((one, two)) = one.zip(two) else { return };
-    let factor = two.figures.iops / one.figures.iops;
+    let factor = two.iops / one.iops;
     record.find(
         Level::Info,
         "raid-reads",
@@ -139,15 +148,24 @@ fn reads(measured: &[Measured], record: &mut Record) {
 
 fn not_steady(measured: &[Measured], record: &mut Record) {
     for one in measured {
-        let Some(moving) = &one.moving else { continue };
+        let Some(unsteady) = &one.unsteady else { continue };
+        let shown = match (&one.figures, unsteady.is_level) {
+            (None, _) => "No mean is given of a series that moves",
+            (Some(_), true) => {
+                "The figure shown is the mean of the later half, which has not moved so far"
+            }
+            (Some(_), false) => {
+                "The figure shown is the mean of the later half, and not to be relied on"
+            }
+        };
         record.find(
             Level::Warning,
             "not-reached",
             format!(
-                "{} in the state {} was not steady: {moving}. The figure shown is the mean of the \
-                 later half, and not to be relied on.",
+                "{} in the state {} was not steady: {}. {shown}.",
                 one.operation.name(),
-                one.state.name()
+                one.state.name(),
+                unsteady.words
             ),
         );
     }
@@ -187,8 +205,8 @@ fn states(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Re
 mod tests {
     use ssdlab_model::units::{GIB, MIB};
 
+    use super::super::Unsteady;
     use super::*;
-    use crate::experiment::rounds::Figures;
 
     /// Codes and levels of what is found of random writes at these IOPS.
     fn found(planned: &[State], measured: &[(State, f64, bool)]) -> Vec<(String, Level)> {
@@ -198,9 +216,9 @@ mod tests {
                 state,
                 operation: Operation::RandWrite,
                 spare: None,
-                figures: Figures { iops, ..Figures::default() },
-                is_steady,
-                moving: None,
+                figures: (iops > 0.0).then(|| Figures { iops, ..Figures::default() }),
+                unsteady: (!is_steady)
+                    .then(|| Unsteady { is_level: false, words: "it drifted".to_owned() }),
                 curve: Vec::new(),
             })
             .collect();
@@ -229,5 +247,14 @@ mod tests {
         };
         assert_eq!(of(true), ("spare-matters".to_owned(), Level::Problem));
         assert_eq!(of(false), ("spare-matters".to_owned(), Level::Warning));
+    }
+
+    #[test]
+    fn a_state_whose_speed_moves_is_set_against_no_other() {
+        // No figures of it.
+        let measured = [(State::Full, 0.0, false), (State::Trimmed, 400.0, true)];
+        let codes: Vec<String> =
+            found(&State::ALL, &measured).into_iter().map(|(code, _)| code).collect();
+        assert_eq!(codes, ["not-reached"]);
     }
 }
