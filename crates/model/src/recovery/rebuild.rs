@@ -23,12 +23,10 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         self.note_slc_blocks(&scan.blocks)?;
         self.sort_blocks(&scan.blocks, &mut recovery);
         // A drive that takes no more writes needs no room for them.
-        match self.make_room_for_host(recovery.ready_at) {
-            Ok(ready_at) => self.make_host_wait(&mut recovery, ready_at),
-            Err((room, valid)) if !self.is_read_only() => {
-                return Err(RecoveryError::NoRoom { room, valid });
-            }
-            Err(_) => {}
+        if let Err((room, valid)) = self.make_room_for_host()
+            && !self.is_read_only()
+        {
+            return Err(RecoveryError::NoRoom { room, valid });
         }
         if fault != Some(Fault::ForgetSaved) {
             let saved = self.saved_units()?;
@@ -96,25 +94,15 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
             let span = self.resources.reserve(on_die, Class::Background, at, duration);
             ready_at = ready_at.max(span.end).max(moved);
         }
-        self.occupy_controller(at, ready_at);
+        let busy = ready_at.since(at);
+        self.resources.reserve(Resource::Controller, Class::Background, at, busy);
+        self.resources.reserve(
+            Resource::Controller,
+            Class::Background,
+            ready_at,
+            Nanoseconds::ZERO,
+        );
         ready_at
-    }
-
-    /// Has the controller take up no command from `from` to `until`.
-    fn occupy_controller(&mut self, from: Instant, until: Instant) {
-        for (at, busy) in [(from, until.since(from)), (until, Nanoseconds::ZERO)] {
-            self.resources.reserve(Resource::Controller, Class::Background, at, busy);
-        }
-    }
-
-    /// The drive takes no request before `ready_at`.
-    fn make_host_wait(&mut self, recovery: &mut Recovery, ready_at: Instant) {
-        let longer = ready_at.since(recovery.ready_at);
-        if longer > Nanoseconds::ZERO {
-            self.occupy_controller(recovery.ready_at, ready_at);
-            recovery.ready_at = ready_at;
-            recovery.took += longer;
-        }
     }
 
     /// A map that lies on flash is written anew, page by page, through the cache.
