@@ -1,0 +1,116 @@
+# Shared by .ci/run, .ci/check, .ci/test and .ci/guest: source it from the root of the checkout.
+# shellcheck shell=bash
+
+export CARGO_TERM_COLOR=never
+target=${CARGO_TARGET_DIR:-$PWD/target}
+
+# Everything that a part makes lies here or under the target directory, and every process that it
+# starts carries SSDLAB_CI in its environment: so `left_behind` can tell what is ours.
+if [[ -z ${SSDLAB_CI:-} ]]; then
+    TMPDIR=$(mktemp -d "${TMPDIR:-/tmp}/ci.XXXXXX")
+    SSDLAB_CI=$TMPDIR
+    export TMPDIR SSDLAB_CI
+    trap 'clean_up' EXIT
+fi
+
+step() {
+    printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60))
+}
+
+# install COMMAND PACKAGE...: installs the packages where the command is missing.
+install() {
+    local command=$1
+    shift
+    command -v "$command" > /dev/null && return
+    apt_install "$@" || echo "$command is missing and cannot be installed here (package $*)" >&2
+}
+
+apt_install() {
+    [[ $EUID -eq 0 ]] && command -v apt-get > /dev/null || return 1
+    [[ -e $SSDLAB_CI/updated ]] || apt-get update -q || true
+    touch "$SSDLAB_CI/updated"
+    # No service is started: in run level 1 none would be.
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@"
+}
+
+is_ours() {
+    [[ $1 == "$SSDLAB_CI"/* || $1 == "$target"/tmp/* ]]
+}
+
+our_mounts() {
+    local point
+    while read -r _ point _; do
+        point=$(printf '%b' "$point")
+        if is_ours "$point"; then
+            printf '%s\n' "$point"
+        fi
+    done < <(tac /proc/self/mounts)
+}
+
+our_loops() {
+    local file
+    for file in /sys/block/loop*/loop/backing_file; do
+        if [[ -e $file ]] && is_ours "$(cat "$file")"; then
+            file=${file#/sys/block/}
+            printf '/dev/%s\n' "${file%%/*}"
+        fi
+    done
+}
+
+# Processes that outlived the command that started them: those of ours that left this session, or
+# whose parent has ended.
+our_processes() {
+    local directory pid stat parent session ours
+    read -r stat < /proc/$$/stat
+    read -r _ _ _ ours _ <<< "${stat##*) }"
+    for directory in /proc/[0-9]*; do
+        pid=${directory#/proc/}
+        { read -r stat < "$directory/stat"; } 2> /dev/null || continue
+        read -r _ parent _ session _ <<< "${stat##*) }"
+        [[ $session -ne $ours || $parent -eq 1 ]] || continue
+        if grep -qzxF "SSDLAB_CI=$SSDLAB_CI" "$directory/environ" 2> /dev/null; then
+            printf '%s %s\n' "$pid" "$(tr '\0' ' ' 2> /dev/null < "$directory/cmdline")"
+        fi
+    done
+}
+
+# Says what of ours is still mounted, bound or running, and takes it away; fails if there was any.
+left_behind() {
+    local what outcome=0
+    # A process that was told to end may need a moment for it.
+    for _ in {1..20}; do
+        [[ -n $(our_processes) ]] || break
+        sleep 0.3
+    done
+    while read -r what; do
+        printf '!! LEFT BEHIND: process %s\n' "$what"
+        kill "${what%% *}" 2> /dev/null || true
+        outcome=1
+    done < <(our_processes)
+    while read -r what; do
+        printf '!! LEFT BEHIND: mount %s\n' "$what"
+        umount "$what" || umount -l "$what" || true
+        outcome=1
+    done < <(our_mounts)
+    while read -r what; do
+        printf '!! LEFT BEHIND: loop device %s\n' "$what"
+        losetup -d "$what" || true
+        outcome=1
+    done < <(our_loops)
+    return $outcome
+}
+
+clean_up() {
+    local outcome=$?
+    left_behind > "$SSDLAB_CI/left" || cat "$SSDLAB_CI/left" >&2
+    rm -rf "$SSDLAB_CI"
+    exit $outcome
+}
+
+# told WORD FILE: prints each line of FILE that begins with "WORD: ", once.
+told() {
+    if grep -q "^$1: " "$2"; then
+        printf '\n!! %s here:\n' "$1"
+        sed -n "s/^$1: /!!   /p" "$2" | sort -u
+    fi
+}
