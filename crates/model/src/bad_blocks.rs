@@ -232,7 +232,7 @@ impl BadBlocks {
             to.list(of_die.iter().copied())?;
         }
         to.long(*failures)?;
-        to.word(*retired)
+        Ok(to.word(*retired)?)
     }
 
     pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {

@@ -86,7 +86,7 @@ impl Checkpoints {
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         to.long(self.owed)?;
-        to.long(self.saved)
+        Ok(to.long(self.saved)?)
     }
 
     pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {

@@ -171,7 +171,7 @@ impl Collector {
         assert!(!copies.is_any() && victim.is_none(), "the drive was shut down");
         stream.save(to)?;
         to.long(*credit as u64)?;
-        to.long(*latest_rate as u64)
+        Ok(to.long(*latest_rate as u64)?)
     }
 
     /// Takes on what was saved of a collector that was new.

@@ -381,7 +381,7 @@ impl Flash {
             None => Ok(()),
             Some(apart) => {
                 apart.save(to)?;
-                to.word(*fruitless)
+                Ok(to.word(*fruitless)?)
             }
         }
     }

@@ -9,10 +9,10 @@
 
 mod error;
 
-use crate::divisor::{Divisor, Rounds};
 use crate::units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, PhysicalUnit, Sector};
 pub use error::GeometryError;
 use error::{divides, power_of_two, within};
+use ssdlab_units::divisor::{Divisor, Rounds};
 
 /// The shape of a drive. All counts are per the next larger thing, as their names say.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -130,7 +130,7 @@ impl Journal {
         let is_done = *pending == 0 && is_booked;
         assert!(is_done, "the drive was shut down");
         to.long(*pages)?;
-        to.long(programmed_until.nanos())
+        Ok(to.long(programmed_until.nanos())?)
     }
 
     pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {

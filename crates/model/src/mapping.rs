@@ -200,10 +200,10 @@ impl Mapping for PageMap {
 
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let PageMap { entries } = self;
-        to.table(&entries[1..])
+        Ok(to.table(&entries[1..])?)
     }
 
     fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
-        from.table_into(&mut self.entries[1..])
+        Ok(from.table_into(&mut self.entries[1..])?)
     }
 }

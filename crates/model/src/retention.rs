@@ -104,7 +104,7 @@ impl Retention {
             to.long(begun.nanos())?;
         }
         to.long(stored.nanos())?;
-        to.long(looked_at.nanos())
+        Ok(to.long(looked_at.nanos())?)
     }
 
     /// Takes on what was saved; `erases` says how often a block was erased.

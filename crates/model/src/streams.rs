@@ -174,7 +174,7 @@ impl Streams {
             to.word(stream.into())?;
         }
         to.table(begun)?;
-        to.word(*host_blocks)
+        Ok(to.word(*host_blocks)?)
     }
 
     /// Takes on what was saved of streams that were new. Whether blocks are open for them is

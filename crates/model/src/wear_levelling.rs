@@ -78,7 +78,7 @@ impl Levelling {
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let Levelling { every: _, spread: _, erases, chosen } = self;
         assert!(chosen.is_none(), "a block that was chosen becomes the victim at once");
-        to.word(*erases)
+        Ok(to.word(*erases)?)
     }
 
     pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {

@@ -85,7 +85,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
             to.word(block.map_or(NO_BLOCK, |block| block.0))?;
         }
         to.list(logs.iter().map(|block| block.0))?;
-        to.word(*group)
+        Ok(to.word(*group)?)
     }
 
     fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {

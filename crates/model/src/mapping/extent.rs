@@ -251,7 +251,7 @@ impl<M: Mapping> Mapping for ExtentMap<M> {
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         self.truth.save(to)?;
         let regions: Vec<u32> = self.table.regions.in_order().collect();
-        to.list(regions.into_iter())
+        Ok(to.list(regions.into_iter())?)
     }
 
     fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {

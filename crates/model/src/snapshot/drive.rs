@@ -102,7 +102,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if let Some(retention) = retention {
             retention.save(to)?;
         }
-        to.long(sequence.0)
+        Ok(to.long(sequence.0)?)
     }
 
     /// A drive of `configuration` in a state that was saved; `map` is a new one, and `media` holds

@@ -81,7 +81,7 @@ impl CostBenefit {
     pub(super) fn save_ages(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let CostBenefit { lists: _, changed, changes, units_per_block: _ } = self;
         to.long(*changes)?;
-        changed.iter().try_for_each(|&changed| to.long(changed))
+        Ok(changed.iter().try_for_each(|&changed| to.long(changed))?)
     }
 
     /// Reads the same, after the blocks were inserted.

@@ -10,7 +10,7 @@ use std::ops::{Div, Rem};
 /// and x + 1 = q d + s with 1 <= s <= d: then (x + 1) m / 2^64 = q + s/d - (x + 1)(1 + r)/(d 2^64).
 /// What is taken away is positive and at most 2^-32, less than 1/d, so the sum lies within q..q + 1.)
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Divisor {
+pub struct Divisor {
     divisor: u32,
     multiplier: u64,
     shift: u8,
@@ -20,7 +20,7 @@ pub(crate) struct Divisor {
 impl Divisor {
     /// # Panics
     /// When `divisor` is zero.
-    pub(crate) fn new(divisor: u32) -> Divisor {
+    pub fn new(divisor: u32) -> Divisor {
         Divisor {
             divisor,
             multiplier: u64::MAX / u64::from(divisor),
@@ -63,7 +63,7 @@ impl Rem<Divisor> for u32 {
 /// 2019). Its product with `count`, divided by 2^64, is then (x mod d) / length and an error of less
 /// than count / 2^32, which is too small to reach the next whole number as long as d < 2^32.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rounds {
+pub struct Rounds {
     multiplier: u64,
     count: u64,
     /// What takes the place of both where length and count are powers of two.
@@ -75,7 +75,7 @@ pub(crate) struct Rounds {
 impl Rounds {
     /// # Panics
     /// When `length` or `count` is zero, or a round has 2^32 numbers or more.
-    pub(crate) fn new(length: u32, count: u32) -> Rounds {
+    pub fn new(length: u32, count: u32) -> Rounds {
         let round = length.checked_mul(count).expect("a round has fewer than 2^32 numbers");
         // Of one, 2^64 itself is what would be needed; zero gives the same remainder, none.
         let multiplier = (u64::MAX / u64::from(round)).wrapping_add(1);
@@ -90,7 +90,7 @@ impl Rounds {
 
     /// The run that `x` lies in: (x / length) mod count.
     #[inline(always)]
-    pub(crate) fn run_of(self, x: u32) -> u32 {
+    pub fn run_of(self, x: u32) -> u32 {
         if self.is_by_shift {
             return x >> self.shift & self.mask;
         }

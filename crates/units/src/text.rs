@@ -1,6 +1,6 @@
 //! Quantities as people write them: `16 KiB`, `4G`, `60us`, `7%`.
 
-use crate::units::{ByteLength, Nanoseconds};
+use crate::{ByteLength, Nanoseconds};
 
 /// A quantity that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,7 +81,7 @@ pub fn parse_switch(text: &str) -> Result<bool, QuantityError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{GIB, KIB, MIB};
+    use crate::{GIB, KIB, MIB};
 
     #[test]
     fn sizes_are_read_as_documented() {

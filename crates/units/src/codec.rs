@@ -1,0 +1,200 @@
+//! Tables as bytes, and back: little-endian numbers, lists with their length, and tables without
+//! their stretches of zeros.
+//!
+//! Every structure writes and reads itself with [`Encoder`] and [`Decoder`], beside its own code.
+//! The decoder trusts nothing that it reads: a wrong byte is a [`CodecError`], never a panic.
+//!
+//! ```
+//! use ssdlab_units::codec::{CodecError, Decoder, Encoder};
+//!
+//! let mut bytes = Vec::new();
+//! Encoder::new(&mut bytes).list([3, 1, 4].into_iter())?;
+//! let mut from = bytes.as_slice();
+//! assert_eq!(Decoder::new(&mut from).list(8, 10, "a digit")?, [3, 1, 4]);
+//! # Ok::<(), CodecError>(())
+//! ```
+
+use std::io::{self, Read, Write};
+
+/// Why bytes could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum CodecError {
+    /// Bytes that no encoder wrote.
+    #[error("the saved state is damaged: {what}")]
+    Damaged {
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Reading or writing failed; the end of the bytes where more were expected, too.
+    #[error("cannot read or write the saved state")]
+    Io(#[from] io::Error),
+}
+
+/// Returns the error that every reader gives for a wrong byte.
+pub fn damaged<T>(what: impl Into<String>) -> Result<T, CodecError> {
+    Err(CodecError::Damaged { what: what.into() })
+}
+
+/// Entries of a table that are left out together when all of them are zero.
+const CHUNK: usize = 1 << 14;
+
+/// Writes state.
+pub struct Encoder<'a> {
+    out: &'a mut dyn Write,
+}
+
+impl<'a> Encoder<'a> {
+    /// Writes to `out`, in many small pieces.
+    pub fn new(out: &'a mut dyn Write) -> Self {
+        Encoder { out }
+    }
+
+    /// Writes a number of 64 bits.
+    pub fn long(&mut self, value: u64) -> Result<(), CodecError> {
+        Ok(self.out.write_all(&value.to_le_bytes())?)
+    }
+
+    /// Writes a number of 32 bits.
+    pub fn word(&mut self, value: u32) -> Result<(), CodecError> {
+        Ok(self.out.write_all(&value.to_le_bytes())?)
+    }
+
+    /// Writes a list with its length.
+    pub fn list(&mut self, values: impl ExactSizeIterator<Item = u32>) -> Result<(), CodecError> {
+        self.word(values.len() as u32)?;
+        for value in values {
+            self.word(value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a table, without its stretches of zeros.
+    pub fn table(&mut self, values: &[u32]) -> Result<(), CodecError> {
+        let mut bytes = Vec::with_capacity(4 * CHUNK);
+        for chunk in values.chunks(CHUNK) {
+            let is_used = chunk.iter().any(|&value| value != 0);
+            self.out.write_all(&[u8::from(is_used)])?;
+            if is_used {
+                bytes.clear();
+                bytes.extend(chunk.iter().flat_map(|value| value.to_le_bytes()));
+                self.out.write_all(&bytes)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads state.
+pub struct Decoder<'a> {
+    from: &'a mut dyn Read,
+}
+
+impl<'a> Decoder<'a> {
+    /// Reads from `from`, in many small pieces.
+    pub fn new(from: &'a mut dyn Read) -> Self {
+        Decoder { from }
+    }
+
+    fn bytes<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], CodecError> {
+        let mut bytes = [0; LENGTH];
+        self.from.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Reads a number of 64 bits.
+    pub fn long(&mut self) -> Result<u64, CodecError> {
+        Ok(u64::from_le_bytes(self.bytes()?))
+    }
+
+    /// Reads a number of 32 bits.
+    pub fn word(&mut self) -> Result<u32, CodecError> {
+        Ok(u32::from_le_bytes(self.bytes()?))
+    }
+
+    /// Reads a number of 32 bits that must be at most `most`.
+    pub fn at_most(&mut self, most: u32, what: &str) -> Result<u32, CodecError> {
+        let value = self.word()?;
+        if value > most { damaged(format!("{what} is {value}, above {most}")) } else { Ok(value) }
+    }
+
+    /// Reads a list of at most `length` entries, each below `limit`.
+    pub fn list(&mut self, length: u32, limit: u32, what: &str) -> Result<Vec<u32>, CodecError> {
+        let length = self.at_most(length, what)?;
+        (0..length).map(|_| self.at_most(limit.saturating_sub(1), what)).collect()
+    }
+
+    /// Reads a table of `length` entries.
+    pub fn table(&mut self, length: usize) -> Result<Vec<u32>, CodecError> {
+        let mut values = vec![0u32; length];
+        self.table_into(&mut values)?;
+        Ok(values)
+    }
+
+    /// Reads a table into memory that holds zeros: stretches of zeros are not touched.
+    pub fn table_into(&mut self, values: &mut [u32]) -> Result<(), CodecError> {
+        let mut bytes = vec![0; 4 * CHUNK];
+        for chunk in values.chunks_mut(CHUNK) {
+            match self.bytes()? {
+                [0] => {}
+                [1] => {
+                    let bytes = &mut bytes[..4 * chunk.len()];
+                    self.from.read_exact(bytes)?;
+                    let (words, _) = bytes.as_chunks::<4>();
+                    for (value, word) in chunk.iter_mut().zip(words) {
+                        *value = u32::from_le_bytes(*word);
+                    }
+                }
+                [other] => return damaged(format!("a piece of a table is marked {other}")),
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            long: u64,
+            list in proptest::collection::vec(0u32..100, 0..20),
+            stretches in proptest::collection::vec((0usize..40_000, 0u32..3), 0..4),
+        ) {
+            let table: Vec<u32> =
+                stretches.iter().flat_map(|&(length, value)| vec![value; length]).collect();
+            let mut bytes = Vec::new();
+            let mut to = Encoder::new(&mut bytes);
+            to.long(long).unwrap();
+            to.list(list.iter().copied()).unwrap();
+            to.table(&table).unwrap();
+            let mut from = bytes.as_slice();
+            let mut reader = Decoder::new(&mut from);
+            prop_assert_eq!(reader.long().unwrap(), long);
+            prop_assert_eq!(reader.list(20, 100, "a number").unwrap(), list);
+            prop_assert_eq!(reader.table(table.len()).unwrap(), table);
+            prop_assert!(from.is_empty());
+        }
+    }
+
+    #[test]
+    fn stretches_of_zeros_take_a_byte() {
+        let mut bytes = Vec::new();
+        Encoder::new(&mut bytes).table(&vec![0; 3 * CHUNK]).unwrap();
+        assert_eq!(bytes, [0; 3]);
+    }
+
+    #[test]
+    fn wrong_bytes_are_errors() {
+        let read = |mut bytes: &[u8]| Decoder::new(&mut bytes).list(2, 10, "a digit");
+        assert!(matches!(read(&[1, 0, 0]), Err(CodecError::Io(_))));
+        assert!(matches!(read(&[3, 0, 0, 0]), Err(CodecError::Damaged { .. })));
+        assert!(matches!(read(&[1, 0, 0, 0, 10, 0, 0, 0]), Err(CodecError::Damaged { .. })));
+        assert!(matches!(
+            Decoder::new(&mut [2].as_slice()).table(1),
+            Err(CodecError::Damaged { .. })
+        ));
+    }
+}
