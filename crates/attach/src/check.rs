@@ -57,7 +57,15 @@ pub struct Report {
 /// When it is attached, is no image, or cannot be read. What is wrong with what is in it is in the
 /// report.
 pub fn check(path: &Path) -> Result<Report, AttachError> {
-    let image = Image::open(path)?;
+    check_image(Image::open(path)?)
+}
+
+/// Checks `image`, without changing it.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn check_image(image: Image) -> Result<Report, AttachError> {
+    let path = &image.path().to_owned();
     let cannot = |error| AttachError::io("read", path, error);
     let (state, configuration) = (image.state(), image.configuration().clone());
     let mut report = Report {
@@ -80,7 +88,7 @@ pub fn check(path: &Path) -> Result<Report, AttachError> {
     if state.attached == 0 {
         return Ok(report);
     }
-    let mut store = Store::new(image.try_clone().map_err(cannot)?);
+    let mut store = Store::new(image.clone());
     let survey = store.survey(false).map_err(cannot)?;
     report.program_units = survey.written;
     report.unreadable = survey.unreadable.len() as u64 + survey.torn.len() as u64;

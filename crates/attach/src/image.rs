@@ -16,6 +16,7 @@ pub mod layout;
 pub mod saved;
 pub mod spare;
 pub mod state;
+pub mod storage;
 pub mod trims;
 
 use std::fs::{File, OpenOptions};
@@ -31,12 +32,13 @@ use ssdlab_model::profile::Profile;
 
 use crate::error::AttachError;
 use header::Header;
-use host::{HostFile, Witness};
+use host::HostFile;
 use layout::Layout;
 use state::State;
+use storage::Storage;
 
 /// An image that is open and locked: nobody else has it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Image {
     path: PathBuf,
     file: HostFile,
@@ -80,22 +82,40 @@ impl Image {
                 io::ErrorKind::AlreadyExists => AttachError::Exists { path: draft.clone() },
                 _ => AttachError::io("create", &draft, error),
             })?;
-        let file = HostFile::new(file);
-        let header = Header::new(profile, &configuration, &layout);
-        let outcome = lock(file.file(), path).and_then(|()| {
-            write_new(&file, &header, &layout)
-                .map_err(|error| AttachError::io("write", path, error))?;
+        let outcome = lock(&file, path).and_then(|()| {
+            let cannot = |error| AttachError::io("write", path, error);
+            file.set_len(layout.end).map_err(cannot)?;
+            let image = Image::format(Arc::new(file), path, profile)?;
             if old.is_some() {
                 std::fs::rename(&draft, &place)
                     .map_err(|error| AttachError::io("replace", path, error))?;
             }
-            Ok(())
+            Ok(image)
         });
-        if let Err(error) = outcome {
+        if outcome.is_err() {
             // Half an image is of no use; the first error is the one to tell.
             let _ = std::fs::remove_file(&draft);
-            return Err(error);
         }
+        outcome
+    }
+
+    /// Writes the image of a new drive of `profile` to `storage`, which is all zeros and long enough, and which
+    /// errors call `path`.
+    ///
+    /// # Errors
+    /// When the drive cannot be attached, or writing fails.
+    pub fn format(
+        storage: Arc<dyn Storage>,
+        path: &Path,
+        profile: &Profile,
+    ) -> Result<Image, AttachError> {
+        let configuration = profile.configuration()?;
+        check_supported(&configuration)?;
+        let layout = Layout::of(&configuration)?;
+        let file = HostFile::new(storage);
+        let header = Header::new(profile, &configuration, &layout);
+        write_new(&file, &header, &layout)
+            .map_err(|error| AttachError::io("write", path, error))?;
         let (path, profile, state) = (path.to_owned(), profile.clone(), State::new());
         Ok(Image { path, file, profile, configuration, layout, state })
     }
@@ -105,16 +125,22 @@ impl Image {
     /// # Errors
     /// When another process has it, or it is no sound image.
     pub fn open(path: &Path) -> Result<Image, AttachError> {
-        let file = open_locked(path)?;
-        let file = HostFile::new(file);
+        Image::open_storage(Arc::new(open_locked(path)?), path)
+    }
+
+    /// Opens the image in `storage`, which nobody else has, and which errors call `path`.
+    ///
+    /// # Errors
+    /// When it is no sound image.
+    pub fn open_storage(storage: Arc<dyn Storage>, path: &Path) -> Result<Image, AttachError> {
+        let file = HostFile::new(storage);
         let header = Header::read(&file, path)?;
         let profile = header.profile(path)?;
         let configuration = profile.configuration()?;
         check_supported(&configuration)?;
         let layout = Layout::of(&configuration)?;
         header.check(&configuration, &layout, path)?;
-        let length =
-            file.file().metadata().map_err(|error| AttachError::io("read", path, error))?.len();
+        let length = file.length().map_err(|error| AttachError::io("read", path, error))?;
         if length < layout.end {
             return Err(AttachError::image(
                 path,
@@ -125,22 +151,6 @@ impl Image {
             .map_err(|error| AttachError::io("read", path, error))?
             .ok_or_else(|| AttachError::image(path, "both copies of its state are damaged"))?;
         Ok(Image { path: path.to_owned(), file, profile, configuration, layout, state })
-    }
-
-    /// The same image once more, with what it says of itself now.
-    ///
-    /// # Errors
-    /// When the system has no more descriptors.
-    pub(crate) fn try_clone(&self) -> io::Result<Image> {
-        let Image { path, profile, configuration, layout, state, .. } = self;
-        Ok(Image {
-            path: path.clone(),
-            file: self.file.try_clone()?,
-            profile: profile.clone(),
-            configuration: configuration.clone(),
-            layout: layout.clone(),
-            state: *state,
-        })
     }
 
     /// Where it lies.
@@ -172,11 +182,6 @@ impl Image {
     /// Where everything lies in it.
     pub fn layout(&self) -> &Layout {
         &self.layout
-    }
-
-    /// Has `witness` told what is done to it from now on.
-    pub fn watch(&mut self, witness: Arc<dyn Witness>) {
-        self.file.watch(witness);
     }
 
     /// What it said of itself last.
@@ -258,11 +263,10 @@ fn lock(file: &File, path: &Path) -> Result<(), AttachError> {
 }
 
 fn write_new(file: &HostFile, header: &Header, layout: &Layout) -> io::Result<()> {
-    file.file().set_len(layout.end)?;
     let state = State::new();
     state.write(file, layout)?;
-    file.file().sync_all()?;
+    file.sync_data()?;
     // The header comes last: before it is there, the file is no image.
     header.write(file)?;
-    file.file().sync_all()
+    file.sync_data()
 }

@@ -3,13 +3,16 @@
 
 mod support;
 
+use std::fs::File;
+use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use ssdlab_attach::engine::{Engine, Opened, Options, Time};
 use ssdlab_attach::image::Image;
-use ssdlab_attach::image::host::{Deed, Witness};
+use ssdlab_attach::image::storage::Storage;
 use support::small_image;
 
 const UNIT: usize = 4096;
@@ -18,8 +21,9 @@ const UNIT: usize = 4096;
 const UNITS: usize = 1800;
 
 /// A disk that fails one of its syncs, and none before or after.
-#[derive(Default)]
+#[derive(Debug)]
 struct Failing {
+    file: File,
     /// Syncs to come until that one.
     left: AtomicU64,
     has_failed: AtomicBool,
@@ -27,24 +31,53 @@ struct Failing {
     synced_since: AtomicU64,
 }
 
-impl Witness for Failing {
-    fn note(&self, deed: Deed) {
-        if !self.has_failed.load(Ordering::SeqCst) {
-            return;
+impl Failing {
+    fn new(path: &std::path::Path, failing: u64) -> Failing {
+        let file = File::options().read(true).write(true).open(path).expect("the image");
+        Failing {
+            file,
+            left: AtomicU64::new(failing),
+            has_failed: AtomicBool::new(false),
+            punched_since: AtomicU64::new(0),
+            synced_since: AtomicU64::new(0),
         }
-        match deed {
-            Deed::Punch { .. } => self.punched_since.fetch_add(1, Ordering::SeqCst),
-            Deed::SyncDone { .. } => self.synced_since.fetch_add(1, Ordering::SeqCst),
-            Deed::Write { .. } | Deed::SyncBegun { .. } => 0,
-        };
     }
 
-    fn before_sync(&self) -> std::io::Result<()> {
-        if self.left.fetch_sub(1, Ordering::SeqCst) != 1 {
-            return Ok(());
+    fn count_since(&self, counter: &AtomicU64) {
+        let has_failed = self.has_failed.load(Ordering::SeqCst);
+        counter.fetch_add(has_failed.into(), Ordering::SeqCst);
+    }
+}
+
+impl Storage for Failing {
+    fn read(&self, data: &mut [u8], at: u64) -> io::Result<usize> {
+        Storage::read(&self.file, data, at)
+    }
+
+    fn write(&self, data: &[u8], at: u64) -> io::Result<usize> {
+        Storage::write(&self.file, data, at)
+    }
+
+    fn punch(&self, at: u64, length: u64) -> io::Result<()> {
+        self.count_since(&self.punched_since);
+        self.file.punch(at, length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.count_since(&self.synced_since);
+        if self.left.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.has_failed.store(true, Ordering::SeqCst);
+            return Err(rustix::io::Errno::IO.into());
         }
-        self.has_failed.store(true, Ordering::SeqCst);
-        Err(rustix::io::Errno::IO.into())
+        Ok(())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Storage::length(&self.file)
+    }
+
+    fn next_data(&self, at: u64) -> io::Result<Option<Range<u64>>> {
+        self.file.next_data(at)
     }
 }
 
@@ -58,9 +91,8 @@ struct Life {
 fn live(changes: &[(&str, &str)], rarely: usize, failing: u64) -> Life {
     let directory = support::directory();
     let path = small_image(directory.path(), changes);
-    let disk = Arc::new(Failing { left: AtomicU64::new(failing), ..Failing::default() });
-    let mut image = Image::open(&path).expect("the image");
-    image.watch(disk.clone());
+    let disk = Arc::new(Failing::new(&path, failing));
+    let image = Image::open_storage(disk.clone(), &path).expect("the image");
     let options = Options { time: Time::Fast, ..Options::default() };
     let Ok((engine, _)) = Engine::open(image, options) else {
         assert!(disk.has_failed.load(Ordering::SeqCst), "only a failure keeps it from opening");

@@ -7,6 +7,8 @@
 //!
 //! `SSDLAB_CRASHES=500` has it crash as often, `SSDLAB_SEED=7` at other moments.
 
+#[path = "support/recorded.rs"]
+mod recorded;
 mod support;
 
 use std::collections::{BTreeMap, HashMap};
@@ -16,9 +18,9 @@ use std::time::Instant;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use recorded::{Deed, Recorded, Witness};
 use ssdlab_attach::engine::{Engine, Options, Time};
 use ssdlab_attach::image::Image;
-use ssdlab_attach::image::host::{Deed, Witness};
 use support::small_image;
 
 const UNIT: usize = 4096;
@@ -231,8 +233,9 @@ fn crashes(time: Time, changes: &[(&str, &str)], seed: u64) {
     let numbers = Mutex::new(0);
     for life in 0..number("SSDLAB_CRASHES", 25) {
         let history = Arc::new(History::default());
-        let mut opened = Image::open(&path).unwrap_or_else(|error| panic!("life {life}: {error}"));
-        opened.watch(history.clone());
+        let storage = Arc::new(Recorded::open(&path, history.clone()));
+        let opened = Image::open_storage(storage, &path)
+            .unwrap_or_else(|error| panic!("life {life}: {error}"));
         let options = Options { time, ..Options::default() };
         let (engine, _) =
             Engine::open(opened, options).unwrap_or_else(|error| panic!("life {life}: {error:?}"));

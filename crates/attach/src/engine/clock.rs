@@ -29,9 +29,9 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows `base` now.
-    pub(super) fn new(time: Time, base: Instant) -> Clock {
-        Clock { time, began: HostInstant::now(), base, latest: 0.into() }
+    /// A clock that shows `base` at `began`, and until then.
+    pub(super) fn new(time: Time, began: HostInstant, base: Instant) -> Clock {
+        Clock { time, began, base, latest: 0.into() }
     }
 
     pub(super) fn time(&self) -> Time {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::{Condvar, Mutex};
+use std::time::Instant as HostInstant;
 
 use serde::{Deserialize, Serialize};
 use ssdlab_model::recovery::{Recovery, RecoveryError};
@@ -35,6 +36,9 @@ pub struct Options {
     pub drop_trim: bool,
     /// Cuts power when so many writes and trims were taken.
     pub power_cut_after: Option<u64>,
+    /// The instant of the host's clock at which the drive's begins to run; when it has been opened, where
+    /// there is none. With one that is far ahead only what requests say of when they came makes it run.
+    pub began: Option<HostInstant>,
 }
 
 /// How an image was opened.
@@ -88,16 +92,16 @@ impl Engine {
         }
         let cannot = |error| AttachError::io("open", &path, error);
         let configuration = image.configuration().clone();
-        let file = image.file().try_clone().map_err(cannot)?;
+        let file = image.file().clone();
         let before = image.state();
         let (mut model, opened, clock) = open_model(image, before, &path)?;
         let (gate, arrivals) = (model.store().gate(), model.store().arrivals());
-        let syncer = Syncer::new(&file).map_err(cannot)?;
+        let syncer = Syncer::new(file.clone());
         let layout = model.store().image().layout();
         let (data, part) = (layout.data, layout.data_of_part(0).1);
         let backlog_max = backlog_max(layout.program_size());
-        let mapped = Mapped::of(file.file(), data, layout.end);
-        let keeps_pages = keeps_pages(file.file(), data, part);
+        let mapped = file.file().and_then(|file| Mapped::of(file, data, layout.end));
+        let keeps_pages = file.file().is_some_and(|file| keeps_pages(file, data, part));
         let geometry = &configuration.geometry;
         let mut inner = Inner {
             model,
@@ -124,7 +128,7 @@ impl Engine {
             helper_wanted: Condvar::new(),
             step_done: Condvar::new(),
             syncer,
-            clock: Clock::new(options.time, clock),
+            clock: Clock::new(options.time, options.began.unwrap_or_else(HostInstant::now), clock),
             unit: geometry.unit_size().bytes(),
             capacity: geometry.capacity().bytes(),
             protected: configuration.buffer.protected,
@@ -281,7 +285,7 @@ fn open_model(
     let cannot = |error| AttachError::io("read", path, error);
     if state.is_clean {
         // Where they are refused, the image is needed once more.
-        let mut store = Store::new(image.try_clone().map_err(cannot)?);
+        let mut store = Store::new(image.clone());
         store.read_erases().map_err(cannot)?;
         store.resume_trims().map_err(cannot)?;
         if let Ok(model) = restore(&image, store).map_err(cannot)? {

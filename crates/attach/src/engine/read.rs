@@ -182,9 +182,10 @@ impl Engine {
 
     /// Puts `stretches` of the image into `pipe`, or nothing.
     fn fill(&self, pipe: &mut Pipe, stretches: &[Stretch]) -> std::io::Result<()> {
+        let file = self.file.file().ok_or(std::io::ErrorKind::Unsupported)?;
         for stretch in stretches {
             let length = stretch.units * self.unit as usize;
-            if let Err(error) = pipe.fill(self.file.file(), stretch.at, length) {
+            if let Err(error) = pipe.fill(file, stretch.at, length) {
                 pipe.empty()?;
                 return Err(error);
             }

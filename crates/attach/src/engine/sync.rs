@@ -1,6 +1,5 @@
 //! Making the image durable: one `fdatasync` for all who wait for one.
 
-use std::io;
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use super::Errno;
@@ -24,8 +23,8 @@ struct State {
 }
 
 impl Syncer {
-    pub(super) fn new(file: &HostFile) -> io::Result<Syncer> {
-        Ok(Syncer { file: file.try_clone()?, state: Mutex::default(), changed: Condvar::new() })
+    pub(super) fn new(file: HostFile) -> Syncer {
+        Syncer { file, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Returns when everything up to `stamp`, which was written, is durable.

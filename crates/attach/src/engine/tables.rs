@@ -32,7 +32,7 @@ impl Inner {
     pub(super) fn write_tables(&mut self) -> io::Result<Option<(u64, u32)>> {
         let store = self.model.store();
         let layout = store.image().layout().clone();
-        let file = store.file().try_clone()?;
+        let file = store.file().clone();
         file.punch(layout.checkpoint, layout.checkpoint_size)?;
         let region = Region { file: &file, at: layout.checkpoint, left: layout.checkpoint_size };
         let mut out = Summing {

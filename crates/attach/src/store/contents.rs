@@ -2,7 +2,6 @@
 
 use std::io;
 
-use rustix::fs::{SeekFrom, seek};
 use ssdlab_model::media::{SequenceNumber, SpareArea, TrimRecord};
 use ssdlab_model::recovery::{FlashContents, ProgramUnit};
 use ssdlab_model::units::{BlockIndex, LogicalUnit, PhysicalUnit};
@@ -128,12 +127,7 @@ impl Store {
         let mut at = self.layout.spare;
         let mut bytes = vec![0; (PIECE.next_multiple_of(record)) as usize];
         while at < end {
-            at = match seek(self.image.file().file(), SeekFrom::Data(at)) {
-                Ok(data) => data.min(end),
-                Err(rustix::io::Errno::NXIO) => end,
-                // A file system without holes: everything is data.
-                Err(_) => at,
-            };
+            at = self.image.file().next_data(at)?.map_or(end, |data| data.start.min(end));
             // The records around a hole's end begin before it.
             at -= (at - self.layout.spare) % record;
             let count = (end - at).min(bytes.len() as u64) as usize;

@@ -27,6 +27,7 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
         lie_about_flush: arguments.lie_about_flush,
         drop_trim: arguments.drop_trim,
         power_cut_after: arguments.power_cut_after,
+        began: None,
     };
     let mut attachment = Attachment::new(&arguments.image, &route(arguments)?, options)?;
     if let Some(path) = &arguments.record {
