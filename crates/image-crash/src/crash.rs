@@ -1,0 +1,380 @@
+//! The images that a crash of the host may leave.
+//!
+//! What was done before the beginning of the last sync that had returned is there. Each page of 4 KiB that was changed
+//! since is in some state that it went through, whatever the others are, or torn at a multiple of 512 bytes
+//! between two of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use ssdlab_attach::image::layout::Layout;
+
+use crate::memory::Event;
+use crate::pages::{PAGE, Page, Pages, SECTOR};
+
+/// What a crash at one moment leaves open.
+#[derive(Clone, Debug)]
+pub struct Crash {
+    durable: Pages,
+    /// The states of each page that was changed since, the durable one first.
+    changed: Vec<(u32, Vec<Page>)>,
+}
+
+/// The state of a page in an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// One that it went through.
+    Whole(usize),
+    /// The first so many sectors of one, and the rest of another.
+    Torn(usize, usize, usize),
+}
+
+/// How many images are made of one crash, at most, for each way to choose them.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// All combinations, where there are no more.
+    pub all: usize,
+    /// Images in which one page is by itself, or torn.
+    pub single: usize,
+    /// Images by chance.
+    pub random: usize,
+}
+
+impl Crash {
+    /// A crash after `log`, which began with `begin`.
+    pub fn after(begin: &Pages, log: &[Event]) -> Crash {
+        let mut crashes = Crashes::new(begin.clone(), log);
+        while crashes.advance().is_some() {}
+        crashes.crash()
+    }
+
+    /// Pages that are not as they are durable.
+    pub fn changed(&self) -> usize {
+        self.changed.len()
+    }
+
+    fn image(&self, states: impl IntoIterator<Item = State>) -> Pages {
+        let mut pages = self.durable.clone();
+        for ((page, versions), state) in self.changed.iter().zip(states) {
+            match state {
+                State::Whole(0) => {}
+                State::Whole(state) => pages.set_page(*page, versions[state].clone()),
+                State::Torn(sectors, one, other) => {
+                    let bytes = |state: usize| versions[state].as_deref().unwrap_or(&[0; PAGE]);
+                    let mut torn = *bytes(other);
+                    let first = sectors * SECTOR;
+                    torn[..first].copy_from_slice(&bytes(one)[..first]);
+                    pages.set_page(*page, Some(Arc::new(torn)));
+                }
+            }
+        }
+        pages
+    }
+
+    fn newest(&self, index: usize) -> usize {
+        self.changed[index].1.len() - 1
+    }
+
+    /// All of it, as it was when the host crashed.
+    pub fn everything(&self) -> Pages {
+        self.image((0..self.changed.len()).map(|index| State::Whole(self.newest(index))))
+    }
+
+    /// Hands images to `each`, as many as `bounds` allow, until that says to stop by `false`; returns whether it
+    /// went through. Which ones follows from the crash and `seed`.
+    pub fn images(
+        &self,
+        layout: &Layout,
+        bounds: Bounds,
+        seed: u64,
+        mut each: impl FnMut(Pages) -> bool,
+    ) -> bool {
+        let count = self.changed.len();
+        let combinations = self.changed.iter().try_fold(1_usize, |product, (_, versions)| {
+            product.checked_mul(versions.len()).filter(|&product| product <= bounds.all)
+        });
+        let mut generator = Pcg64Mcg::seed_from_u64(seed);
+        if let Some(combinations) = combinations {
+            for mut number in 0..combinations {
+                let states = self.changed.iter().map(|(_, versions)| {
+                    let state = number % versions.len();
+                    number /= versions.len();
+                    State::Whole(state)
+                });
+                let states: Vec<State> = states.collect();
+                if !each(self.image(states)) {
+                    return false;
+                }
+            }
+        } else {
+            let old = vec![State::Whole(0); count];
+            let new: Vec<State> = (0..count).map(|it| State::Whole(self.newest(it))).collect();
+            let mut images = vec![old.clone(), new.clone()];
+            images.extend(self.by_region(layout, &old, &new));
+            // One page alone is missing, or alone there.
+            for index in some(count, bounds.single, &mut generator) {
+                for (others, state) in [(&new, 0), (&old, self.newest(index))] {
+                    let mut states = others.clone();
+                    states[index] = State::Whole(state);
+                    images.push(states);
+                }
+            }
+            for states in images {
+                if !each(self.image(states)) {
+                    return false;
+                }
+            }
+        }
+        for index in some(count, bounds.single / 4, &mut generator) {
+            for is_new in [false, true] {
+                let others = |it| State::Whole(if is_new { self.newest(it) } else { 0 });
+                let mut states: Vec<State> = (0..count).map(others).collect();
+                let sectors = generator.random_range(1..PAGE / SECTOR);
+                let newest = self.newest(index);
+                states[index] = if generator.random_range(0..2) == 0 {
+                    State::Torn(sectors, newest, newest - 1)
+                } else {
+                    State::Torn(sectors, newest - 1, newest)
+                };
+                if !each(self.image(states)) {
+                    return false;
+                }
+            }
+        }
+        let random = if count == 0 { 0 } else { bounds.random };
+        for _ in 0..random {
+            let rarely = [2, 2, 8, 50][generator.random_range(0..4)];
+            let is_new = generator.random_range(0..2) == 0;
+            let mut draw = |index| {
+                let newest = self.newest(index);
+                if generator.random_range(0..rarely) > 0 {
+                    return State::Whole(if is_new { newest } else { 0 });
+                }
+                let (one, other) =
+                    (generator.random_range(0..=newest), generator.random_range(0..=newest));
+                State::Torn(generator.random_range(0..=PAGE / SECTOR), one, other)
+            };
+            let states: Vec<State> = (0..count).map(&mut draw).collect();
+            if !each(self.image(states)) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Each region of the image is as it was at last, or as it is durable: all combinations.
+    fn by_region(&self, layout: &Layout, old: &[State], new: &[State]) -> Vec<Vec<State>> {
+        let region = |page: u32| Region::of(layout, u64::from(page) * PAGE as u64);
+        let mut regions: Vec<Region> = self.changed.iter().map(|(page, _)| region(*page)).collect();
+        regions.sort_unstable();
+        regions.dedup();
+        let mut images = Vec::new();
+        for chosen in 1..(1_u32 << regions.len()) - 1 {
+            let state = |(index, (page, _)): (usize, &(u32, Vec<Page>))| {
+                let number = regions.binary_search(&region(*page)).expect("it was found before");
+                if chosen & (1 << number) != 0 { new[index] } else { old[index] }
+            };
+            images.push(self.changed.iter().enumerate().map(state).collect());
+        }
+        images
+    }
+}
+
+/// At most `most` of `count` numbers, all where there are no more, spread by chance otherwise.
+fn some(count: usize, most: usize, generator: &mut Pcg64Mcg) -> Vec<usize> {
+    if count <= most {
+        return (0..count).collect();
+    }
+    (0..most).map(|_| generator.random_range(0..count)).collect()
+}
+
+/// A region of an image. Records of the same kind that lie at different places are regions of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Region {
+    /// What the image is of.
+    Header,
+    /// What it says of itself.
+    State,
+    /// What capacitors keep: one of two.
+    Saved(u8),
+    /// Erases of blocks.
+    Table,
+    /// A log of trims: one of two.
+    Trims(u8),
+    /// The drive's tables.
+    Checkpoint,
+    /// Spare areas.
+    Spare,
+    /// Data.
+    Data,
+}
+
+impl Region {
+    /// The one that byte `at` lies in.
+    pub fn of(layout: &Layout, at: u64) -> Region {
+        match at {
+            at if at >= layout.data => Region::Data,
+            at if at >= layout.spare => Region::Spare,
+            at if at >= layout.checkpoint => Region::Checkpoint,
+            at if at >= layout.trims => {
+                Region::Trims(((at - layout.trims) / layout.trims_size) as u8)
+            }
+            at if at >= layout.table => Region::Table,
+            at if at >= layout.saved => {
+                Region::Saved(((at - layout.saved) / layout.saved_size) as u8)
+            }
+            at if at >= layout.state => Region::State,
+            _ => Region::Header,
+        }
+    }
+}
+
+/// Goes through a log, and knows at each moment what a crash leaves open.
+#[derive(Debug)]
+pub struct Crashes<'a> {
+    log: &'a [Event],
+    /// Events that have happened.
+    happened: usize,
+    durable: Pages,
+    /// Events that are durable.
+    boundary: usize,
+    begun: BTreeMap<u32, usize>,
+}
+
+impl<'a> Crashes<'a> {
+    /// Before the first event of `log`, with the image as it was then.
+    pub fn new(begin: Pages, log: &'a [Event]) -> Crashes<'a> {
+        Crashes { log, happened: 0, durable: begin, boundary: 0, begun: BTreeMap::new() }
+    }
+
+    /// Lets the next event happen, and returns it.
+    pub fn advance(&mut self) -> Option<&'a Event> {
+        let event = self.log.get(self.happened)?;
+        match event {
+            Event::SyncBegun { number } => drop(self.begun.insert(*number, self.happened)),
+            Event::SyncDone { number } => {
+                let until = self.begun.remove(number).unwrap_or(0);
+                while self.boundary < until {
+                    apply(&self.log[self.boundary], &mut self.durable);
+                    self.boundary += 1;
+                }
+            }
+            Event::Write { .. } | Event::Punch { .. } | Event::Host(_) => {}
+        }
+        self.happened += 1;
+        Some(event)
+    }
+
+    /// Whether a crash now leaves all open that one before the next event would.
+    pub fn is_turn(&self) -> bool {
+        matches!(self.log.get(self.happened), None | Some(Event::SyncDone { .. }))
+    }
+
+    /// What a crash now leaves open.
+    pub fn crash(&self) -> Crash {
+        let mut states: BTreeMap<u32, Vec<Page>> = BTreeMap::new();
+        let mut latest = self.durable.clone();
+        for event in &self.log[self.boundary..self.happened] {
+            let (at, length) = match event {
+                Event::Write { at, data } => (*at, data.len() as u64),
+                Event::Punch { at, length } => (*at, *length),
+                _ => continue,
+            };
+            let pages = at / PAGE as u64..(at + length).div_ceil(PAGE as u64);
+            let is_hole = matches!(event, Event::Punch { .. });
+            let before = latest.clone();
+            apply(event, &mut latest);
+            for page in pages {
+                let page = page as u32;
+                // Zeros stay zeros.
+                if is_hole && before.page(page).is_none() {
+                    continue;
+                }
+                let states = states.entry(page).or_insert_with(|| vec![self.durable.page(page)]);
+                states.push(latest.page(page));
+            }
+        }
+        Crash { durable: self.durable.clone(), changed: states.into_iter().collect() }
+    }
+}
+
+fn apply(event: &Event, pages: &mut Pages) {
+    match event {
+        Event::Write { at, data } => drop(pages.write(data, *at)),
+        Event::Punch { at, length } => pages.punch(*at, *length),
+        Event::SyncBegun { .. } | Event::SyncDone { .. } | Event::Host(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::setup::SETUPS;
+
+    const ALL: Bounds = Bounds { all: 1 << 12, single: 100, random: 0 };
+
+    fn write(at: usize, byte: u8) -> Event {
+        Event::Write { at: at as u64, data: vec![byte; PAGE].into() }
+    }
+
+    fn first_bytes(log: &[Event], pages: usize, bounds: Bounds) -> BTreeSet<Vec<u8>> {
+        let crash = Crash::after(&Pages::new((pages * PAGE) as u64), log);
+        let (mut found, layout) = (BTreeSet::new(), SETUPS[0].image().expect("a drive").1);
+        crash.images(&layout, bounds, 1, |image| {
+            let mut bytes = vec![0; pages * PAGE];
+            image.read(&mut bytes, 0);
+            found.insert(bytes.iter().step_by(PAGE).copied().collect());
+            true
+        });
+        found
+    }
+
+    #[test]
+    fn what_was_synced_is_in_every_image_and_the_rest_in_all_combinations() {
+        let log = [
+            write(0, 1),
+            Event::SyncBegun { number: 1 },
+            write(PAGE, 2),
+            Event::SyncDone { number: 1 },
+            write(0, 3),
+            Event::Punch { at: PAGE as u64, length: PAGE as u64 },
+        ];
+        let expected: BTreeSet<Vec<u8>> =
+            [[1, 0], [1, 2], [3, 0], [3, 2]].iter().map(|it| it.to_vec()).collect();
+        assert_eq!(first_bytes(&log, 2, ALL), expected);
+        let not_synced = first_bytes(&log[..3], 2, ALL);
+        assert_eq!(not_synced.len(), 4, "a sync that has not returned promises nothing");
+    }
+
+    #[test]
+    fn with_more_pages_than_combinations_allow_each_is_missing_once_and_alone_once() {
+        const PAGES: usize = 40;
+        let log: Vec<Event> = (0..PAGES).map(|page| write(page * PAGE, 1)).collect();
+        let found = first_bytes(&log, PAGES, ALL);
+        let count = |bytes: &&Vec<u8>| bytes.iter().filter(|&&it| it == 1).count();
+        for expected in [0, 1, PAGES - 1, PAGES] {
+            let all = found.iter().filter(|it| count(it) == expected).count();
+            assert_eq!(all, if expected % PAGES == 0 { 1 } else { PAGES }, "{expected} pages");
+        }
+    }
+
+    #[test]
+    fn a_page_may_be_torn_between_two_states() {
+        let log = [write(0, 1)];
+        let crash = Crash::after(&Pages::new(PAGE as u64), &log);
+        let layout = SETUPS[0].image().expect("a drive").1;
+        let mut torn = 0;
+        crash.images(&layout, Bounds { all: 9, single: 4, random: 200 }, 1, |image| {
+            let mut bytes = vec![0; PAGE];
+            image.read(&mut bytes, 0);
+            assert!(bytes.chunks(SECTOR).all(|it| it.iter().all(|byte| *byte == it[0])));
+            torn += u32::from(bytes.contains(&0) && bytes.contains(&1));
+            true
+        });
+        assert!(torn > 10, "{torn} torn pages");
+    }
+}

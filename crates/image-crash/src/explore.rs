@@ -1,0 +1,191 @@
+//! Opens the images that crashes may leave, and checks what they hold.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ssdlab_attach::check::check_image;
+use ssdlab_attach::engine::Time;
+use ssdlab_attach::image::Image;
+
+use crate::crash::{Bounds, Crashes};
+use crate::history::{History, far_ahead};
+use crate::memory::{Event, Memory};
+use crate::oracle::{Contents, Oracle, read_contents};
+use crate::pages::Pages;
+use crate::setup::open;
+
+/// How far a history is explored.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Images of each crash.
+    pub bounds: Bounds,
+    /// Images by chance, of all that there are, that are also checked, and crash again while they are opened.
+    pub thorough_one_in: u64,
+    /// Images of each crash while an image is opened.
+    pub again: Bounds,
+}
+
+impl Plan {
+    /// One of how many moments is tried for about `most` images: of those at which something becomes durable or is
+    /// promised, and of the others, which take a tenth of them.
+    fn chances(&self, history: &History, most: u64) -> (u64, u64) {
+        let mut crashes = Crashes::new(history.begin.clone(), &history.log);
+        let (mut turns, mut others) = (0, 0);
+        while let Some(event) = crashes.advance() {
+            let is_turn = matches!(event, Event::Host(_)) || crashes.is_turn();
+            *(if is_turn { &mut turns } else { &mut others }) += 1;
+        }
+        let images = (self.bounds.all + 2 * self.bounds.single + self.bounds.random) as u64;
+        ((turns * images).div_ceil(most).max(1), (10 * others).div_ceil(most).max(1))
+    }
+
+    /// All moments, and many images of each: for histories of a few steps.
+    pub const SHORT: Plan = Plan {
+        bounds: Bounds { all: 128, single: 24, random: 8 },
+        thorough_one_in: 97,
+        again: Bounds { all: 8, single: 4, random: 4 },
+    };
+
+    /// Moments by chance, for long histories.
+    pub const LONG: Plan = Plan {
+        bounds: Bounds { all: 32, single: 12, random: 16 },
+        thorough_one_in: 397,
+        again: Bounds { all: 4, single: 2, random: 2 },
+    };
+}
+
+/// An image that does not hold what it must.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// How many events of the history's log had happened.
+    pub event: usize,
+    /// The number of the image, of those of the history.
+    pub image: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What came of exploring a history.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// Images that were opened.
+    pub images: u64,
+    /// The first image that was wrong.
+    pub finding: Option<Finding>,
+}
+
+/// Explores `history` by `plan`, until an image is wrong or about `most` images were opened. Images follow from the
+/// history, `most` and `seed`; with `only` none is opened but that one.
+pub fn explore(history: &History, plan: &Plan, seed: u64, most: u64, only: Option<u64>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let (one_in, one_in_others) = plan.chances(history, most);
+    let mut crashes = Crashes::new(history.begin.clone(), &history.log);
+    let mut oracle = Oracle::new(history.sectors);
+    let mut event = 0;
+    loop {
+        let is_promise = match crashes.advance() {
+            None => break,
+            Some(Event::Host(mark)) => {
+                oracle.note(mark);
+                true
+            }
+            Some(_) => false,
+        };
+        event += 1;
+        let is_turn = is_promise || crashes.is_turn();
+        if !mixed(seed, event).is_multiple_of(if is_turn { one_in } else { one_in_others }) {
+            continue;
+        }
+        let crash = crashes.crash();
+        let mut each = |image: Pages| {
+            let number = outcome.images;
+            outcome.images += 1;
+            if only.is_some_and(|only| only != number) {
+                return number < only.unwrap_or(number);
+            }
+            let is_thorough =
+                only.is_some() || mixed(seed, number).is_multiple_of(plan.thorough_one_in);
+            let again = is_thorough.then_some(plan.again);
+            if let Err(what) = examine(&image, &oracle, history, again, seed) {
+                outcome.finding = Some(Finding { event: event as usize, image: number, what });
+            }
+            outcome.finding.is_none() && outcome.images < 2 * most && only != Some(number)
+        };
+        let goes_on = if is_turn {
+            crash.images(&history.layout, plan.bounds, mixed(seed, event), &mut each)
+        } else {
+            each(crash.everything())
+        };
+        if !goes_on {
+            break;
+        }
+    }
+    outcome
+}
+
+/// A number by chance that follows from both.
+fn mixed(seed: u64, number: u64) -> u64 {
+    // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+    let mut mixed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// Opens an image twice, and checks what it holds; with `again` also crashes of the host while it is opened the
+/// first time, and that nothing is said to be damaged.
+fn examine(
+    image: &Pages,
+    oracle: &Oracle,
+    history: &History,
+    again: Option<Bounds>,
+    seed: u64,
+) -> Result<(), String> {
+    let storage = Arc::new(match again {
+        Some(_) => Memory::recording(image.clone()),
+        None => Memory::new(image.clone()),
+    });
+    let first = contents(&storage)?;
+    oracle.check(&first).map_err(|wrong| wrong.to_string())?;
+    if let Some(bounds) = again {
+        let image_opened =
+            Image::open_storage(Arc::new(Memory::new(image.clone())), Path::new("memory"));
+        let report =
+            image_opened.and_then(check_image).map_err(|error| format!("check: {error}"))?;
+        if let [problem, ..] = &report.problems[..] {
+            return Err(format!("check says of an image that no damage was done to: {problem}"));
+        }
+        let log = storage.take_log();
+        let mut crashes = Crashes::new(image.clone(), &log);
+        let (mut outcome, mut event) = (Ok(()), 0);
+        while outcome.is_ok() && crashes.advance().is_some() {
+            event += 1;
+            if !crashes.is_turn() {
+                continue;
+            }
+            crashes.crash().images(&history.layout, bounds, mixed(seed, event), |image| {
+                let found = contents(&Arc::new(Memory::new(image)));
+                outcome = found.and_then(|it| oracle.check(&it).map_err(|wrong| wrong.to_string()));
+                outcome.is_ok()
+            });
+        }
+        outcome
+            .map_err(|what| format!("crashed again after {event} events of recovery: {what}"))?;
+    }
+    let second = contents(&storage).map_err(|what| format!("opened once more: {what}"))?;
+    match first.iter().zip(&second).position(|(first, second)| first != second) {
+        None => Ok(()),
+        Some(sector) => Err(format!("sector {sector} changes when the image is opened once more")),
+    }
+}
+
+/// Opens the drive in `storage`; returns what its sectors hold.
+fn contents(storage: &Arc<Memory>) -> Result<Vec<Contents>, String> {
+    let now = far_ahead();
+    let (engine, _) = open(storage.clone(), Time::Fast, now)
+        .map_err(|error| format!("it cannot be opened: {error:#}"))?;
+    let mut data = vec![0; engine.capacity() as usize];
+    let _ =
+        engine.read(now, 0, &mut data).map_err(|error| format!("it cannot be read: {error}"))?;
+    Ok(read_contents(&data, 0))
+}

@@ -1,0 +1,185 @@
+//! Mistakes in the order of what is done to an image, planted in the record of a history.
+//!
+//! A drive with such a mistake does the same to its image, as long as nothing crashes; so the record can be changed
+//! afterwards. Each of these has to be found by the explorer of crashes.
+
+use std::sync::Arc;
+
+use ssdlab_attach::image::layout::Layout;
+use ssdlab_attach::image::spare::{Found, Record};
+
+use crate::crash::Region;
+use crate::memory::Event;
+
+/// A mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Fault {
+    /// A flush is answered without a sync.
+    FlushWithoutSync,
+    /// What the image says of itself is written before what it says it of is durable.
+    StateBeforeSync,
+    /// Nothing makes durable what the image says of itself.
+    StateNotSynced,
+    /// What capacitors keep is written to one place, over what they kept before.
+    OnePlaceForSaved,
+    /// What an erased block held is punched out before what replaces it is durable.
+    PunchBeforeSync,
+    /// What an erased block held is never punched out.
+    NeverPunched,
+    /// Records are durable before the data that they are of.
+    RecordBeforeData,
+    /// A record says of itself, and of all before, that it is durable.
+    RecordClaimsDurable,
+    /// Records of trims are not written.
+    TrimsForgotten,
+    /// Records of trims are durable later than the flush that they are promised with.
+    TrimsAfterSync,
+}
+
+/// All of them.
+pub const FAULTS: [Fault; 10] = [
+    Fault::FlushWithoutSync,
+    Fault::StateBeforeSync,
+    Fault::StateNotSynced,
+    Fault::OnePlaceForSaved,
+    Fault::PunchBeforeSync,
+    Fault::NeverPunched,
+    Fault::RecordBeforeData,
+    Fault::RecordClaimsDurable,
+    Fault::TrimsForgotten,
+    Fault::TrimsAfterSync,
+];
+
+fn region(layout: &Layout, event: &Event) -> Option<Region> {
+    match event {
+        Event::Write { at, .. } | Event::Punch { at, .. } => Some(Region::of(layout, *at)),
+        _ => None,
+    }
+}
+
+fn is_trims(region: Option<Region>) -> bool {
+    matches!(region, Some(Region::Trims(_)))
+}
+
+impl Fault {
+    /// The record of what a drive with this mistake would have done that did what `log` says.
+    pub fn plant(self, log: Vec<Event>, layout: &Layout) -> Vec<Event> {
+        let of = |event: &Event| region(layout, event);
+        match self {
+            Fault::FlushWithoutSync => without_syncs(log, |_, next| {
+                matches!(next, Some(Event::Host(crate::oracle::Mark::Promised { .. })))
+            }),
+            Fault::StateBeforeSync => without_syncs(log, |_, next| {
+                next.is_some_and(|event| of(event) == Some(Region::State))
+            }),
+            Fault::StateNotSynced => without_syncs(log, |before, _| {
+                before.is_some_and(|event| of(event) == Some(Region::State))
+            }),
+            Fault::OnePlaceForSaved => {
+                let second = layout.saved + layout.saved_size;
+                moved(log, |at| match Region::of(layout, at) {
+                    Region::Saved(1) => layout.saved + (at - second),
+                    _ => at,
+                })
+            }
+            Fault::PunchBeforeSync => earlier(log, |event| {
+                let is_flash = matches!(of(event), Some(Region::Spare | Region::Data));
+                is_flash && matches!(event, Event::Punch { .. })
+            }),
+            Fault::NeverPunched => {
+                let is_kept = |event: &Event| {
+                    !(matches!(event, Event::Punch { .. }) && of(event) == Some(Region::Spare))
+                };
+                log.into_iter().filter(is_kept).collect()
+            }
+            Fault::RecordBeforeData => later(log, |event| {
+                matches!(event, Event::Write { .. }) && of(event) == Some(Region::Data)
+            }),
+            Fault::RecordClaimsDurable => log.into_iter().map(|it| claiming(it, layout)).collect(),
+            Fault::TrimsForgotten => log.into_iter().filter(|it| !is_trims(of(it))).collect(),
+            Fault::TrimsAfterSync => later(log, |event| is_trims(of(event))),
+        }
+    }
+}
+
+/// The log without syncs of which `goes` says so, by what was written before them and what comes after.
+fn without_syncs(
+    log: Vec<Event>,
+    goes: impl Fn(Option<&Event>, Option<&Event>) -> bool,
+) -> Vec<Event> {
+    let is_sync = |event: &Event| matches!(event, Event::SyncBegun { .. } | Event::SyncDone { .. });
+    let is_storage = |event: &&Event| !matches!(event, Event::Host(_));
+    let mut gone = Vec::new();
+    for (index, event) in log.iter().enumerate() {
+        let Event::SyncBegun { number } = event else { continue };
+        let before = log[..index].iter().rev().filter(is_storage).find(|event| !is_sync(event));
+        let next = log[index..].iter().find(|event| !is_sync(event));
+        if goes(before, next) {
+            gone.push(*number);
+        }
+    }
+    let is_gone = |event: &Event| match event {
+        Event::SyncBegun { number } | Event::SyncDone { number } => gone.contains(number),
+        _ => false,
+    };
+    log.into_iter().filter(|event| !is_gone(event)).collect()
+}
+
+/// The log with what was written to places moved.
+fn moved(log: Vec<Event>, to: impl Fn(u64) -> u64) -> Vec<Event> {
+    let moved = |event| match event {
+        Event::Write { at, data } => Event::Write { at: to(at), data },
+        Event::Punch { at, length } => Event::Punch { at: to(at), length },
+        other => other,
+    };
+    log.into_iter().map(moved).collect()
+}
+
+/// The log with events of a kind moved to before the sync that came before them.
+fn earlier(log: Vec<Event>, is_moved: impl Fn(&Event) -> bool) -> Vec<Event> {
+    let mut earlier: Vec<Event> = Vec::new();
+    for event in log {
+        let sync = earlier.iter().rposition(|it| matches!(it, Event::SyncBegun { .. }));
+        match sync.filter(|_| is_moved(&event)) {
+            Some(sync) => earlier.insert(sync, event),
+            None => earlier.push(event),
+        }
+    }
+    earlier
+}
+
+/// The log with events of a kind moved to behind the sync that came after them.
+fn later(log: Vec<Event>, is_moved: impl Fn(&Event) -> bool) -> Vec<Event> {
+    let (mut later, mut waiting) = (Vec::new(), Vec::new());
+    for event in log {
+        if is_moved(&event) {
+            waiting.push(event);
+            continue;
+        }
+        let is_sync = matches!(event, Event::SyncDone { .. });
+        later.push(event);
+        if is_sync {
+            later.append(&mut waiting);
+        }
+    }
+    later.append(&mut waiting);
+    later
+}
+
+/// Makes a record of a spare area say that it is durable itself.
+fn claiming(event: Event, layout: &Layout) -> Event {
+    match event {
+        Event::Write { at, data } if Region::of(layout, at) == Region::Spare => {
+            let mut data = data.to_vec();
+            for bytes in data.chunks_exact_mut(layout.record as usize) {
+                if let Found::Written(mut record) = Record::decode(bytes, layout.units_per_program)
+                {
+                    record.durable = record.stamp;
+                    record.encode(bytes);
+                }
+            }
+            Event::Write { at, data: Arc::from(data) }
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,196 @@
+//! Damages images, and checks that nobody is told anything wrong: every sector reads as it should, or fails, and
+//! then `check` says that there is damage.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Result;
+use rand::seq::SliceRandom;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use ssdlab_attach::check::check_image;
+use ssdlab_attach::engine::Time;
+use ssdlab_attach::image::Image;
+use ssdlab_attach::image::layout::Layout;
+
+use crate::crash::Region;
+use crate::history::{History, Step, UNIT, far_ahead};
+use crate::memory::Memory;
+use crate::oracle::{Oracle, read_contents};
+use crate::pages::{PAGE, Pages, SECTOR};
+use crate::setup::{Setup, open};
+
+/// Something that happens to an image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Damage {
+    /// A bit is the other way round: of this byte, that one.
+    Bit(u64, u8),
+    /// A sector of 512 bytes is zeros.
+    Zeroed(u64),
+    /// A page of 4 KiB is anything.
+    Garbage(u64),
+}
+
+impl Damage {
+    /// Where it begins, in bytes.
+    pub fn at(self) -> u64 {
+        let (Damage::Bit(at, _) | Damage::Zeroed(at) | Damage::Garbage(at)) = self;
+        at
+    }
+
+    /// Does it to `pages`; returns whether that changed anything.
+    pub fn strike(self, pages: &mut Pages) -> bool {
+        let (at, length) = match self {
+            Damage::Bit(at, _) => (at, 1),
+            Damage::Zeroed(at) => (at, SECTOR),
+            Damage::Garbage(at) => (at, PAGE),
+        };
+        let mut before = vec![0; length];
+        pages.read(&mut before, at);
+        let mut after = before.clone();
+        match self {
+            Damage::Bit(_, bit) => after[0] ^= 1 << bit,
+            Damage::Zeroed(_) => after.fill(0),
+            Damage::Garbage(at) => Pcg64Mcg::seed_from_u64(at).fill_bytes(&mut after),
+        }
+        pages.write(&after, at);
+        after != before
+    }
+}
+
+/// How an image took its damage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All is there, and `check` says of damage what it likes.
+    Right,
+    /// Some sectors cannot be read, or the drive cannot be opened, and `check` says so.
+    Told,
+    /// Some sectors cannot be read, or the drive cannot be opened, and `check` says nothing.
+    Untold(String),
+    /// A sector reads as what it should not; `check` says that there is damage, or nothing.
+    Wrong {
+        /// What it reads as.
+        what: String,
+        /// Whether `check` says that there is damage.
+        is_told: bool,
+    },
+}
+
+/// An image that is to be damaged.
+#[derive(Debug)]
+pub struct Case {
+    image: Pages,
+    layout: Layout,
+    oracle: Oracle,
+    seed: u64,
+}
+
+impl Case {
+    /// The image that the history of that number leaves, which ends with a flush: after the drive was closed in
+    /// order, or after its program was killed.
+    ///
+    /// # Errors
+    /// As [`History::of`].
+    pub fn numbered(setup: Setup, number: u64) -> Result<Case> {
+        let mut steps = setup.steps(number)?;
+        steps.push(Step::Flush);
+        if number.is_multiple_of(2) {
+            steps.push(Step::End);
+        }
+        let history = History::of(setup, &steps)?;
+        let oracle = history.oracle();
+        Ok(Case { image: history.end, layout: history.layout, oracle, seed: number })
+    }
+
+    /// Damages to try, by chance, no more than `most`, and as many in each region where there are enough.
+    pub fn chosen(&self, most: u64) -> Vec<Damage> {
+        let mut by_region: BTreeMap<Region, Vec<Damage>> = BTreeMap::new();
+        for damage in damages(&self.image, &self.layout, 64, self.seed) {
+            by_region.entry(self.region(damage)).or_default().push(damage);
+        }
+        let mut generator = Pcg64Mcg::seed_from_u64(self.seed);
+        let (mut chosen, mut left) = (Vec::new(), by_region.len());
+        let mut regions: Vec<Vec<Damage>> = by_region.into_values().collect();
+        // What the small ones do not need is left to the others.
+        regions.sort_by_key(Vec::len);
+        for mut region in regions {
+            region.shuffle(&mut generator);
+            region.truncate((most as usize - chosen.len()) / left);
+            left -= 1;
+            chosen.append(&mut region);
+        }
+        chosen
+    }
+
+    /// The region that is damaged.
+    pub fn region(&self, damage: Damage) -> Region {
+        Region::of(&self.layout, damage.at())
+    }
+
+    /// Damages the image, and opens it.
+    pub fn examine(&self, damage: Damage) -> Verdict {
+        examine(&self.image, &self.oracle, damage)
+    }
+}
+
+/// Damages `image`, whose sectors may hold what `oracle` says, and opens it.
+pub fn examine(image: &Pages, oracle: &Oracle, damage: Damage) -> Verdict {
+    let mut image = image.clone();
+    damage.strike(&mut image);
+    let path = Path::new("memory");
+    let checked = Image::open_storage(Arc::new(Memory::new(image.clone())), path)
+        .and_then(check_image)
+        .map(|report| report.problems);
+    let is_told = !matches!(&checked, Ok(problems) if problems.is_empty());
+    let verdict = |untold: String| if is_told { Verdict::Told } else { Verdict::Untold(untold) };
+    let now = far_ahead();
+    let engine = match open(Arc::new(Memory::new(image)), Time::Fast, now) {
+        Ok((engine, _)) => engine,
+        Err(error) => return verdict(format!("it cannot be opened: {error:#}")),
+    };
+    let mut found = Vec::new();
+    let mut failed = None;
+    let size = UNIT as usize * SECTOR;
+    for unit in 0..engine.capacity() as usize / size {
+        let mut data = vec![0; size];
+        match engine.read(now, (unit * size) as u64, &mut data) {
+            Ok(_) => found.extend(read_contents(&data, unit as u32 * UNIT).into_iter().map(Some)),
+            Err(error) => {
+                failed = Some(format!("unit {unit}: {error}"));
+                found.extend([None; UNIT as usize]);
+            }
+        }
+    }
+    if let Err(wrong) = oracle.check_readable(found.into_iter()) {
+        return Verdict::Wrong { what: wrong.to_string(), is_told };
+    }
+    failed.map_or(Verdict::Right, verdict)
+}
+
+/// All places of `image` where damage may do something: of small records every byte, of data one byte in `rarely`,
+/// each with a bit by chance; every sector that is not zeros, and every page. Pages of holes are among them.
+pub fn damages(image: &Pages, layout: &Layout, rarely: usize, seed: u64) -> Vec<Damage> {
+    let mut generator = Pcg64Mcg::seed_from_u64(seed);
+    let mut damages = Vec::new();
+    let mut bytes = [0; PAGE];
+    for page in image.present() {
+        let begin = u64::from(page) * PAGE as u64;
+        image.read(&mut bytes, begin);
+        let is_data = Region::of(layout, begin) == Region::Data;
+        for (at, sector) in (begin..).step_by(SECTOR).zip(bytes.chunks(SECTOR)) {
+            let Some(last) = sector.iter().rposition(|&byte| byte != 0) else { continue };
+            damages.push(Damage::Zeroed(at));
+            for index in 0..=last as u64 {
+                if !is_data || generator.random_range(0..rarely) == 0 {
+                    damages.push(Damage::Bit(at + index, generator.random_range(0..8)));
+                }
+            }
+        }
+        damages.push(Damage::Garbage(begin));
+        if page % 8 == 0 && begin + 2 * PAGE as u64 <= layout.end {
+            damages.push(Damage::Garbage(begin + PAGE as u64));
+        }
+    }
+    damages
+}

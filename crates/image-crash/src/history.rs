@@ -1,0 +1,279 @@
+//! What a host does to a drive, step by step, with a record of what that does to the image.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use ssdlab_attach::engine::{Engine, Time};
+use ssdlab_attach::image::layout::Layout;
+
+use crate::memory::{Event, Memory};
+use crate::oracle::{Change, Mark, Oracle, fill, read_contents};
+use crate::pages::{Pages, SECTOR};
+use crate::setup::{Setup, open, sectors};
+
+/// A step. Sectors have 512 bytes and count from the beginning of the drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Writes so many sectors from the first on, with FUA or without.
+    Write(u32, u32, bool),
+    /// Trims so many sectors from the first on.
+    Trim(u32, u32),
+    /// Flushes the drive.
+    Flush,
+    /// Leaves the drive alone for so many milliseconds.
+    Rest(u64),
+    /// Closes the drive in order, and opens it again.
+    Close,
+    /// Ends the program without closing the drive, and opens it again.
+    Kill,
+    /// Cuts the drive's power, and opens it again.
+    PowerCut,
+    /// Closes the drive in order, for good.
+    End,
+}
+
+/// What happened to the image of a drive, from the beginning of its life on.
+#[derive(Debug)]
+pub struct History {
+    /// The kind of drive.
+    pub setup: Setup,
+    /// Where everything lies in its image.
+    pub layout: Layout,
+    /// The image before all that.
+    pub begin: Pages,
+    /// What happened, in its order.
+    pub log: Vec<Event>,
+    /// The image after all that.
+    pub end: Pages,
+    /// Sectors of the drive.
+    pub sectors: u32,
+}
+
+/// An instant that the clock of this machine does not reach: drives' clocks run by what they are told.
+pub fn far_ahead() -> Instant {
+    Instant::now() + Duration::from_secs(1 << 30)
+}
+
+/// How long a host takes between two requests, in nanoseconds.
+const BETWEEN: Duration = Duration::from_micros(20);
+
+struct Host {
+    setup: Setup,
+    storage: Arc<Memory>,
+    engine: Engine,
+    now: Instant,
+    oracle: Oracle,
+    held: Vec<Change>,
+    changes: u64,
+}
+
+impl Host {
+    fn mark(&mut self, mark: Mark) {
+        self.oracle.note(&mark);
+        self.storage.mark(mark);
+    }
+
+    fn promised(&mut self) {
+        let changes = self.held.as_slice().into();
+        self.mark(Mark::Promised { first: 0, changes });
+    }
+
+    fn next_change(&mut self) -> u64 {
+        self.changes += 1;
+        self.changes
+    }
+
+    fn begin(&mut self, first: u32, count: u32, change: Change) {
+        self.mark(Mark::Begun { sectors: first..first + count, change });
+        self.held[first as usize..(first + count) as usize].fill(change);
+    }
+
+    fn carry_out(&mut self, step: Step) -> Result<()> {
+        self.now += BETWEEN;
+        match step {
+            Step::Write(first, count, fua) => {
+                let change = Change::write(self.next_change());
+                self.begin(first, count, change);
+                let mut data = vec![0; count as usize * SECTOR];
+                fill(&mut data, first, change);
+                let _ = self.engine.write(self.now, offset(first), &data, fua)?;
+                if fua {
+                    let changes = vec![change; count as usize].into();
+                    self.mark(Mark::Promised { first, changes });
+                }
+            }
+            Step::Trim(first, count) => {
+                let change = Change::trim(self.next_change());
+                self.begin(first, count, change);
+                let length = u64::from(count) * SECTOR as u64;
+                let _ = self.engine.trim(self.now, offset(first), length, true)?;
+            }
+            Step::Flush => {
+                let _ = self.engine.flush(self.now)?;
+                self.promised();
+            }
+            Step::Rest(time) => self.now += Duration::from_millis(time),
+            Step::Close => {
+                self.engine.close()?;
+                self.promised();
+                self.reopen()?;
+            }
+            Step::End => {
+                self.engine.close()?;
+                self.promised();
+            }
+            Step::Kill => self.reopen()?,
+            Step::PowerCut => {
+                self.engine.power_cut();
+                self.reopen()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn reopen(&mut self) -> Result<()> {
+        self.now += Duration::from_millis(1);
+        self.engine = open(self.storage.clone(), self.setup.time, self.now)?.0;
+        let mut data = vec![0; self.engine.capacity() as usize];
+        let _ = self.engine.read(self.now, 0, &mut data)?;
+        let identified = self.oracle.identify(&read_contents(&data, 0));
+        self.held = identified.map_err(|wrong| anyhow::anyhow!("opened again: {wrong}"))?;
+        let found = self.held.as_slice().into();
+        self.mark(Mark::Found(found));
+        Ok(())
+    }
+}
+
+fn offset(sector: u32) -> u64 {
+    u64::from(sector) * SECTOR as u64
+}
+
+impl History {
+    /// Has a new drive of the kind `setup` live through `steps`.
+    ///
+    /// # Errors
+    /// When a request fails, or a drive that was opened again holds what it may not.
+    pub fn of(setup: Setup, steps: &[Step]) -> Result<History> {
+        let (begin, layout) = setup.image()?;
+        let storage = Arc::new(Memory::recording(begin.clone()));
+        let now = far_ahead();
+        let engine = open(storage.clone(), setup.time, now)?.0;
+        let sectors = sectors(&engine);
+        let held = vec![Change::default(); sectors as usize];
+        let oracle = Oracle::new(sectors);
+        let mut host = Host { setup, storage, engine, now, oracle, held, changes: 0 };
+        for (index, &step) in steps.iter().enumerate() {
+            host.carry_out(step).with_context(|| format!("step {index}, {step:?}"))?;
+        }
+        let Host { storage, engine, .. } = host;
+        drop(engine);
+        let (log, end) = (storage.take_log(), storage.pages());
+        Ok(History { setup, layout, begin, log, end, sectors })
+    }
+
+    /// The history of that number of the kind `setup`.
+    ///
+    /// # Errors
+    /// As [`History::of`].
+    pub fn numbered(setup: Setup, number: u64) -> Result<History> {
+        History::of(setup, &setup.steps(number)?)
+    }
+
+    /// What each sector may hold at the end.
+    pub fn oracle(&self) -> Oracle {
+        let mut oracle = Oracle::new(self.sectors);
+        for event in &self.log {
+            if let Event::Host(mark) = event {
+                oracle.note(mark);
+            }
+        }
+        oracle
+    }
+}
+
+/// Sectors of a unit.
+pub const UNIT: u32 = 8;
+
+/// Steps of which all short histories are made; the last writes all of the drive, so that it collects.
+fn short_step(number: u64, sectors: u32) -> Step {
+    let steps = [
+        Step::Flush,
+        Step::Write(0, UNIT, false),
+        Step::Write(UNIT, 4 * UNIT, false),
+        Step::Write(3, 2, false),
+        Step::Write(UNIT / 2, 2 * UNIT, true),
+        Step::Trim(0, 2 * UNIT),
+        Step::Kill,
+        Step::Close,
+        Step::PowerCut,
+        Step::Write(0, sectors, false),
+    ];
+    steps[(number % steps.len() as u64) as usize]
+}
+
+impl Setup {
+    /// The steps of the history of that number. Every fourth is a short one, of steps that are all tried in each
+    /// order; the others go by chance.
+    ///
+    /// # Errors
+    /// When there is no such drive.
+    pub fn steps(&self, number: u64) -> Result<Vec<Step>> {
+        let capacity = self.profile()?.configuration()?.geometry.capacity().bytes();
+        Ok(steps((capacity / SECTOR as u64) as u32, number, self.time))
+    }
+}
+
+fn steps(sectors: u32, number: u64, time: Time) -> Vec<Step> {
+    let (mut rest, short) = (number / 4, number.is_multiple_of(4));
+    if !short {
+        return random_steps(sectors, [15, 30, 60][(rest % 3) as usize], number, time);
+    }
+    let mut steps = vec![Step::Write(0, 3 * UNIT, false), Step::Flush];
+    while rest > 0 {
+        steps.push(short_step(rest, sectors));
+        rest /= 10;
+    }
+    steps.push(Step::Flush);
+    steps
+}
+
+/// Random steps of a host of a drive of so many sectors: `count` of them, and as many again at most.
+fn random_steps(sectors: u32, count: usize, seed: u64, time: Time) -> Vec<Step> {
+    let mut generator = Pcg64Mcg::seed_from_u64(seed);
+    let mut steps = Vec::new();
+    // Some hosts use a small part of the drive again and again, some all of it, so that it collects.
+    let used = [4 * UNIT, 16 * UNIT, sectors, sectors][generator.random_range(0..4)];
+    let is_orderly = generator.random_range(0..3) == 0;
+    if generator.random_range(0..3) == 0 {
+        // So full and so scattered that the drive copies what it erases.
+        steps.push(Step::Write(0, sectors, false));
+        for _ in 0..generator.random_range(50..200) {
+            steps.push(Step::Write(generator.random_range(0..sectors / UNIT) * UNIT, UNIT, false));
+        }
+    }
+    for _ in 0..generator.random_range(count..=2 * count) {
+        let most = [1, UNIT, UNIT, 4 * UNIT, 16 * UNIT][generator.random_range(0..5)].min(used);
+        let mut length = most;
+        if generator.random_range(0..6) == 0 {
+            length = generator.random_range(1..=most);
+        }
+        let mut first = generator.random_range(0..=used - length);
+        if is_orderly || generator.random_range(0..4) > 0 {
+            (first, length) = (first - first % UNIT, length.next_multiple_of(UNIT));
+        }
+        steps.push(match generator.random_range(0..40) {
+            0..20 => Step::Write(first, length, false),
+            20..22 => Step::Write(first, length, true),
+            22..27 => Step::Trim(first, length),
+            27..36 => Step::Flush,
+            36 if time == Time::Real => Step::Rest(generator.random_range(1..30)),
+            36 | 37 => Step::Kill,
+            38 => Step::PowerCut,
+            _ => Step::Close,
+        });
+    }
+    steps
+}

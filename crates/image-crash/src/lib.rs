@@ -1,0 +1,19 @@
+//! Explorers of what a crash of the host, or damage, may leave of the image of an attached drive.
+//!
+//! [`memory`] keeps an image in memory and takes down each write, punch and sync ([`history`]). From that follow all
+//! images that a crash of the host may leave ([`crash`]). Each is opened, and every sector has to hold what was
+//! flushed, or what was written later ([`oracle`], [`explore`]). [`flip`] damages images instead: a bit, a sector
+//! or a page in every kind of record. [`faults`] plants mistakes in the order of what is written, which the
+//! explorer of crashes has to find.
+//!
+//! All of it is repeatable: an image follows from the kind of drive, a seed and its number.
+
+pub mod crash;
+pub mod explore;
+pub mod faults;
+pub mod flip;
+pub mod history;
+pub mod memory;
+pub mod oracle;
+pub mod pages;
+pub mod setup;

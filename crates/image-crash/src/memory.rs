@@ -1,0 +1,132 @@
+//! A storage in memory that takes down what is done to it.
+
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ssdlab_attach::image::storage::Storage;
+
+use crate::oracle::Mark;
+use crate::pages::Pages;
+
+/// Something that happened, in the order in which it did.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Bytes were written.
+    Write {
+        /// Where, in bytes.
+        at: u64,
+        /// What.
+        data: Arc<[u8]>,
+    },
+    /// A stretch was made zeros.
+    Punch {
+        /// Where, in bytes.
+        at: u64,
+        /// How many bytes.
+        length: u64,
+    },
+    /// All that was done before is about to be made durable.
+    SyncBegun {
+        /// Tells it from others.
+        number: u32,
+    },
+    /// What was done before that one began is durable.
+    SyncDone {
+        /// Of the beginning.
+        number: u32,
+    },
+    /// What the host did to the drive, or was promised by it.
+    Host(Mark),
+}
+
+/// A storage in memory.
+#[derive(Debug)]
+pub struct Memory {
+    contents: Mutex<Contents>,
+}
+
+#[derive(Debug)]
+struct Contents {
+    pages: Pages,
+    log: Option<Vec<Event>>,
+    syncs: u32,
+}
+
+impl Memory {
+    /// A storage with those contents.
+    pub fn new(pages: Pages) -> Memory {
+        Memory { contents: Mutex::new(Contents { pages, log: None, syncs: 0 }) }
+    }
+
+    /// The same, which takes down what is done to it.
+    pub fn recording(pages: Pages) -> Memory {
+        Memory { contents: Mutex::new(Contents { pages, log: Some(Vec::new()), syncs: 0 }) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        // Each change of it is a single one.
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What it holds now.
+    pub fn pages(&self) -> Pages {
+        self.lock().pages.clone()
+    }
+
+    /// Takes down something of the host's.
+    pub fn mark(&self, mark: Mark) {
+        self.lock().note(|| Event::Host(mark));
+    }
+
+    /// Returns what was taken down, and begins anew.
+    pub fn take_log(&self) -> Vec<Event> {
+        self.lock().log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+impl Contents {
+    fn note(&mut self, event: impl FnOnce() -> Event) {
+        if let Some(log) = &mut self.log {
+            log.push(event());
+        }
+    }
+}
+
+impl Storage for Memory {
+    fn read(&self, data: &mut [u8], at: u64) -> io::Result<usize> {
+        Ok(self.lock().pages.read(data, at))
+    }
+
+    fn write(&self, data: &[u8], at: u64) -> io::Result<usize> {
+        let mut contents = self.lock();
+        let count = contents.pages.write(data, at);
+        contents.note(|| Event::Write { at, data: data[..count].into() });
+        Ok(count)
+    }
+
+    fn punch(&self, at: u64, length: u64) -> io::Result<()> {
+        let mut contents = self.lock();
+        contents.pages.punch(at, length);
+        contents.note(|| Event::Punch { at, length });
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut contents = self.lock();
+        contents.syncs += 1;
+        let number = contents.syncs;
+        contents.note(|| Event::SyncBegun { number });
+        drop(contents);
+        self.lock().note(|| Event::SyncDone { number });
+        Ok(())
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.lock().pages.length())
+    }
+
+    fn next_data(&self, at: u64) -> io::Result<Option<Range<u64>>> {
+        Ok(self.lock().pages.next_data(at))
+    }
+}
