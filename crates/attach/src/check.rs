@@ -7,7 +7,7 @@ use serde::Serialize;
 use ssdlab_model::units::{Instant, LogicalUnit};
 
 use crate::drive;
-use crate::engine::{Engine, Options, restore};
+use crate::engine::{Engine, Errno, Options, restore};
 use crate::error::AttachError;
 use crate::image::Image;
 use crate::store::Store;
@@ -83,13 +83,14 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
         damaged: 0,
         lost: 0,
         lost_units: Vec::new(),
-        problems: Vec::new(),
+        problems: image.damage().all().cloned().collect(),
     };
     if state.attached == 0 {
         return Ok(report);
     }
     let mut store = Store::new(image.clone());
-    let survey = store.survey(false).map_err(cannot)?;
+    let survey = store.survey().map_err(cannot)?;
+    report.problems.extend(survey.damage.all().cloned());
     report.program_units = survey.written;
     report.unreadable = survey.unreadable.len() as u64 + survey.torn.len() as u64;
     report.torn = survey.torn.len() as u64;
@@ -111,7 +112,7 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
                      with them, the drive will recover from its flash instead"
                 ));
                 let mut store = Store::new(image);
-                store.survey(false).map_err(cannot)?;
+                store.survey().map_err(cannot)?;
                 recover(store)
             }
         }
@@ -143,8 +144,13 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
         }
         if unreadable.contains(&program) || wrong.contains(&program) {
             let mut data = vec![0; configuration.geometry.unit_size().bytes() as usize];
-            let sum = store.read_unit(place, &mut data).map_err(cannot)?;
-            if crc32fast::hash(&data) != sum {
+            let sum = match store.read_unit(place, &mut data) {
+                Ok(sum) => Some(sum),
+                // No record says what it was.
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => None,
+                Err(error) => return Err(cannot(error)),
+            };
+            if sum != Some(crc32fast::hash(&data)) {
                 report.lost += 1;
                 if report.lost_units.len() < NAMED_MAX {
                     report.lost_units.push(unit.0);
@@ -184,7 +190,8 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
 /// When the drive cannot be opened, or the image cannot be written.
 pub fn repair(path: &Path) -> Result<(), AttachError> {
     let image = Image::open(path)?;
-    let (engine, _) = Engine::open(image, Options::default())?;
+    let options = Options { accept_loss: true, ..Options::default() };
+    let (engine, _) = Engine::open(image, options)?;
     engine.close().map(|_| ())
 }
 

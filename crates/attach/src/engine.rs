@@ -31,6 +31,7 @@ use ssdlab_model::Configuration;
 use ssdlab_model::units::{Instant, LogicalUnit};
 
 use crate::drive::Model;
+use crate::image::damage::Damage;
 use crate::image::host::HostFile;
 use crate::memory::Mapped;
 use crate::store::receive::Arrivals;
@@ -58,6 +59,7 @@ pub struct Engine {
     syncer: Syncer,
     clock: Clock,
     configuration: Configuration,
+    damage: Damage,
     unit: u64,
     capacity: u64,
     /// Whether capacitors protect the write buffer.

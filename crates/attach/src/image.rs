@@ -6,17 +6,21 @@
 //! - what a program unit holds is written before its spare area, and both carry checksums, so that
 //!   one that was torn is known;
 //! - what a block holds is punched out, or written over, only when everything written before is
-//!   durable (`fdatasync`): what replaces its data is then there;
-//! - a header is never written again; the state, which says whether the image was closed in order,
-//!   is written by turns to two places.
+//!   durable (`fdatasync`) and the image says so: what replaces its data is then there;
+//! - a header is never written again; the state, which says whether the image was closed in order and what
+//!   is durable, is written by turns to two pairs of places;
+//! - of everything but data and tables there are two copies. One that is damaged is noticed by its
+//!   checksum, and what is promised and missing by what the state says of it.
 
+pub mod damage;
+pub mod dump;
 pub mod header;
 pub mod host;
 pub mod layout;
-pub mod saved;
 pub mod spare;
 pub mod state;
 pub mod storage;
+pub mod table;
 pub mod trims;
 
 use std::fs::{File, OpenOptions};
@@ -31,9 +35,10 @@ use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::profile::Profile;
 
 use crate::error::AttachError;
-use header::Header;
+use damage::Damage;
+use header::{FoundHeader, Header};
 use host::HostFile;
-use layout::Layout;
+use layout::{HEADER_MAX, Layout};
 use state::State;
 use storage::Storage;
 
@@ -46,6 +51,10 @@ pub struct Image {
     configuration: Configuration,
     layout: Layout,
     state: State,
+    header: Header,
+    /// Where the copy of the header lies that does not hold.
+    damaged_header: Option<u64>,
+    damage: Damage,
 }
 
 impl Image {
@@ -116,8 +125,17 @@ impl Image {
         let header = Header::new(profile, &configuration, &layout);
         write_new(&file, &header, &layout)
             .map_err(|error| AttachError::io("write", path, error))?;
-        let (path, profile, state) = (path.to_owned(), profile.clone(), State::new());
-        Ok(Image { path, file, profile, configuration, layout, state })
+        Ok(Image {
+            path: path.to_owned(),
+            file,
+            profile: profile.clone(),
+            configuration,
+            layout,
+            state: State::new(),
+            header,
+            damaged_header: None,
+            damage: Damage::default(),
+        })
     }
 
     /// Opens the image at `path` for this process alone.
@@ -134,7 +152,7 @@ impl Image {
     /// When it is no sound image.
     pub fn open_storage(storage: Arc<dyn Storage>, path: &Path) -> Result<Image, AttachError> {
         let file = HostFile::new(storage);
-        let header = Header::read(&file, path)?;
+        let FoundHeader { header, damaged: damaged_header } = Header::read(&file, path)?;
         let profile = header.profile(path)?;
         let configuration = profile.configuration()?;
         check_supported(&configuration)?;
@@ -147,10 +165,45 @@ impl Image {
                 format!("the image is cut short: {length} of {} bytes are there", layout.end),
             ));
         }
-        let state = State::read(&file, &layout)
-            .map_err(|error| AttachError::io("read", path, error))?
-            .ok_or_else(|| AttachError::image(path, "both copies of its state are damaged"))?;
-        Ok(Image { path: path.to_owned(), file, profile, configuration, layout, state })
+        let slots =
+            State::read(&file, &layout).map_err(|error| AttachError::io("read", path, error))?;
+        let mut state = slots
+            .newest
+            .ok_or_else(|| AttachError::image(path, "all copies of its state are damaged"))?;
+        let mut damage = Damage::default();
+        if let Some(at) = damaged_header {
+            let which = if at == 0 { "first" } else { "second" };
+            damage
+                .found
+                .push(format!("the {which} copy of its header is damaged; the other holds"));
+        }
+        if slots.damaged > 0 {
+            // It may be the newest: the tables count only if there can be none that is newer.
+            state.is_clean = false;
+            damage.found.push(format!(
+                "{} of the {} copies of its state are damaged: the drive counts as not closed in order",
+                slots.damaged,
+                state::SLOTS
+            ));
+        }
+        if slots.is_generation_lost {
+            damage.refused.push(
+                "both copies of one of its states are damaged, perhaps of the latest: nobody knows what was \
+                 promised last"
+                    .to_owned(),
+            );
+        }
+        Ok(Image {
+            path: path.to_owned(),
+            file,
+            profile,
+            configuration,
+            layout,
+            state,
+            header,
+            damaged_header,
+            damage,
+        })
     }
 
     /// Where it lies.
@@ -184,6 +237,22 @@ impl Image {
         &self.layout
     }
 
+    /// The damage to its header and its state.
+    pub fn damage(&self) -> &Damage {
+        &self.damage
+    }
+
+    /// Writes anew the copy of the header that does not hold, if one does not.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn mend_header(&mut self) -> io::Result<()> {
+        let Some(at) = self.damaged_header else { return Ok(()) };
+        self.header.write(&self.file, at)?;
+        self.damaged_header = None;
+        Ok(())
+    }
+
     /// What it said of itself last.
     pub fn state(&self) -> State {
         self.state
@@ -203,6 +272,24 @@ impl Image {
         let state = State { generation: self.state.generation + 1, ..state };
         state.write(&self.file, &self.layout)?;
         self.file.sync_data()?;
+        self.state = state;
+        Ok(())
+    }
+
+    /// Has the image say what is durable, as `state` does, which is not made durable itself. It is not
+    /// closed in order then.
+    ///
+    /// # Errors
+    /// When writing fails; what it said before holds then.
+    pub fn promise(&mut self, state: State) -> io::Result<()> {
+        let state = State {
+            generation: self.state.generation + 1,
+            is_clean: false,
+            checkpoint_length: 0,
+            checkpoint_sum: 0,
+            ..state
+        };
+        state.write(&self.file, &self.layout)?;
         self.state = state;
         Ok(())
     }
@@ -264,9 +351,13 @@ fn lock(file: &File, path: &Path) -> Result<(), AttachError> {
 
 fn write_new(file: &HostFile, header: &Header, layout: &Layout) -> io::Result<()> {
     let state = State::new();
-    state.write(file, layout)?;
+    for generation in 0..=state.generation {
+        State { generation, ..state }.write(file, layout)?;
+    }
     file.sync_data()?;
     // The header comes last: before it is there, the file is no image.
-    header.write(file)?;
+    for at in [HEADER_MAX, 0] {
+        header.write(file, at)?;
+    }
     file.sync_data()
 }

@@ -18,9 +18,13 @@ mod contents;
 mod cut;
 mod due;
 mod parts;
+mod progress;
 pub mod receive;
+mod saved;
 mod staged;
+mod survey;
 mod trim_log;
+mod undurable;
 pub mod work;
 
 use std::collections::hash_map::Entry;
@@ -32,17 +36,19 @@ use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecor
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
 
+use crate::image::Image;
 use crate::image::host::HostFile;
 use crate::image::layout::Layout;
-use crate::image::saved::Saved;
-use crate::image::spare::Record;
+use crate::image::spare::{self, Record};
 use crate::image::trims::TrimLog;
-use crate::image::{Image, state::State};
+use buffer::Dumps;
 use contents::Found;
 use due::{Action, Due};
 use parts::{Part, Parts};
+use progress::Progress;
 use receive::Arrivals;
-use staged::{Source, Spread, Staged, alone};
+use staged::{Source, Spread, Staged, alone, lost_sum};
+use undurable::Undurable;
 use work::{Hands, UnderWay};
 
 /// Where the data of a unit is now.
@@ -87,9 +93,9 @@ pub struct Store {
     /// Checksum of each physical unit; 0 where it is to be read from its record.
     sums: Vec<u32>,
     erases: Vec<u32>,
-    /// How many writes were made to the image, and how many of them are durable.
-    stamp: u64,
-    durable: u64,
+    progress: Progress,
+    /// Kept where capacitors keep the buffer.
+    undurable: Option<Undurable>,
     parts: Parts,
     /// Parts of blocks of which others were erased before them, until their records are gone.
     erased_late: Vec<u32>,
@@ -104,7 +110,9 @@ pub struct Store {
     trims: TrimLog,
     /// The latest number of a trim that was added to the log ahead of its time.
     trims_until: u64,
-    saved: Saved,
+    dumps: Dumps,
+    /// Whether data of a unit was lost with a dump.
+    has_lost: bool,
     found: Option<Box<Found>>,
     /// Held for reading while data is read from the image without any other lock, and for writing
     /// while something is punched out.
@@ -125,7 +133,7 @@ impl Store {
         let layout = image.layout().clone();
         let units = layout.programs() as usize * layout.units_per_program as usize;
         let parts = layout.blocks as usize * layout.stripe as usize;
-        let State { stamp, trim_log, .. } = image.state();
+        let state = image.state();
         let blank = image.configuration().mechanisms.trim.reads_after.byte();
         let BufferParameters { units: buffered, protected: has_capacitors, .. } =
             image.configuration().buffer;
@@ -144,8 +152,8 @@ impl Store {
             promised: None,
             sums: vec![0; units],
             erases: vec![0; parts],
-            stamp,
-            durable: stamp,
+            progress: Progress::new(state),
+            undurable: has_capacitors.then(|| Undurable::new(layout.dump_units)),
             parts: Parts::new(parts),
             erased_late: Vec::new(),
             under_way: None,
@@ -153,9 +161,10 @@ impl Store {
             is_helped: false,
             erases_owed: vec![0; parts],
             arrivals: Arc::default(),
-            trims: TrimLog::new(trim_log),
+            trims: TrimLog::new(state.trims.log),
             trims_until: 0,
-            saved: Saved::default(),
+            dumps: Dumps::new(state.dump.max(state.dumps_void)),
+            has_lost: false,
             found: None,
             gate: Arc::default(),
             is_stuck: false,
@@ -180,11 +189,6 @@ impl Store {
     /// What is held for reading while data is read from the image without any other lock.
     pub fn gate(&self) -> Arc<RwLock<()>> {
         self.gate.clone()
-    }
-
-    /// How many writes were made to the image.
-    pub fn stamp(&self) -> u64 {
-        self.stamp
     }
 
     /// Whether the image could not be written to when that was tried last.
@@ -270,6 +274,7 @@ impl Store {
         let size = self.layout.unit as usize;
         Ok(match staged.units[index] {
             Source::Ahead { sum, .. } => Place::Image { at: self.layout.unit_at(unit), sum },
+            Source::Lost { .. } => return Err(rustix::io::Errno::IO.into()),
             _ => Place::Ram(&staged.data[index * size..(index + 1) * size]),
         })
     }
@@ -292,7 +297,10 @@ impl Store {
             match staged.units[index] {
                 Source::CopyOf { from, life: None } => return (from, None),
                 Source::CopyOf { from, life: Some(earlier) } => (unit, life) = (from, earlier),
-                Source::Here { .. } | Source::Ahead { .. } | Source::Nothing => {
+                Source::Here { .. }
+                | Source::Ahead { .. }
+                | Source::Lost { .. }
+                | Source::Nothing => {
                     return (unit, Some(life));
                 }
             }
@@ -305,14 +313,12 @@ impl Store {
         if known != 0 {
             return Ok(known);
         }
-        let program = self.layout.program_of(unit);
-        let index = unit.0 - program * self.layout.units_per_program;
-        let within = Record::sum_offset(self.layout.units_per_program, index);
-        let mut bytes = [0; 4];
-        self.file().read_exact_at(&mut bytes, self.layout.record_at(program) + within)?;
-        let sum = u32::from_le_bytes(bytes);
-        self.sums[unit.0 as usize] = sum;
-        Ok(sum)
+        let (program, count) = (self.layout.program_of(unit), self.layout.units_per_program);
+        let at = self.layout.records_at(program);
+        let sums = read_sums(self.file(), at, self.layout.record, count)?;
+        let first = (program * count) as usize;
+        self.sums[first..first + sums.len()].copy_from_slice(&sums);
+        Ok(sums[unit.0 as usize - first])
     }
 
     /// Reads the data of `unit`, which is mapped, into `data`; returns its checksum as it was
@@ -348,9 +354,26 @@ impl Store {
         data.copy_from_slice(&staged.data[index * size..(index + 1) * size]);
         Ok(match source {
             Source::Here { sum, .. } => sum,
+            Source::Lost { .. } => lost_sum(data),
             _ => crc32fast::hash(data),
         })
     }
+}
+
+/// Reads the checksums of the `units` of a program unit from the first copy of its record that holds; the
+/// copies lie `at` these places.
+///
+/// # Errors
+/// When none holds, or reading fails.
+fn read_sums(file: &HostFile, at: [u64; 2], record: u64, units: u32) -> io::Result<Vec<u32>> {
+    let mut bytes = vec![0; record as usize];
+    for at in at {
+        file.read_exact_at(&mut bytes, at)?;
+        if let spare::Found::Written(record) = Record::decode(&bytes, units) {
+            return Ok(record.sums);
+        }
+    }
+    Err(rustix::io::Errno::IO.into())
 }
 
 impl Media for Store {

@@ -3,7 +3,7 @@
 use std::sync::MutexGuard;
 use std::time::Instant as HostInstant;
 
-use ssdlab_model::media::TrimRecord;
+use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit};
 
 use super::{Answer, Engine, Errno, Inner, Kind, errno};
@@ -52,7 +52,7 @@ impl Engine {
             inner.carry_out(promised).map_err(|error| errno(&error))?;
         }
         if keep {
-            inner.keep_buffer().map_err(|error| errno(&error))?;
+            inner = self.keep_buffer(inner)?;
         }
         let stamp = inner.model.store().stamp();
         drop(inner);
@@ -63,6 +63,32 @@ impl Engine {
             inner.condense_trims().map_err(|error| errno(&error))?;
         }
         Ok(())
+    }
+
+    /// Writes to the image what capacitors keep: the buffer and all records of trims; or lets somebody do so
+    /// who came later. Only the latest dump may be in the making: whoever comes meanwhile waits without the
+    /// lock until it is durable, and one of those who waited then writes the next for all of them.
+    fn keep_buffer<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+    ) -> Result<MutexGuard<'a, Inner>, Errno> {
+        inner.carry_out(Instant::from_nanos(u64::MAX)).map_err(|error| errno(&error))?;
+        let before = inner.model.store().dumps_written();
+        while let Some(stamp) = inner.model.store().durable_before_dump() {
+            drop(inner);
+            self.syncer.wait_for(stamp)?;
+            inner = self.lock();
+            if inner.is_cut || inner.is_closed {
+                return Err(Errno::IO);
+            }
+            inner.model.store().note_durable(stamp).map_err(|error| errno(&error))?;
+            if inner.model.store().dumps_written() > before {
+                return Ok(inner);
+            }
+            inner.carry_out(Instant::from_nanos(u64::MAX)).map_err(|error| errno(&error))?;
+        }
+        inner.save_buffer().map_err(|error| errno(&error))?;
+        Ok(inner)
     }
 }
 
@@ -97,24 +123,34 @@ impl Inner {
         self.save_buffer()
     }
 
+    /// Writes the buffer and the records of all trims to the image, once what a dump relies on is durable.
     fn save_buffer(&mut self) -> std::io::Result<()> {
-        let in_buffer = self.model.store().in_buffer();
-        let mut units: Vec<LogicalUnit> =
-            in_buffer.into_iter().map(|(logical, _)| logical).collect();
-        units.sort_unstable_by_key(|unit| unit.0);
-        units.dedup();
-        let mut current: Vec<(LogicalUnit, PhysicalUnit)> = Vec::new();
-        for unit in units {
-            // It may have been copied before it was programmed.
-            let place = self.model.place_of(unit);
-            let place = place.filter(|&place| self.model.store().is_in_buffer(place));
-            current.extend(place.map(|place| (unit, place)));
+        if self.model.store().durable_before_dump().is_some() {
+            self.model.store().sync()?;
         }
-        let number = self.model.latest_number();
+        let mut units = self.units_to_save();
+        if !self.model.store().fits_into_dump(units.len()) {
+            // What was programmed is durable then.
+            self.model.store().sync()?;
+            units = self.units_to_save();
+        }
         let trims = self.model.unrecorded_trims();
         let store = self.model.store();
-        store.save_buffer(number, &current)?;
+        store.save_buffer(&units)?;
         store.append_trims(&trims)
+    }
+
+    /// The units that a dump has to hold: where they are, and the number that a newer copy exceeds.
+    fn units_to_save(&mut self) -> Vec<(LogicalUnit, PhysicalUnit, SequenceNumber)> {
+        let latest = self.model.latest_number();
+        let units = self.model.store().undurable_units();
+        let mut saved = Vec::with_capacity(units.len());
+        for unit in units {
+            let Some(place) = self.model.place_of(unit) else { continue };
+            let number = self.model.store().number_to_save(place, latest);
+            saved.extend(number.map(|number| (unit, place, number)));
+        }
+        saved
     }
 
     /// Replaces the log of trims by what still counts of it.

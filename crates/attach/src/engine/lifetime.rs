@@ -20,6 +20,7 @@ use super::{Engine, Errno, Inner, Time};
 use crate::drive::{self, Model};
 use crate::error::AttachError;
 use crate::image::Image;
+use crate::image::damage::Damage;
 use crate::image::state::State;
 use crate::memory::{Mapped, keeps_pages};
 use crate::status::{MapCache, Status, by_share};
@@ -36,6 +37,9 @@ pub struct Options {
     pub drop_trim: bool,
     /// Cuts power when so many writes and trims were taken.
     pub power_cut_after: Option<u64>,
+    /// Opens a drive of which something was lost that was promised, and nobody knows which units: they may
+    /// then hold older data.
+    pub accept_loss: bool,
     /// The instant of the host's clock at which the drive's begins to run; when it has been opened, where
     /// there is none. With one that is far ahead only what requests say of when they came makes it run.
     pub began: Option<HostInstant>,
@@ -94,7 +98,8 @@ impl Engine {
         let configuration = image.configuration().clone();
         let file = image.file().clone();
         let before = image.state();
-        let (mut model, opened, clock) = open_model(image, before, &path)?;
+        let Found { mut model, opened, clock, damage, trims_hold } =
+            open_model(image, options, &path)?;
         let (gate, arrivals) = (model.store().gate(), model.store().arrivals());
         let syncer = Syncer::new(file.clone());
         let layout = model.store().image().layout();
@@ -117,7 +122,8 @@ impl Engine {
             wanted: Instant::START,
             waiting: 0,
         };
-        inner.begin_life(before, opened.recovery().is_some()).map_err(cannot)?;
+        let is_whole = damage.all().next().is_none();
+        inner.begin_life(before, &opened, trims_hold, is_whole).map_err(cannot)?;
         let engine = Engine {
             inner: Mutex::new(inner),
             file,
@@ -137,6 +143,7 @@ impl Engine {
             reads_are_defined: configuration.mechanisms.trim.reads_after
                 != ReadsAfterTrim::Undefined,
             configuration,
+            damage,
         };
         Ok((engine, opened))
     }
@@ -201,6 +208,11 @@ impl Engine {
         status.requests = inner.recorder.statistics();
     }
 
+    /// The damage that was found when the image was opened. What could be mended of it was.
+    pub fn damage(&self) -> &Damage {
+        &self.damage
+    }
+
     /// What passed through since the drive was attached.
     pub fn statistics(&self) -> Statistics {
         self.lock().recorder.statistics()
@@ -224,16 +236,25 @@ impl Engine {
 }
 
 impl Inner {
-    /// Marks the image as in use, and begins a new log of trims after a crash.
-    fn begin_life(&mut self, before: State, recovered: bool) -> io::Result<()> {
+    /// Marks the image as in use, and begins a new log of trims after a crash or where it is damaged.
+    fn begin_life(
+        &mut self,
+        before: State,
+        opened: &Opened,
+        trims_hold: bool,
+        is_whole: bool,
+    ) -> io::Result<()> {
         let state = State { is_clean: false, attached: before.attached + 1, ..before };
         let store = self.model.store();
-        if !recovered {
-            return store.set_state(state);
-        }
         store.forget_survey();
-        store.sync()?;
         store.set_state(state)?;
+        if !is_whole {
+            // To the other copies as well.
+            store.set_state(state)?;
+        }
+        if trims_hold && opened.recovery().is_none() {
+            return Ok(());
+        }
         self.condense_trims()
     }
 
@@ -254,6 +275,7 @@ impl Inner {
             clock: done.nanos(),
             checkpoint_length: length,
             checkpoint_sum: sum,
+            dumps_void: store.latest_dump(),
             ..store.image().state()
         };
         store.set_state(state)?;
@@ -274,27 +296,44 @@ impl Inner {
     }
 }
 
-/// Opens the drive: with its tables where they hold, from its flash otherwise. Also returns when, on
-/// its clock.
-fn open_model(
-    mut image: Image,
-    state: State,
-    path: &Path,
-) -> Result<(Box<dyn Model>, Opened, Instant), AttachError> {
-    let configuration = image.configuration().clone();
+/// A drive that was opened.
+struct Found {
+    model: Box<dyn Model>,
+    opened: Opened,
+    /// When, on its clock.
+    clock: Instant,
+    damage: Damage,
+    /// Whether the log of trims is whole, in both copies.
+    trims_hold: bool,
+}
+
+/// Opens the drive: with its tables where they hold, from its flash otherwise.
+fn open_model(mut image: Image, options: Options, path: &Path) -> Result<Found, AttachError> {
+    let (state, configuration) = (image.state(), image.configuration().clone());
     let cannot = |error| AttachError::io("read", path, error);
+    let cannot_write = |error| AttachError::io("write", path, error);
+    let mut damage = image.damage().clone();
+    refuse(&damage, options, path)?;
+    image.mend_header().map_err(cannot_write)?;
     if state.is_clean {
-        // Where they are refused, the image is needed once more.
+        // Where the tables are refused, the image is needed once more.
         let mut store = Store::new(image.clone());
-        store.read_erases().map_err(cannot)?;
-        store.resume_trims().map_err(cannot)?;
-        if let Ok(model) = restore(&image, store).map_err(cannot)? {
-            return Ok((model, Opened::Clean, Instant::from_nanos(state.clock)));
+        let parts = store.read_erases().map_err(cannot)?;
+        let trims_hold = store.resume_trims().map_err(cannot)?;
+        if let Ok(mut model) = restore(&image, store).map_err(cannot)? {
+            model.store().mend_erases(&parts).map_err(cannot_write)?;
+            if !parts.is_empty() {
+                let what = "a copy of some entries of the block table is damaged; the other holds";
+                damage.found.push(what.to_owned());
+            }
+            if !trims_hold {
+                damage.found.push("the log of trims is damaged; it is written anew".to_owned());
+            }
+            let clock = Instant::from_nanos(state.clock);
+            return Ok(Found { model, opened: Opened::Clean, clock, damage, trims_hold });
         }
         // From here on it is as if it had not been closed in order, however far this comes.
-        image
-            .set_state(State { is_clean: false, ..state })
-            .map_err(|error| AttachError::io("write", path, error))?;
+        image.set_state(State { is_clean: false, ..state }).map_err(cannot_write)?;
     }
     let mut store = Store::new(image);
     let refused = |source| AttachError::Recovery { path: path.to_owned(), source };
@@ -302,12 +341,30 @@ fn open_model(
         // Whatever it was that kept it from being attached: nothing was written to it.
         let model = drive::new(&configuration, store)
             .map_err(|error| refused(RecoveryError::from(error)))?;
-        return Ok((model, Opened::New, Instant::START));
+        let (opened, clock) = (Opened::New, Instant::START);
+        return Ok(Found { model, opened, clock, damage, trims_hold: true });
     }
-    store.survey(true).map_err(cannot)?;
+    let survey = store.survey().map_err(cannot)?;
+    refuse(&survey.damage, options, path)?;
+    damage.add(&survey.damage);
+    store.mend(&survey).map_err(cannot_write)?;
     let (model, recovery) =
         drive::recover(&configuration, store, Instant::START).map_err(refused)?;
     let opened =
         if state.is_clean { Opened::WithoutTables(recovery) } else { Opened::Recovered(recovery) };
-    Ok((model, opened, recovery.ready_at))
+    Ok(Found { model, opened, clock: recovery.ready_at, damage, trims_hold: true })
+}
+
+/// Refuses to open a drive that has lost something, and nobody knows what.
+fn refuse(damage: &Damage, options: Options, path: &Path) -> Result<(), AttachError> {
+    match damage.refused.first() {
+        Some(lost) if !options.accept_loss => Err(AttachError::image(
+            path,
+            format!(
+                "{lost}; keep a copy of the image, then `ssdlab check --repair` opens the drive with what is \
+                 left, in which units may hold older data"
+            ),
+        )),
+        _ => Ok(()),
+    }
 }

@@ -1,4 +1,4 @@
-//! The header of an image: what it is an image of. Written once, when it is made.
+//! The header of an image: what it is an image of. Written once, when it is made, in two copies.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::error::AttachError;
 const MAGIC: [u8; 8] = *b"SSDLABIM";
 
 /// The version that is written and read. Any change of what lies where is another one.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Numbers of the shape that a header repeats, so that a later version that reads a profile
 /// otherwise does not read an image wrongly; and the seed.
@@ -45,10 +45,19 @@ fn numbers(configuration: &Configuration, layout: &Layout) -> [u64; NUMBERS] {
     ]
 }
 
-/// Whether a file begins as images do, of whatever version.
+/// Whether a file begins as images do, of whatever version; the copy of the header counts as well.
 pub(super) fn begins_image(file: &std::fs::File) -> bool {
-    let mut magic = [0; MAGIC.len()];
-    std::os::unix::fs::FileExt::read_exact_at(file, &mut magic, 0).is_ok() && magic == MAGIC
+    [0, HEADER_MAX].into_iter().any(|at| {
+        let mut magic = [0; MAGIC.len()];
+        std::os::unix::fs::FileExt::read_exact_at(file, &mut magic, at).is_ok() && magic == MAGIC
+    })
+}
+
+/// A header as it was read.
+pub(super) struct FoundHeader {
+    pub(super) header: Header,
+    /// Where the copy lies that does not hold.
+    pub(super) damaged: Option<u64>,
 }
 
 impl Header {
@@ -61,7 +70,15 @@ impl Header {
         }
     }
 
-    pub(super) fn write(&self, file: &HostFile) -> io::Result<()> {
+    /// Writes the copy that lies at `at`.
+    ///
+    /// # Errors
+    /// When writing fails, or the profile is longer than a header may be.
+    pub(super) fn write(&self, file: &HostFile, at: u64) -> io::Result<()> {
+        file.write_all_at(&self.encode()?, at)
+    }
+
+    fn encode(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         bytes.extend(MAGIC);
         bytes.extend(VERSION.to_le_bytes());
@@ -88,42 +105,64 @@ impl Header {
         bytes.extend(changes.to_le_bytes());
         let sum = crc32fast::hash(&bytes);
         bytes.extend(sum.to_le_bytes());
-        file.write_all_at(&bytes, 0)
+        Ok(bytes)
     }
 
-    pub(super) fn read(file: &HostFile, path: &Path) -> Result<Header, AttachError> {
-        let wrong = |what: &str| AttachError::image(path, what);
-        let mut bytes = vec![0; HEADER_MAX as usize];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match file.read_at(&mut bytes[filled..], filled as u64) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) => return Err(AttachError::io("read", path, error)),
+    /// Reads both copies, and returns the header of the first that holds.
+    ///
+    /// # Errors
+    /// When none holds, or the image is of another version.
+    pub(super) fn read(file: &HostFile, path: &Path) -> Result<FoundHeader, AttachError> {
+        let mut copies = Vec::new();
+        for at in [0, HEADER_MAX] {
+            let mut bytes = vec![0; HEADER_MAX as usize];
+            let mut filled = 0;
+            while filled < bytes.len() {
+                match file.read_at(&mut bytes[filled..], at + filled as u64) {
+                    Ok(0) => break,
+                    Ok(count) => filled += count,
+                    Err(error) => return Err(AttachError::io("read", path, error)),
+                }
             }
+            bytes.truncate(filled);
+            copies.push((at, Header::decode(&bytes), bytes));
         }
-        if filled < 16 || bytes[..8] != MAGIC {
+        let damaged = copies.iter().find(|(_, header, _)| header.is_none()).map(|&(at, ..)| at);
+        if let Some(header) = copies.iter().find_map(|(_, header, _)| header.clone()) {
+            return Ok(FoundHeader { header, damaged });
+        }
+        let wrong = |what: &str| AttachError::image(path, what);
+        let Some((.., bytes)) = copies.iter().find(|(.., bytes)| bytes.starts_with(&MAGIC)) else {
             return Err(wrong(
                 "this is not the image of a drive; ssdlab create makes one (a drive saved by ssdlab age is \
                  another thing)",
             ));
-        }
-        let version = word(&bytes, 8);
+        };
+        let version = word(bytes, 8);
         if version != VERSION {
             return Err(wrong(&format!(
-                "the image is of form {version}, and this ssdlab reads form {VERSION}"
+                "the image is of version {version}, and this ssdlab reads version {VERSION}: attach it with the \
+                 ssdlab that made it, and copy what is on it to a drive that this one creates"
             )));
         }
-        let length = word(&bytes, 12) as usize;
-        let damaged = || wrong("its header is damaged: the checksum is wrong");
-        let covered = bytes.get(..length + 4).ok_or_else(damaged)?;
-        if filled < length + 8 || crc32fast::hash(covered) != word(&bytes, length + 4) {
-            return Err(damaged());
-        }
-        Header::decode(covered, length).ok_or_else(damaged)
+        Err(wrong("both copies of its header are damaged: the checksums are wrong"))
     }
 
-    fn decode(bytes: &[u8], length: usize) -> Option<Header> {
+    /// Reads a copy of this version, if its checksum is right.
+    fn decode(bytes: &[u8]) -> Option<Header> {
+        if !bytes.starts_with(&MAGIC) || word(bytes, 8) != VERSION {
+            return None;
+        }
+        let length = word(bytes, 12) as usize;
+        let covered = bytes.get(..length.checked_add(4)?)?;
+        bytes.get(length + 4..length + 8)?;
+        if crc32fast::hash(covered) != word(bytes, length + 4) {
+            return None;
+        }
+        Header::decode_fields(covered, length)
+    }
+
+    fn decode_fields(bytes: &[u8], length: usize) -> Option<Header> {
         let mut numbers = [0; NUMBERS];
         for (index, number) in numbers.iter_mut().enumerate() {
             let at = 16 + 8 * index;

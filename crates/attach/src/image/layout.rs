@@ -2,13 +2,13 @@
 //!
 //! | region | begins at | holds |
 //! | --- | --- | --- |
-//! | header | 0 | version, profile, shape; written once |
-//! | state | 1 MiB | two places, by turns |
-//! | saved buffer | 2 MiB | two places, by turns: what capacitors keep |
-//! | block table | next | erases of each die's part of each block |
-//! | trim log | next | two logs, one of them in use |
+//! | header | 0 | version, profile, shape; written once, and a copy at 512 KiB |
+//! | state | 1 MiB | four slots: two generations with two copies each |
+//! | buffer dumps | 2 MiB | two slots, by turns: what capacitors keep |
+//! | block table | next | erases of each die's part of each block, in two copies |
+//! | trim log | next | two logs with two copies each, one of them in use |
 //! | checkpoint | next | the drive's tables, if it was closed in order |
-//! | spare areas | next | a record for each program unit |
+//! | spare areas | next | a record for each program unit, in two copies |
 //! | data | next | the flash: blocks in order, in each the dies in order, in those the pages |
 //!
 //! Every region begins on a whole MiB and is as long as it can ever need; the file is sparse, so
@@ -18,15 +18,16 @@ use ssdlab_model::Configuration;
 use ssdlab_model::geometry::Geometry;
 use ssdlab_model::units::{BlockIndex, DieIndex, PhysicalUnit};
 
+use super::{dump, table};
 use crate::error::AttachError;
 
 /// Regions begin on multiples of this.
 pub const ALIGNMENT: u64 = 1 << 20;
 
-/// Bytes at most in the header.
-pub const HEADER_MAX: u64 = ALIGNMENT;
+/// Bytes at most in the header, and where its copy begins.
+pub const HEADER_MAX: u64 = ALIGNMENT / 2;
 
-/// Bytes of a state, and the distance of its two places.
+/// Bytes of a slot of the state.
 pub const STATE_SIZE: u64 = 4096;
 
 /// The larger an image, the more its file system must be able to hold: this much in all.
@@ -47,17 +48,23 @@ pub struct Layout {
     pub blocks: u32,
     /// Bytes of the record of a program unit.
     pub record: u64,
-    /// Where the two states begin.
+    /// Where the slots of the state begin.
     pub state: u64,
-    /// Where the first of the saved buffers begins.
-    pub saved: u64,
-    /// Bytes of each of the saved buffers.
-    pub saved_size: u64,
+    /// Where the first slot of the buffer dumps begins.
+    pub dump: u64,
+    /// Bytes of each of their slots.
+    pub dump_size: u64,
+    /// Bytes of the head of a dump, at most.
+    pub dump_head: u64,
+    /// Units in a dump, at most.
+    pub dump_units: u64,
     /// Where the block table begins.
     pub table: u64,
-    /// Where the first of the trim logs begins.
+    /// Bytes of a copy of the block table.
+    pub table_size: u64,
+    /// Where the first copy of the first trim log begins.
     pub trims: u64,
-    /// Bytes of each of the trim logs.
+    /// Bytes of each copy of a trim log.
     pub trims_size: u64,
     /// Where the checkpoint begins.
     pub checkpoint: u64,
@@ -65,6 +72,8 @@ pub struct Layout {
     pub checkpoint_size: u64,
     /// Where the spare areas begin.
     pub spare: u64,
+    /// Bytes of a copy of the spare areas.
+    pub spare_size: u64,
     /// Where the data begins.
     pub data: u64,
     /// Where the file ends.
@@ -91,18 +100,21 @@ impl Layout {
         let record = super::spare::record_size(per_program);
         // What the buffer holds, and what is programmed beyond that in the same moment.
         let streams = u64::from(configuration.mechanisms.streams.count);
-        let buffered = u64::from(configuration.buffer.units) + streams * u64::from(per_program);
-        let saved_size = aligned(64 + buffered * (unit + 4));
+        let dump_units = u64::from(configuration.buffer.units) + streams * u64::from(per_program);
+        let dump_head = dump::head_size(dump_units).next_multiple_of(dump::DATA_ALIGNMENT);
+        let dump_size = aligned(2 * dump_head + dump_units * unit);
         let state = ALIGNMENT;
-        let saved = state + ALIGNMENT;
-        let table = saved + 2 * saved_size;
-        let trims = table + aligned(4 * u64::from(blocks) * u64::from(stripe));
+        let dump = state + ALIGNMENT;
+        let table = dump + 2 * dump_size;
+        let table_size = aligned(table::ENTRY * u64::from(blocks) * u64::from(stripe));
+        let trims = table + 2 * table_size;
         // At worst every other unit is trimmed; 16 bytes a record, and as much for new ones.
         let trims_size = aligned(16 * logical + (4 << 20));
-        let checkpoint = trims + 2 * trims_size;
+        let checkpoint = trims + 4 * trims_size;
         let checkpoint_size = aligned(5 * logical + 64 * u64::from(blocks) + (4 << 20));
         let spare = checkpoint + checkpoint_size;
-        let data = spare + aligned(record * programs);
+        let spare_size = aligned(record * programs);
+        let data = spare + 2 * spare_size;
         let end = data + u64::from(per_program) * unit * programs;
         if end > LENGTH_MAX {
             let words = format!("an image of this drive would have {end} bytes, more than 64 TiB");
@@ -116,14 +128,18 @@ impl Layout {
             blocks,
             record,
             state,
-            saved,
-            saved_size,
+            dump,
+            dump_size,
+            dump_head,
+            dump_units,
             table,
+            table_size,
             trims,
             trims_size,
             checkpoint,
             checkpoint_size,
             spare,
+            spare_size,
             data,
             end,
         })
@@ -175,9 +191,10 @@ impl Layout {
         self.data_at(self.program_of(unit)) + within
     }
 
-    /// Where the record of program unit `program` begins.
-    pub fn record_at(&self, program: u32) -> u64 {
-        self.spare + u64::from(self.slot_of(program)) * self.record
+    /// Where the copies of the record of program unit `program` begin.
+    pub fn records_at(&self, program: u32) -> [u64; 2] {
+        let first = self.spare + u64::from(self.slot_of(program)) * self.record;
+        [first, first + self.spare_size]
     }
 
     /// Which of the dies that `block` is striped over `die` is.
@@ -196,21 +213,23 @@ impl Layout {
         block * self.stripe + index % self.stripe
     }
 
-    /// Where the records of a part of a block lie: the beginning and the length.
-    pub fn records_of_part(&self, part: u32) -> (u64, u64) {
+    /// Where the copies of the records of a part of a block lie: the beginning and the length of each.
+    pub fn records_of_part(&self, part: u32) -> [(u64, u64); 2] {
         let (first, rows) = (u64::from(part) * u64::from(self.rows()), u64::from(self.rows()));
-        (self.spare + first * self.record, rows * self.record)
+        let (at, length) = (self.spare + first * self.record, rows * self.record);
+        [(at, length), (at + self.spare_size, length)]
     }
 
-    /// The same of its data.
+    /// Where the data of a part of a block lies: the beginning and the length.
     pub fn data_of_part(&self, part: u32) -> (u64, u64) {
         let (first, rows) = (u64::from(part) * u64::from(self.rows()), u64::from(self.rows()));
         (self.data + first * self.program_size(), rows * self.program_size())
     }
 
-    /// Where the number of erases of a part of a block lies.
-    pub fn erases_at(&self, part: u32) -> u64 {
-        self.table + 4 * u64::from(part)
+    /// Where the copies of the entry of a part of a block lie in the block table.
+    pub fn erases_at(&self, part: u32) -> [u64; 2] {
+        let first = self.table + table::ENTRY * u64::from(part);
+        [first, first + self.table_size]
     }
 }
 
@@ -229,7 +248,7 @@ mod tests {
         let layout = layout();
         let begins = [
             layout.state,
-            layout.saved,
+            layout.dump,
             layout.table,
             layout.trims,
             layout.checkpoint,
@@ -257,9 +276,11 @@ mod tests {
             assert_eq!(layout.part_of_program(program), part);
             let at = layout.data_at(program);
             assert!(at >= from && at + layout.program_size() <= from + length);
-            let (from, length) = layout.records_of_part(part);
-            let at = layout.record_at(program);
-            assert!(at >= from && at + layout.record <= from + length);
+            for ((from, length), at) in
+                layout.records_of_part(part).into_iter().zip(layout.records_at(program))
+            {
+                assert!(at >= from && at + layout.record <= from + length);
+            }
         }
     }
 }

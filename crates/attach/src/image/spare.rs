@@ -1,4 +1,4 @@
-//! The spare area of a program unit, as it lies in an image: a record of fixed length.
+//! The spare area of a program unit, as it lies in an image: a record of fixed length, in two copies.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -7,6 +7,8 @@
 //! | 8 | sequence number |
 //! | 8 | stamp: how many program units were written to the image before |
 //! | 8 | the stamp up to which everything was durable when this was written |
+//! | 4 | how often the part of its block was erased before |
+//! | 4 | 0 |
 //! | 4 each | logical unit plus one of each unit, 0 for padding |
 //! | 4 each | CRC-32 of each unit's data |
 
@@ -20,7 +22,7 @@ const WRITTEN_SLC: u32 = u32::from_le_bytes(*b"PSLC");
 const TORN: u32 = u32::from_le_bytes(*b"TORN");
 
 /// Bytes before the units.
-const HEAD: usize = 32;
+const HEAD: usize = 40;
 
 /// Bytes of the record of a program unit of `units` units.
 pub fn record_size(units: u32) -> u64 {
@@ -38,6 +40,8 @@ pub struct Record {
     pub stamp: u64,
     /// The stamp up to which everything was durable.
     pub durable: u64,
+    /// How often the part of its block was erased before.
+    pub erases: u32,
     /// Logical unit plus one of each unit, 0 for padding.
     pub logical: Vec<u32>,
     /// CRC-32 of each unit's data.
@@ -49,10 +53,42 @@ pub struct Record {
 pub enum Found {
     /// Nothing was written since the erase.
     Erased,
-    /// What was written cannot be relied on.
+    /// It was being written or erased when power was lost: a recovery or a power cut has said so.
+    Torn,
+    /// It does not hold: torn, or damaged.
     Unreadable,
     /// A record.
     Written(Record),
+}
+
+/// What the two copies of a record say together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copies {
+    /// The record, by the copy that holds; by the one that was written later, where they differ.
+    pub found: Found,
+    /// The copy that says something else, where one is right.
+    pub other: Option<usize>,
+}
+
+impl Copies {
+    /// Compares two copies of a record of `units` units.
+    pub fn decode(copies: [&[u8]; 2], units: u32) -> Copies {
+        let [one, other] = copies.map(|bytes| Record::decode(bytes, units));
+        let (found, other) = match (one, other) {
+            (Found::Torn, _) | (_, Found::Torn) => (Found::Torn, None),
+            (Found::Written(one), Found::Written(other)) if one == other => {
+                (Found::Written(one), None)
+            }
+            (Found::Written(one), Found::Written(other)) if other.stamp > one.stamp => {
+                (Found::Written(other), Some(0))
+            }
+            (Found::Written(one), _) => (Found::Written(one), Some(1)),
+            (_, Found::Written(other)) => (Found::Written(other), Some(0)),
+            (Found::Erased, Found::Erased) => (Found::Erased, None),
+            (Found::Erased | Found::Unreadable, _) => (Found::Unreadable, None),
+        };
+        Copies { found, other }
+    }
 }
 
 /// The checksum of all of a record but itself.
@@ -77,6 +113,7 @@ impl Record {
         bytes[8..16].copy_from_slice(&self.number.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.stamp.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.durable.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.erases.to_le_bytes());
         let words = self.logical.iter().chain(sums);
         for (word, place) in words.zip(bytes[HEAD..].chunks_mut(4)) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -90,6 +127,9 @@ impl Record {
         let (words, _) = bytes.as_chunks::<4>();
         let word = |index: usize| u32::from_le_bytes(words[index]);
         let long = |index: usize| u64::from(word(index)) | u64::from(word(index + 1)) << 32;
+        if word(0) == TORN {
+            return Found::Torn;
+        }
         if word(0) != WRITTEN && word(0) != WRITTEN_SLC {
             let is_erased = bytes.iter().all(|&byte| byte == 0);
             return if is_erased { Found::Erased } else { Found::Unreadable };
@@ -103,6 +143,7 @@ impl Record {
             number: long(2),
             stamp: long(4),
             durable: long(6),
+            erases: word(8),
             logical: (first..first + units).map(word).collect(),
             sums: (first + units..first + 2 * units).map(word).collect(),
         })
@@ -111,11 +152,6 @@ impl Record {
     /// The mark of a program unit that cannot be read; it goes where a record begins.
     pub fn torn() -> [u8; 4] {
         TORN.to_le_bytes()
-    }
-
-    /// Where in a record the checksum of unit `index` of `units` lies.
-    pub fn sum_offset(units: u32, index: u32) -> u64 {
-        HEAD as u64 + 4 * (u64::from(units) + u64::from(index))
     }
 }
 
@@ -130,6 +166,7 @@ mod tests {
             number: 1 << 40,
             stamp: 12,
             durable: 7,
+            erases: 4,
             logical: vec![1, 0, 9],
             sums: vec![0xdead_beef, 0, 3],
         };
@@ -143,6 +180,36 @@ mod tests {
             bytes[at] ^= 1;
         }
         bytes[..4].copy_from_slice(&Record::torn());
-        assert_eq!(Record::decode(&bytes, 3), Found::Unreadable);
+        assert_eq!(Record::decode(&bytes, 3), Found::Torn);
+    }
+
+    #[test]
+    fn a_copy_that_does_not_hold_is_named_and_the_other_counts() {
+        let record = |stamp| {
+            let record = Record { stamp, logical: vec![5], sums: vec![6], ..Record::default() };
+            let mut bytes = vec![0; record_size(1) as usize];
+            record.encode(&mut bytes);
+            (record, bytes)
+        };
+        let ((early, early_bytes), (late, late_bytes)) = (record(3), record(4));
+        let (zeros, mut garbage) = (vec![0; late_bytes.len()], late_bytes.clone());
+        garbage[20] ^= 1;
+        let mut torn = zeros.clone();
+        torn[..4].copy_from_slice(&Record::torn());
+        let written = |record: &Record| Found::Written(record.clone());
+        for (copies, found, other) in [
+            ([&late_bytes, &late_bytes], written(&late), None),
+            ([&late_bytes, &zeros], written(&late), Some(1)),
+            ([&garbage, &late_bytes], written(&late), Some(0)),
+            ([&early_bytes, &late_bytes], written(&late), Some(0)),
+            ([&early_bytes, &garbage], written(&early), Some(1)),
+            ([&late_bytes, &torn], Found::Torn, None),
+            ([&zeros, &zeros], Found::Erased, None),
+            ([&zeros, &garbage], Found::Unreadable, None),
+            ([&garbage, &garbage], Found::Unreadable, None),
+        ] {
+            let copies = copies.map(|it| &it[..]);
+            assert_eq!(Copies::decode(copies, 1), Copies { found, other });
+        }
     }
 }

@@ -1,39 +1,66 @@
-//! What an image says of itself: whether it was closed in order, and what goes with that.
+//! The state of an image and its promise mark: one record in four slots.
+//!
+//! Generation `g` lies in slots `2 (g mod 2)` and `2 (g mod 2) + 1`, so that each generation has two
+//! copies, and the one before it stays as it is while the next is written. All four slots are written
+//! when the image is made: a slot that does not hold was damaged, or torn by a crash of the host.
+//!
+//! A state vouches for everything that was written up to its stamp: it was durable before the state was
+//! written. Where that is the beginning or the end of a life, or another log of trims, the state is made
+//! durable, too. Where it only notes what a finished `fdatasync` has made durable (the *promise mark*), it
+//! is not: after a crash of the host an older one may be there, after the end of the program the latest is.
 
 use std::io;
 
 use super::host::HostFile;
 use super::layout::{Layout, STATE_SIZE};
+use super::trims::TrimPosition;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SSDSTATE");
 
-/// Bytes that are used: nine numbers and the checksum.
-const USED: usize = 9 * 8 + 4;
+/// Bytes that are used: fourteen numbers and the checksum.
+const USED: usize = 14 * 8 + 4;
+
+/// Slots of a state.
+pub const SLOTS: u64 = 4;
 
 /// A state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// How many states were written before; the larger of two is the newer.
+    /// How many states were written before; the largest of the slots counts.
     pub generation: u64,
     /// Whether the checkpoint holds: nothing was written since.
     pub is_clean: bool,
-    /// The drive's clock when this was written, in nanoseconds.
+    /// The drive's clock when the drive was closed, in nanoseconds.
     pub clock: u64,
     /// Bytes of the checkpoint; zero when there is none.
     pub checkpoint_length: u64,
     /// Checksum of the checkpoint.
     pub checkpoint_sum: u32,
-    /// Which trim log is in use, and the number that its batches carry: the log's number modulo two
-    /// is its place.
-    pub trim_log: u64,
     /// How often the image was attached.
     pub attached: u64,
-    /// The largest stamp of any program unit when this was written.
+    /// Everything that was written up to this stamp is durable.
     pub stamp: u64,
+    /// The log of trims in use, and how much of it is durable.
+    pub trims: TrimPosition,
+    /// Generation of the latest buffer dump that is durable; 0 where there is none.
+    pub dump: u64,
+    /// Dumps up to this generation count for nothing: the drive was closed in order after them.
+    pub dumps_void: u64,
+}
+
+/// What the slots hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slots {
+    /// The newest state that holds.
+    pub(super) newest: Option<State>,
+    /// Slots that do not hold.
+    pub(super) damaged: u32,
+    /// Whether both copies of a generation do not hold, which may have been the newest.
+    pub(super) is_generation_lost: bool,
 }
 
 impl State {
-    /// That of a new image.
+    /// The state of a new image.
     pub fn new() -> State {
         State { generation: 1, ..State::default() }
     }
@@ -46,9 +73,14 @@ impl State {
             self.clock,
             self.checkpoint_length,
             self.checkpoint_sum.into(),
-            self.trim_log,
             self.attached,
             self.stamp,
+            self.trims.log,
+            self.trims.batches,
+            self.trims.length,
+            self.trims.chain.into(),
+            self.dump,
+            self.dumps_void,
         ];
         let mut bytes = [0; USED];
         for (number, place) in numbers.iter().zip(bytes.chunks_mut(8)) {
@@ -72,37 +104,74 @@ impl State {
             clock: number(3),
             checkpoint_length: number(4),
             checkpoint_sum: number(5) as u32,
-            trim_log: number(6),
-            attached: number(7),
-            stamp: number(8),
+            attached: number(6),
+            stamp: number(7),
+            trims: TrimPosition {
+                log: number(8),
+                batches: number(9),
+                length: number(10),
+                chain: number(11) as u32,
+            },
+            dump: number(12),
+            dumps_void: number(13),
         })
     }
 
+    /// Writes both copies of the state.
+    ///
+    /// # Errors
+    /// When writing fails; the generation before it holds then.
     pub(super) fn write(&self, file: &HostFile, layout: &Layout) -> io::Result<()> {
-        let place = layout.state + (self.generation % 2) * STATE_SIZE;
-        file.write_all_at(&self.encode(), place)
+        let bytes = self.encode();
+        let first = 2 * (self.generation % 2);
+        for slot in [first, first + 1] {
+            file.write_all_at(&bytes, layout.state + slot * STATE_SIZE)?;
+        }
+        Ok(())
     }
 
-    /// The newer of the two that can be read.
-    pub(super) fn read(file: &HostFile, layout: &Layout) -> io::Result<Option<State>> {
-        let mut newest: Option<State> = None;
-        for place in 0..2 {
+    /// Reads all slots.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub(super) fn read(file: &HostFile, layout: &Layout) -> io::Result<Slots> {
+        let mut found = [None; SLOTS as usize];
+        for (slot, found) in (0..).zip(&mut found) {
             let mut bytes = [0; USED];
-            file.read_exact_at(&mut bytes, layout.state + place * STATE_SIZE)?;
-            let found = State::decode(&bytes);
-            newest = newest.into_iter().chain(found).max_by_key(|state| state.generation);
+            file.read_exact_at(&mut bytes, layout.state + slot * STATE_SIZE)?;
+            *found = State::decode(&bytes).filter(|state| state.generation % 2 == slot / 2);
         }
-        Ok(newest)
+        Ok(Slots {
+            newest: found.iter().flatten().copied().max_by_key(|state| state.generation),
+            damaged: found.iter().filter(|it| it.is_none()).count() as u32,
+            is_generation_lost: found.chunks(2).any(|pair| pair.iter().all(|it| it.is_none())),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ssdlab_model::profile::{DEFAULT, Profile};
+
+    fn state() -> State {
+        let trims = TrimPosition { log: 3, batches: 4, length: 5, chain: 6 };
+        let (clock, stamp, dump, dumps_void) = (5, 9, 8, 7);
+        State {
+            generation: 7,
+            is_clean: true,
+            clock,
+            stamp,
+            trims,
+            dump,
+            dumps_void,
+            ..State::new()
+        }
+    }
 
     #[test]
     fn a_state_comes_back_and_a_torn_one_does_not() {
-        let state = State { generation: 7, is_clean: true, clock: 5, stamp: 9, ..State::new() };
+        let state = state();
         let mut bytes = state.encode();
         assert_eq!(State::decode(&bytes), Some(state));
         for at in 0..USED {
@@ -110,5 +179,35 @@ mod tests {
             assert_eq!(State::decode(&bytes), None, "byte {at}");
             bytes[at] ^= 0x10;
         }
+    }
+
+    #[test]
+    fn each_generation_has_two_copies_and_one_that_is_lost_is_noticed() {
+        let profile = Profile::named(DEFAULT).expect("the default profile");
+        let layout = Layout::of(&profile.configuration().expect("a sound profile"));
+        let layout = layout.expect("a sound layout");
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(layout.end).expect("a sparse file");
+        let file = HostFile::new(std::sync::Arc::new(file));
+        for generation in 6..=7 {
+            State { generation, ..state() }.write(&file, &layout).expect("room");
+        }
+        let newest = |damaged, is_generation_lost, generation| {
+            let newest = Some(State { generation, ..state() });
+            assert_eq!(
+                State::read(&file, &layout).expect("slots"),
+                Slots { newest, damaged, is_generation_lost }
+            );
+        };
+        newest(0, false, 7);
+        let slot = |slot: u64| layout.state + slot * STATE_SIZE;
+        for one in [2, 3] {
+            file.write_all_at(&[0; 512], slot(one)).expect("room");
+            newest(1, false, 7);
+            State { generation: 7, ..state() }.write(&file, &layout).expect("room");
+        }
+        file.write_all_at(&[1; 4096], slot(2)).expect("room");
+        file.write_all_at(&[1; 4096], slot(3)).expect("room");
+        newest(2, true, 6);
     }
 }

@@ -1,17 +1,21 @@
-//! The log of trims: records that outlive a power cut, in batches with a checksum each.
+//! The log of trims: records that outlive a power cut, in batches.
 //!
-//! There are two logs. One is in use; when it is full, or the image is opened after a crash, what
-//! still counts is written to the other, and then that one is in use (see
-//! [`super::state::State::trim_log`]). So a batch that was torn is never followed by one that is
-//! read later on.
+//! There are two logs, each with two copies. One log is in use; when it is full, or the image is opened
+//! after a crash, what still counts is written to the other, and then that one is in use (see
+//! [`super::state::State::trims`]). So a batch that was torn is never followed by one that is read later
+//! on.
+//!
+//! A batch names its log, its number in it and the checksum of the batch before it. The state says up to
+//! which batch the log is durable: a log that ends earlier is damaged. What follows was never promised.
 //!
 //! | bytes | what |
 //! | --- | --- |
 //! | 4 | `TRIM` |
 //! | 4 | records in the batch |
 //! | 8 | number of the log |
+//! | 8 | batches before it |
+//! | 4 | checksum of the batch before it; 0 for the first |
 //! | 4 | checksum of all before and behind it |
-//! | 4 | 0 |
 //! | 16 each | first unit, units (32 bits each), sequence number |
 
 use std::io;
@@ -24,48 +28,86 @@ use super::layout::Layout;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"TRIM");
 
-const HEAD: usize = 24;
+const HEAD: usize = 32;
 
 const RECORD: usize = 16;
+
+/// A place in a log of trims, between two batches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrimPosition {
+    /// Number of the log; modulo two it is its place.
+    pub log: u64,
+    /// Batches before it.
+    pub batches: u64,
+    /// Bytes before it.
+    pub length: u64,
+    /// Checksum of the batch before it.
+    pub chain: u32,
+}
 
 /// The log in use, and where it ends.
 #[derive(Clone, Copy, Debug)]
 pub struct TrimLog {
-    number: u64,
-    length: u64,
+    end: TrimPosition,
+}
+
+/// A log as it was read.
+#[derive(Clone, Debug)]
+pub struct TrimsFound {
+    /// The log, up to its last batch that holds.
+    pub log: TrimLog,
+    /// Its records.
+    pub records: Vec<TrimRecord>,
+    /// Batches that were promised and of which one copy does not hold.
+    pub damaged: u64,
+    /// Whether batches that were promised are missing: no copy of one holds.
+    pub is_cut_short: bool,
 }
 
 fn sum(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&bytes[..16]);
-    hasher.update(&bytes[20..]);
+    hasher.update(&bytes[..HEAD - 4]);
+    hasher.update(&bytes[HEAD..]);
     hasher.finalize()
+}
+
+/// A batch that holds.
+struct Batch {
+    records: Vec<TrimRecord>,
+    length: u64,
+    sum: u32,
 }
 
 impl TrimLog {
     /// An empty log.
     pub fn new(number: u64) -> TrimLog {
-        TrimLog { number, length: 0 }
+        TrimLog { end: TrimPosition { log: number, ..TrimPosition::default() } }
+    }
+
+    /// Where the log ends.
+    pub fn end(&self) -> TrimPosition {
+        self.end
     }
 
     /// Its number.
     pub fn number(&self) -> u64 {
-        self.number
+        self.end.log
     }
 
-    /// Where it begins.
-    fn begin(&self, layout: &Layout) -> u64 {
-        layout.trims + (self.number % 2) * layout.trims_size
+    /// Where its copies begin.
+    fn begins(&self, layout: &Layout) -> [u64; 2] {
+        let first = layout.trims + 2 * (self.end.log % 2) * layout.trims_size;
+        [first, first + layout.trims_size]
     }
 
-    /// Where the file holds it: the beginning and the length that it may have.
+    /// Where the file holds it: the beginning and the length of both copies.
     pub fn region(&self, layout: &Layout) -> (u64, u64) {
-        (self.begin(layout), layout.trims_size)
+        (self.begins(layout)[0], 2 * layout.trims_size)
     }
 
     /// Whether `records` more records have room.
     pub fn has_room(&self, layout: &Layout, records: usize) -> bool {
-        self.length + (HEAD + RECORD * records) as u64 <= layout.trims_size
+        self.end.length + (HEAD + RECORD * records) as u64 <= layout.trims_size
     }
 
     /// Adds a batch.
@@ -79,58 +121,102 @@ impl TrimLog {
         records: &[TrimRecord],
     ) -> io::Result<()> {
         assert!(self.has_room(layout, records.len()), "a log is replaced before it is full");
+        let TrimPosition { log, batches, length, chain } = self.end;
         let mut bytes = Vec::with_capacity(HEAD + RECORD * records.len());
         bytes.extend(MAGIC.to_le_bytes());
         bytes.extend((records.len() as u32).to_le_bytes());
-        bytes.extend(self.number.to_le_bytes());
-        bytes.extend([0; 8]);
+        bytes.extend(log.to_le_bytes());
+        bytes.extend(batches.to_le_bytes());
+        bytes.extend(chain.to_le_bytes());
+        bytes.extend([0; 4]);
         for record in records {
             bytes.extend(record.first.0.to_le_bytes());
             bytes.extend(record.units.to_le_bytes());
             bytes.extend(record.number.0.to_le_bytes());
         }
         let sum = sum(&bytes);
-        bytes[16..20].copy_from_slice(&sum.to_le_bytes());
-        file.write_all_at(&bytes, self.begin(layout) + self.length)?;
-        self.length += bytes.len() as u64;
+        bytes[HEAD - 4..HEAD].copy_from_slice(&sum.to_le_bytes());
+        for begin in self.begins(layout) {
+            file.write_all_at(&bytes, begin + length)?;
+        }
+        let length = length + bytes.len() as u64;
+        self.end = TrimPosition { log, batches: batches + 1, length, chain: sum };
         Ok(())
     }
 
-    /// Reads log `number` up to its first batch that does not hold.
+    /// Reads the log that is durable up to `promised`, and what follows as far as it holds.
     ///
     /// # Errors
     /// When reading fails.
     pub fn read(
         file: &HostFile,
         layout: &Layout,
-        number: u64,
-    ) -> io::Result<(TrimLog, Vec<TrimRecord>)> {
-        let (mut log, mut records) = (TrimLog::new(number), Vec::new());
-        while log.length + HEAD as u64 <= layout.trims_size {
-            let at = log.begin(layout) + log.length;
-            let mut head = [0; HEAD];
-            file.read_exact_at(&mut head, at)?;
-            let word = |index: usize| {
-                let at = 4 * index;
-                u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+        promised: TrimPosition,
+    ) -> io::Result<TrimsFound> {
+        let log = TrimLog::new(promised.log);
+        let mut found = TrimsFound { log, records: Vec::new(), damaged: 0, is_cut_short: false };
+        loop {
+            let [one, other] = found.log.begins(layout);
+            let one = found.log.read_batch(file, layout, one)?;
+            let is_promised = found.log.end.length < promised.length;
+            // Beyond what was promised the second copy is needed only where the first does not hold.
+            let other = match &one {
+                Some(_) if !is_promised => None,
+                _ => found.log.read_batch(file, layout, other)?,
             };
-            let count = u64::from(word(1));
-            let length = HEAD as u64 + RECORD as u64 * count;
-            let written_by = u64::from(word(2)) | u64::from(word(3)) << 32;
-            if word(0) != MAGIC || written_by != number || log.length + length > layout.trims_size {
-                break;
-            }
-            let mut bytes = vec![0; length as usize];
-            file.read_exact_at(&mut bytes, at)?;
-            if sum(&bytes) != word(4) {
-                break;
-            }
-            let (found, _) = bytes[HEAD..].as_chunks::<RECORD>();
-            records.extend(found.iter().map(decode));
-            log.length += length;
+            found.damaged += u64::from(is_promised && one.is_some() != other.is_some());
+            let Some(Batch { records, length, sum }) = one.or(other) else {
+                found.is_cut_short = is_promised;
+                return Ok(found);
+            };
+            found.records.extend(records);
+            let end = &mut found.log.end;
+            end.batches += 1;
+            end.length += length;
+            end.chain = sum;
         }
-        Ok((log, records))
     }
+
+    /// Reads the next batch of the copy that begins at `begin`, if it holds.
+    fn read_batch(
+        &self,
+        file: &HostFile,
+        layout: &Layout,
+        begin: u64,
+    ) -> io::Result<Option<Batch>> {
+        let end = &self.end;
+        if end.length + HEAD as u64 > layout.trims_size {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; HEAD];
+        file.read_exact_at(&mut bytes, begin + end.length)?;
+        let mut expected = Vec::with_capacity(HEAD);
+        expected.extend(MAGIC.to_le_bytes());
+        expected.extend(&bytes[4..8]);
+        expected.extend(end.log.to_le_bytes());
+        expected.extend(end.batches.to_le_bytes());
+        expected.extend(end.chain.to_le_bytes());
+        if bytes[..HEAD - 4] != expected {
+            return Ok(None);
+        }
+        let count = u64::from(word(&bytes, 4));
+        let length = HEAD as u64 + RECORD as u64 * count;
+        if end.length + length > layout.trims_size {
+            return Ok(None);
+        }
+        bytes.resize(length as usize, 0);
+        file.read_exact_at(&mut bytes[HEAD..], begin + end.length + HEAD as u64)?;
+        let sum = sum(&bytes);
+        if sum != word(&bytes, HEAD - 4) {
+            return Ok(None);
+        }
+        let records = bytes[HEAD..].as_chunks::<RECORD>().0.iter().map(decode).collect();
+        Ok(Some(Batch { records, length, sum }))
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 fn decode(bytes: &[u8; RECORD]) -> TrimRecord {
@@ -139,5 +225,83 @@ fn decode(bytes: &[u8; RECORD]) -> TrimRecord {
         first: LogicalUnit(number as u32),
         units: (number >> 32) as u32,
         number: SequenceNumber((number >> 64) as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ssdlab_model::profile::{DEFAULT, Profile};
+
+    fn bench() -> (HostFile, Layout) {
+        let mut profile = Profile::named(DEFAULT).expect("the default profile");
+        profile.set("capacity.logical", "64M").expect("a size");
+        profile.set("capacity.physical", "128M").expect("a size");
+        let layout = Layout::of(&profile.configuration().expect("a sound profile"));
+        let layout = layout.expect("a sound layout");
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(layout.end).expect("a sparse file");
+        (HostFile::new(std::sync::Arc::new(file)), layout)
+    }
+
+    fn record(number: u64) -> TrimRecord {
+        TrimRecord { first: LogicalUnit(number as u32), units: 2, number: SequenceNumber(number) }
+    }
+
+    /// A log of `batches` batches of one record each, and the place behind each.
+    fn written(file: &HostFile, layout: &Layout, batches: u64) -> Vec<TrimPosition> {
+        let mut log = TrimLog::new(5);
+        let mut ends = vec![log.end()];
+        for number in 0..batches {
+            log.append(file, layout, &[record(number)]).expect("room");
+            ends.push(log.end());
+        }
+        ends
+    }
+
+    #[test]
+    fn a_flipped_bit_in_either_copy_of_a_batch_is_read_past_and_noticed_where_it_was_promised() {
+        let (file, layout) = bench();
+        let ends = written(&file, &layout, 3);
+        let log = TrimLog::new(5);
+        for begin in log.begins(&layout) {
+            for byte in ends[1].length..ends[2].length {
+                let mut old = [0];
+                file.read_exact_at(&mut old, begin + byte).expect("a byte");
+                file.write_all_at(&[old[0] ^ 4], begin + byte).expect("room");
+                for promised in &ends {
+                    let found = TrimLog::read(&file, &layout, *promised).expect("a log");
+                    assert_eq!(found.records, [record(0), record(1), record(2)], "byte {byte}");
+                    assert_eq!(found.damaged, u64::from(promised.batches >= 2), "byte {byte}");
+                    assert!(!found.is_cut_short);
+                }
+                file.write_all_at(&old, begin + byte).expect("room");
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_that_is_lost_with_both_copies_cuts_the_log_short_if_it_was_promised() {
+        let (file, layout) = bench();
+        let ends = written(&file, &layout, 3);
+        for begin in TrimLog::new(5).begins(&layout) {
+            file.write_all_at(&[0; 512], begin + ends[1].length).expect("room");
+        }
+        for promised in &ends {
+            let found = TrimLog::read(&file, &layout, *promised).expect("a log");
+            assert_eq!(found.records, [record(0)]);
+            assert_eq!(found.is_cut_short, promised.batches > 1, "{promised:?}");
+            assert_eq!(found.log.end(), ends[1]);
+        }
+    }
+
+    #[test]
+    fn a_batch_of_an_earlier_attempt_does_not_follow_one_that_replaced_another() {
+        let (file, layout) = bench();
+        written(&file, &layout, 3);
+        let mut log = TrimLog::new(5);
+        log.append(&file, &layout, &[record(7)]).expect("room");
+        let found = TrimLog::read(&file, &layout, log.end()).expect("a log");
+        assert_eq!(found.records, [record(7)], "what follows it has another predecessor");
     }
 }

@@ -3,15 +3,43 @@
 //! The image has room to save what the drive's buffer holds. Whoever asks without waiting for answers is
 //! ahead of the drive's clock, and more than that is staged: then what is booked is carried out early,
 //! until all that is staged would fit. So there is room whenever an erase wants the buffer saved.
+//!
+//! A dump also holds what was programmed and is not known to be durable ([`super::undurable`]): so it needs
+//! nothing that is made durable together with it.
 
 use std::io;
 
 use ssdlab_model::media::SequenceNumber;
 use ssdlab_model::units::{LogicalUnit, PhysicalUnit};
 
+use super::Store;
 use super::due::Action;
-use super::{Source, Store};
-use crate::image::saved::Saved;
+use crate::image::dump::{Dump, FoundDumps, SavedUnit};
+
+/// The dumps in the image.
+#[derive(Debug, Default)]
+pub(super) struct Dumps {
+    /// The largest generation there is.
+    generation: u64,
+    /// The slot of the latest that counts.
+    slot: u64,
+    /// The stamp of the latest, if it was written in this life.
+    stamp: u64,
+    written: u64,
+}
+
+impl Dumps {
+    /// Those of an image of which dumps up to `generation` were written.
+    pub(super) fn new(generation: u64) -> Dumps {
+        Dumps { generation, ..Dumps::default() }
+    }
+
+    /// Goes on from what was found in an image.
+    pub(super) fn found(&mut self, found: &FoundDumps) {
+        self.generation = self.generation.max(found.generation);
+        self.slot = found.newest.as_ref().map_or(0, |it| it.slot);
+    }
+}
 
 impl Store {
     /// Whether an erase waits for the buffer to be saved: [`Store::carry_out`] has stopped there.
@@ -34,70 +62,110 @@ impl Store {
         self.erases_until.is_none() || booked + u64::from(units) <= u64::from(self.buffered)
     }
 
-    /// Keeps `units`, which lie in the buffer at these places, as capacitors would; `number` is the
-    /// latest sequence number.
+    /// Generation of the latest dump.
+    pub fn latest_dump(&self) -> u64 {
+        self.dumps.generation
+    }
+
+    /// How many dumps were written in this life.
+    pub fn dumps_written(&self) -> u64 {
+        self.dumps.written
+    }
+
+    /// The stamp that has to be durable before the buffer may be saved, if it is not: that of the latest
+    /// dump, which is the only one once the other's slot is written to; or that of program units which
+    /// have no room in a dump.
+    pub fn durable_before_dump(&self) -> Option<u64> {
+        let overflowed = self.undurable.as_ref().and_then(|undurable| undurable.overflowed());
+        let stamp = self.dumps.stamp.max(overflowed.unwrap_or(0));
+        (stamp > self.progress.durable()).then_some(stamp)
+    }
+
+    /// Whether all `units`, and no more, fit into a dump.
+    pub fn fits_into_dump(&self, units: usize) -> bool {
+        units as u64 <= self.layout.dump_units
+    }
+
+    /// Keeps `units`, which lie at these places and are exceeded by larger numbers than theirs, as
+    /// capacitors would. Nothing needs to be durable first.
     ///
     /// # Errors
     /// When the image cannot be written.
     pub fn save_buffer(
         &mut self,
-        number: SequenceNumber,
-        units: &[(LogicalUnit, PhysicalUnit)],
+        units: &[(LogicalUnit, PhysicalUnit, SequenceNumber)],
     ) -> io::Result<()> {
+        debug_assert_eq!(self.durable_before_dump(), None);
         self.finish_under_way()?;
-        let size = self.layout.unit as usize;
-        let mut saved = Saved {
-            generation: self.saved.generation + 1,
-            number: number.0,
-            logical: Vec::new(),
-            data: Vec::new(),
-        };
-        for &(logical, place) in units {
-            saved.logical.push(logical);
-            let from = saved.data.len();
-            saved.data.resize(from + size, 0);
-            self.read_unit(place, &mut saved.data[from..])?;
-        }
-        if saved.logical.is_empty() && self.saved.logical.is_empty() {
+        if units.is_empty() {
+            // What earlier dumps hold is durable elsewhere, or trimmed.
             return Ok(());
         }
-        saved.write(self.image.file(), &self.layout)?;
-        self.stamp += 1;
-        self.saved = saved;
+        let size = self.layout.unit as usize;
+        let mut dump = Dump {
+            generation: self.dumps.generation + 1,
+            durable: self.progress.durable(),
+            units: Vec::with_capacity(units.len()),
+        };
+        let mut data = vec![0; units.len() * size];
+        for (&(logical, place, number), data) in units.iter().zip(data.chunks_mut(size)) {
+            let sum = self.read_unit(place, data)?;
+            let is_lost = self.has_lost && crc32fast::hash(data) != sum;
+            dump.units.push(SavedUnit { logical, sum, number, is_lost });
+        }
+        let slot = 1 - self.dumps.slot;
+        dump.write(self.image.file(), &self.layout, slot, &data)?;
+        let stamp = self.progress.wrote_log(|ends| ends.dump = dump.generation);
+        let written = self.dumps.written + 1;
+        self.dumps = Dumps { generation: dump.generation, slot, stamp, written };
         Ok(())
     }
 
-    /// The units that the host wrote and that no program was carried out for, with their places.
-    pub fn in_buffer(&mut self) -> Vec<(LogicalUnit, PhysicalUnit)> {
+    /// The units that the host wrote and that no program was carried out for.
+    fn in_buffer(&mut self) -> Vec<LogicalUnit> {
         self.settle_under_way();
-        let per_program = self.layout.units_per_program;
-        let mut places = Vec::new();
+        let mut units = Vec::new();
         let older = self.due.iter().filter_map(|due| match due.action {
-            Action::Program { first, life, .. } => {
-                Some((self.layout.program_of(first), self.older.get(&life)?))
-            }
+            Action::Program { life, .. } => self.older.get(&life),
             _ => None,
         });
-        for (program, staged) in self.staged.iter().map(|(&it, staged)| (it, staged)).chain(older) {
-            for (index, source) in staged.units.iter().enumerate() {
-                if let &(Source::Here { logical, .. } | Source::Ahead { logical, .. }) = source {
-                    places.push((logical, PhysicalUnit(program * per_program + index as u32)));
-                }
+        for staged in self.staged.values().chain(older) {
+            for source in &staged.units {
+                units.extend(source.host_unit());
             }
         }
-        places.sort_unstable_by_key(|(_, place)| place.0);
-        places
+        units
     }
 
-    /// Whether the data of `unit`, which is mapped, is in no program unit that was carried out: it was
-    /// staged there, or where it is copied from.
-    pub fn is_in_buffer(&self, unit: PhysicalUnit) -> bool {
-        self.origin(unit).1.is_some()
+    /// The units that the host wrote and that are in no program unit that is known to be durable, each
+    /// once, in order.
+    pub fn undurable_units(&mut self) -> Vec<LogicalUnit> {
+        let mut units = self.in_buffer();
+        units.extend(self.undurable.iter().flat_map(|undurable| undurable.units()));
+        units.sort_unstable_by_key(|unit| unit.0);
+        units.dedup();
+        units
+    }
+
+    /// The number that a copy of what is at `place`, which is mapped, exceeds if it is newer, where
+    /// `latest` is the latest number; nothing if it is durable there, or where it is copied from.
+    pub fn number_to_save(
+        &self,
+        place: PhysicalUnit,
+        latest: SequenceNumber,
+    ) -> Option<SequenceNumber> {
+        let (unit, life) = self.origin(place);
+        if life.is_some() {
+            return Some(latest);
+        }
+        let number = self.undurable.as_ref()?.number(self.layout.program_of(unit))?;
+        // The program unit itself counts for more than its copy in the dump.
+        Some(SequenceNumber(number.0.saturating_sub(1)))
     }
 
     /// The logical units whose data is of no program unit that was carried out, copies included.
     pub fn staged_units(&mut self) -> Vec<LogicalUnit> {
-        let mut units: Vec<LogicalUnit> = self.in_buffer().into_iter().map(|it| it.0).collect();
+        let mut units = self.in_buffer();
         for due in &self.due {
             if let Action::Program { spare, .. } = &due.action {
                 let named = spare.iter().filter_map(|unit| unit.checked_sub(1));

@@ -7,9 +7,8 @@ use ssdlab_model::units::{Instant, PhysicalUnit};
 use super::due::Action;
 use super::parts::Part;
 use super::work::{From, Program, Purpose, Task, UnderWay, Work};
-use super::{Source, Store};
+use super::{Source, Store, lost_sum};
 use crate::image::spare::Record;
-use crate::image::state::State;
 
 impl Store {
     /// Does to the image what the drive has done to its flash by `until`.
@@ -97,7 +96,7 @@ impl Store {
             }
             Action::Erase { part } => {
                 let erases = self.erases[*part as usize] + 1;
-                Task::Count { at: self.layout.erases_at(*part), erases }
+                Task::Count { at: self.layout.erases_at(*part), part: *part, erases }
             }
             Action::Trims(_) => unreachable!("they were added above"),
         };
@@ -127,17 +126,22 @@ impl Store {
             _ if logical == 0 => From::Padding,
             Source::Ahead { sum, .. } => From::Ahead { sum },
             Source::Here { sum, .. } => From::Here { sum },
+            Source::Lost { .. } => {
+                let size = self.layout.unit as usize;
+                From::Here { sum: lost_sum(&staged.data[index * size..(index + 1) * size]) }
+            }
             Source::CopyOf { from, life } => self.copy_of(from, life),
             Source::Nothing => From::Blank { byte: self.blank },
         };
         let units = spare.iter().enumerate().map(from).collect();
-        let (stamp, durable) = (self.stamp + 1, self.durable);
+        let (stamp, durable) = (self.stamp() + 1, self.progress.durable());
+        let erases = self.erases[self.layout.part_of_program(program) as usize];
         Program {
             staged,
             units,
-            record: Record { stamp, durable, logical: spare.to_vec(), ..record },
+            record: Record { stamp, durable, erases, logical: spare.to_vec(), ..record },
             at: self.layout.data_at(program),
-            record_at: self.layout.record_at(program),
+            records_at: self.layout.records_at(program),
             record_size: self.layout.record,
             unit: self.layout.unit as usize,
         }
@@ -153,18 +157,18 @@ impl Store {
         let index = unit.0 - program * self.layout.units_per_program;
         let at = self.layout.unit_at(unit);
         let Some(life) = life else {
-            let within = Record::sum_offset(self.layout.units_per_program, index);
-            let sum_at = self.layout.record_at(program) + within;
-            return From::Image { at, sum: self.sums[unit.0 as usize], sum_at };
+            let record = Some((self.layout.records_at(program), index));
+            return From::Image { at, sum: self.sums[unit.0 as usize], record };
         };
         let staged = self.staged_in(program, life).expect("it is staged");
         let (index, size) = (index as usize, self.layout.unit as usize);
         match staged.units[index] {
-            Source::Ahead { sum, .. } => From::Image { at, sum, sum_at: 0 },
+            Source::Ahead { sum, .. } => From::Image { at, sum, record: None },
             source => {
                 let data = &staged.data[index * size..(index + 1) * size];
                 let sum = match source {
                     Source::Here { sum, .. } => sum,
+                    Source::Lost { .. } => lost_sum(data),
                     _ => crc32fast::hash(data),
                 };
                 From::Ram { data: data.into(), sum }
@@ -189,7 +193,7 @@ impl Store {
                 self.note_next();
                 return Err(error);
             }
-            (Purpose::Sync { stamp }, Ok(_)) => self.durable = self.durable.max(stamp),
+            (Purpose::Sync { stamp }, Ok(_)) => self.vouch(stamp)?,
             (Purpose::Clear { part, with_data }, Ok(_)) => {
                 self.parts.set(part, if with_data { Part::Usual } else { Part::Bare });
             }
@@ -208,22 +212,27 @@ impl Store {
     }
 
     fn note_done(&mut self, action: &Action, sums: Vec<u32>) {
-        self.stamp += 1;
+        let stamp = self.progress.wrote();
         match *action {
-            Action::Program { first, life, .. } => {
+            Action::Program { first, number, life, .. } => {
                 let program = self.layout.program_of(first);
                 let first = first.0 as usize;
                 self.sums[first..first + sums.len()].copy_from_slice(&sums);
                 let is_latest = self.staged.get(&program).is_some_and(|staged| staged.life == life);
                 let staged =
                     if is_latest { self.staged.remove(&program) } else { self.older.remove(&life) };
-                self.give_back(staged.expect("what is booked is staged"));
+                let staged = staged.expect("what is booked is staged");
+                if let Some(undurable) = &mut self.undurable {
+                    let host = staged.units.iter().filter_map(Source::host_unit).collect();
+                    undurable.note(stamp, program, number, host);
+                }
+                self.give_back(staged);
                 self.booked_programs -= 1;
             }
             Action::Erase { part } => {
                 self.erases[part as usize] += 1;
                 if !matches!(self.parts.get(part), Part::Erased { .. }) {
-                    self.parts.set(part, Part::Erased { stamp: self.stamp });
+                    self.parts.set(part, Part::Erased { stamp });
                 }
                 if self.is_late(part) {
                     self.erased_late.push(part);
@@ -256,28 +265,5 @@ impl Store {
     /// Whether somebody does.
     pub fn is_helped(&self) -> bool {
         self.is_helped
-    }
-
-    /// Makes everything durable that was written to the image.
-    ///
-    /// # Errors
-    /// When the system fails it.
-    pub fn sync(&mut self) -> io::Result<()> {
-        self.finish_under_way()?;
-        if self.durable < self.stamp {
-            self.image.file().sync_data()?;
-        }
-        self.note_durable(self.stamp)
-    }
-
-    /// Writes what the image says of itself, durably.
-    ///
-    /// # Errors
-    /// When the image cannot be written.
-    pub fn set_state(&mut self, state: State) -> io::Result<()> {
-        self.finish_under_way()?;
-        let stamp = self.stamp;
-        self.image.set_state(State { stamp, ..state })?;
-        self.note_durable(stamp)
     }
 }

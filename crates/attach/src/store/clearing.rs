@@ -45,8 +45,8 @@ impl Store {
 
     /// Begins to take away what `part` held, which is erased, so that it can be programmed.
     pub(super) fn begin_clearing(&mut self, part: u32, erased: u64) -> Work {
-        if erased > self.durable {
-            return self.begin(Purpose::Sync { stamp: self.stamp }, Task::Sync);
+        if erased > self.progress.durable() {
+            return self.begin(Purpose::Sync { stamp: self.stamp() }, Task::Sync);
         }
         let records = Some(self.layout.records_of_part(part));
         // Data that is written over where it lies need not be punched out first: that takes long, and
@@ -60,7 +60,7 @@ impl Store {
     pub fn begin_punching(&mut self) -> Option<Work> {
         debug_assert!(self.under_way.is_none(), "one step after the other");
         if let Some((stamp, part)) = self.parts.first_erased()
-            && stamp <= self.durable
+            && stamp <= self.progress.durable()
         {
             return Some(self.begin_clearing(part, stamp));
         }
@@ -70,12 +70,13 @@ impl Store {
         Some(self.begin(purpose, Task::Clear { records: None, data }))
     }
 
-    /// Notes that everything written up to `stamp` is durable.
+    /// Notes that everything written up to `stamp` is durable, in the image as well, and then takes away what
+    /// is needed no longer.
     ///
     /// # Errors
-    /// When what is erased cannot be punched out.
+    /// When that cannot be noted, or what is erased cannot be punched out.
     pub fn note_durable(&mut self, stamp: u64) -> io::Result<()> {
-        self.durable = self.durable.max(stamp);
+        self.vouch(stamp)?;
         if self.is_helped {
             return Ok(());
         }
@@ -166,7 +167,7 @@ mod tests {
         fn killed(self, path: &std::path::Path) -> Vec<u32> {
             drop(self.store);
             let mut store = Store::new(Image::open(path).expect("an image"));
-            store.survey(false).expect("it can be read");
+            store.survey().expect("it can be read");
             let count = store.layout.units_per_program;
             let is_written = |&index: &u32| {
                 !matches!(store.program_unit(PhysicalUnit(index * count)), ProgramUnit::Erased)

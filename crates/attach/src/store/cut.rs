@@ -42,13 +42,15 @@ impl Store {
     }
 
     fn tear(&self, program: u32) -> io::Result<()> {
-        self.image.file().write_all_at(&Record::torn(), self.layout.record_at(program))
+        let mut copies = self.layout.records_at(program).into_iter();
+        copies.try_for_each(|at| self.image.file().write_all_at(&Record::torn(), at))
     }
 
     fn tear_part(&self, part: u32) -> io::Result<()> {
-        let (from, length) = self.layout.records_of_part(part);
-        for record in 0..length / self.layout.record {
-            self.image.file().write_all_at(&Record::torn(), from + record * self.layout.record)?;
+        for (from, length) in self.layout.records_of_part(part) {
+            for at in (from..from + length).step_by(self.layout.record as usize) {
+                self.image.file().write_all_at(&Record::torn(), at)?;
+            }
         }
         Ok(())
     }

@@ -16,8 +16,27 @@ pub(super) enum Source {
     Here { logical: LogicalUnit, sum: u32 },
     /// The same, at its place in the image already, or on its way there.
     Ahead { logical: LogicalUnit, sum: u32 },
+    /// Nowhere: a dump of the buffer held it, and was damaged there. Reading it fails.
+    Lost { logical: LogicalUnit },
     /// Where it is copied from, and the life of the program unit there if that was staged then.
     CopyOf { from: PhysicalUnit, life: Option<u64> },
+}
+
+impl Source {
+    /// The unit that the host wrote, if it is one.
+    pub(super) fn host_unit(&self) -> Option<LogicalUnit> {
+        match *self {
+            Source::Here { logical, .. }
+            | Source::Ahead { logical, .. }
+            | Source::Lost { logical } => Some(logical),
+            Source::CopyOf { .. } | Source::Nothing => None,
+        }
+    }
+}
+
+/// The checksum that is kept of a unit whose data is lost: not that of `data`, which stands in for it.
+pub(super) fn lost_sum(data: &[u8]) -> u32 {
+    !crc32fast::hash(data)
 }
 
 /// A program unit that is not in the image yet.

@@ -7,6 +7,7 @@ use ssdlab_model::units::Instant;
 
 use super::Store;
 use super::due::Action;
+use super::progress::Ends;
 use crate::image::state::State;
 use crate::image::trims::TrimLog;
 
@@ -18,21 +19,27 @@ impl Store {
             let outcome = self.trims.append(self.image.file(), &self.layout, records);
             self.is_stuck = outcome.is_err();
             outcome?;
-            self.stamp += 1;
+            self.note_trims_end();
             self.due.pop();
             self.note_next();
         }
         Ok(())
     }
 
-    /// Finds the end of the log of trims that is in use.
+    fn note_trims_end(&mut self) {
+        let end = self.trims.end();
+        self.progress.wrote_log(|ends| ends.trims = end);
+    }
+
+    /// Finds the end of the log of trims that is in use. Returns whether all of it holds, in both copies.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn resume_trims(&mut self) -> io::Result<()> {
-        let number = self.image.state().trim_log;
-        self.trims = TrimLog::read(self.image.file(), &self.layout, number)?.0;
-        Ok(())
+    pub fn resume_trims(&mut self) -> io::Result<bool> {
+        let promised = self.image.state().trims;
+        let found = TrimLog::read(self.image.file(), &self.layout, promised)?;
+        self.trims = found.log;
+        Ok(found.damaged == 0 && !found.is_cut_short)
     }
 
     /// Adds records of trims to the log at once, those that were not added so before.
@@ -46,7 +53,7 @@ impl Store {
         self.finish_under_way()?;
         self.trims.append(self.image.file(), &self.layout, records)?;
         self.trims_until = last.number.0;
-        self.stamp += 1;
+        self.note_trims_end();
         Ok(())
     }
 
@@ -60,8 +67,11 @@ impl Store {
     /// # Errors
     /// When it cannot be read.
     pub fn recorded_trims(&self) -> io::Result<Vec<TrimRecord>> {
-        let (_, records) = TrimLog::read(self.image.file(), &self.layout, self.trims.number())?;
-        Ok(records)
+        let found = TrimLog::read(self.image.file(), &self.layout, self.trims.end())?;
+        if found.is_cut_short {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        Ok(found.records)
     }
 
     /// Begins a new log of trims with `records`, and says so in the state.
@@ -76,9 +86,9 @@ impl Store {
         for batch in records.chunks(1 << 16) {
             log.append(self.image.file(), &self.layout, batch)?;
         }
-        self.stamp += 1;
-        let state = State { trim_log: log.number(), is_clean: false, ..self.image.state() };
-        self.set_state(state)?;
+        let state = State { is_clean: false, ..self.image.state() };
+        let ends = Ends { trims: log.end(), ..self.progress.latest_ends() };
+        self.set_state_with(state, ends)?;
         self.trims = log;
         Ok(())
     }

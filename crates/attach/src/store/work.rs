@@ -8,10 +8,11 @@
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
-use super::Staged;
 use super::due::Due;
+use super::{Staged, read_sums};
 use crate::image::host::HostFile;
 use crate::image::spare::Record;
+use crate::image::table;
 
 /// A stretch of the image: the beginning and the length, in bytes.
 pub(super) type Region = (u64, u64);
@@ -27,8 +28,9 @@ pub(super) enum From {
     Here { sum: u32 },
     /// It was staged elsewhere.
     Ram { data: Box<[u8]>, sum: u32 },
-    /// It is copied within the image; where its checksum is not known, it lies at `sum_at`.
-    Image { at: u64, sum: u32, sum_at: u64 },
+    /// It is copied within the image; where its checksum is not known, the copies of its record lie at these
+    /// places, and it is the unit of that number in it.
+    Image { at: u64, sum: u32, record: Option<([u64; 2], u32)> },
     /// The model filled it on its own with what reads where nothing was written.
     Blank { byte: u8 },
 }
@@ -40,9 +42,9 @@ pub(super) struct Program {
     pub(super) units: Vec<From>,
     /// Its spare area, but for the checksums.
     pub(super) record: Record,
-    /// Where its data and its record go.
+    /// Where its data and the copies of its record go.
     pub(super) at: u64,
-    pub(super) record_at: u64,
+    pub(super) records_at: [u64; 2],
     pub(super) record_size: u64,
     /// Bytes of a unit.
     pub(super) unit: usize,
@@ -54,7 +56,8 @@ pub(super) enum Task {
     Program(Box<Program>),
     /// A number of erases is written.
     Count {
-        at: u64,
+        at: [u64; 2],
+        part: u32,
         erases: u32,
     },
     /// All that was written is made durable.
@@ -62,7 +65,7 @@ pub(super) enum Task {
     /// What an erased part of a block held is taken away, as soon as nobody reads it. The records go
     /// first: without them nothing is there.
     Clear {
-        records: Option<Region>,
+        records: Option<[Region; 2]>,
         data: Option<Region>,
     },
 }
@@ -139,13 +142,13 @@ impl Work {
         let Work { task, outcome: slot, gate } = self;
         let outcome = match &task {
             Task::Program(program) => program.write(file, &gate, hands),
-            Task::Count { at, erases } => {
-                file.write_all_at(&erases.to_le_bytes(), *at).map(|()| Vec::new())
+            &Task::Count { at, part, erases } => {
+                table::write_at(file, at, part, erases).map(|()| Vec::new())
             }
             Task::Sync => file.sync_data().map(|()| Vec::new()),
             Task::Clear { records, data } => {
                 wait_for_readers(&gate);
-                let mut regions = [records, data].into_iter().flatten();
+                let mut regions = records.iter().flatten().chain(data);
                 let outcome = regions.try_for_each(|&(from, length)| file.punch(from, length));
                 outcome.map(|()| Vec::new())
             }
@@ -200,7 +203,9 @@ impl Program {
         }
         bytes.resize(self.record_size as usize, 0);
         self.record.encode_with(&sums, bytes);
-        file.write_all_at(bytes, self.record_at)?;
+        for at in self.records_at {
+            file.write_all_at(bytes, at)?;
+        }
         Ok(sums)
     }
 
@@ -228,14 +233,15 @@ impl Program {
                 place.copy_from_slice(data);
                 sum
             }
-            From::Image { at, sum, sum_at } => {
+            From::Image { at, sum, record } => {
                 file.read_exact_at(place, at)?;
-                if sum != 0 {
-                    return Ok(sum);
+                match record {
+                    Some((at, index)) if sum == 0 => {
+                        let units = self.units.len() as u32;
+                        read_sums(file, at, self.record_size, units)?[index as usize]
+                    }
+                    _ => sum,
                 }
-                let mut bytes = [0; 4];
-                file.read_exact_at(&mut bytes, sum_at)?;
-                u32::from_le_bytes(bytes)
             }
             From::Blank { byte } => {
                 place.fill(byte);

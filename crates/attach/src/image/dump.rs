@@ -1,0 +1,236 @@
+//! Dumps of the write buffer: units that capacitors keep.
+//!
+//! A dump holds every unit that was written by then and is neither in a program unit that is known to
+//! be durable nor replaced or trimmed since. So the newest dump that holds is all that is needed beside
+//! what was durable when it was written, whatever else of the image came to the disk.
+//!
+//! There are two slots. A dump is written to the one that does not hold the latest, and only when that
+//! is durable. The head of a dump has two copies, one at each end of its slot; its data begins at the
+//! first whole 4 KiB behind the first head, and every unit has a checksum of its own.
+//!
+//! | bytes of the head | what |
+//! | --- | --- |
+//! | 8 | `SSDSAVED` |
+//! | 8 | generation: the larger of two is the newer |
+//! | 8 | the stamp up to which everything else was durable |
+//! | 4 | units |
+//! | 4 | checksum of all of the head but this |
+//! | 16 each | logical unit, checksum of its data, the sequence number that a newer copy exceeds (with the highest bit set: the data is lost) |
+
+use std::io;
+
+use ssdlab_model::media::SequenceNumber;
+use ssdlab_model::units::LogicalUnit;
+
+use super::host::HostFile;
+use super::layout::Layout;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"SSDSAVED");
+
+const HEAD: usize = 32;
+
+/// Bytes of a unit in the head.
+const ENTRY: usize = 16;
+
+/// Bytes of the head of a dump of so many units.
+pub(super) fn head_size(units: u64) -> u64 {
+    HEAD as u64 + ENTRY as u64 * units
+}
+
+/// Added to the number of a unit whose data is lost; larger than any number.
+const LOST: u64 = 1 << 63;
+
+/// Data begins on a multiple of this.
+pub(super) const DATA_ALIGNMENT: u64 = 4096;
+
+/// A unit in a dump.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavedUnit {
+    /// The unit.
+    pub logical: LogicalUnit,
+    /// Checksum of its data.
+    pub sum: u32,
+    /// A copy or a trim with a larger number is newer.
+    pub number: SequenceNumber,
+    /// Whether its data was lost before: there is none, and reading it fails.
+    pub is_lost: bool,
+}
+
+/// A dump of the buffer, without its data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dump {
+    /// Number of the dump.
+    pub generation: u64,
+    /// Everything that was written up to this stamp was durable before it was written.
+    pub durable: u64,
+    /// Its units, in the order of their data.
+    pub units: Vec<SavedUnit>,
+}
+
+/// A dump as it was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundDump {
+    /// The dump.
+    pub dump: Dump,
+    /// Its slot.
+    pub slot: u64,
+    /// Which copy of its head does not hold.
+    pub damaged_head: Option<usize>,
+}
+
+/// What both slots hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundDumps {
+    /// The newest dump that holds.
+    pub newest: Option<FoundDump>,
+    /// The largest generation that any head names, so that later ones are larger.
+    pub generation: u64,
+}
+
+fn sum(head: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&head[..HEAD - 4]);
+    hasher.update(&head[HEAD..]);
+    hasher.finalize()
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..at + 8].iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+impl Dump {
+    /// Where the copies of its head begin in `slot`.
+    fn heads_at(layout: &Layout, slot: u64) -> [u64; 2] {
+        let first = layout.dump + slot * layout.dump_size;
+        [first, first + layout.dump_size - layout.dump_head]
+    }
+
+    /// Where the data of its unit `index` begins in `slot`.
+    fn data_at(&self, layout: &Layout, slot: u64, index: usize) -> u64 {
+        let head = head_size(self.units.len() as u64).next_multiple_of(DATA_ALIGNMENT);
+        layout.dump + slot * layout.dump_size + head + index as u64 * layout.unit
+    }
+
+    fn head(&self) -> Vec<u8> {
+        let mut head = Vec::with_capacity(head_size(self.units.len() as u64) as usize);
+        for number in [MAGIC, self.generation, self.durable] {
+            head.extend(number.to_le_bytes());
+        }
+        head.extend((self.units.len() as u32).to_le_bytes());
+        head.extend([0; 4]);
+        for unit in &self.units {
+            head.extend(unit.logical.0.to_le_bytes());
+            head.extend(unit.sum.to_le_bytes());
+            let lost = if unit.is_lost { LOST } else { 0 };
+            head.extend((unit.number.0 | lost).to_le_bytes());
+        }
+        let sum = sum(&head);
+        head[HEAD - 4..HEAD].copy_from_slice(&sum.to_le_bytes());
+        head
+    }
+
+    /// Writes it to `slot`, with the `data` of its units one after the other.
+    ///
+    /// # Errors
+    /// When writing fails, or it holds more than an image has room for.
+    pub fn write(
+        &self,
+        file: &HostFile,
+        layout: &Layout,
+        slot: u64,
+        data: &[u8],
+    ) -> io::Result<()> {
+        if self.units.len() as u64 > layout.dump_units {
+            return Err(io::Error::other("the buffer holds more than an image has room for"));
+        }
+        let mut bytes = self.head();
+        let [first, second] = Dump::heads_at(layout, slot);
+        file.write_all_at(&bytes, second)?;
+        bytes.resize(bytes.len().next_multiple_of(DATA_ALIGNMENT as usize), 0);
+        bytes.extend(data);
+        file.write_all_at(&bytes, first)
+    }
+
+    /// Reads the newest dump that holds: its head in one copy at least, and of one that is newer than
+    /// `promised` all of its data. What was promised is durable, and so counts whatever became of its data.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub fn read(file: &HostFile, layout: &Layout, promised: u64) -> io::Result<FoundDumps> {
+        let mut found = FoundDumps::default();
+        for slot in 0..2 {
+            let mut heads = [None, None];
+            for (at, head) in Dump::heads_at(layout, slot).into_iter().zip(&mut heads) {
+                *head = Dump::read_head(file, layout, at)?;
+            }
+            let damaged_head = heads.iter().position(Option::is_none);
+            let newest = heads.into_iter().flatten().max_by_key(|dump| dump.generation);
+            let Some(dump) = newest else { continue };
+            found.generation = found.generation.max(dump.generation);
+            let newer = found.newest.as_ref().is_none_or(|it| it.dump.generation < dump.generation);
+            if newer && (dump.generation <= promised || dump.is_whole(file, layout, slot)?) {
+                found.newest = Some(FoundDump { dump, slot, damaged_head });
+            }
+        }
+        Ok(found)
+    }
+
+    fn read_head(file: &HostFile, layout: &Layout, at: u64) -> io::Result<Option<Dump>> {
+        let mut head = vec![0; HEAD];
+        file.read_exact_at(&mut head, at)?;
+        let (units, expected) = (long(&head, 24) & u64::from(u32::MAX), long(&head, 24) >> 32);
+        if long(&head, 0) != MAGIC || units > layout.dump_units {
+            return Ok(None);
+        }
+        head.resize(head_size(units) as usize, 0);
+        file.read_exact_at(&mut head[HEAD..], at + HEAD as u64)?;
+        if u64::from(sum(&head)) != expected {
+            return Ok(None);
+        }
+        let units = head[HEAD..].chunks_exact(ENTRY).map(|entry| SavedUnit {
+            logical: LogicalUnit(long(entry, 0) as u32),
+            sum: (long(entry, 0) >> 32) as u32,
+            number: SequenceNumber(long(entry, 8) & !LOST),
+            is_lost: long(entry, 8) & LOST != 0,
+        });
+        let (generation, durable) = (long(&head, 8), long(&head, 16));
+        Ok(Some(Dump { generation, durable, units: units.collect() }))
+    }
+
+    fn is_whole(&self, file: &HostFile, layout: &Layout, slot: u64) -> io::Result<bool> {
+        for (index, unit) in self.units.iter().enumerate() {
+            let data = self.read_unit(file, layout, slot, index)?;
+            if !unit.is_lost && crc32fast::hash(&data) != unit.sum {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads the data of unit `index` from `slot`, damaged or not.
+    ///
+    /// # Errors
+    /// When reading fails.
+    pub fn read_unit(
+        &self,
+        file: &HostFile,
+        layout: &Layout,
+        slot: u64,
+        index: usize,
+    ) -> io::Result<Vec<u8>> {
+        let mut data = vec![0; layout.unit as usize];
+        file.read_exact_at(&mut data, self.data_at(layout, slot, index))?;
+        Ok(data)
+    }
+}
+
+impl FoundDump {
+    /// Writes anew the copy of its head that does not hold.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn mend(&self, file: &HostFile, layout: &Layout) -> io::Result<()> {
+        let Some(copy) = self.damaged_head else { return Ok(()) };
+        file.write_all_at(&self.dump.head(), Dump::heads_at(layout, self.slot)[copy])
+    }
+}

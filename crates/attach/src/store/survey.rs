@@ -1,0 +1,339 @@
+//! Reading what an image holds that was not closed in order, or is to be checked.
+//!
+//! What was written up to the stamp that the image vouches for is durable, and holds whatever becomes of
+//! its data: reading that fails where it is damaged. What was written later counts where it holds, and
+//! otherwise was never promised. Of everything that is needed for that there are two copies.
+
+use std::collections::HashMap;
+use std::io;
+
+use super::Store;
+use super::contents::Found;
+use super::progress::Ends;
+use crate::image::damage::Damage;
+use crate::image::dump::FoundDump;
+use crate::image::spare::{self, Copies, Record};
+use crate::image::table;
+use crate::image::trims::TrimLog;
+
+/// Bytes of spare areas that are read at a time, at least.
+const PIECE: u64 = 1 << 20;
+
+/// What reading an image has shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Program units that hold data or padding.
+    pub written: u64,
+    /// Program units whose spare area cannot be read.
+    pub unreadable: Vec<u32>,
+    /// Program units whose data was looked at, because it may not have been durable.
+    pub looked_at: u64,
+    /// Of these, the ones whose data is not what their spare area says.
+    pub torn: Vec<u32>,
+    /// Records of trims.
+    pub trims: u64,
+    /// Units that were saved of the write buffer.
+    pub saved: u64,
+    /// What is not as it was written, although it was durable.
+    pub damage: Damage,
+    /// Copies of records that do not hold, by program unit, while the other copy does.
+    one_sided: Vec<(u32, usize)>,
+    /// Parts of blocks of which a copy of the entry in the block table does not hold.
+    parts: Vec<u32>,
+    dump: Option<FoundDump>,
+}
+
+/// What the spare areas say of what was promised.
+#[derive(Default)]
+struct Promised {
+    /// Of each part of a block, the last of its program units that was written since it was erased, is
+    /// durable, and can be read.
+    last: HashMap<u32, u32>,
+    /// Program units with one copy of the record that holds, while the other should.
+    one_sided: u64,
+}
+
+impl Store {
+    /// Reads all spare areas, records of trims and what was saved of the buffer; the drive can then
+    /// be opened from it. Nothing is written.
+    ///
+    /// # Errors
+    /// When the image cannot be read.
+    pub fn survey(&mut self) -> io::Result<Survey> {
+        let mut survey = Survey::default();
+        let mut found = Box::new(Found::new(&self.layout));
+        let (dump, is_missing) = self.read_dump()?;
+        self.progress.found(0, dump.as_ref().map_or(0, |it| it.dump.durable));
+        let promised = self.survey_records(&mut survey, &mut found)?;
+        self.survey_trims(&mut survey, &mut found)?;
+        self.survey_dump(&mut survey, &mut found, dump, is_missing)?;
+        self.describe_records(&mut survey, &promised);
+        let state = self.image.state();
+        let dump = survey.dump.as_ref().map_or(state.dump, |it| it.dump.generation);
+        self.progress.found_ends(Ends { trims: self.trims.end(), dump });
+        self.found = Some(found);
+        Ok(survey)
+    }
+
+    /// Reads how often each part of a block was erased. Returns the parts of which a copy is damaged.
+    ///
+    /// # Errors
+    /// When the image cannot be read.
+    pub fn read_erases(&mut self) -> io::Result<Vec<u32>> {
+        let found = table::read(self.image.file(), &self.layout)?;
+        self.erases = found.erases;
+        Ok(found.damaged)
+    }
+
+    fn survey_records(&mut self, survey: &mut Survey, found: &mut Found) -> io::Result<Promised> {
+        survey.parts = self.read_erases()?;
+        let vouched = self.progress.durable();
+        let mut durable = vouched;
+        let mut promised = Promised::default();
+        let mut doubtful: Vec<(u64, u32)> = Vec::new();
+        self.read_records(|store, program, Copies { found: record, other }| {
+            let record = match record {
+                spare::Found::Erased => return,
+                spare::Found::Torn | spare::Found::Unreadable => {
+                    survey.unreadable.push(program);
+                    found.note_unreadable(program);
+                    return;
+                }
+                spare::Found::Written(record) => record,
+            };
+            survey.written += 1;
+            store.progress.found(record.stamp, 0);
+            durable = durable.max(record.durable);
+            if record.stamp > durable {
+                doubtful.push((record.stamp, program));
+            }
+            let part = store.layout.part_of_program(program);
+            let erases = &mut store.erases[part as usize];
+            if record.erases > *erases {
+                // Its entry came to the disk before anything was programmed.
+                *erases = record.erases;
+                survey.parts.push(part);
+            }
+            let is_current = record.erases == *erases && record.stamp <= vouched;
+            if is_current {
+                let last = promised.last.entry(part).or_insert(program);
+                *last = (*last).max(program);
+            }
+            if let Some(copy) = other {
+                promised.one_sided += u64::from(is_current);
+                survey.one_sided.push((program, copy));
+            }
+            found.note_record(&store.layout, program, &record);
+            let first = (program * store.layout.units_per_program) as usize;
+            store.sums[first..first + record.sums.len()].copy_from_slice(&record.sums);
+        })?;
+        self.progress.found(0, durable);
+        doubtful.retain(|&(stamp, _)| stamp > durable);
+        for (_, program) in doubtful {
+            survey.looked_at += 1;
+            if !self.holds_what_it_says(program, found)? {
+                survey.torn.push(program);
+                found.note_unreadable(program);
+            }
+        }
+        survey.one_sided.retain(|(program, _)| !survey.torn.contains(program));
+        survey.parts.sort_unstable();
+        survey.parts.dedup();
+        Ok(promised)
+    }
+
+    fn survey_trims(&mut self, survey: &mut Survey, found: &mut Found) -> io::Result<()> {
+        let promised = self.image.state().trims;
+        let trims = TrimLog::read(self.image.file(), &self.layout, promised)?;
+        if trims.damaged > 0 {
+            survey.damage.found.push(format!(
+                "a copy of {} batches of the log of trims is damaged; the other copy holds",
+                trims.damaged
+            ));
+        }
+        if trims.is_cut_short && self.image.state().is_clean {
+            survey.damage.found.push(
+                "both copies of a batch of the log of trims are damaged; the drive writes it anew from its \
+                 tables when it is attached"
+                    .to_owned(),
+            );
+        } else if trims.is_cut_short {
+            survey.damage.refused.push(format!(
+                "both copies of a batch of the log of trims are damaged: {} of {} batches that were promised \
+                 are left, and what later ones trimmed would come back",
+                trims.log.end().batches,
+                promised.batches
+            ));
+        }
+        (self.trims, found.trims) = (trims.log, trims.records);
+        survey.trims = found.trims.len() as u64;
+        Ok(())
+    }
+
+    fn survey_dump(
+        &mut self,
+        survey: &mut Survey,
+        found: &mut Found,
+        dump: Option<FoundDump>,
+        is_missing: bool,
+    ) -> io::Result<()> {
+        if is_missing {
+            survey.damage.refused.push(
+                "both heads of the latest dump of the write buffer are damaged: units that were promised are \
+                 lost, and nobody knows which"
+                    .to_owned(),
+            );
+        }
+        let Some(dump) = dump else { return Ok(()) };
+        let damaged = self.choose_saved(found, &dump)?;
+        if damaged > 0 {
+            survey.damage.found.push(format!(
+                "{damaged} units in the latest dump of the write buffer are damaged: reading them fails; \
+                 writing them anew mends them"
+            ));
+        }
+        if dump.damaged_head.is_some() && dump.dump.generation <= self.image.state().dump {
+            survey.damage.found.push(
+                "a copy of the head of the latest dump of the write buffer is damaged; the other copy holds"
+                    .to_owned(),
+            );
+        }
+        survey.saved = found.saved.len() as u64;
+        survey.dump = Some(dump);
+        Ok(())
+    }
+
+    /// Says what the records and the block table lack that was durable.
+    fn describe_records(&self, survey: &mut Survey, promised: &Promised) {
+        if promised.one_sided > 0 {
+            survey.damage.found.push(format!(
+                "a copy of the spare area of {} program units is damaged; the other copy holds",
+                promised.one_sided
+            ));
+        }
+        if !survey.parts.is_empty() {
+            survey.damage.found.push(format!(
+                "a copy of {} entries of the block table is damaged; the other copy or the spare areas hold",
+                survey.parts.len()
+            ));
+        }
+        let is_promised = |program: &&u32| {
+            let part = self.layout.part_of_program(**program);
+            promised.last.get(&part).is_some_and(|last| *program < last)
+        };
+        let lost = survey.unreadable.iter().filter(is_promised).count();
+        // Where the tables hold, they say what is lost with them.
+        if lost > 0 && !self.image.state().is_clean {
+            survey.damage.refused.push(format!(
+                "both copies of the spare area of {lost} program units are damaged: older data of what they \
+                 hold would come back"
+            ));
+        }
+    }
+
+    /// Writes anew what a survey has found to hold in one copy only, and marks for good what holds nothing.
+    ///
+    /// # Errors
+    /// When the image cannot be read or written.
+    pub fn mend(&mut self, survey: &Survey) -> io::Result<()> {
+        let file = self.image.file();
+        for &program in &survey.torn {
+            for at in self.layout.records_at(program) {
+                file.write_all_at(&Record::torn(), at)?;
+            }
+        }
+        let mut bytes = vec![0; self.layout.record as usize];
+        for &(program, copy) in &survey.one_sided {
+            let at = self.layout.records_at(program);
+            file.read_exact_at(&mut bytes, at[1 - copy])?;
+            file.write_all_at(&bytes, at[copy])?;
+        }
+        self.mend_erases(&survey.parts)?;
+        let file = self.image.file();
+        if let Some(dump) = &survey.dump {
+            dump.mend(file, &self.layout)?;
+        }
+        self.progress.wrote();
+        Ok(())
+    }
+
+    /// Writes the entries of these `parts` of blocks in the block table anew.
+    ///
+    /// # Errors
+    /// When the image cannot be written.
+    pub fn mend_erases(&mut self, parts: &[u32]) -> io::Result<()> {
+        parts.iter().try_for_each(|&part| {
+            table::write(self.image.file(), &self.layout, part, self.erases[part as usize])
+        })
+    }
+
+    /// Hands every record that is not a hole of the file in both copies to `each`.
+    fn read_records(&mut self, mut each: impl FnMut(&mut Store, u32, Copies)) -> io::Result<()> {
+        let (record, size) = (self.layout.record, self.layout.spare_size);
+        let (begin, length) = (self.layout.spare, record * u64::from(self.layout.programs()));
+        let mut at = 0;
+        let mut bytes = [0, 1].map(|_| vec![0; PIECE.next_multiple_of(record) as usize]);
+        // The next data of each copy, from its beginning.
+        let mut next: [Option<std::ops::Range<u64>>; 2] = [const { Some(0..0) }; 2];
+        while at < length {
+            for (begin, next) in [begin, begin + size].into_iter().zip(&mut next) {
+                if next.as_ref().is_some_and(|data| data.end <= at) {
+                    let data = self.image.file().next_data(begin + at)?;
+                    *next = data.map(|data| data.start - begin..data.end - begin);
+                }
+            }
+            let Some(first) = next.iter().flatten().min_by_key(|data| data.start.max(at)) else {
+                break;
+            };
+            // The records around a hole's ends begin and end in it.
+            let from = first.start.max(at) / record * record;
+            let until = first.end.min(length).next_multiple_of(record);
+            if from >= until {
+                break;
+            }
+            let count = (until - from).min(bytes[0].len() as u64) as usize;
+            for (begin, bytes) in [begin, begin + size].into_iter().zip(&mut bytes) {
+                self.image.file().read_exact_at(&mut bytes[..count], begin + from)?;
+            }
+            let [one, other] = &bytes;
+            let copies = one[..count]
+                .chunks_exact(record as usize)
+                .zip(other[..count].chunks_exact(record as usize));
+            for (slot, (one, other)) in ((from / record) as u32..).zip(copies) {
+                let program = self.layout.program_at(slot);
+                each(self, program, Copies::decode([one, other], self.layout.units_per_program));
+            }
+            at = from + count as u64;
+        }
+        Ok(())
+    }
+
+    /// Whether the data of `program` is what its spare area says.
+    fn holds_what_it_says(&self, program: u32, found: &Found) -> io::Result<bool> {
+        let mut data = vec![0; self.layout.program_size() as usize];
+        self.image.file().read_exact_at(&mut data, self.layout.data_at(program))?;
+        let first = (program * self.layout.units_per_program) as usize;
+        let units = data.chunks(self.layout.unit as usize).zip(&self.sums[first..]);
+        Ok(found
+            .spare_of(&self.layout, program)
+            .iter()
+            .zip(units)
+            .all(|(&named, (data, &sum))| named == 0 || crc32fast::hash(data) == sum))
+    }
+
+    /// Reads the data of every unit that a spare area names and compares; returns the program units with
+    /// data that is not what was written.
+    ///
+    /// # Errors
+    /// When the image cannot be read.
+    pub fn verify_data(&self) -> io::Result<Vec<u32>> {
+        let Some(found) = &self.found else { return Ok(Vec::new()) };
+        let mut wrong = Vec::new();
+        for (program, _) in found.readable() {
+            if !self.holds_what_it_says(program, found)? {
+                wrong.push(program);
+            }
+        }
+        Ok(wrong)
+    }
+}
