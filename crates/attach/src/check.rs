@@ -221,13 +221,22 @@ mod tests {
         drop(engine);
         let image = Image::open(&path).expect("an image");
         let layout = image.layout().clone();
-        // The first program unit loses what says that there is one; its checksums stay.
-        image.file().write_all_at(&[0x5a; 4], layout.spare).expect("room");
+        // The first program unit loses what says that there is one, in one copy.
+        let [one, other] = layout.records_at(0);
+        image.file().write_all_at(&[0x5a; 4], one).expect("room");
+        drop(image);
+        let report = check(&path).expect("a report");
+        assert_eq!((report.damaged, report.lost, report.unreadable), (0, 0, 0), "{report:?}");
+        let [problem] = &report.problems[..] else { panic!("{report:?}") };
+        assert!(problem.contains("spare area of 1 program units"), "{problem}");
+        // In both.
+        let image = Image::open(&path).expect("an image");
+        image.file().write_all_at(&[0x5a; 4], other).expect("room");
         drop(image);
         let report = check(&path).expect("a report");
         let units = u64::from(layout.units_per_program);
-        assert_eq!((report.damaged, report.lost, report.unreadable), (units, 0, 0), "{report:?}");
-        assert!(report.problems[0].contains("spare area is damaged"), "{report:?}");
+        assert_eq!((report.damaged, report.lost), (units, units), "{report:?}");
+        assert!(report.problems.iter().any(|it| it.contains("spare area is damaged")));
         // Written anew, all is well.
         engine = Engine::open(Image::open(&path).expect("an image"), options).expect("a drive").0;
         let _ = engine.write(HostInstant::now(), 0, &[7; 1 << 20], false).expect("a write");

@@ -3,7 +3,8 @@
 //!
 //! A witness takes down all that is done to the image. For a moment chosen at random the image is then
 //! made anew as a disk may hold it: everything before the beginning of the last `fdatasync` that had
-//! returned, and of each page of 4 KiB as much of what came later as chance wants, sector by sector.
+//! returned, and of each page of 4 KiB as much of what came later as chance wants, sector by sector; or of
+//! what came later some writes as a whole. Half of the moments are within a sync.
 //!
 //! `SSDLAB_CRASHES=500` has it crash as often, `SSDLAB_SEED=7` at other moments.
 
@@ -124,6 +125,9 @@ enum Luck {
     Any,
     /// All but a few pages are as they were.
     Little,
+    /// Some writes have come there as a whole, the others not at all. Where pages come by chance, what is
+    /// longer than one hardly ever does, such as a dump of the buffer without what was programmed with it.
+    Writes,
 }
 
 const PAGE: usize = 4096;
@@ -155,6 +159,12 @@ fn crash(image: &mut [u8], events: &[Event], luck: Luck, generator: &mut Pcg64Mc
             image[at..at + data.len()].copy_from_slice(&data);
             continue;
         }
+        if matches!(luck, Luck::Writes) {
+            if generator.random() {
+                image[at..at + data.len()].copy_from_slice(&data);
+            }
+            continue;
+        }
         for page in at / PAGE..(at + data.len()).div_ceil(PAGE) {
             let states = versions.entry(page).or_insert_with(|| {
                 let end = ((page + 1) * PAGE).min(image.len());
@@ -170,7 +180,7 @@ fn crash(image: &mut [u8], events: &[Event], luck: Luck, generator: &mut Pcg64Mc
     }
     for (page, states) in versions {
         let mut draw = || match luck {
-            Luck::Nothing => 0,
+            Luck::Nothing | Luck::Writes => 0,
             Luck::Everything => states.len() - 1,
             Luck::Little if generator.random_range(0..50) > 0 => 0,
             Luck::Little | Luck::Any => generator.random_range(0..states.len()),
@@ -182,6 +192,18 @@ fn crash(image: &mut [u8], events: &[Event], luck: Luck, generator: &mut Pcg64Mc
             image[page * PAGE + bytes.start..page * PAGE + bytes.end]
                 .copy_from_slice(&states[from][bytes]);
         }
+    }
+}
+
+/// A moment for a crash, `from` the event of that number on: any, or by half one within a sync, when all is
+/// written that somebody waits for and nothing of it needs to be durable.
+fn moment(events: &[Event], from: usize, generator: &mut Pcg64Mcg) -> usize {
+    let is_done = |event: &Event| matches!(event, Event::Image(Deed::SyncDone { .. }));
+    let within: Vec<usize> = (from..events.len()).filter(|&it| is_done(&events[it])).collect();
+    if within.is_empty() || generator.random() {
+        generator.random_range(from..=events.len())
+    } else {
+        within[generator.random_range(0..within.len())]
     }
 }
 
@@ -268,8 +290,16 @@ fn crashes(time: Time, changes: &[(&str, &str)], seed: u64) {
         let events = std::mem::take(&mut *history.0.lock().expect("nobody has panicked"));
         // Some crash while the drive is opened.
         let from = if generator.random_range(0..5) == 0 { 0 } else { opening };
-        let events = &events[..generator.random_range(from..=events.len())];
-        let luck = [Luck::Nothing, Luck::Everything, Luck::Any, Luck::Any, Luck::Little];
+        let events = &events[..moment(&events, from, &mut generator)];
+        let luck = [
+            Luck::Nothing,
+            Luck::Everything,
+            Luck::Any,
+            Luck::Any,
+            Luck::Little,
+            Luck::Writes,
+            Luck::Writes,
+        ];
         let luck = luck[generator.random_range(0..luck.len())];
         crash(&mut image, events, luck, &mut generator);
         put(&path, &image);

@@ -237,6 +237,7 @@ mod tests {
         let mut profile = Profile::named(DEFAULT).expect("the default profile");
         profile.set("capacity.logical", "64M").expect("a size");
         profile.set("capacity.physical", "128M").expect("a size");
+        profile.set("flash.pages_per_block", "12").expect("pages");
         let layout = Layout::of(&profile.configuration().expect("a sound profile"));
         let layout = layout.expect("a sound layout");
         let file = tempfile::tempfile().expect("a file");

@@ -36,6 +36,8 @@ pub struct Survey {
     pub saved: u64,
     /// What is not as it was written, although it was durable.
     pub damage: Damage,
+    /// Program units that hold nothing that was promised, and do not say so.
+    unmarked: Vec<u32>,
     /// Copies of records that do not hold, by program unit, while the other copy does.
     one_sided: Vec<(u32, usize)>,
     /// Parts of blocks of which a copy of the entry in the block table does not hold.
@@ -68,6 +70,7 @@ impl Store {
         self.survey_trims(&mut survey, &mut found)?;
         self.survey_dump(&mut survey, &mut found, dump, is_missing)?;
         self.describe_records(&mut survey, &promised);
+        survey.unmarked.extend(&survey.torn);
         let state = self.image.state();
         let dump = survey.dump.as_ref().map_or(state.dump, |it| it.dump.generation);
         self.progress.found_ends(Ends { trims: self.trims.end(), dump });
@@ -94,8 +97,11 @@ impl Store {
         self.read_records(|store, program, Copies { found: record, other }| {
             let record = match record {
                 spare::Found::Erased => return,
-                spare::Found::Torn | spare::Found::Unreadable => {
+                unreadable @ (spare::Found::Torn | spare::Found::Unreadable) => {
                     survey.unreadable.push(program);
+                    if unreadable == spare::Found::Unreadable {
+                        survey.unmarked.push(program);
+                    }
                     found.note_unreadable(program);
                     return;
                 }
@@ -221,7 +227,7 @@ impl Store {
             let part = self.layout.part_of_program(**program);
             promised.last.get(&part).is_some_and(|last| *program < last)
         };
-        let lost = survey.unreadable.iter().filter(is_promised).count();
+        let lost = survey.unmarked.iter().filter(is_promised).count();
         // Where the tables hold, they say what is lost with them.
         if lost > 0 && !self.image.state().is_clean {
             survey.damage.refused.push(format!(
@@ -237,7 +243,7 @@ impl Store {
     /// When the image cannot be read or written.
     pub fn mend(&mut self, survey: &Survey) -> io::Result<()> {
         let file = self.image.file();
-        for &program in &survey.torn {
+        for &program in &survey.unmarked {
             for at in self.layout.records_at(program) {
                 file.write_all_at(&Record::torn(), at)?;
             }

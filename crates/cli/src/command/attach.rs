@@ -27,11 +27,14 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
         lie_about_flush: arguments.lie_about_flush,
         drop_trim: arguments.drop_trim,
         power_cut_after: arguments.power_cut_after,
-        began: None,
+        ..Options::default()
     };
     let mut attachment = Attachment::new(&arguments.image, &route(arguments)?, options)?;
     if let Some(path) = &arguments.record {
         attachment.engine().record(path)?;
+    }
+    for damage in attachment.engine().damage().all() {
+        terminal.note(&format!("DAMAGE  {}: {damage}", arguments.image.display()));
     }
     terminal.note(&opened_words(attachment.opened()));
     terminal.print(&format!("{}\n", attachment.place()))?;
