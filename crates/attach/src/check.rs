@@ -132,9 +132,8 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
         let Some(place) = model.place_of(unit) else { continue };
         report.units_mapped += 1;
         let store = model.store();
-        if store.is_staged(place) {
-            continue;
-        }
+        // Recovery may have copied it in the meantime, to make room.
+        let Some(place) = store.lies_at(place) else { continue };
         let program = store.program_of(place);
         if unreadable.contains(&program) {
             damaged.insert(program);

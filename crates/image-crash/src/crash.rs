@@ -222,9 +222,7 @@ impl Region {
                 Region::Trims(((at - layout.trims) / layout.trims_size) as u8)
             }
             at if at >= layout.table => Region::Table,
-            at if at >= layout.saved => {
-                Region::Saved(((at - layout.saved) / layout.saved_size) as u8)
-            }
+            at if at >= layout.dump => Region::Saved(((at - layout.dump) / layout.dump_size) as u8),
             at if at >= layout.state => Region::State,
             _ => Region::Header,
         }

@@ -76,9 +76,9 @@ impl Fault {
                 before.is_some_and(|event| of(event) == Some(Region::State))
             }),
             Fault::OnePlaceForSaved => {
-                let second = layout.saved + layout.saved_size;
+                let second = layout.dump + layout.dump_size;
                 moved(log, |at| match Region::of(layout, at) {
-                    Region::Saved(1) => layout.saved + (at - second),
+                    Region::Saved(1) => layout.dump + (at - second),
                     _ => at,
                 })
             }

@@ -8,6 +8,15 @@ use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit};
 
 use super::{Answer, Engine, Errno, Inner, Kind, errno};
 
+/// What a dump of the buffer has to hold.
+#[derive(Default)]
+struct ToSave {
+    /// Units with their places, and the number that a newer copy of each exceeds.
+    units: Vec<(LogicalUnit, PhysicalUnit, SequenceNumber)>,
+    /// Units that were trimmed.
+    trimmed: Vec<LogicalUnit>,
+}
+
 impl Engine {
     /// Makes durable what was answered before.
     ///
@@ -123,32 +132,40 @@ impl Inner {
         self.save_buffer()
     }
 
-    /// Writes the buffer and the records of all trims to the image, once what a dump relies on is durable.
+    /// Writes the records of all trims and the buffer to the image, once what a dump relies on is durable.
+    /// The trims come first: they are durable if the dump is.
     fn save_buffer(&mut self) -> std::io::Result<()> {
-        if self.model.store().durable_before_dump().is_some() {
-            self.model.store().sync()?;
-        }
-        let mut units = self.units_to_save();
-        if !self.model.store().fits_into_dump(units.len()) {
-            // What was programmed is durable then.
-            self.model.store().sync()?;
-            units = self.units_to_save();
-        }
         let trims = self.model.unrecorded_trims();
         let store = self.model.store();
-        store.save_buffer(&units)?;
-        store.append_trims(&trims)
+        if store.durable_before_dump().is_some() {
+            store.sync()?;
+        }
+        store.append_trims(&trims)?;
+        let mut saved = self.to_save();
+        if !self.model.store().fits_into_dump(saved.units.len() + saved.trimmed.len()) {
+            // What was programmed and trimmed is durable then.
+            self.model.store().sync()?;
+            saved = self.to_save();
+        }
+        let latest = self.model.latest_number();
+        self.model.store().save_buffer(&saved.units, &saved.trimmed, latest)
     }
 
-    /// The units that a dump has to hold: where they are, and the number that a newer copy exceeds.
-    fn units_to_save(&mut self) -> Vec<(LogicalUnit, PhysicalUnit, SequenceNumber)> {
+    /// Returns what a dump has to hold.
+    fn to_save(&mut self) -> ToSave {
         let latest = self.model.latest_number();
-        let units = self.model.store().undurable_units();
-        let mut saved = Vec::with_capacity(units.len());
-        for unit in units {
-            let Some(place) = self.model.place_of(unit) else { continue };
-            let number = self.model.store().number_to_save(place, latest);
-            saved.extend(number.map(|number| (unit, place, number)));
+        let has_trims = !self.model.store().are_trims_durable();
+        let mut saved = ToSave::default();
+        for unit in self.model.store().undurable_units() {
+            match self.model.place_of(unit) {
+                Some(place) => {
+                    let number = self.model.store().number_to_save(place, latest);
+                    saved.units.extend(number.map(|number| (unit, place, number)));
+                }
+                // An older copy counts again where the record of the trim is lost with the host.
+                None if has_trims => saved.trimmed.push(unit),
+                None => {}
+            }
         }
         saved
     }

@@ -1,8 +1,8 @@
 //! Dumps of the write buffer: units that capacitors keep.
 //!
-//! A dump holds every unit that was written by then and is neither in a program unit that is known to
-//! be durable nor replaced or trimmed since. So the newest dump that holds is all that is needed beside
-//! what was durable when it was written, whatever else of the image came to the disk.
+//! A dump holds every unit that was written by then and is not in a program unit that is known to be
+//! durable, as it is then: with its data, or as trimmed. So the newest dump that holds is all that is
+//! needed beside what was durable when it was written, whatever else of the image came to the disk.
 //!
 //! There are two slots. A dump is written to the one that does not hold the latest, and only when that
 //! is durable. The head of a dump has two copies, one at each end of its slot; its data begins at the
@@ -15,7 +15,9 @@
 //! | 8 | the stamp up to which everything else was durable |
 //! | 4 | units |
 //! | 4 | checksum of all of the head but this |
-//! | 16 each | logical unit, checksum of its data, the sequence number that a newer copy exceeds (with the highest bit set: the data is lost) |
+//! | 16 each | logical unit, checksum of its data, the sequence number that a newer copy exceeds; with the highest bit of that the data is lost, with the next one it was trimmed |
+//!
+//! Units that were trimmed come last and have no data.
 
 use std::io;
 
@@ -40,6 +42,9 @@ pub(super) fn head_size(units: u64) -> u64 {
 /// Added to the number of a unit whose data is lost; larger than any number.
 const LOST: u64 = 1 << 63;
 
+/// Added to the number of a unit that was trimmed; no drive reaches it.
+const TRIMMED: u64 = 1 << 62;
+
 /// Data begins on a multiple of this.
 pub(super) const DATA_ALIGNMENT: u64 = 4096;
 
@@ -48,12 +53,21 @@ pub(super) const DATA_ALIGNMENT: u64 = 4096;
 pub struct SavedUnit {
     /// The unit.
     pub logical: LogicalUnit,
-    /// Checksum of its data.
-    pub sum: u32,
     /// A copy or a trim with a larger number is newer.
     pub number: SequenceNumber,
-    /// Whether its data was lost before: there is none, and reading it fails.
-    pub is_lost: bool,
+    /// What is saved of it.
+    pub content: Content,
+}
+
+/// What a dump has of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Its data, with this checksum.
+    Data(u32),
+    /// Its data was lost before, and reading it fails.
+    Lost,
+    /// It was trimmed.
+    Trimmed,
 }
 
 /// A dump of the buffer, without its data.
@@ -119,17 +133,21 @@ impl Dump {
         head.extend((self.units.len() as u32).to_le_bytes());
         head.extend([0; 4]);
         for unit in &self.units {
+            let (sum, flag) = match unit.content {
+                Content::Data(sum) => (sum, 0),
+                Content::Lost => (0, LOST),
+                Content::Trimmed => (0, TRIMMED),
+            };
             head.extend(unit.logical.0.to_le_bytes());
-            head.extend(unit.sum.to_le_bytes());
-            let lost = if unit.is_lost { LOST } else { 0 };
-            head.extend((unit.number.0 | lost).to_le_bytes());
+            head.extend(sum.to_le_bytes());
+            head.extend((unit.number.0 | flag).to_le_bytes());
         }
         let sum = sum(&head);
         head[HEAD - 4..HEAD].copy_from_slice(&sum.to_le_bytes());
         head
     }
 
-    /// Writes it to `slot`, with the `data` of its units one after the other.
+    /// Writes it to `slot`, with the `data` of its units one after the other, but for those that were trimmed.
     ///
     /// # Errors
     /// When writing fails, or it holds more than an image has room for.
@@ -189,9 +207,12 @@ impl Dump {
         }
         let units = head[HEAD..].chunks_exact(ENTRY).map(|entry| SavedUnit {
             logical: LogicalUnit(long(entry, 0) as u32),
-            sum: (long(entry, 0) >> 32) as u32,
-            number: SequenceNumber(long(entry, 8) & !LOST),
-            is_lost: long(entry, 8) & LOST != 0,
+            number: SequenceNumber(long(entry, 8) & !(LOST | TRIMMED)),
+            content: match long(entry, 8) {
+                number if number & LOST != 0 => Content::Lost,
+                number if number & TRIMMED != 0 => Content::Trimmed,
+                _ => Content::Data((long(entry, 0) >> 32) as u32),
+            },
         });
         let (generation, durable) = (long(&head, 8), long(&head, 16));
         Ok(Some(Dump { generation, durable, units: units.collect() }))
@@ -199,8 +220,8 @@ impl Dump {
 
     fn is_whole(&self, file: &HostFile, layout: &Layout, slot: u64) -> io::Result<bool> {
         for (index, unit) in self.units.iter().enumerate() {
-            let data = self.read_unit(file, layout, slot, index)?;
-            if !unit.is_lost && crc32fast::hash(&data) != unit.sum {
+            let Content::Data(sum) = unit.content else { continue };
+            if crc32fast::hash(&self.read_unit(file, layout, slot, index)?) != sum {
                 return Ok(false);
             }
         }

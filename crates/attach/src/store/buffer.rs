@@ -14,7 +14,7 @@ use ssdlab_model::units::{LogicalUnit, PhysicalUnit};
 
 use super::Store;
 use super::due::Action;
-use crate::image::dump::{Dump, FoundDumps, SavedUnit};
+use crate::image::dump::{Content, Dump, FoundDumps, SavedUnit};
 
 /// The dumps in the image.
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub(super) struct Dumps {
     /// The stamp of the latest, if it was written in this life.
     stamp: u64,
     written: u64,
+    /// Its units.
+    units: Vec<LogicalUnit>,
 }
 
 impl Dumps {
@@ -87,17 +89,19 @@ impl Store {
     }
 
     /// Keeps `units`, which lie at these places and are exceeded by larger numbers than theirs, as
-    /// capacitors would. Nothing needs to be durable first.
+    /// capacitors would, and that `trimmed` was by `latest`. Nothing needs to be durable first.
     ///
     /// # Errors
     /// When the image cannot be written.
     pub fn save_buffer(
         &mut self,
         units: &[(LogicalUnit, PhysicalUnit, SequenceNumber)],
+        trimmed: &[LogicalUnit],
+        latest: SequenceNumber,
     ) -> io::Result<()> {
         debug_assert_eq!(self.durable_before_dump(), None);
         self.finish_under_way()?;
-        if units.is_empty() {
+        if units.is_empty() && trimmed.is_empty() {
             // What earlier dumps hold is durable elsewhere, or trimmed.
             return Ok(());
         }
@@ -111,13 +115,20 @@ impl Store {
         for (&(logical, place, number), data) in units.iter().zip(data.chunks_mut(size)) {
             let sum = self.read_unit(place, data)?;
             let is_lost = self.has_lost && crc32fast::hash(data) != sum;
-            dump.units.push(SavedUnit { logical, sum, number, is_lost });
+            let content = if is_lost { Content::Lost } else { Content::Data(sum) };
+            dump.units.push(SavedUnit { logical, number, content });
         }
+        dump.units.extend(trimmed.iter().map(|&logical| SavedUnit {
+            logical,
+            number: latest,
+            content: Content::Trimmed,
+        }));
         let slot = 1 - self.dumps.slot;
         dump.write(self.image.file(), &self.layout, slot, &data)?;
         let stamp = self.progress.wrote_log(|ends| ends.dump = dump.generation);
         let written = self.dumps.written + 1;
-        self.dumps = Dumps { generation: dump.generation, slot, stamp, written };
+        let units = dump.units.iter().map(|unit| unit.logical).collect();
+        self.dumps = Dumps { generation: dump.generation, slot, stamp, written, units };
         Ok(())
     }
 
@@ -137,11 +148,14 @@ impl Store {
         units
     }
 
-    /// The units that the host wrote and that are in no program unit that is known to be durable, each
-    /// once, in order.
+    /// The units that the host wrote and that may be in no program unit that is known to be durable, each
+    /// once, in order; where records of trims are not durable, those of the latest dump, too.
     pub fn undurable_units(&mut self) -> Vec<LogicalUnit> {
         let mut units = self.in_buffer();
         units.extend(self.undurable.iter().flat_map(|undurable| undurable.units()));
+        if !self.progress.are_trims_durable() {
+            units.extend(&self.dumps.units);
+        }
         units.sort_unstable_by_key(|unit| unit.0);
         units.dedup();
         units

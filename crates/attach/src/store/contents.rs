@@ -86,8 +86,17 @@ impl Store {
     }
 
     /// Whether the data of `unit` is not in the image at its place.
-    pub fn is_staged(&self, unit: PhysicalUnit) -> bool {
+    fn is_staged(&self, unit: PhysicalUnit) -> bool {
         self.staged.contains_key(&self.layout.program_of(unit))
+    }
+
+    /// Where in the image the data of `unit` lies, which is mapped, or is to be copied from; nothing where it
+    /// is in RAM.
+    pub fn lies_at(&self, unit: PhysicalUnit) -> Option<PhysicalUnit> {
+        match self.origin(unit) {
+            (unit, None) => Some(unit),
+            (_, Some(_)) => None,
+        }
     }
 
     /// The program unit that holds `unit`.

@@ -68,6 +68,11 @@ impl Progress {
         self.later.back().map_or(self.ends, |&(_, ends)| ends)
     }
 
+    /// Whether all of the log of trims is durable.
+    pub(super) fn are_trims_durable(&self) -> bool {
+        self.latest_ends().trims == self.ends.trims
+    }
+
     /// The ends of the logs at `stamp`.
     fn ends_at(&self, stamp: u64) -> Ends {
         let until = self.later.iter().take_while(|&&(at, _)| at <= stamp);
@@ -95,6 +100,11 @@ impl Progress {
 }
 
 impl Store {
+    /// Whether all records of trims in the image are known to be durable.
+    pub fn are_trims_durable(&self) -> bool {
+        self.progress.are_trims_durable()
+    }
+
     /// How many writes were made to the image.
     pub fn stamp(&self) -> u64 {
         self.progress.stamp()

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::io;
 
-use ssdlab_model::media::SequenceNumber;
+use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_model::units::{LogicalUnit, PhysicalUnit};
 
 use super::contents::Found;
 use super::{Source, Store};
-use crate::image::dump::{Dump, FoundDump, SavedUnit};
+use crate::image::dump::{Content, Dump, FoundDump, SavedUnit};
 
 impl Store {
     /// Reads the latest dump of the buffer, as far as one counts: not one that the image says is void.
@@ -26,8 +26,8 @@ impl Store {
         Ok((newest, is_missing))
     }
 
-    /// Takes of what was saved of the buffer what nothing on the flash is newer than, with its data.
-    /// Returns how many units of it are damaged.
+    /// Takes of what was saved of the buffer what nothing on the flash is newer than, with its data, and the
+    /// trims. Returns how many units of it are damaged.
     ///
     /// # Errors
     /// When the image cannot be read.
@@ -59,12 +59,21 @@ impl Store {
         let mut saved: Vec<(usize, SavedUnit)> = saved.into_values().collect();
         saved.sort_unstable_by_key(|&(index, _)| index);
         let mut damaged = 0;
-        for (index, SavedUnit { logical, sum, is_lost, .. }) in saved {
-            let data = dump.read_unit(self.image.file(), &self.layout, *slot, index)?;
-            let holds = !is_lost && crc32fast::hash(&data) == sum;
-            damaged += u64::from(!holds);
+        for (index, SavedUnit { logical, number, content }) in saved {
+            let data = match content {
+                Content::Trimmed => {
+                    found.trims.push(TrimRecord { first: logical, units: 1, number });
+                    continue;
+                }
+                Content::Lost => None,
+                Content::Data(sum) => {
+                    let data = dump.read_unit(self.image.file(), &self.layout, *slot, index)?;
+                    (crc32fast::hash(&data) == sum).then(|| (data.into(), sum))
+                }
+            };
+            damaged += u64::from(data.is_none());
             found.saved.push(logical);
-            found.saved_data.push(holds.then(|| (data.into(), sum)));
+            found.saved_data.push(data);
         }
         Ok(damaged)
     }

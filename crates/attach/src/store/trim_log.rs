@@ -16,10 +16,13 @@ impl Store {
     pub(super) fn append_due_trims(&mut self, until: Instant) -> io::Result<()> {
         while let Some(due) = self.due.peek().filter(|due| due.span.end <= until) {
             let Action::Trims(records) = &due.action else { break };
-            let outcome = self.trims.append(self.image.file(), &self.layout, records);
-            self.is_stuck = outcome.is_err();
-            outcome?;
-            self.note_trims_end();
+            let from = records.partition_point(|record| record.number.0 <= self.trims_until);
+            if let records @ [_, ..] = &records[from..] {
+                let outcome = self.trims.append(self.image.file(), &self.layout, records);
+                self.is_stuck = outcome.is_err();
+                outcome?;
+                self.note_trims_end();
+            }
             self.due.pop();
             self.note_next();
         }
@@ -42,16 +45,22 @@ impl Store {
         Ok(found.damaged == 0 && !found.is_cut_short)
     }
 
-    /// Adds records of trims to the log at once, those that were not added so before.
+    /// Adds the records of trims that are booked, and these ones that are not, to the log at once; not those
+    /// that were added so before.
     ///
     /// # Errors
     /// When the image cannot be written.
-    pub fn append_trims(&mut self, records: &[TrimRecord]) -> io::Result<()> {
-        let from = records.partition_point(|record| record.number.0 <= self.trims_until);
-        let records = &records[from..];
+    pub fn append_trims(&mut self, unbooked: &[TrimRecord]) -> io::Result<()> {
+        let booked = self.due.iter().filter_map(|due| match &due.action {
+            Action::Trims(records) => Some(&records[..]),
+            _ => None,
+        });
+        let mut records = booked.flatten().chain(unbooked).copied().collect::<Vec<_>>();
+        records.retain(|record| record.number.0 > self.trims_until);
+        records.sort_unstable_by_key(|record| record.number);
         let Some(last) = records.last() else { return Ok(()) };
         self.finish_under_way()?;
-        self.trims.append(self.image.file(), &self.layout, records)?;
+        self.trims.append(self.image.file(), &self.layout, &records)?;
         self.trims_until = last.number.0;
         self.note_trims_end();
         Ok(())
