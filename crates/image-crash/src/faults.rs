@@ -67,11 +67,9 @@ impl Fault {
         let of = |event: &Event| region(layout, event);
         match self {
             Fault::FlushWithoutSync => without_syncs(log, |_, next| {
-                matches!(next, Some(Event::Host(crate::oracle::Mark::Promised { .. })))
-            }),
-            Fault::StateBeforeSync => without_syncs(log, |_, next| {
                 next.is_some_and(|event| of(event) == Some(Region::State))
             }),
+            Fault::StateBeforeSync => earlier(log, |event| of(event) == Some(Region::State)),
             Fault::StateNotSynced => without_syncs(log, |before, _| {
                 before.is_some_and(|event| of(event) == Some(Region::State))
             }),

@@ -141,18 +141,18 @@ impl Inner {
             store.sync()?;
         }
         store.append_trims(&trims)?;
-        let mut saved = self.to_save();
+        let mut saved = self.gather_dump();
         if !self.model.store().fits_into_dump(saved.units.len() + saved.trimmed.len()) {
             // What was programmed and trimmed is durable then.
             self.model.store().sync()?;
-            saved = self.to_save();
+            saved = self.gather_dump();
         }
         let latest = self.model.latest_number();
         self.model.store().save_buffer(&saved.units, &saved.trimmed, latest)
     }
 
     /// Returns what a dump has to hold.
-    fn to_save(&mut self) -> ToSave {
+    fn gather_dump(&mut self) -> ToSave {
         let latest = self.model.latest_number();
         let has_trims = !self.model.store().are_trims_durable();
         let mut saved = ToSave::default();
