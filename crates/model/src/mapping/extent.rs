@@ -284,9 +284,27 @@ impl<M: Mapping> Mapping for ExtentMap<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::geometry::tests::small;
+    use crate::geometry::GeometryParameters;
+    use crate::units::KIB;
     use rand::{RngExt, SeedableRng};
     use rand_pcg::Pcg64Mcg;
+
+    fn small() -> GeometryParameters {
+        GeometryParameters {
+            channels: 2,
+            dies: 4,
+            planes_per_die: 2,
+            multi_plane_read: true,
+            pages_per_shot: 1,
+            pages_per_block: 8,
+            page_size: KIB * 16,
+            unit_size: KIB * 4,
+            dies_per_collection_unit: 4,
+            collection_units: 16,
+            metadata_collection_units: 0,
+            logical_units: 2_500,
+        }
+    }
 
     fn map() -> ExtentMap {
         let geometry = Geometry::new(small()).unwrap();

@@ -5,37 +5,9 @@
 //! and push it back (see `die.rs`). An operation is interrupted only so often, and only
 //! when the read gets its turn earlier that way. A page that is being sensed, for a copy, is not.
 
-use serde::Deserialize;
+pub use ssdlab_nand::suspend::{SuspendParameters, Suspendable};
 
 use crate::units::Nanoseconds;
-
-/// What a read may interrupt.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Suspendable {
-    /// Nothing.
-    #[default]
-    Off,
-    /// Programs.
-    Program,
-    /// Erases.
-    Erase,
-    /// Programs and erases.
-    Both,
-}
-
-/// How a die suspends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SuspendParameters {
-    /// What a read may interrupt.
-    pub operations: Suspendable,
-    /// From the command to suspend until the die can sense; the operation makes no progress.
-    pub suspend: Nanoseconds,
-    /// What resuming adds to the rest of the operation.
-    pub resume: Nanoseconds,
-    /// How often one operation can be interrupted.
-    pub most: u32,
-}
 
 /// What a die does that a read comes upon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@
 
 mod error;
 
-use crate::units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, PhysicalUnit, Sector};
 pub use error::GeometryError;
 use error::{divides, power_of_two, within};
 use ssdlab_units::divisor::{Divisor, Rounds};
+use ssdlab_units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, PhysicalUnit, Sector};
 
 /// The shape of a drive. All counts are per the next larger thing, as their names say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Geometry {
 
     /// The bits of a sector's number that tell it from the others of its mapping unit.
     #[inline(always)]
-    pub(crate) fn sectors_within_unit(&self) -> u64 {
+    pub fn sectors_within_unit(&self) -> u64 {
         self.sectors_within_unit
     }
 
@@ -300,11 +300,11 @@ impl Geometry {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use crate::units::KIB;
+    use ssdlab_units::KIB;
 
-    pub(crate) fn small() -> GeometryParameters {
+    fn small() -> GeometryParameters {
         GeometryParameters {
             channels: 2,
             dies: 4,

@@ -1,6 +1,6 @@
 //! How long things take. Every duration is what the named resource is occupied, in nanoseconds.
 
-use crate::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 /// A transfer rate, kept as picoseconds per byte so that a page's time is one multiplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct Timing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::{KIB, MIB};
+    use ssdlab_units::{KIB, MIB};
 
     #[test]
     fn a_transfer_takes_what_the_rate_says() {

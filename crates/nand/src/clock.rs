@@ -1,0 +1,217 @@
+//! The next resource to act: winner trees with one key for each die and each channel.
+//!
+//! A key belongs to a resource, not to an operation: it is the instant at which something happens to
+//! the resource, and it can be set again, to sooner, to later or to never. So an operation that is
+//! suspended or overtaken leaves no event behind that would have to be cancelled. Setting a key walks one
+//! path of minima to the root, without a branch that chance decides.
+
+use ssdlab_units::Instant;
+
+/// Dies of a drive at most.
+pub(crate) const DIES_MOST: usize = 4096;
+/// Channels of a drive at most.
+pub(crate) const CHANNELS_MOST: usize = 64;
+
+/// Bits of a key that name the resource.
+const INDEX_BITS: u32 = 12;
+/// The key of a resource to which nothing happens.
+const NEVER: u64 = u64::MAX;
+/// Nanoseconds since the epoch that a key can tell: 52 days.
+const SPAN: u64 = 1 << (64 - INDEX_BITS);
+/// The epoch moves on once the present is this far from it, so that no key comes near [`SPAN`].
+const EPOCH_MOST: u64 = SPAN / 2;
+
+/// A complete binary tree of minima. `NODES` is twice the leaves that there can be, a power of two.
+#[derive(Clone, Debug)]
+struct WinnerTree<const NODES: usize> {
+    nodes: Box<[u64; NODES]>,
+    /// Leaves in use, a power of two, and its binary logarithm.
+    leaves: usize,
+    levels: u32,
+}
+
+impl<const NODES: usize> WinnerTree<NODES> {
+    fn new(leaves: usize) -> Self {
+        let leaves = leaves.next_power_of_two();
+        assert!(2 * leaves <= NODES, "the tree has room for {leaves} leaves");
+        let nodes = vec![NEVER; NODES].into_boxed_slice().try_into().expect("as many nodes");
+        WinnerTree { nodes, leaves, levels: leaves.trailing_zeros() }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, leaf: usize, key: u64) {
+        let mut at = (self.leaves + leaf) & (NODES - 1);
+        let mut least = key;
+        self.nodes[at] = least;
+        for _ in 0..self.levels {
+            least = least.min(self.nodes[(at ^ 1) & (NODES - 1)]);
+            at >>= 1;
+            self.nodes[at & (NODES - 1)] = least;
+        }
+    }
+
+    #[inline(always)]
+    fn least(&self) -> u64 {
+        self.nodes[1]
+    }
+
+    /// Adds `shift` to what each key subtracts from the time.
+    fn rebase(&mut self, shift: u64) {
+        for node in self.nodes.iter_mut().filter(|node| **node != NEVER) {
+            *node -= shift << INDEX_BITS;
+        }
+    }
+}
+
+/// A resource to which something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    /// A die, by its number.
+    Die(usize),
+    /// A channel, by its number.
+    Channel(usize),
+}
+
+/// The keys of all dies and channels.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock {
+    dies: WinnerTree<{ 2 * DIES_MOST }>,
+    channels: WinnerTree<{ 2 * CHANNELS_MOST }>,
+    /// The instant that keys count from, in nanoseconds.
+    epoch: u64,
+}
+
+impl Clock {
+    pub(crate) fn new(dies: usize, channels: usize) -> Clock {
+        Clock { dies: WinnerTree::new(dies), channels: WinnerTree::new(channels), epoch: 0 }
+    }
+
+    #[inline(always)]
+    fn key(&self, index: usize, at: Instant) -> u64 {
+        (at.nanos() - self.epoch) << INDEX_BITS | index as u64
+    }
+
+    /// Something happens to `die` at `at`.
+    #[inline(always)]
+    pub(crate) fn set_die(&mut self, die: usize, at: Instant) {
+        self.dies.set(die, self.key(die, at));
+    }
+
+    /// Nothing happens to `die`.
+    #[inline(always)]
+    pub(crate) fn clear_die(&mut self, die: usize) {
+        self.dies.set(die, NEVER);
+    }
+
+    /// Something happens to `channel` at `at`.
+    #[inline(always)]
+    pub(crate) fn set_channel(&mut self, channel: usize, at: Instant) {
+        self.channels.set(channel, self.key(channel, at));
+    }
+
+    /// Nothing happens to `channel`.
+    #[inline(always)]
+    pub(crate) fn clear_channel(&mut self, channel: usize) {
+        self.channels.set(channel, NEVER);
+    }
+
+    /// Returns what happens next and when: at one instant dies before channels, and the lower number
+    /// first.
+    #[inline(always)]
+    pub(crate) fn next(&self) -> Option<(Instant, Due)> {
+        let (die, channel) = (self.dies.least(), self.channels.least());
+        let is_channel = channel >> INDEX_BITS < die >> INDEX_BITS;
+        let key = if is_channel { channel } else { die };
+        if key == NEVER {
+            return None;
+        }
+        let at = Instant::from_nanos(self.epoch + (key >> INDEX_BITS));
+        let index = (key & ((1 << INDEX_BITS) - 1)) as usize;
+        Some((at, if is_channel { Due::Channel(index) } else { Due::Die(index) }))
+    }
+
+    /// Moves the epoch on to `now`, before which nothing happens any more, if that is far from it.
+    #[inline(always)]
+    pub(crate) fn keep_epoch_near(&mut self, now: Instant) {
+        if now.nanos() - self.epoch > EPOCH_MOST {
+            self.move_epoch(now);
+        }
+    }
+
+    #[cold]
+    fn move_epoch(&mut self, now: Instant) {
+        let earliest = self.next().map_or(now, |(at, _)| at.min(now));
+        let shift = earliest.nanos() - self.epoch;
+        self.dies.rebase(shift);
+        self.channels.rebase(shift);
+        self.epoch = earliest.nanos();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A change of one key: which, and when it is due, if at all.
+    type Change = (bool, usize, Option<u64>);
+
+    fn slow_next(dies: &[Option<u64>], channels: &[Option<u64>]) -> Option<(u64, Due)> {
+        let dies = dies.iter().enumerate().filter_map(|(i, at)| at.map(|at| (at, 0, i)));
+        let channels = channels.iter().enumerate().filter_map(|(i, at)| at.map(|at| (at, 1, i)));
+        dies.chain(channels).min().map(|(at, kind, index)| {
+            (at, if kind == 0 { Due::Die(index) } else { Due::Channel(index) })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_least_key_is_next(
+            dies in 1usize..70,
+            channels in 1usize..64,
+            changes in proptest::collection::vec(
+                (any::<bool>(), 0usize..70, proptest::option::weighted(0.8, 0u64..50)), 1..200),
+        ) {
+            let mut clock = Clock::new(dies, channels);
+            let mut slow = (vec![None; dies], vec![None; channels]);
+            for (is_die, index, at) in changes as Vec<Change> {
+                let set = at.map(Instant::from_nanos);
+                if is_die {
+                    slow.0[index % dies] = at;
+                    match set {
+                        Some(at) => clock.set_die(index % dies, at),
+                        None => clock.clear_die(index % dies),
+                    }
+                } else {
+                    slow.1[index % channels] = at;
+                    match set {
+                        Some(at) => clock.set_channel(index % channels, at),
+                        None => clock.clear_channel(index % channels),
+                    }
+                }
+                let next = clock.next().map(|(at, due)| (at.nanos(), due));
+                prop_assert_eq!(next, slow_next(&slow.0, &slow.1));
+            }
+        }
+    }
+
+    #[test]
+    fn a_century_passes_without_a_key_that_overflows() {
+        let mut clock = Clock::new(5, 3);
+        let mut now = Instant::START;
+        for step in 0..4_000 {
+            clock.keep_epoch_near(now);
+            let (soon, later) = (now + ssdlab_units::Nanoseconds::new(7), now + WEEK);
+            clock.set_die(step % 5, later);
+            clock.set_channel(step % 3, soon);
+            assert_eq!(clock.next(), Some((soon, Due::Channel(step % 3))));
+            clock.clear_channel(step % 3);
+            assert_eq!(clock.next(), Some((later, Due::Die(step % 5))));
+            clock.clear_die(step % 5);
+            assert_eq!(clock.next(), None);
+            now = later + WEEK;
+        }
+    }
+
+    const WEEK: ssdlab_units::Nanoseconds = ssdlab_units::Nanoseconds::from_secs(7 * 24 * 3600);
+}

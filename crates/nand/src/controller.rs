@@ -1,0 +1,123 @@
+//! The controller: fetches commands one after the other, in the order of their arrival.
+//!
+//! Arrivals are announced ahead, in any order, which makes no difference: when a request is known to be answered, so is when the
+//! host sends the next. Who leaves next, and when, is worked out when it is first in line.
+
+use std::collections::VecDeque;
+
+use ssdlab_units::{Instant, Nanoseconds};
+
+/// A command that the host has sent, or will send.
+#[derive(Clone, Copy, Debug)]
+struct Command {
+    arrival: Instant,
+    tag: u32,
+    /// Nanoseconds that it keeps the controller busy, besides those of any command.
+    longer: u32,
+}
+
+/// The controller's queue of commands.
+#[derive(Clone, Debug)]
+pub(crate) struct Controller {
+    commands: VecDeque<Command>,
+    free_at: Instant,
+    occupancy: Nanoseconds,
+    latency: Nanoseconds,
+    due: Instant,
+}
+
+/// When nothing is fetched.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+impl Controller {
+    /// Commands keep it busy for `occupancy`, and are acted on `latency` after that.
+    pub(crate) fn new(occupancy: Nanoseconds, latency: Nanoseconds) -> Controller {
+        Controller {
+            commands: VecDeque::new(),
+            free_at: Instant::START,
+            occupancy,
+            latency,
+            due: NEVER,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn submit(&mut self, arrival: Instant, tag: u32, longer: u32) {
+        let command = Command { arrival, tag, longer };
+        // Of equals the lower tag goes first, so that the order of announcements makes no difference.
+        let is_before = |it: &Command| (it.arrival, it.tag) <= (arrival, tag);
+        if self.commands.back().is_none_or(is_before) {
+            self.commands.push_back(command);
+        } else {
+            let place = self.commands.iter().rposition(is_before);
+            self.commands.insert(place.map_or(0, |place| place + 1), command);
+        }
+        self.work_out_due();
+    }
+
+    #[inline(always)]
+    fn work_out_due(&mut self) {
+        self.due = match self.commands.front() {
+            None => NEVER,
+            Some(first) => {
+                let busy = self.occupancy + Nanoseconds::new(first.longer.into());
+                first.arrival.later(self.free_at) + busy + self.latency
+            }
+        };
+    }
+
+    /// When the next command is acted on; the end of time where there is none.
+    #[inline(always)]
+    pub(crate) fn due(&self) -> Instant {
+        self.due
+    }
+
+    /// Takes out the next command and returns its tag.
+    #[inline(always)]
+    pub(crate) fn fetch(&mut self) -> u32 {
+        let command = self.commands.pop_front().expect("a command is due");
+        let busy = self.occupancy + Nanoseconds::new(command.longer.into());
+        self.free_at = command.arrival.later(self.free_at) + busy;
+        self.work_out_due();
+        command.tag
+    }
+
+    /// Keeps the controller busy for `longer` with the command that it fetched last.
+    pub(crate) fn hold(&mut self, longer: Nanoseconds) {
+        self.free_at += longer;
+        self.work_out_due();
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.commands.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against commands that are sorted and then served one after the other.
+        #[test]
+        fn commands_are_fetched_in_the_order_of_their_arrival(
+            commands in proptest::collection::vec((0u64..400, 0u32..9), 1..40),
+        ) {
+            let (occupancy, latency) = (Nanoseconds::new(5), Nanoseconds::new(70));
+            let mut controller = Controller::new(occupancy, latency);
+            for (tag, &(at, longer)) in commands.iter().enumerate() {
+                controller.submit(Instant::from_nanos(at), tag as u32, longer);
+            }
+            let mut sorted: Vec<(u64, u32, u32)> = (0..).zip(&commands).map(|(tag, it)| (it.0, tag, it.1)).collect();
+            sorted.sort();
+            let mut free = 0;
+            for (at, tag, longer) in sorted {
+                free = free.max(at) + 5 + u64::from(longer);
+                prop_assert_eq!(controller.due(), Instant::from_nanos(free + 70));
+                prop_assert_eq!(controller.fetch(), tag);
+            }
+            prop_assert!(controller.is_idle() && controller.due() == NEVER);
+        }
+    }
+}

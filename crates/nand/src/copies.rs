@@ -1,0 +1,114 @@
+//! Program units of copies: each waits for the senses that fill it, and for those before it.
+
+use std::collections::VecDeque;
+
+use crate::pool::NONE;
+
+/// The number of a program unit of copies, in the order in which they were begun; wraps at 2^31.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct CopyNumber(pub(crate) u32);
+
+const NUMBERS: u32 = u32::MAX >> 1;
+
+impl CopyNumber {
+    /// Returns how many were begun before it, modulo 2^31.
+    pub fn index(self) -> u32 {
+        self.0
+    }
+
+    /// Whether this program unit was begun before `other`, or is the same. Both must be among the 2^30
+    /// latest.
+    pub fn is_not_after(self, other: CopyNumber) -> bool {
+        other.0.wrapping_sub(self.0) & NUMBERS <= NUMBERS / 2
+    }
+}
+
+/// A program unit that is being filled, or waits for its data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filling {
+    pub(crate) die: u16,
+    /// The erase before it, or [`NONE`].
+    pub(crate) after: u32,
+    pub(crate) duration: u32,
+    pub(crate) transfer: u32,
+    /// Senses that have not delivered, and one more while it can get others.
+    waits_for: u32,
+}
+
+/// Program units of copies that are not on the way to their dies yet, in order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Copies {
+    filling: VecDeque<Filling>,
+    /// The number of the first.
+    first: u32,
+    /// The host waits for all up to this one, if it is among the latest.
+    urgent: Option<CopyNumber>,
+}
+
+/// Program units of copies that are under way at a time are fewer than this.
+const UNDER_WAY_MOST: u32 = 1 << 24;
+
+impl Copies {
+    pub(crate) fn begin(
+        &mut self,
+        die: u16,
+        after: u32,
+        duration: u32,
+        transfer: u32,
+    ) -> CopyNumber {
+        self.filling.push_back(Filling { die, after, duration, transfer, waits_for: 1 });
+        let number = self.first.wrapping_add(self.filling.len() as u32 - 1) & NUMBERS;
+        let is_late = |it: &CopyNumber| number.wrapping_sub(it.0) & NUMBERS <= UNDER_WAY_MOST;
+        self.urgent = self.urgent.filter(is_late);
+        CopyNumber(number)
+    }
+
+    #[inline(always)]
+    fn at(&mut self, number: u32) -> &mut Filling {
+        &mut self.filling[(number.wrapping_sub(self.first) & NUMBERS) as usize]
+    }
+
+    /// Another sense delivers to a program unit.
+    #[inline(always)]
+    pub(crate) fn await_sense(&mut self, number: CopyNumber) {
+        self.at(number.0).waits_for += 1;
+    }
+
+    /// One of the things that a program unit waits for is there. Returns whether any is now complete
+    /// with all before it.
+    #[inline(always)]
+    pub(crate) fn arrived(&mut self, number: u32) -> bool {
+        if number == NONE {
+            return false;
+        }
+        self.at(number).waits_for -= 1;
+        self.filling[0].waits_for == 0
+    }
+
+    /// Takes out the oldest program unit, if it is complete.
+    #[inline(always)]
+    pub(crate) fn take_complete(&mut self) -> Option<(u32, Filling)> {
+        let oldest = self.filling.front()?;
+        if oldest.waits_for > 0 {
+            return None;
+        }
+        let oldest = self.filling.pop_front()?;
+        let number = self.first;
+        self.first = self.first.wrapping_add(1) & NUMBERS;
+        Some((number, oldest))
+    }
+
+    /// Makes all up to `through` urgent.
+    pub(crate) fn hurry(&mut self, through: CopyNumber) {
+        if self.urgent.is_none_or(|urgent| urgent.is_not_after(through)) {
+            self.urgent = Some(through);
+        }
+    }
+
+    /// Whether the host waits for a program unit.
+    #[inline(always)]
+    pub(crate) fn is_urgent(&self, number: u32) -> bool {
+        self.urgent.is_some_and(|urgent| CopyNumber(number).is_not_after(urgent))
+    }
+}

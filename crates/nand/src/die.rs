@@ -1,0 +1,410 @@
+//! Dies: which operation a die does next.
+//!
+//! Reads of the host and of the controller go first, in the order of their arrival. Then goes what was
+//! suspended, then the foreground queue (programs of the host's and what has become urgent), then the
+//! background queue, from which the oldest moves to the foreground while more than
+//! [`DieParameters::background_most`] wait. An operation that waits for the erase of its block lets the rest go ahead; one
+//! whose data is still on its way keeps the die waiting.
+//!
+//! Nothing overtakes a read but what is in progress, and nothing stops a sense. So on a die without a program
+//! or an erase in progress a read is reserved when it arrives, and the channel is told when the page will be
+//! sensed. A die has an event only for the end of a program or an erase, and for the end of a
+//! sense that something waits for.
+
+use ssdlab_units::{Instant, Nanoseconds};
+
+use crate::channel::Transit;
+use crate::pool::{Kind, NONE, Op, Queue, mark};
+use crate::suspend::{SuspendParameters, Suspendable};
+
+/// What a die does next, where that is a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DieParameters {
+    /// What a read may interrupt, and what that costs.
+    pub suspend: SuspendParameters,
+    /// Background operations that wait on a die before the oldest is treated like the host's.
+    pub background_most: u32,
+    /// Whether a page that a stream has sensed is read from the page register.
+    pub page_register: bool,
+}
+
+/// Which queue an operation that is no read waits in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    Foreground,
+    Background,
+}
+
+/// A die. Its size is a line of the cache.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Die {
+    /// When the operation in progress ends; for reads, when the last of those reserved does.
+    free_at: Instant,
+    /// When the stop of an operation in progress is over, for the sake of attribution.
+    stopped_until: Instant,
+    /// The program or erase in progress.
+    current: u32,
+    /// What was suspended, and the nanoseconds that are left of it.
+    suspended: u32,
+    left: u32,
+    /// What the page registers hold, or will when the last read is over: a number of the caller's.
+    register: u32,
+    /// Reads that wait for the end of a program or erase.
+    reads: Queue,
+    foreground: Queue,
+    background: Queue,
+    background_length: u16,
+    /// Operations in the queues that wait for an erase.
+    held: u16,
+    /// How often the program or erase in progress was suspended.
+    times: u16,
+    channel: u16,
+}
+
+const _: () = assert!(size_of::<Die>() == 64);
+
+impl Die {
+    /// Whether something waits for the die to fall idle.
+    #[inline(always)]
+    fn is_awaited(&self) -> bool {
+        !self.foreground.is_empty() || !self.background.is_empty() || self.suspended != NONE
+    }
+}
+
+/// All dies.
+#[derive(Clone, Debug)]
+pub(crate) struct Dies {
+    dies: Box<[Die]>,
+    parameters: DieParameters,
+}
+
+impl Dies {
+    /// Idle dies, each on the channel that `channel_of` tells.
+    pub(crate) fn new(
+        count: u32,
+        channel_of: impl Fn(u32) -> usize,
+        parameters: DieParameters,
+    ) -> Dies {
+        let die = |index: u32| Die {
+            free_at: Instant::START,
+            stopped_until: Instant::START,
+            current: NONE,
+            suspended: NONE,
+            left: 0,
+            register: NONE,
+            reads: Queue::EMPTY,
+            foreground: Queue::EMPTY,
+            background: Queue::EMPTY,
+            background_length: 0,
+            held: 0,
+            times: 0,
+            channel: channel_of(index) as u16,
+        };
+        Dies { dies: (0..count).map(die).collect(), parameters }
+    }
+
+    #[inline(always)]
+    pub(crate) fn channel_of(&self, die: usize) -> usize {
+        self.dies[die].channel.into()
+    }
+
+    /// A read arrives at its die. `sense` names what it senses, or is [`NONE`] where nobody will look for
+    /// that in the page registers.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, transit: &mut Transit, index: u32, sense: u32, now: Instant) {
+        let op = transit.pool.get(index);
+        let (number, duration) = (usize::from(op.die), op.duration);
+        let die = &mut self.dies[number];
+        if die.current != NONE && !self.suspend(transit, number, now) {
+            let die = &mut self.dies[number];
+            die.register = sense;
+            transit.pool.get_mut(index).arrival = now;
+            return transit.pool.push_back(&mut die.reads, index);
+        }
+        let die = &mut self.dies[number];
+        die.register = sense;
+        die.free_at = die.free_at.later(now) + Nanoseconds::new(duration.into());
+        let op = transit.pool.get_mut(index);
+        op.arrival = die.free_at;
+        op.duration = 0;
+        if die.stopped_until > now {
+            let blocker = transit.pool.get(die.suspended).kind;
+            note_blocked(transit.pool.get_mut(index), blocker, die.stopped_until.since(now));
+        }
+        if die.is_awaited() {
+            transit.clock.set_die(number, die.free_at);
+        }
+        transit.ask(die.channel.into(), index, now);
+    }
+
+    /// Whether the page registers of the die hold `sense`, or will when the last read that the die was asked
+    /// for is over.
+    pub(crate) fn holds(&self, die: usize, sense: u32, now: Instant) -> bool {
+        let die = &self.dies[die];
+        let is_reading = die.current == NONE && die.free_at > now || !die.reads.is_empty();
+        // The data of what is queued goes through the same registers.
+        die.register == sense
+            && self.parameters.page_register
+            && (is_reading || die.current == NONE && die.foreground.is_empty())
+    }
+
+    /// A read arrives that takes the page which the last read of its die senses, or has sensed.
+    pub(crate) fn ride(&mut self, transit: &mut Transit, index: u32, now: Instant) {
+        let number = usize::from(transit.pool.get(index).die);
+        let die = &mut self.dies[number];
+        let op = transit.pool.get_mut(index);
+        op.marks |= mark::RIDES;
+        if die.reads.is_empty() {
+            if die.free_at <= now {
+                op.marks |= mark::FROM_REGISTER;
+            }
+            op.arrival = die.free_at.later(now);
+            transit.ask(die.channel.into(), index, now);
+        } else {
+            op.arrival = now;
+            transit.pool.push_back(&mut die.reads, index);
+        }
+    }
+
+    /// An operation that is no read gets in line on its die.
+    #[inline(always)]
+    pub(crate) fn enqueue(&mut self, transit: &mut Transit, index: u32, line: Line, now: Instant) {
+        let number = usize::from(transit.pool.get(index).die);
+        let die = &mut self.dies[number];
+        match line {
+            Line::Foreground => transit.pool.push_back(&mut die.foreground, index),
+            Line::Background => {
+                transit.pool.push_back(&mut die.background, index);
+                die.background_length += 1;
+                if u32::from(die.background_length) > self.parameters.background_most {
+                    self.promote_oldest(transit, number);
+                }
+            }
+        }
+        self.look(transit, number, now);
+    }
+
+    #[inline(always)]
+    fn promote_oldest(&mut self, transit: &mut Transit, die: usize) {
+        let die = &mut self.dies[die];
+        if let Some(oldest) = transit.pool.pop_front(&mut die.background) {
+            die.background_length -= 1;
+            transit.pool.push_back(&mut die.foreground, oldest);
+        }
+    }
+
+    /// The data of an operation in line has reached its die.
+    #[inline(always)]
+    pub(crate) fn data_arrived(&mut self, transit: &mut Transit, index: u32, now: Instant) {
+        let op = transit.pool.get_mut(index);
+        op.marks &= !mark::NEEDS_DATA;
+        let die = op.die.into();
+        self.look(transit, die, now);
+    }
+
+    /// An operation in line has become able to begin: begins it if the die is idle, else has the die
+    /// look when it is.
+    #[inline(always)]
+    pub(crate) fn look(&mut self, transit: &mut Transit, number: usize, now: Instant) {
+        let die = &self.dies[number];
+        if die.current != NONE {
+            return;
+        }
+        if die.free_at > now {
+            transit.clock.set_die(number, die.free_at);
+        } else {
+            self.begin_next(transit, number, now);
+        }
+    }
+
+    /// The event of a die: its program or erase has ended, or it is idle and something waits. Returns
+    /// the operation that ended, if one did.
+    #[inline(always)]
+    pub(crate) fn happen(&mut self, transit: &mut Transit, number: usize, now: Instant) -> u32 {
+        let die = &mut self.dies[number];
+        let ended = std::mem::replace(&mut die.current, NONE);
+        if ended != NONE && die.held > 0 && transit.pool.get(ended).kind == Kind::Erase {
+            self.release_held(transit, number, transit.pool.get(ended).owner);
+        }
+        let die = &self.dies[number];
+        if die.reads.is_empty() {
+            self.begin_next(transit, number, now);
+        } else {
+            self.sense_waiting(transit, number, ended, now);
+        }
+        ended
+    }
+
+    /// Reserves a die for the reads that waited for the end of `ended`.
+    #[inline(always)]
+    fn sense_waiting(&mut self, transit: &mut Transit, number: usize, ended: u32, now: Instant) {
+        let die = &mut self.dies[number];
+        let blocker = transit.pool.get(ended).kind;
+        let mut reads = std::mem::replace(&mut die.reads, Queue::EMPTY);
+        die.free_at = now;
+        while let Some(index) = transit.pool.pop_front(&mut reads) {
+            let op = transit.pool.get_mut(index);
+            if op.marks & mark::RIDES == 0 {
+                die.free_at += Nanoseconds::new(op.duration.into());
+            }
+            note_blocked(op, blocker, now.since(op.arrival));
+            op.arrival = die.free_at;
+            transit.ask(die.channel.into(), index, now);
+        }
+        match die.is_awaited() {
+            true => transit.clock.set_die(number, die.free_at),
+            false => transit.clock.clear_die(number),
+        }
+    }
+
+    /// Begins what an idle die does next, if there is something.
+    #[inline(always)]
+    fn begin_next(&mut self, transit: &mut Transit, number: usize, now: Instant) {
+        let die = &mut self.dies[number];
+        if die.suspended != NONE {
+            let resume = self.parameters.suspend.resume;
+            die.current = std::mem::replace(&mut die.suspended, NONE);
+            die.free_at = now + resume + Nanoseconds::new(die.left.into());
+            die.register = NONE;
+            return transit.clock.set_die(number, die.free_at);
+        }
+        let is_free = |op: &Op| op.marks & mark::HELD == 0;
+        let pool = &mut transit.pool;
+        let first = match die.foreground.first() {
+            Some(_) if die.held > 0 => pool.iter(&die.foreground).find(|&it| is_free(pool.get(it))),
+            first => first,
+        };
+        if let Some(first) = first {
+            if pool.get(first).marks & mark::NEEDS_DATA != 0 {
+                return transit.clock.clear_die(number);
+            }
+            let first = pool.take_first(&mut die.foreground, is_free).expect("one was found");
+            return self.begin(transit, number, first, now);
+        }
+        match pool.take_first(&mut die.background, is_free) {
+            Some(first) => {
+                die.background_length -= 1;
+                self.begin(transit, number, first, now);
+            }
+            None => transit.clock.clear_die(number),
+        }
+    }
+
+    #[inline(always)]
+    fn begin(&mut self, transit: &mut Transit, number: usize, index: u32, now: Instant) {
+        let die = &mut self.dies[number];
+        let op = transit.pool.get_mut(index);
+        die.free_at = now + Nanoseconds::new(op.duration.into());
+        die.register = NONE;
+        if op.kind != Kind::CopyRead {
+            die.current = index;
+            die.times = 0;
+            return transit.clock.set_die(number, die.free_at);
+        }
+        // Nothing stops a sense: the channel can be told when it will end.
+        op.arrival = die.free_at;
+        match die.is_awaited() {
+            true => transit.clock.set_die(number, die.free_at),
+            false => transit.clock.clear_die(number),
+        }
+        transit.ask(die.channel.into(), index, now);
+    }
+
+    /// Suspends what is in progress on a die, if it may be and the read that arrives gains by it.
+    #[inline(always)]
+    fn suspend(&mut self, transit: &mut Transit, number: usize, now: Instant) -> bool {
+        let suspend = &self.parameters.suspend;
+        let die = &mut self.dies[number];
+        let left = die.free_at.since(now);
+        let may = match transit.pool.get(die.current).kind {
+            _ if suspend.operations == Suspendable::Off => false,
+            Kind::Erase => suspend.operations != Suspendable::Program,
+            _ => suspend.operations != Suspendable::Erase,
+        };
+        if !may || u32::from(die.times) >= suspend.most || left <= suspend.suspend {
+            return false;
+        }
+        die.times += 1;
+        die.left = left.nanos() as u32;
+        die.suspended = std::mem::replace(&mut die.current, NONE);
+        die.free_at = now + suspend.suspend;
+        die.stopped_until = die.free_at;
+        true
+    }
+
+    /// Lets what waits for `erase` on a die go on: it is over.
+    fn release_held(&mut self, transit: &mut Transit, number: usize, erase: u32) {
+        let die = &mut self.dies[number];
+        for queue in [die.foreground, die.background] {
+            let waiting: Vec<u32> = transit.pool.iter(&queue).collect();
+            for index in waiting {
+                let op = transit.pool.get_mut(index);
+                if op.marks & mark::HELD != 0 && op.extra == erase {
+                    op.marks &= !mark::HELD;
+                    die.held -= 1;
+                }
+            }
+        }
+    }
+
+    /// Has an operation that is about to get in line wait for the erase in its `extra`. The host's programs
+    /// bring that forward.
+    pub(crate) fn hold_for_erase(&mut self, transit: &mut Transit, index: u32) {
+        let op = transit.pool.get_mut(index);
+        op.marks |= mark::HELD;
+        let (number, kind, erase) = (usize::from(op.die), op.kind, op.extra);
+        self.dies[number].held += 1;
+        if kind == Kind::Program {
+            self.promote_through(transit, number, |op| op.kind == Kind::Erase && op.owner == erase);
+        }
+    }
+
+    /// An erase gets in line: ahead of all if something waits for it there, else in the background.
+    pub(crate) fn enqueue_erase(&mut self, transit: &mut Transit, index: u32, now: Instant) {
+        let op = *transit.pool.get(index);
+        let number = usize::from(op.die);
+        let die = &mut self.dies[number];
+        let waits = |it: u32| {
+            let waiting = transit.pool.get(it);
+            waiting.marks & mark::HELD != 0 && waiting.extra == op.owner
+        };
+        let is_awaited = die.held > 0
+            && [die.foreground, die.background]
+                .iter()
+                .any(|queue| transit.pool.iter(queue).any(waits));
+        if !is_awaited {
+            return self.enqueue(transit, index, Line::Background, now);
+        }
+        transit.pool.push_front(&mut die.foreground, index);
+        self.look(transit, number, now);
+    }
+
+    /// Moves what waits in the background of a die to the foreground, up to and with the last that
+    /// `is_wanted`.
+    pub(crate) fn promote_through(
+        &mut self,
+        transit: &mut Transit,
+        number: usize,
+        is_wanted: impl Fn(&Op) -> bool,
+    ) {
+        let waiting = transit.pool.iter(&self.dies[number].background);
+        let wanted = waiting.enumerate().filter(|&(_, it)| is_wanted(transit.pool.get(it)));
+        let count = wanted.last().map_or(0, |(place, _)| place + 1);
+        (0..count).for_each(|_| self.promote_oldest(transit, number));
+    }
+
+    /// The number of dies.
+    pub(crate) fn count(&self) -> usize {
+        self.dies.len()
+    }
+}
+
+/// Notes what kept a die from a read, in the place of its duration, which is in its arrival by then: the
+/// program or erase that it waited for, or for the stop of it.
+fn note_blocked(op: &mut Op, blocker: Kind, span: Nanoseconds) {
+    op.duration = span.nanos().try_into().unwrap_or(u32::MAX);
+    if blocker != Kind::Program {
+        op.marks |= mark::BLOCKED_BY_BACKGROUND;
+    }
+}

@@ -1,0 +1,80 @@
+//! Erases: one operation on each die of a block, announced before they are issued.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// The number of an erase, in the order of their announcement; wraps at 2^31.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct EraseId(pub(crate) u32);
+
+const NUMBERS: u32 = u32::MAX >> 1;
+
+/// An erase of a block's part on each of its dies.
+#[derive(Clone, Debug)]
+struct Erase {
+    first_die: u32,
+    dies: u32,
+    /// A bit for each of its dies that is not erased yet.
+    pending: Vec<u64>,
+    left: u32,
+    is_issued: bool,
+}
+
+/// All erases that were announced and are not over, and those between them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Erases {
+    erases: VecDeque<Erase>,
+    /// The number of the first.
+    first: u32,
+}
+
+impl Erases {
+    pub(crate) fn announce(&mut self, dies: Range<u32>) -> EraseId {
+        let count = dies.end - dies.start;
+        self.erases.push_back(Erase {
+            first_die: dies.start,
+            dies: count,
+            pending: vec![u64::MAX; count.div_ceil(64) as usize],
+            left: count,
+            is_issued: false,
+        });
+        EraseId(self.first.wrapping_add(self.erases.len() as u32 - 1) & NUMBERS)
+    }
+
+    fn place(&self, id: EraseId) -> usize {
+        (id.0.wrapping_sub(self.first) & NUMBERS) as usize
+    }
+
+    /// Returns the dies of an erase that is issued now.
+    pub(crate) fn issue(&mut self, id: EraseId) -> Range<u32> {
+        let place = self.place(id);
+        let erase = &mut self.erases[place];
+        assert!(!erase.is_issued, "an erase is issued once");
+        erase.is_issued = true;
+        erase.first_die..erase.first_die + erase.dies
+    }
+
+    /// Whether a die's part of the block is still to be erased.
+    pub(crate) fn is_pending(&self, id: EraseId, die: u32) -> bool {
+        self.erases.get(self.place(id)).is_some_and(|erase| {
+            let place = die - erase.first_die;
+            erase.pending[place as usize / 64] >> (place % 64) & 1 != 0
+        })
+    }
+
+    /// A die has erased its part. Returns whether that was the last.
+    pub(crate) fn note_erased(&mut self, id: EraseId, die: u32) -> bool {
+        let place = self.place(id);
+        let erase = &mut self.erases[place];
+        let bit = die - erase.first_die;
+        erase.pending[bit as usize / 64] &= !(1 << (bit % 64));
+        erase.left -= 1;
+        let is_over = erase.left == 0;
+        while self.erases.front().is_some_and(|erase| erase.left == 0) {
+            self.erases.pop_front();
+            self.first = self.first.wrapping_add(1) & NUMBERS;
+        }
+        is_over
+    }
+}

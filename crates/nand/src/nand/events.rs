@@ -1,0 +1,184 @@
+//! Events: which comes next, and what follows from each.
+
+use ssdlab_units::{Instant, Nanoseconds};
+
+use super::{Nand, new_op};
+use crate::clock::Due;
+use crate::completions::{Completions, ReadTime, Tag};
+use crate::copies::CopyNumber;
+use crate::die::Line;
+use crate::erase::EraseId;
+use crate::pool::{Kind, NONE, Op, mark};
+use crate::request::{PieceIndex, ReadId};
+use crate::schedule::Scheduled;
+
+/// The end of time.
+pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
+/// Lets the next event happen if it is due until `until`. At one instant dies go first, then channels,
+/// then what is scheduled, then the controller: a die that falls idle takes up its next work, and a
+/// read that comes just then is too late.
+#[inline(always)]
+pub(super) fn step<S: Completions>(nand: &mut Nand, until: Instant, sink: &mut S) -> bool {
+    let (flash, due) = nand.transit.clock.next().unwrap_or((NEVER, Due::Die(0)));
+    let scheduled = nand.schedule.due();
+    let fetch = nand.controller.due();
+    let next = flash.min(scheduled);
+    // While nothing but reads is under way, what the controller does next and transfers that end
+    // less than a command's time before it concern different things: a read that is answered then is
+    // followed by a command that is acted on later. Their order makes no difference to the drive,
+    // and commands in their own order are easier for the processor to foresee.
+    let is_fetch = if S::READS_COMMUTE && nand.others_under_way == 0 && scheduled > fetch {
+        fetch.nanos() < next.nanos().saturating_add(nand.look_ahead.nanos())
+    } else {
+        fetch < next
+    };
+    let at = if is_fetch { fetch } else { next };
+    if at > until || at == NEVER {
+        return false;
+    }
+    nand.now = at;
+    nand.events += 1;
+    if is_fetch {
+        nand.transit.clock.keep_epoch_near(at);
+        let tag = nand.controller.fetch();
+        sink.fetched(nand, Tag(tag), at);
+    } else if scheduled < flash {
+        nand.transit.clock.keep_epoch_near(at);
+        happen(nand, sink, at);
+    } else {
+        match due {
+            Due::Channel(channel) => transferred(nand, sink, channel, at),
+            Due::Die(die) => die_is_free(nand, sink, die, at),
+        }
+    }
+    true
+}
+
+/// Something that was scheduled happens.
+fn happen<S: Completions>(nand: &mut Nand, sink: &mut S, now: Instant) {
+    match nand.schedule.take() {
+        Scheduled::Alarm(tag) => sink.alarm(nand, Tag(tag), now),
+        Scheduled::Send(tag, duration) => {
+            let end = nand.link.send(now, Nanoseconds::new(duration.into()));
+            sink.read(nand, Tag(tag), end, ReadTime::default());
+        }
+        Scheduled::Deliver(read) => deliver(nand, sink, ReadId(read), now),
+    }
+}
+
+fn deliver<S: Completions>(nand: &mut Nand, sink: &mut S, read: ReadId, now: Instant) {
+    if let Some((tag, end, time)) = nand.requests.deliver(read, &mut nand.link, now) {
+        sink.read(nand, tag, end, time);
+    }
+}
+
+/// Where the time of a page went that was sensed for `sense`.
+#[inline(always)]
+fn time_of(op: &Op, sense: u32) -> ReadTime {
+    let blocked = Nanoseconds::new(op.duration.into());
+    let by_background = op.marks & mark::BLOCKED_BY_BACKGROUND != 0;
+    ReadTime {
+        sense: Nanoseconds::new(sense.into()),
+        transfer: Nanoseconds::new(op.transfer.into()),
+        blocked_by_program: if by_background { Nanoseconds::ZERO } else { blocked },
+        blocked_by_background: if by_background { blocked } else { Nanoseconds::ZERO },
+    }
+}
+
+/// A channel has moved what it was moving.
+#[inline(always)]
+fn transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usize, now: Instant) {
+    let index = nand.transit.end(channel, now);
+    let op = *nand.transit.pool.get(index);
+    if op.kind == Kind::Read {
+        nand.transit.pool.remove(index);
+        nand.transit.go_on(channel);
+        let end = nand.link.send(now, nand.unit_over_link);
+        return sink.read(nand, Tag(op.owner), end, time_of(&op, op.extra));
+    }
+    match op.kind {
+        Kind::Read | Kind::Program | Kind::Erase => {
+            unreachable!("its data has an operation of its own")
+        }
+        Kind::Piece => {
+            nand.transit.pool.remove(index);
+            let (read, piece) = (ReadId(op.owner), PieceIndex(op.extra));
+            let sense = nand.requests.sense_of(read, piece);
+            nand.requests.arrived(read, piece, time_of(&op, sense));
+            deliver(nand, sink, read, now);
+        }
+        Kind::Load => {
+            nand.transit.pool.remove(index);
+            nand.others_under_way -= 1;
+            sink.loaded(nand, Tag(op.owner), now);
+        }
+        Kind::CopyRead => {
+            nand.transit.pool.remove(index);
+            nand.others_under_way -= 1;
+            let first = nand.copies.arrived(op.owner);
+            if nand.copies.arrived(op.extra) | first {
+                nand.send_complete_copies();
+            }
+        }
+        Kind::Data => {
+            nand.transit.pool.remove(index);
+            nand.dies.data_arrived(&mut nand.transit, op.owner, now);
+        }
+        Kind::CopyProgram => {
+            if op.extra != NONE {
+                nand.hold_for_erase(index, EraseId(op.extra));
+            }
+            let is_urgent = nand.copies.is_urgent(op.owner);
+            let line = if is_urgent { Line::Foreground } else { Line::Background };
+            nand.dies.enqueue(&mut nand.transit, index, line, now);
+        }
+    }
+    nand.transit.go_on(channel);
+}
+
+/// A die is free and something waits for it, or a program or an erase has ended.
+#[inline(always)]
+fn die_is_free<S: Completions>(nand: &mut Nand, sink: &mut S, die: usize, now: Instant) {
+    let ended = nand.dies.happen(&mut nand.transit, die, now);
+    if ended == NONE {
+        return;
+    }
+    let op = *nand.transit.pool.get(ended);
+    nand.transit.pool.remove(ended);
+    match op.kind {
+        Kind::Program => {
+            nand.others_under_way -= 1;
+            sink.programmed(nand, Tag(op.owner), now);
+        }
+        Kind::CopyProgram => {
+            nand.others_under_way -= 1;
+            sink.copies_programmed(nand, CopyNumber(op.owner), now);
+        }
+        Kind::Erase => {
+            if nand.erases.note_erased(EraseId(op.owner), op.die.into()) {
+                nand.others_under_way -= 1;
+                sink.erased(nand, EraseId(op.owner), now);
+            }
+        }
+        Kind::Read | Kind::Piece | Kind::Load | Kind::CopyRead | Kind::Data => {
+            unreachable!("a sense has no event of its own")
+        }
+    }
+}
+
+impl Nand {
+    /// Sends program units of copies to their dies that have all their data, in order.
+    pub(super) fn send_complete_copies(&mut self) {
+        while let Some((number, filling)) = self.copies.take_complete() {
+            let die = ssdlab_units::DieIndex(filling.die.into());
+            let after = filling.after;
+            let mut op =
+                new_op(Kind::CopyProgram, die, number, after, filling.duration, filling.transfer);
+            op.arrival = self.now;
+            let index = self.transit.add(op);
+            let channel = self.dies.channel_of(filling.die.into());
+            self.transit.ask(channel, index, self.now);
+        }
+    }
+}

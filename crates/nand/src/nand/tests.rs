@@ -1,0 +1,211 @@
+//! Single operations whose times can be worked out by hand.
+
+use ssdlab_units::{DieIndex, Instant, KIB, Nanoseconds, PhysicalUnit};
+
+use super::{Nand, Page, ProgramUnit};
+use crate::completions::{Completions, ReadTime, Tag};
+use crate::copies::CopyNumber;
+use crate::die::DieParameters;
+use crate::erase::EraseId;
+use crate::geometry::{Geometry, GeometryParameters};
+use crate::suspend::{SuspendParameters, Suspendable};
+use crate::timing::{Delivery, Timing, TransferRate};
+
+const SENSE: Nanoseconds = Nanoseconds::from_micros(60);
+const PROGRAM: Nanoseconds = Nanoseconds::from_micros(600);
+const ERASE: Nanoseconds = Nanoseconds::from_millis(3);
+/// A unit over the channel at 1,000 MB/s, and over the link at 4,096.
+const CHANNEL: Nanoseconds = Nanoseconds::new(4_096);
+const LINK: Nanoseconds = Nanoseconds::new(999);
+
+/// Two channels, four dies of two planes, pages of four units: die 0 has units 0 to 7, 32 to 39, and so on.
+fn nand(suspend: SuspendParameters, page_register: bool) -> Nand {
+    let geometry = Geometry::new(GeometryParameters {
+        channels: 2,
+        dies: 4,
+        planes_per_die: 2,
+        multi_plane_read: true,
+        pages_per_shot: 1,
+        pages_per_block: 8,
+        page_size: KIB * 16,
+        unit_size: KIB * 4,
+        dies_per_collection_unit: 4,
+        collection_units: 16,
+        metadata_collection_units: 0,
+        logical_units: 2_500,
+    })
+    .expect("a sound geometry");
+    let timing = Timing {
+        page_read: SENSE,
+        program: PROGRAM,
+        erase: ERASE,
+        channel: TransferRate::from_mb_per_second(1_000.0),
+        link: TransferRate::from_mb_per_second(4_096.0),
+        link_full_duplex: true,
+        delivery: Delivery::AnyOrder,
+        command_latency: Nanoseconds::from_micros(10),
+        command_occupancy: Nanoseconds::from_micros(1),
+    };
+    Nand::new(&geometry, &timing, DieParameters { suspend, background_most: 8, page_register })
+}
+
+/// Notes what it is told, and asks for nothing by itself.
+#[derive(Debug, Default)]
+struct Notes {
+    reads: Vec<(u32, u64, ReadTime)>,
+    programmed: Vec<(u32, u64)>,
+    copied: Vec<(u32, u64)>,
+    erased: Vec<u64>,
+}
+
+impl Completions for Notes {
+    fn fetched(&mut self, nand: &mut Nand, tag: Tag, _: Instant) {
+        nand.read_unit(tag, PhysicalUnit(tag.0), SENSE);
+    }
+    fn read(&mut self, _: &mut Nand, tag: Tag, at: Instant, time: ReadTime) {
+        self.reads.push((tag.0, at.nanos(), time));
+    }
+    fn programmed(&mut self, _: &mut Nand, tag: Tag, at: Instant) {
+        self.programmed.push((tag.0, at.nanos()));
+    }
+    fn copies_programmed(&mut self, _: &mut Nand, copies: CopyNumber, at: Instant) {
+        self.copied.push((copies.index(), at.nanos()));
+    }
+    fn erased(&mut self, _: &mut Nand, _: EraseId, at: Instant) {
+        self.erased.push(at.nanos());
+    }
+}
+
+fn finish(nand: &mut Nand, notes: &mut Notes) {
+    nand.run_until(Instant::from_nanos(1 << 40), notes);
+    assert!(nand.is_idle());
+}
+
+fn program(unit: u32, after: Option<EraseId>) -> ProgramUnit {
+    ProgramUnit { unit: PhysicalUnit(unit), units: 8, program: PROGRAM, after }
+}
+
+fn page(unit: u32, units: u32) -> Page {
+    Page { unit: PhysicalUnit(unit), units, sense: SENSE }
+}
+
+const NO_SUSPEND: SuspendParameters = SuspendParameters {
+    operations: Suspendable::Off,
+    suspend: Nanoseconds::ZERO,
+    resume: Nanoseconds::ZERO,
+    most: 0,
+};
+
+/// When a read that arrives at its die at 111 us is with the host if the die is free at `free`.
+fn read_from(free: Nanoseconds) -> u64 {
+    (free + SENSE + CHANNEL + LINK).nanos()
+}
+
+/// A read is submitted at 100 us, so that it arrives at its die at 111.
+fn submit_read(nand: &mut Nand, unit: u32) {
+    nand.submit(Instant::from_nanos(100_000), Tag(unit), Nanoseconds::ZERO);
+}
+
+const ARRIVAL: Nanoseconds = Nanoseconds::from_micros(111);
+
+#[test]
+fn a_read_waits_for_the_program_in_progress_and_is_told_for_how_long() {
+    let (mut nand, mut notes) = (nand(NO_SUSPEND, false), Notes::default());
+    nand.program(Tag(7), program(0, None));
+    submit_read(&mut nand, 32);
+    finish(&mut nand, &mut notes);
+    let end = CHANNEL * 8 + PROGRAM;
+    assert_eq!(notes.programmed, [(7, end.nanos())]);
+    let time = ReadTime {
+        sense: SENSE,
+        transfer: CHANNEL,
+        blocked_by_program: end - ARRIVAL,
+        blocked_by_background: Nanoseconds::ZERO,
+    };
+    assert_eq!(notes.reads, [(32, read_from(end), time)]);
+}
+
+#[test]
+fn a_read_suspends_a_program_which_ends_that_much_later() {
+    let us = Nanoseconds::from_micros;
+    let suspend = SuspendParameters {
+        operations: Suspendable::Program,
+        suspend: us(20),
+        resume: us(7),
+        most: 1,
+    };
+    let (mut nand, mut notes) = (nand(suspend, false), Notes::default());
+    nand.program(Tag(7), program(0, None));
+    submit_read(&mut nand, 32);
+    // One that comes later finds that the program was suspended as often as it may be.
+    nand.submit(Instant::from_nanos(300_000), Tag(64), Nanoseconds::ZERO);
+    finish(&mut nand, &mut notes);
+    let end = CHANNEL * 8 + PROGRAM + us(20) + SENSE + us(7);
+    assert_eq!(notes.programmed, [(7, end.nanos())]);
+    assert_eq!(notes.reads[0].1, read_from(ARRIVAL + us(20)));
+    assert_eq!(notes.reads[0].2.blocked_by_program, us(20));
+    assert_eq!(notes.reads[1].1, read_from(end));
+    assert_eq!(notes.reads[1].2.blocked_by_program, end - us(311));
+}
+
+#[test]
+fn a_program_waits_for_the_erase_that_it_names_and_an_erase_blocks_as_background() {
+    let (mut nand, mut notes) = (nand(NO_SUSPEND, false), Notes::default());
+    let erase = nand.announce_erase(DieIndex(0)..DieIndex(4));
+    nand.program(Tag(1), program(0, Some(erase)));
+    nand.program(Tag(2), program(32, None));
+    // Until the data of both is there, and the second is in progress.
+    nand.run_until(Instant::from_nanos(99_999), &mut notes);
+    let issue = CHANNEL * 16;
+    nand.erase(erase, ERASE);
+    submit_read(&mut nand, 8);
+    finish(&mut nand, &mut notes);
+    // What waits for the erase lets the other program go ahead.
+    let second = CHANNEL * 16 + PROGRAM;
+    assert_eq!(notes.programmed, [(2, second.nanos()), (1, (second + ERASE + PROGRAM).nanos())]);
+    assert_eq!(notes.erased, [(second + ERASE).nanos()]);
+    // Die 1 had nothing else to do, and erased from the issue on.
+    let erased = issue + ERASE;
+    assert_eq!(notes.reads[0].1, read_from(erased));
+    assert_eq!(notes.reads[0].2.blocked_by_background, erased - ARRIVAL);
+}
+
+#[test]
+fn pages_of_one_multi_plane_read_are_sensed_once_and_a_stream_finds_them_in_the_register() {
+    for page_register in [false, true] {
+        let (mut nand, mut notes) = (nand(NO_SUSPEND, page_register), Notes::default());
+        for (tag, units) in [(0, [0, 4]), (1, [1, 5])] {
+            let read = nand.begin_read(Tag(tag), true);
+            for unit in units {
+                nand.add_page(read, page(unit, 2));
+            }
+            nand.issue_read(read);
+        }
+        finish(&mut nand, &mut notes);
+        let senses = if page_register { 1 } else { 2 };
+        let first = SENSE + CHANNEL * 4 + LINK * 2;
+        assert_eq!(notes.reads[0].1, first.nanos());
+        let behind = if page_register { CHANNEL * 4 } else { Nanoseconds::ZERO };
+        let second = SENSE * senses + behind + CHANNEL * 4 + LINK * 2;
+        assert_eq!(notes.reads[1].1, second.nanos());
+    }
+}
+
+#[test]
+fn copies_go_to_their_dies_in_order_and_what_is_in_ram_is_sent_at_once() {
+    let (mut nand, mut notes) = (nand(NO_SUSPEND, false), Notes::default());
+    let [first, second] = [64, 72].map(|unit| nand.begin_copies(program(unit, None)));
+    nand.copy(page(0, 4), first, Some(second));
+    nand.copy(page(40, 4), second, None);
+    nand.complete_copies(second);
+    // The second has all its data long before the first is complete.
+    nand.run_until(Instant::from_nanos(1_000_000), &mut notes);
+    assert_eq!(notes.copied, []);
+    nand.complete_copies(first);
+    nand.send(Tag(9), LINK * 3);
+    let now = nand.now();
+    finish(&mut nand, &mut notes);
+    assert_eq!(notes.reads, [(9, (now + LINK * 3).nanos(), ReadTime::default())]);
+    let end = (now + CHANNEL * 8 + PROGRAM).nanos();
+    assert_eq!(notes.copied, [(0, end), (1, end)], "each over its own channel");
+}

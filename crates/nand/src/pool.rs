@@ -1,0 +1,311 @@
+//! Flash operations in flight: 32 bytes each, in one pool, with the link of the one queue that an
+//! operation can be in.
+
+use ssdlab_units::Instant;
+
+/// No operation, no group, no piece.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What an operation does, and who is told when it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Senses a page for a read of that page alone, sends it to the controller and then to the host.
+    /// `owner` is the caller's tag, `extra` the nanoseconds of the sense.
+    Read,
+    /// Senses a page for a piece of a read of several: `owner` is the request, `extra` the piece.
+    Piece,
+    /// Senses a page for the controller itself. `owner` is the caller's tag.
+    Load,
+    /// Senses a page whose units are copied. `owner` and `extra` are the copy programs they go to.
+    CopyRead,
+    /// Programs a page of the host's or the controller's. `owner` is the caller's tag, `extra` the
+    /// erase before it.
+    Program,
+    /// Moves the data of a program to its die, where that waits in line: `owner` is the program.
+    Data,
+    /// Programs copies. `owner` is the copy program's number, `extra` the erase before it.
+    CopyProgram,
+    /// Erases a die's part of a block. `owner` is the erase.
+    Erase,
+}
+
+/// Marks of an operation.
+pub(crate) mod mark {
+    /// It takes the page that the read before it on the same die senses.
+    pub(crate) const RIDES: u8 = 1;
+    /// Its data is still on the way to the die.
+    pub(crate) const NEEDS_DATA: u8 = 2;
+    /// It waits for the erase in its `extra`.
+    pub(crate) const HELD: u8 = 4;
+    /// What the die was blocked by before it sensed was background work.
+    pub(crate) const BLOCKED_BY_BACKGROUND: u8 = 8;
+    /// It was sensed before it was asked for.
+    pub(crate) const FROM_REGISTER: u8 = 16;
+}
+
+/// An operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Op {
+    /// At the die or the channel that it waits for.
+    pub(crate) arrival: Instant,
+    /// Behind it in its queue.
+    pub(crate) next: u32,
+    pub(crate) owner: u32,
+    pub(crate) extra: u32,
+    /// Nanoseconds that it takes its die; of a read that has its place there, nanoseconds that a program
+    /// or an erase kept it waiting.
+    pub(crate) duration: u32,
+    /// Nanoseconds that it takes its channel.
+    pub(crate) transfer: u32,
+    pub(crate) die: u16,
+    pub(crate) kind: Kind,
+    pub(crate) marks: u8,
+}
+
+const _: () = assert!(size_of::<Op>() == 32);
+
+impl Op {
+    /// Its place among those that ask for a channel at the same time.
+    fn order(&self) -> u16 {
+        match self.kind {
+            Kind::Data | Kind::CopyProgram => u16::MAX,
+            _ if self.marks & mark::FROM_REGISTER != 0 => u16::MAX,
+            _ => self.die,
+        }
+    }
+}
+
+/// All operations, in flight or free.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool {
+    ops: Vec<Op>,
+    /// A list of the free ones.
+    free: Option<u32>,
+}
+
+/// Operations in line for a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Queue {
+    head: u32,
+    tail: u32,
+}
+
+impl Queue {
+    pub(crate) const EMPTY: Queue = Queue { head: NONE, tail: NONE };
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    /// The operation that is first.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Option<u32> {
+        (self.head != NONE).then_some(self.head)
+    }
+}
+
+impl Pool {
+    #[inline(always)]
+    pub(crate) fn add(&mut self, op: Op) -> u32 {
+        let Some(index) = self.free else { return self.grow(op) };
+        let place = &mut self.ops[index as usize];
+        self.free = (place.next != NONE).then_some(place.next);
+        *place = op;
+        index
+    }
+
+    #[cold]
+    fn grow(&mut self, op: Op) -> u32 {
+        self.ops.push(op);
+        self.ops.len() as u32 - 1
+    }
+
+    #[inline(always)]
+    pub(crate) fn remove(&mut self, index: u32) {
+        self.ops[index as usize].next = self.free.unwrap_or(NONE);
+        self.free = Some(index);
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, index: u32) -> &Op {
+        &self.ops[index as usize]
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, index: u32) -> &mut Op {
+        &mut self.ops[index as usize]
+    }
+
+    #[inline(always)]
+    pub(crate) fn push_back(&mut self, queue: &mut Queue, index: u32) {
+        self.ops[index as usize].next = NONE;
+        if queue.head == NONE {
+            queue.head = index;
+        } else {
+            self.ops[queue.tail as usize].next = index;
+        }
+        queue.tail = index;
+    }
+
+    pub(crate) fn push_front(&mut self, queue: &mut Queue, index: u32) {
+        self.ops[index as usize].next = queue.head;
+        if queue.head == NONE {
+            queue.tail = index;
+        }
+        queue.head = index;
+    }
+
+    #[inline(always)]
+    pub(crate) fn pop_front(&mut self, queue: &mut Queue) -> Option<u32> {
+        let index = queue.first()?;
+        queue.head = self.ops[index as usize].next;
+        Some(index)
+    }
+
+    /// Puts an operation where its arrival says, so that it makes no difference who was announced first: of
+    /// those that arrive at the same time, what is sensed just then goes before what was there, the former
+    /// in the order of dies, the latter as it comes. `is_first_fixed` keeps the first at its place. Returns whether it is first.
+    #[inline(always)]
+    pub(crate) fn insert_by_arrival(
+        &mut self,
+        queue: &mut Queue,
+        index: u32,
+        is_first_fixed: bool,
+    ) -> bool {
+        let op = &self.ops[index as usize];
+        let (arrival, order) = (op.arrival, op.order());
+        let is_before =
+            |it: &Op| it.arrival < arrival || it.arrival == arrival && it.order() <= order;
+        if queue.head == NONE || is_before(&self.ops[queue.tail as usize]) {
+            let is_first = queue.head == NONE;
+            self.push_back(queue, index);
+            return is_first;
+        }
+        if !is_first_fixed && !is_before(&self.ops[queue.head as usize]) {
+            self.push_front(queue, index);
+            return true;
+        }
+        let mut at = queue.head;
+        loop {
+            let next = self.ops[at as usize].next;
+            if next == NONE {
+                self.push_back(queue, index);
+                return false;
+            }
+            if !is_before(&self.ops[next as usize]) {
+                self.ops[index as usize].next = next;
+                self.ops[at as usize].next = index;
+                return false;
+            }
+            at = next;
+        }
+    }
+
+    /// Takes out the first operation that `is_wanted`.
+    #[inline(always)]
+    pub(crate) fn take_first(
+        &mut self,
+        queue: &mut Queue,
+        is_wanted: impl Fn(&Op) -> bool,
+    ) -> Option<u32> {
+        let first = queue.first()?;
+        if is_wanted(&self.ops[first as usize]) {
+            return self.pop_front(queue);
+        }
+        let mut before = first;
+        loop {
+            let index = self.ops[before as usize].next;
+            if index == NONE {
+                return None;
+            }
+            if is_wanted(&self.ops[index as usize]) {
+                self.ops[before as usize].next = self.ops[index as usize].next;
+                if queue.tail == index {
+                    queue.tail = before;
+                }
+                return Some(index);
+            }
+            before = index;
+        }
+    }
+
+    /// The operations of a queue, first to last.
+    pub(crate) fn iter(&self, queue: &Queue) -> impl Iterator<Item = u32> {
+        let mut next = queue.head;
+        std::iter::from_fn(move || {
+            let index = (next != NONE).then_some(next)?;
+            next = self.ops[index as usize].next;
+            Some(index)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn op(arrival: u64, owner: u32) -> Op {
+        Op {
+            arrival: Instant::from_nanos(arrival),
+            next: NONE,
+            owner,
+            extra: NONE,
+            duration: 0,
+            transfer: 0,
+            die: 0,
+            kind: Kind::Read,
+            marks: 0,
+        }
+    }
+
+    proptest! {
+        /// Against a list that is sorted and searched.
+        #[test]
+        fn a_queue_does_as_a_sorted_list_does(
+            steps in proptest::collection::vec((0u8..6, 0u64..20, any::<bool>()), 0..120),
+        ) {
+            let mut pool = Pool::default();
+            let mut queue = Queue::EMPTY;
+            let mut slow: Vec<(u64, u32)> = Vec::new();
+            // The first that was fixed at its place, until it is taken out.
+            let mut fixed = None;
+            for (number, (what, arrival, fixes)) in steps.into_iter().enumerate() {
+                let number = number as u32;
+                fixed = fixed.filter(|it| slow.first() == Some(it));
+                if fixes {
+                    fixed = slow.first().copied();
+                }
+                match what {
+                    0..=2 => {
+                        let index = pool.add(op(arrival, number));
+                        let is_first = pool.insert_by_arrival(&mut queue, index, fixed.is_some());
+                        let from = usize::from(fixed.is_some());
+                        let later = slow[from..].iter().position(|it| it.0 > arrival);
+                        let place = later.map_or(slow.len(), |place| from + place);
+                        slow.insert(place, (arrival, number));
+                        prop_assert_eq!(is_first, place == 0);
+                    }
+                    3 => {
+                        let taken = pool.pop_front(&mut queue);
+                        let owner = taken.map(|index| pool.get(index).owner);
+                        let expected = (!slow.is_empty()).then(|| slow.remove(0).1);
+                        prop_assert_eq!(owner, expected);
+                        taken.into_iter().for_each(|index| pool.remove(index));
+                    }
+                    _ => {
+                        let wanted = |owner: u32| owner % 3 == arrival as u32 % 3;
+                        let taken = pool.take_first(&mut queue, |op| wanted(op.owner));
+                        let owner = taken.map(|index| pool.get(index).owner);
+                        let place = slow.iter().position(|it| wanted(it.1));
+                        prop_assert_eq!(owner, place.map(|place| slow.remove(place).1));
+                        taken.into_iter().for_each(|index| pool.remove(index));
+                    }
+                }
+                let owners: Vec<u32> = pool.iter(&queue).map(|index| pool.get(index).owner).collect();
+                prop_assert_eq!(owners, slow.iter().map(|it| it.1).collect::<Vec<_>>());
+            }
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Reads of several pieces: pages that are sensed, and data that is, or will be, in RAM.
+//!
+//! Pieces are sent to the host as the drive's [`Delivery`] says. The read is complete when the last
+//! of them is there.
+
+use ssdlab_units::{Instant, Nanoseconds};
+
+use crate::completions::{ReadTime, Tag};
+use crate::link::Link;
+use crate::timing::Delivery;
+
+/// The number of a read of several pieces, until it is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct ReadId(pub(crate) u32);
+
+/// The number of a piece within its read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct PieceIndex(pub(crate) u32);
+
+/// How far a piece is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Flash,
+    Ram,
+    Sent,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    /// Nanoseconds that it takes the link.
+    link: u32,
+    /// Nanoseconds that its page is sensed.
+    sense: u32,
+    place: Place,
+}
+
+/// A page that a read needs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needed {
+    pub(crate) die: u16,
+    /// What is sensed with it.
+    pub(crate) sense: u32,
+    pub(crate) duration: u32,
+    pub(crate) transfer: u32,
+    pub(crate) piece: u32,
+    pub(crate) is_asked_for: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Request {
+    tag: u32,
+    /// Whether it looks for pages in the registers of their dies.
+    is_stream: bool,
+    pieces: Vec<Piece>,
+    needed: Vec<Needed>,
+    unsent: u32,
+    /// All pieces before this one are sent.
+    first_unsent: u32,
+    in_flash: u32,
+    /// The time of the page that was in RAM last.
+    time: ReadTime,
+}
+
+/// All reads of several pieces that are under way.
+#[derive(Clone, Debug)]
+pub(crate) struct Requests {
+    requests: Vec<Request>,
+    free: Vec<u32>,
+    delivery: Delivery,
+}
+
+impl Requests {
+    pub(crate) fn new(delivery: Delivery) -> Requests {
+        Requests { requests: Vec::new(), free: Vec::new(), delivery }
+    }
+
+    pub(crate) fn begin(&mut self, tag: Tag, is_stream: bool) -> ReadId {
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.requests.push(Request::default());
+            self.requests.len() as u32 - 1
+        });
+        let request = &mut self.requests[id as usize];
+        (request.tag, request.is_stream) = (tag.0, is_stream);
+        (request.unsent, request.first_unsent, request.in_flash) = (0, 0, 0);
+        request.time = ReadTime::default();
+        request.pieces.clear();
+        request.needed.clear();
+        ReadId(id)
+    }
+
+    /// Adds a piece that takes the link for `link` nanoseconds, and whose page is sensed for `sense`.
+    pub(crate) fn add_piece(
+        &mut self,
+        id: ReadId,
+        link: u32,
+        sense: u32,
+        in_ram: bool,
+    ) -> PieceIndex {
+        let request = &mut self.requests[id.0 as usize];
+        request.unsent += 1;
+        request.in_flash += u32::from(!in_ram);
+        let place = if in_ram { Place::Ram } else { Place::Flash };
+        request.pieces.push(Piece { link, sense, place });
+        PieceIndex(request.pieces.len() as u32 - 1)
+    }
+
+    pub(crate) fn add_needed(&mut self, id: ReadId, needed: Needed) {
+        self.requests[id.0 as usize].needed.push(needed);
+    }
+
+    /// Takes out the pages that a read needs; [`Requests::return_needed`] takes the list back.
+    pub(crate) fn take_needed(&mut self, id: ReadId) -> (Vec<Needed>, bool) {
+        let request = &mut self.requests[id.0 as usize];
+        (std::mem::take(&mut request.needed), request.is_stream)
+    }
+
+    pub(crate) fn return_needed(&mut self, id: ReadId, needed: Vec<Needed>) {
+        self.requests[id.0 as usize].needed = needed;
+    }
+
+    /// Whether something of a read can be sent right away.
+    pub(crate) fn has_in_ram(&self, id: ReadId) -> bool {
+        let request = &self.requests[id.0 as usize];
+        (request.in_flash as usize) < request.pieces.len()
+    }
+
+    /// Nanoseconds that the page of a piece is sensed.
+    pub(crate) fn sense_of(&self, id: ReadId, piece: PieceIndex) -> u32 {
+        self.requests[id.0 as usize].pieces[piece.0 as usize].sense
+    }
+
+    /// A piece is in RAM.
+    pub(crate) fn arrived(&mut self, id: ReadId, piece: PieceIndex, time: ReadTime) {
+        let request = &mut self.requests[id.0 as usize];
+        let piece = &mut request.pieces[piece.0 as usize];
+        assert!(piece.place == Place::Flash, "a piece arrives once");
+        piece.place = Place::Ram;
+        request.in_flash -= 1;
+        request.time = time;
+    }
+
+    /// Sends what may be sent of a read. Returns its tag, when all of it is with the host, and where
+    /// the time went, when nothing is left to be sent.
+    pub(crate) fn deliver(
+        &mut self,
+        id: ReadId,
+        link: &mut Link,
+        now: Instant,
+    ) -> Option<(Tag, Instant, ReadTime)> {
+        let request = &mut self.requests[id.0 as usize];
+        if request.unsent == 0 || self.delivery == Delivery::WhenComplete && request.in_flash > 0 {
+            return None;
+        }
+        let mut end = now;
+        let first = request.first_unsent as usize;
+        for piece in &mut request.pieces[first..] {
+            match piece.place {
+                Place::Ram => {
+                    piece.place = Place::Sent;
+                    request.unsent -= 1;
+                    end = link.send(now, Nanoseconds::new(piece.link.into()));
+                }
+                Place::Flash if self.delivery == Delivery::InOrder => break,
+                Place::Flash | Place::Sent => {}
+            }
+        }
+        let sent = request.pieces[first..].iter().take_while(|piece| piece.place == Place::Sent);
+        request.first_unsent += sent.count() as u32;
+        if request.unsent > 0 {
+            return None;
+        }
+        self.free.push(id.0);
+        Some((Tag(request.tag), end, request.time))
+    }
+}

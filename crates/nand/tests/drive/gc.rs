@@ -1,0 +1,290 @@
+//! Greedy collection that keeps pace with the host.
+
+use std::collections::VecDeque;
+
+use ssdlab_nand::ProgramLog;
+use ssdlab_nand::geometry::Geometry;
+use ssdlab_units::Instant;
+
+use super::device::{Device, Handles};
+use super::writes::Frontier;
+use super::{Drive, NONE, prefetch};
+
+#[derive(Clone, Copy, Debug)]
+struct Victim {
+    block: u32,
+    next: u32,
+    end: u32,
+}
+
+/// A block of which nothing is valid any more.
+struct Emptied<H: Handles> {
+    block: u32,
+    /// Copies before this one have to be programmed before it is erased.
+    copies: u64,
+    last: Option<H::Copies>,
+    /// Its erase, where that was announced already.
+    erase: Option<H::Erase>,
+}
+
+pub struct Collector<H: Handles> {
+    victim: Option<Victim>,
+    /// Units to move for each that the host writes, and those that are owed, in 1/65,536.
+    rate: i64,
+    credit: i64,
+    frontier: Frontier,
+    filling: Option<H::Copies>,
+    latest: Option<H::Copies>,
+    /// Places of the program units of copies that are under way, oldest first.
+    places: VecDeque<u32>,
+    copies: ProgramLog,
+    emptied: VecDeque<Emptied<H>>,
+    erasing: u32,
+    low_water: u32,
+    units_per_sense: u32,
+    pub programmed: u64,
+}
+
+impl<H: Handles> Collector<H> {
+    pub fn new(geometry: &Geometry, low_water: u32) -> Collector<H> {
+        Collector {
+            victim: None,
+            rate: 0,
+            credit: 0,
+            frontier: Frontier::new(geometry.groups()),
+            filling: None,
+            latest: None,
+            places: VecDeque::new(),
+            copies: ProgramLog::default(),
+            emptied: VecDeque::new(),
+            erasing: 0,
+            low_water,
+            units_per_sense: 1 << geometry.units_per_sense_shift(),
+            programmed: 0,
+        }
+    }
+}
+
+impl<H: Handles> Drive<H> {
+    fn blocks_coming(&self) -> u32 {
+        let emptied = if self.is_eager { 0 } else { self.collector.emptied.len() as u32 };
+        self.blocks.free_count + emptied + self.collector.erasing
+    }
+
+    /// Collection's share for a program unit of the host's.
+    #[inline(always)]
+    pub(super) fn keep_pace<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
+        if self.collector.victim.is_some() || self.blocks_coming() < self.collector.low_water {
+            self.collect_share(flash, at);
+        }
+    }
+
+    fn collect_share<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
+        if !self.begin_victim() {
+            return;
+        }
+        let coming = 1 + self.blocks_coming();
+        let behind = self.collector.low_water.saturating_sub(coming).min(12);
+        let units = i64::from(self.units_per_program);
+        self.collector.credit += units * self.collector.rate * i64::from(4 + behind) / 4;
+        while self.collector.credit > 0 && self.can_collect() {
+            self.collector.credit -= i64::from(self.collect_program(flash, at)) << 16;
+            if self.collector.victim.is_none() && !self.begin_victim() {
+                return;
+            }
+        }
+    }
+
+    /// The host waits for a block: collects until one is coming, and fills up the copies that its erase
+    /// waits for.
+    pub(super) fn collect_until_room<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
+        let groups = self.blocks.free.len() as u32;
+        while self.blocks_coming() <= groups + 1 && self.can_collect() && self.begin_victim() {
+            self.collect_program(flash, at);
+        }
+        if self.collector.erasing == 0 && !self.collector.emptied.is_empty() {
+            self.pad_copies(flash, at);
+        }
+    }
+
+    fn can_collect(&self) -> bool {
+        self.collector.frontier.has_room(&self.blocks, self.units_per_program)
+    }
+
+    fn begin_victim(&mut self) -> bool {
+        if self.collector.victim.is_some() {
+            return true;
+        }
+        if self.blocks_coming() >= self.collector.low_water {
+            return false;
+        }
+        let Some((block, valid)) = self.blocks.take_victim() else { return false };
+        let size = self.blocks.units_per_block;
+        let next = block * size;
+        self.collector.victim = Some(Victim { block, next, end: next + size });
+        self.collector.rate = (i64::from(valid) << 16) / i64::from(size - valid);
+        true
+    }
+
+    /// Moves what is valid in the victim's next program unit. Returns how many units that is.
+    #[inline(never)]
+    fn collect_program<D: Device<H>>(&mut self, flash: &mut D, at: Instant) -> u32 {
+        let Some(mut victim) = self.collector.victim else { return 0 };
+        let mut moved = 0;
+        let sense = self.collector.units_per_sense;
+        for _ in 0..self.units_per_program / sense {
+            let first = victim.next;
+            victim.next += sense;
+            self.prefetch_ahead(first as usize, sense as usize);
+            let mut units = [0; SENSE_MOST];
+            let mut count = 0;
+            for place in first..first + sense {
+                let unit = self.blocks.reverse[place as usize];
+                units[count % SENSE_MOST] = unit;
+                count += usize::from(self.map.get(unit as usize) == Some(&place));
+            }
+            if count > 0 {
+                self.move_units(flash, &units[..count], first);
+            }
+            moved += count as u32;
+        }
+        self.collector.victim = Some(victim);
+        if victim.next == victim.end {
+            self.end_victim(flash, victim.block, at);
+        }
+        moved
+    }
+
+    /// Asks some program units ahead for the reverse map, and for the lines of the map that it leads to.
+    #[inline(always)]
+    fn prefetch_ahead(&self, first: usize, sense: usize) {
+        prefetch(&self.blocks.reverse, first + 8 * sense);
+        if let Some(ahead) = self.blocks.reverse.get(first + 3 * sense..first + 4 * sense) {
+            for &unit in ahead {
+                prefetch(&self.map, unit as usize);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn move_units<D: Device<H>>(&mut self, flash: &mut D, units: &[u32], from: u32) {
+        let mut into = [None; 2];
+        let mut is_full = [false; 2];
+        let mut part = 0;
+        for &unit in units {
+            if self.collector.filling.is_none() {
+                self.begin_copies(flash);
+            }
+            into[part] = self.collector.filling;
+            let (place, full) = self.collector.frontier.append(&self.blocks);
+            self.map[unit as usize] = place;
+            self.blocks.reverse[place as usize] = unit;
+            if full {
+                is_full[part] = true;
+                part = 1;
+                self.collector.filling = None;
+            }
+        }
+        let first = into[0].expect("a unit was moved");
+        flash.copy(from, units.len() as u32, first, into[1]);
+        for (copies, is_full) in into.into_iter().zip(is_full) {
+            if let Some(copies) = copies.filter(|_| is_full) {
+                flash.complete_copies(copies);
+            }
+        }
+    }
+
+    fn begin_copies<D: Device<H>>(&mut self, flash: &mut D) {
+        let place = self.collector.frontier.begin(&mut self.blocks, 0).expect("copies have room");
+        let after = self.blocks.erase_before(place);
+        let copies = flash.begin_copies(place, after);
+        self.collector.filling = Some(copies);
+        self.collector.latest = Some(copies);
+        self.collector.copies.begin();
+        self.collector.places.push_back(place);
+        self.collector.programmed += 1;
+    }
+
+    fn pad_copies<D: Device<H>>(&mut self, flash: &mut D, _: Instant) {
+        let Some(copies) = self.collector.filling.take() else { return };
+        while self.collector.frontier.next.is_some() {
+            let (place, _) = self.collector.frontier.append(&self.blocks);
+            self.blocks.reverse[place as usize] = NONE;
+            self.blocks.invalidate(place);
+        }
+        flash.complete_copies(copies);
+    }
+
+    fn end_victim<D: Device<H>>(&mut self, flash: &mut D, block: u32, at: Instant) {
+        self.collector.victim = None;
+        let (copies, last) = (self.collector.copies.next(), self.collector.latest);
+        let erase = self.is_eager.then(|| self.free_after_erase(flash, block));
+        self.collector.emptied.push_back(Emptied { block, copies, last, erase });
+        self.erase_what_is_safe(flash, at);
+    }
+
+    /// Announces the erase of a block, which can be written to from now on.
+    fn free_after_erase<D: Device<H>>(&mut self, flash: &mut D, block: u32) -> H::Erase {
+        let erase = flash.announce_erase(block);
+        self.blocks.note_erase(block, Some(erase));
+        self.blocks.release(block);
+        erase
+    }
+
+    fn erase_what_is_safe<D: Device<H>>(&mut self, flash: &mut D, _: Instant) {
+        let low = self.collector.copies.low_water();
+        while self.collector.emptied.front().is_some_and(|it| it.copies <= low) {
+            let Some(Emptied { block, erase, .. }) = self.collector.emptied.pop_front() else {
+                return;
+            };
+            let erase = erase.unwrap_or_else(|| {
+                self.collector.erasing += 1;
+                let erase = flash.announce_erase(block);
+                self.blocks.note_erase(block, Some(erase));
+                erase
+            });
+            flash.erase(erase);
+        }
+    }
+
+    /// The host programs to a block whose erase has not been issued: has the copies done that it waits for.
+    pub(super) fn hurry_erase<D: Device<H>>(&mut self, flash: &mut D, erase: H::Erase) {
+        let waiting = self.collector.emptied.iter().find(|it| it.erase == Some(erase));
+        let Some(&Emptied { last: Some(last), copies, .. }) = waiting else { return };
+        if self.collector.filling.is_some() && copies == self.collector.copies.next() {
+            self.pad_copies(flash, Instant::START);
+        }
+        flash.hurry_copies(last);
+    }
+
+    #[inline(always)]
+    pub fn copies_programmed<D: Device<H>>(&mut self, flash: &mut D, index: u32, at: Instant) {
+        let low = self.collector.copies.low_water();
+        let place = index.wrapping_sub(low as u32) & (u32::MAX >> 1);
+        let first = self.collector.places[place as usize];
+        self.note(at, "copies programmed", first);
+        self.blocks.note_programmed(first);
+        if self.collector.copies.end(low + u64::from(place)) {
+            (low..self.collector.copies.low_water()).for_each(|_| {
+                self.collector.places.pop_front();
+            });
+            self.erase_what_is_safe(flash, at);
+        }
+    }
+
+    pub fn erased<D: Device<H>>(&mut self, flash: &mut D, erase: H::Erase, at: Instant) {
+        let block = self.blocks.block_erased_by(erase);
+        self.note(at, "erased", block);
+        self.blocks.note_erase(block, None);
+        if !self.is_eager {
+            self.collector.erasing -= 1;
+            self.blocks.release(block);
+        }
+        if !self.waiting.is_empty() {
+            self.let_waiting_in(flash, at);
+        }
+    }
+}
+
+/// Units that one sense reads at most.
+const SENSE_MOST: usize = 64;

@@ -1,0 +1,185 @@
+//! The host: a closed loop of requests, drawn by slot so that the order of answers changes none.
+
+use ssdlab_units::Instant;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    Read,
+    Write,
+    WriteFua,
+    Flush,
+}
+
+/// What the host asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Workload {
+    pub read_percent: u32,
+    pub flush_percent: u32,
+    pub fua_percent: u32,
+    /// Requests are of 1 to so many units.
+    pub units_most: u32,
+    /// Each slot reads and writes in order, a region of its own.
+    pub is_sequential: bool,
+    /// One read in so many needs a map page first; none of 0.
+    pub map_misses: u32,
+}
+
+impl Workload {
+    pub const WRITES: Workload = Workload {
+        read_percent: 0,
+        flush_percent: 0,
+        fua_percent: 0,
+        units_most: 1,
+        is_sequential: false,
+        map_misses: 0,
+    };
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    pub operation: Operation,
+    pub unit: u32,
+    pub units: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    current: Request,
+    next: Request,
+    sent: Instant,
+    drawn: u64,
+    cursor: u32,
+    /// Requests that it has still to send.
+    left: u64,
+}
+
+pub struct Host {
+    slots: Vec<Slot>,
+    load: Workload,
+    logical_units: u32,
+    seed: u64,
+    /// Of each slot, when its requests were answered and what they were; kept if asked for.
+    pub answers: Option<Vec<Vec<(Operation, u64, u64)>>>,
+    pub answered: [u64; 4],
+    pub latency: [u64; 4],
+    /// When the last of them was answered.
+    pub latest: Instant,
+}
+
+/// A hash: the generator of `SplitMix64` (Steele, Lea, Flood, 2014).
+fn hash(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+impl Host {
+    pub fn new(logical_units: u32, depth: u32, seed: u64) -> Host {
+        let none = Request { operation: Operation::Read, unit: 0, units: 1 };
+        let share = logical_units / depth;
+        let slot = |index| Slot {
+            current: none,
+            next: none,
+            sent: Instant::START,
+            drawn: 0,
+            cursor: index * share,
+            left: 0,
+        };
+        Host {
+            slots: (0..depth).map(slot).collect(),
+            load: Workload::WRITES,
+            logical_units,
+            seed,
+            answers: None,
+            answered: [0; 4],
+            latency: [0; 4],
+            latest: Instant::START,
+        }
+    }
+
+    pub fn depth(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    pub fn load(&self) -> Workload {
+        self.load
+    }
+
+    /// Begins to send requests: at least so many, and as many from each slot, so that it makes no difference
+    /// which is answered first.
+    pub fn begin(&mut self, load: Workload, requests: u64) {
+        self.load = load;
+        let share = requests.div_ceil(self.depth().into());
+        self.slots.iter_mut().for_each(|slot| slot.left = share);
+        (self.answered, self.latency) = ([0; 4], [0; 4]);
+        for slot in 0..self.depth() {
+            self.slots[slot as usize].next = self.draw(slot);
+        }
+    }
+
+    #[inline(always)]
+    fn draw(&mut self, slot: u32) -> Request {
+        let (load, size) = (self.load, self.logical_units);
+        let share = size / self.depth();
+        let state = &mut self.slots[slot as usize];
+        state.drawn += 1;
+        let random = hash(self.seed ^ u64::from(slot) << 40 ^ state.drawn);
+        let percent = ((random & 0xffff) * 100) >> 16;
+        let (reads, flushes) = (u64::from(load.read_percent), u64::from(load.flush_percent));
+        let operation = match percent {
+            _ if percent < reads => Operation::Read,
+            _ if percent < reads + flushes => Operation::Flush,
+            _ if percent < reads + flushes + u64::from(load.fua_percent) => Operation::WriteFua,
+            _ => Operation::Write,
+        };
+        let units = 1 + (random >> 16 & 0xff) as u32 * load.units_most.min(share) / 256;
+        if load.is_sequential {
+            let first = slot * share;
+            if state.cursor + units > first + share {
+                state.cursor = first;
+            }
+            let unit = state.cursor;
+            state.cursor += units;
+            return Request { operation, unit, units };
+        }
+        let unit = (((random >> 32) * u64::from(size + 1 - units)) >> 32) as u32;
+        Request { operation, unit, units }
+    }
+
+    /// Sends a slot's next request at `at`, if one is left; returns the unit of the one after it.
+    #[inline(always)]
+    pub fn send(&mut self, slot: u32, at: Instant) -> Option<u32> {
+        let left = &mut self.slots[slot as usize].left;
+        *left = left.checked_sub(1)?;
+        let next = self.draw(slot);
+        let state = &mut self.slots[slot as usize];
+        state.current = std::mem::replace(&mut state.next, next);
+        state.sent = at;
+        Some(next.unit)
+    }
+
+    #[inline(always)]
+    pub fn request(&self, slot: u32) -> Request {
+        self.slots[slot as usize].current
+    }
+
+    #[inline(always)]
+    pub fn answered(&mut self, slot: u32, at: Instant) {
+        let state = &self.slots[slot as usize];
+        let operation = state.current.operation;
+        let took = at.since(state.sent).nanos();
+        self.latest = self.latest.max(at);
+        self.answered[operation as usize] += 1;
+        self.latency[operation as usize] += took;
+        if let Some(answers) = &mut self.answers {
+            answers[slot as usize].push((operation, took, at.nanos()));
+        }
+    }
+
+    /// Whether the read of a slot needs a map page first.
+    pub fn misses_map(&self, slot: u32) -> bool {
+        let every = u64::from(self.load.map_misses);
+        every > 0 && hash(self.slots[slot as usize].drawn ^ u64::from(slot)).is_multiple_of(every)
+    }
+}

@@ -1,0 +1,511 @@
+//! A slow, plain simulator of the same flash: everything is an event in one heap, and every queue is a
+//! list. It has the rules of the engine and nothing else in common with it.
+
+mod die;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+
+use ssdlab_nand::DieParameters;
+use ssdlab_nand::geometry::Geometry;
+use ssdlab_nand::timing::{Delivery, Timing};
+use ssdlab_units::Instant;
+
+use crate::drive::device::{Device, Handles, dies_of};
+use crate::drive::{Drive, Parameters, Workload};
+use die::{Die, Job};
+
+/// The simulator's numbers: places in its lists.
+pub struct Places;
+
+impl Handles for Places {
+    type Copies = usize;
+    type Erase = usize;
+    type Read = usize;
+    type Piece = usize;
+
+    fn index(copies: usize) -> u32 {
+        copies as u32
+    }
+}
+
+/// Events. At one instant those of dies come first, then channels (of either the one
+/// with the lower number), what was scheduled, the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    DieDone { die: usize, end: u64 },
+    ChannelDone { channel: usize },
+    Alarm { tag: u32 },
+    Deliver { read: usize },
+    Send { tag: u32, units: u32 },
+    Answered { tag: u32 },
+    Arrived { tag: u32 },
+    ControllerFree,
+    Fetched { tag: u32 },
+}
+
+impl Event {
+    fn rank(self) -> (u8, usize) {
+        match self {
+            Event::DieDone { die, .. } => (0, die),
+            Event::ChannelDone { channel } => (1, channel),
+            Event::Alarm { .. } | Event::Deliver { .. } | Event::Send { .. } => (2, 0),
+            Event::Answered { .. } => (2, 0),
+            Event::ControllerFree => (3, 0),
+            Event::Arrived { tag } => (4, tag as usize),
+            Event::Fetched { .. } => (5, 0),
+        }
+    }
+}
+
+/// When an event happens, its rank, how many were announced before it, and what it is.
+type Entry = (u64, (u8, usize), u64, Event);
+
+/// Where the data of a page goes.
+#[derive(Clone, Copy, Debug)]
+enum To {
+    Host { tag: u32 },
+    Piece { read: usize, piece: usize },
+    Ram { tag: u32 },
+}
+
+/// What crosses a channel.
+#[derive(Clone, Copy, Debug)]
+enum Transfer {
+    Page { to: To },
+    Copied { copy: usize },
+    ToDie { die: usize, job: Job },
+}
+
+/// Pages that are sensed together.
+#[derive(Clone, Debug)]
+struct Sense {
+    group: Option<u32>,
+    pages: Vec<(u32, To)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Missing,
+    Ready,
+    Sent,
+}
+
+#[derive(Clone, Debug)]
+struct Read {
+    tag: u32,
+    is_stream: bool,
+    pieces: Vec<(u32, State)>,
+    needed: Vec<(u32, u32, usize)>,
+}
+
+/// A program unit of copies.
+#[derive(Clone, Debug)]
+struct Filling {
+    die: usize,
+    after: Option<usize>,
+    reads_left: usize,
+    is_complete: bool,
+    is_urgent: bool,
+}
+
+/// A callback that the drive is owed.
+enum Call {
+    Fetched(u32),
+    Read(u32),
+    Loaded(u32),
+    Programmed(u32),
+    CopiesProgrammed(usize),
+    Erased(usize),
+    Alarm,
+}
+
+pub struct Slow {
+    geometry: Geometry,
+    timing: Timing,
+    parameters: DieParameters,
+    unit_over_channel: u64,
+    unit_over_link: u64,
+    heap: BinaryHeap<Reverse<Entry>>,
+    announced: u64,
+    now: u64,
+    dies: Vec<Die>,
+    channels: Vec<VecDeque<(u64, Transfer)>>,
+    /// By arrival and tag.
+    commands: BTreeSet<(u64, u32)>,
+    link: [u64; 2],
+    senses: Vec<Sense>,
+    reads: Vec<Read>,
+    copies: Vec<Filling>,
+    /// Units that each copy's sense moves, and the program units they go to.
+    copied: Vec<(u32, Vec<usize>)>,
+    next_copies: usize,
+    /// Erases that are not over, die by die.
+    erasing: BTreeSet<(usize, usize)>,
+    erases: Vec<Vec<usize>>,
+    on_die: BTreeMap<u32, bool>,
+    calls: VecDeque<Call>,
+}
+
+impl Slow {
+    pub fn new(parameters: &Parameters, dies: DieParameters) -> Slow {
+        let (geometry, timing) = (&parameters.geometry, &parameters.timing);
+        Slow {
+            unit_over_channel: timing.channel.duration(geometry.unit_size()).nanos(),
+            unit_over_link: timing.link.duration(geometry.unit_size()).nanos(),
+            heap: BinaryHeap::new(),
+            announced: 0,
+            now: 0,
+            dies: vec![Die::default(); geometry.dies() as usize],
+            channels: vec![VecDeque::new(); geometry.channels() as usize],
+            commands: BTreeSet::new(),
+            link: [0; 2],
+            senses: Vec::new(),
+            reads: Vec::new(),
+            copies: Vec::new(),
+            copied: Vec::new(),
+            next_copies: 0,
+            erasing: BTreeSet::new(),
+            erases: Vec::new(),
+            on_die: BTreeMap::new(),
+            calls: VecDeque::new(),
+            geometry: geometry.clone(),
+            timing: timing.clone(),
+            parameters: dies,
+        }
+    }
+
+    fn at(&mut self, time: u64, event: Event) {
+        self.announced += 1;
+        self.heap.push(Reverse((time, event.rank(), self.announced, event)));
+    }
+
+    /// Runs requests until all are answered and the flash is idle.
+    pub fn run(&mut self, drive: &mut Drive<Places>, load: Workload, requests: u64) {
+        let start = Instant::from_nanos(self.now).max(drive.host.latest);
+        drive.begin_phase(self, start, load, requests);
+        while let Some(Reverse((time, _, _, event))) = self.heap.pop() {
+            self.now = time;
+            self.happen(event);
+            while let Some(call) = self.calls.pop_front() {
+                self.call(drive, call);
+            }
+        }
+    }
+
+    fn call(&mut self, drive: &mut Drive<Places>, call: Call) {
+        let at = Instant::from_nanos(self.now);
+        match call {
+            Call::Fetched(tag) => drive.fetched(self, tag, at),
+            Call::Read(tag) => drive.answer(self, tag, at),
+            Call::Loaded(tag) => drive.loaded(self, tag, at),
+            Call::Programmed(tag) => drive.programmed(self, tag, at),
+            Call::CopiesProgrammed(copies) => drive.copies_programmed(self, copies as u32, at),
+            Call::Erased(erase) => drive.erased(self, erase, at),
+            Call::Alarm => drive.data_received(self, at),
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Arrived { tag } => {
+                self.commands.insert((self.now, tag));
+                if self.commands.len() == 1 {
+                    self.fetch_next();
+                }
+            }
+            Event::ControllerFree => {
+                let (_, tag) = self.commands.pop_first().expect("a command was being fetched");
+                self.at(self.now + self.timing.command_latency.nanos(), Event::Fetched { tag });
+                self.fetch_next();
+            }
+            Event::Fetched { tag } => self.calls.push_back(Call::Fetched(tag)),
+            Event::Alarm { .. } => self.calls.push_back(Call::Alarm),
+            Event::Deliver { read } => self.deliver(read),
+            Event::Send { tag, units } => {
+                let end = self.over_link(false, units);
+                self.at(end, Event::Answered { tag });
+            }
+            Event::Answered { tag } => self.calls.push_back(Call::Read(tag)),
+            Event::ChannelDone { channel } => {
+                let (_, transfer) = self.channels[channel].pop_front().expect("it was moving");
+                self.begin_transfer(channel);
+                self.transferred(transfer);
+            }
+            Event::DieDone { die, end } if end == self.dies[die].end => self.die_done(die),
+            Event::DieDone { .. } => {}
+        }
+    }
+
+    fn fetch_next(&mut self) {
+        if !self.commands.is_empty() {
+            self.at(self.now + self.timing.command_occupancy.nanos(), Event::ControllerFree);
+        }
+    }
+
+    fn over_channel(&mut self, die: usize, units: u32, transfer: Transfer) {
+        let channel = die % self.channels.len();
+        self.channels[channel].push_back((self.unit_over_channel * u64::from(units), transfer));
+        if self.channels[channel].len() == 1 {
+            self.begin_transfer(channel);
+        }
+    }
+
+    fn begin_transfer(&mut self, channel: usize) {
+        if let Some(&(duration, _)) = self.channels[channel].front() {
+            self.at(self.now + duration, Event::ChannelDone { channel });
+        }
+    }
+
+    fn over_link(&mut self, to_drive: bool, units: u32) -> u64 {
+        let lane = usize::from(to_drive && self.timing.link_full_duplex);
+        let duration = self.unit_over_link * u64::from(units);
+        self.link[lane] = self.link[lane].max(self.now) + duration;
+        self.link[lane]
+    }
+
+    fn transferred(&mut self, transfer: Transfer) {
+        match transfer {
+            Transfer::Page { to: To::Host { tag } } => {
+                let end = self.over_link(false, 1);
+                self.at(end, Event::Answered { tag });
+            }
+            Transfer::Page { to: To::Ram { tag } } => self.calls.push_back(Call::Loaded(tag)),
+            Transfer::Page { to: To::Piece { read, piece } } => {
+                self.reads[read].pieces[piece].1 = State::Ready;
+                self.deliver(read);
+            }
+            Transfer::Copied { copy } => {
+                for number in self.copied[copy].1.clone() {
+                    self.copies[number].reads_left -= 1;
+                }
+                self.send_complete_copies();
+            }
+            Transfer::ToDie { die, job: Job::Program { tag, .. } } => {
+                self.on_die.insert(tag, true);
+                self.wake(die);
+            }
+            Transfer::ToDie { die, job: job @ Job::CopyProgram { number, .. } } => {
+                if self.copies[number].is_urgent {
+                    self.dies[die].foreground.push_back(job);
+                    self.wake(die);
+                } else {
+                    self.owe(die, job);
+                }
+            }
+            Transfer::ToDie { .. } => unreachable!("only programs carry data to a die"),
+        }
+    }
+
+    fn send_complete_copies(&mut self) {
+        while let Some(filling) = self.copies.get(self.next_copies) {
+            if !filling.is_complete || filling.reads_left > 0 {
+                return;
+            }
+            let Filling { die, after, .. } = *filling;
+            let job = Job::CopyProgram { number: self.next_copies, after };
+            self.next_copies += 1;
+            let units = self.geometry.units_per_program();
+            self.over_channel(die, units, Transfer::ToDie { die, job });
+        }
+    }
+
+    fn deliver(&mut self, read: usize) {
+        let delivery = self.timing.delivery;
+        let is_whole = self.reads[read].pieces.iter().all(|it| it.1 != State::Missing);
+        if delivery == Delivery::WhenComplete && !is_whole {
+            return;
+        }
+        let mut has_sent = None;
+        for piece in 0..self.reads[read].pieces.len() {
+            let (units, state) = self.reads[read].pieces[piece];
+            match state {
+                State::Sent => {}
+                State::Missing if delivery == Delivery::InOrder => break,
+                State::Missing => {}
+                State::Ready => {
+                    self.reads[read].pieces[piece].1 = State::Sent;
+                    has_sent = Some(self.over_link(false, units));
+                }
+            }
+        }
+        let is_sent = self.reads[read].pieces.iter().all(|it| it.1 == State::Sent);
+        if let Some(end) = has_sent.filter(|_| is_sent) {
+            let tag = self.reads[read].tag;
+            self.at(end, Event::Answered { tag });
+        }
+    }
+
+    fn die_of(&self, unit: u32) -> usize {
+        let program = unit / self.geometry.units_per_program();
+        let block = unit / self.geometry.units_per_block();
+        let group = block / self.geometry.blocks_per_group();
+        (group * self.geometry.stripe() + program % self.geometry.stripe()) as usize
+    }
+
+    fn group_of(&self, unit: u32) -> u32 {
+        unit >> self.geometry.units_per_sense_shift()
+    }
+
+    /// Has a page sensed, or takes it from the registers of its die.
+    fn ask_for(&mut self, unit: u32, units: u32, to: To, is_stream: bool) -> usize {
+        let (die, group) = (self.die_of(unit), self.group_of(unit));
+        if is_stream && self.parameters.page_register && self.is_in_register(die, group, units, to)
+        {
+            return usize::MAX;
+        }
+        let sense = self.senses.len();
+        self.senses.push(Sense { group: is_stream.then_some(group), pages: vec![(units, to)] });
+        self.dies[die].reads.push_back(Job::Sense { sense });
+        self.wake(die);
+        sense
+    }
+
+    fn is_in_register(&mut self, die: usize, group: u32, units: u32, to: To) -> bool {
+        let state = &self.dies[die];
+        if let Some(job) = state.reads.back().copied().or(state.running) {
+            let Job::Sense { sense } = job else { return false };
+            let is_same = self.senses[sense].group == Some(group);
+            if is_same {
+                self.senses[sense].pages.push((units, to));
+            }
+            return is_same;
+        }
+        let is_held = state.foreground.is_empty() && state.register == Some(group);
+        if is_held {
+            self.over_channel(die, units, Transfer::Page { to });
+        }
+        is_held
+    }
+}
+
+impl Device<Places> for Slow {
+    fn submit(&mut self, at: Instant, tag: u32) {
+        self.at(at.nanos(), Event::Arrived { tag });
+    }
+    fn receive(&mut self, units: u32) -> Instant {
+        Instant::from_nanos(self.over_link(true, units))
+    }
+    fn send(&mut self, tag: u32, units: u32) {
+        self.at(self.now, Event::Send { tag, units });
+    }
+    fn set_alarm(&mut self, at: Instant, tag: u32) {
+        self.at(at.nanos(), Event::Alarm { tag });
+    }
+    fn read_unit(&mut self, tag: u32, unit: u32) {
+        self.ask_for(unit, 1, To::Host { tag }, false);
+    }
+    fn begin_read(&mut self, tag: u32, is_stream: bool) -> usize {
+        self.reads.push(Read { tag, is_stream, pieces: Vec::new(), needed: Vec::new() });
+        self.reads.len() - 1
+    }
+    fn add_buffered(&mut self, read: usize, units: u32) {
+        self.reads[read].pieces.push((units, State::Ready));
+    }
+    fn add_awaited(&mut self, read: usize, units: u32) -> usize {
+        self.reads[read].pieces.push((units, State::Missing));
+        self.reads[read].pieces.len() - 1
+    }
+    fn add_page(&mut self, read: usize, unit: u32, units: u32) {
+        let piece = self.add_awaited(read, units);
+        self.reads[read].needed.push((unit, units, piece));
+    }
+    fn issue_read(&mut self, read: usize) {
+        let is_stream = self.reads[read].is_stream;
+        let needed = self.reads[read].needed.clone();
+        let groups: Vec<u32> = needed.iter().map(|it| self.group_of(it.0)).collect();
+        for (place, group) in groups.iter().enumerate() {
+            if groups[..place].contains(group) {
+                continue;
+            }
+            // Pages that are sensed together, together.
+            let mut sense = None;
+            for (&(unit, units, piece), _) in needed.iter().zip(&groups).filter(|it| it.1 == group)
+            {
+                let to = To::Piece { read, piece };
+                match sense {
+                    None => sense = Some(self.ask_for(unit, units, to, is_stream)),
+                    Some(usize::MAX) => {
+                        let die = self.die_of(unit);
+                        assert!(self.is_in_register(die, *group, units, to), "its neighbour is");
+                    }
+                    Some(sense) => self.senses[sense].pages.push((units, to)),
+                }
+            }
+        }
+        self.at(self.now, Event::Deliver { read });
+    }
+    fn piece_arrived(&mut self, read: usize, piece: usize) {
+        self.reads[read].pieces[piece].1 = State::Ready;
+        self.at(self.now, Event::Deliver { read });
+    }
+    fn load_page(&mut self, tag: u32, unit: u32, units: u32, is_stream: bool) {
+        self.ask_for(unit, units, To::Ram { tag }, is_stream);
+    }
+    fn program(&mut self, tag: u32, unit: u32, after: Option<usize>) {
+        let die = self.die_of(unit);
+        let job = Job::Program { tag, after };
+        self.on_die.insert(tag, false);
+        self.bring_erase_forward(die, after);
+        self.dies[die].foreground.push_back(job);
+        let units = self.geometry.units_per_program();
+        self.over_channel(die, units, Transfer::ToDie { die, job });
+        self.wake(die);
+    }
+    fn begin_copies(&mut self, unit: u32, after: Option<usize>) -> usize {
+        let die = self.die_of(unit);
+        let (is_complete, is_urgent) = (false, false);
+        self.copies.push(Filling { die, after, reads_left: 0, is_complete, is_urgent });
+        self.copies.len() - 1
+    }
+    fn copy(&mut self, unit: u32, units: u32, to: usize, and_to: Option<usize>) {
+        let into: Vec<usize> = [Some(to), and_to].into_iter().flatten().collect();
+        for &number in &into {
+            self.copies[number].reads_left += 1;
+        }
+        self.copied.push((units, into));
+        let copy = self.copied.len() - 1;
+        let die = self.die_of(unit);
+        self.owe(die, Job::CopyRead { copy });
+    }
+    fn complete_copies(&mut self, copies: usize) {
+        self.copies[copies].is_complete = true;
+        self.send_complete_copies();
+    }
+    fn hurry_copies(&mut self, through: usize) {
+        for copies in &mut self.copies[..=through] {
+            copies.is_urgent = true;
+        }
+        for die in 0..self.dies.len() {
+            let is_wanted = |job: &Job| match *job {
+                Job::CopyRead { copy } => self.copied[copy].1[0] <= through,
+                Job::CopyProgram { number, .. } => number <= through,
+                _ => false,
+            };
+            if let Some(place) = self.dies[die].background.iter().rposition(is_wanted) {
+                (0..=place).for_each(|_| self.dies[die].promote_oldest());
+            }
+            self.wake(die);
+        }
+    }
+    fn announce_erase(&mut self, block: u32) -> usize {
+        let dies = dies_of(&self.geometry, block);
+        let dies: Vec<usize> = (dies.start.0..dies.end.0).map(|die| die as usize).collect();
+        let erase = self.erases.len();
+        self.erasing.extend(dies.iter().map(|&die| (erase, die)));
+        self.erases.push(dies);
+        erase
+    }
+    fn erase(&mut self, erase: usize) {
+        for die in self.erases[erase].clone() {
+            let job = Job::Erase { erase };
+            let jobs = self.dies[die].foreground.iter().chain(&self.dies[die].background);
+            if jobs.into_iter().any(|job| job.after() == Some(erase)) {
+                self.dies[die].foreground.push_front(job);
+                self.wake(die);
+            } else {
+                self.owe(die, job);
+            }
+        }
+    }
+}
