@@ -1,4 +1,4 @@
-//! Requests that are gone on with when what they wait for has come.
+//! Event-driven execution of requests in flight.
 //!
 //! [`Ssd::read`], [`Ssd::write`] and [`Ssd::flush`] answer at once, as if nothing came after them.
 //! Where all requests are of one kind that is so, or nearly. But reads go before programs that

@@ -10,13 +10,14 @@ mod embedded;
 mod mapping;
 mod optional;
 mod parameters;
+mod room;
 mod scale;
 mod sections;
 mod switches;
 mod words;
 
 pub use embedded::{DEFAULT, embedded};
-pub use parameters::{Parameter, parameter_keys};
+pub use parameters::{Parameter, SHORT_KEYS, parameter_keys};
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -24,7 +25,7 @@ use toml::Spanned;
 use crate::flush::{FlushHandling, WriteCache};
 use crate::geometry::GeometryError;
 use crate::resources::suspend::Suspendable;
-use crate::text::{QuantityError, parse_duration, parse_length};
+use crate::text::{QuantityError, hint, parse_duration, parse_length};
 use crate::units::{ByteLength, Nanoseconds};
 
 /// Where a number comes from.
@@ -297,12 +298,12 @@ pub enum ProfileError {
         source: QuantityError,
     },
     /// A name that no embedded profile has.
-    #[error("there is no profile '{name}'; there are: {known}")]
+    #[error("there is no profile '{name}'; {hint}")]
     UnknownProfile {
         /// The name.
         name: String,
-        /// All names.
-        known: String,
+        /// The nearest name, or all of them.
+        hint: String,
     },
 }
 
@@ -345,7 +346,7 @@ impl Profile {
             embedded().iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(
                 || ProfileError::UnknownProfile {
                     name: name.to_owned(),
-                    known: embedded().iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
+                    hint: hint(name, embedded().iter().map(|(name, _)| *name)),
                 },
             )?;
         Profile::parse(name, &format!("profile {name}"), text)

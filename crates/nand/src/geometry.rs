@@ -14,6 +14,9 @@ use error::{divides, power_of_two, within};
 use ssdlab_units::divisor::{Divisor, Rounds};
 use ssdlab_units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, PhysicalUnit, Sector};
 
+/// The fewest blocks (or superblocks) that a drive collects with.
+pub(crate) const BLOCKS_LEAST: u32 = 4;
+
 /// The shape of a drive. All counts are per the next larger thing, as their names say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeometryParameters {
@@ -72,25 +75,30 @@ impl Geometry {
     /// Checks the shape and prepares its arithmetic.
     pub fn new(parameters: GeometryParameters) -> Result<Geometry, GeometryError> {
         let p = &parameters;
-        within("channels", p.channels.into(), 1, 64)?;
-        within("dies", p.dies.into(), 1, 4096)?;
-        within("planes_per_die", p.planes_per_die.into(), 1, 8)?;
-        within("pages_per_shot", p.pages_per_shot.into(), 1, 4)?;
-        within("pages_per_block", p.pages_per_block.into(), 1, 1 << 16)?;
-        within("unit_size", p.unit_size.bytes(), 512, 1 << 20)?;
-        within("page_size", p.page_size.bytes(), 512, 1 << 20)?;
-        within("dies_per_collection_unit", p.dies_per_collection_unit.into(), 1, p.dies.into())?;
-        within("collection_units", p.collection_units.into(), 4, u32::MAX.into())?;
-        within("logical_units", p.logical_units.into(), 1, u32::MAX.into())?;
-        power_of_two("planes_per_die", p.planes_per_die.into())?;
-        power_of_two("unit_size", p.unit_size.bytes())?;
-        power_of_two("page_size", p.page_size.bytes())?;
-        within("page_size", p.page_size.bytes(), p.unit_size.bytes(), 1 << 20)?;
-        divides("dies", p.dies, "channels", p.channels)?;
-        divides("dies", p.dies, "dies_per_collection_unit", p.dies_per_collection_unit)?;
-        divides("pages_per_block", p.pages_per_block, "pages_per_shot", p.pages_per_shot)?;
+        within("flash.channels", p.channels.into(), 1, 64)?;
+        within("flash.dies", p.dies.into(), 1, 4096)?;
+        within("flash.planes_per_die", p.planes_per_die.into(), 1, 8)?;
+        within("flash.pages_per_shot", p.pages_per_shot.into(), 1, 4)?;
+        within("flash.pages_per_block", p.pages_per_block.into(), 1, 1 << 16)?;
+        within("controller.unit_size", p.unit_size.bytes(), 512, 1 << 20)?;
+        within("flash.page_size", p.page_size.bytes(), 512, 1 << 20)?;
+        within("dies of a block", p.dies_per_collection_unit.into(), 1, p.dies.into())?;
+        within("blocks of flash", p.collection_units.into(), BLOCKS_LEAST.into(), u32::MAX.into())?;
+        within("units of data", p.logical_units.into(), 1, u32::MAX.into())?;
+        power_of_two("flash.planes_per_die", p.planes_per_die.into())?;
+        power_of_two("controller.unit_size", p.unit_size.bytes())?;
+        power_of_two("flash.page_size", p.page_size.bytes())?;
+        within("flash.page_size", p.page_size.bytes(), p.unit_size.bytes(), 1 << 20)?;
+        divides("flash.dies", p.dies, "flash.channels", p.channels)?;
+        divides("flash.dies", p.dies, "dies of a block", p.dies_per_collection_unit)?;
+        divides(
+            "flash.pages_per_block",
+            p.pages_per_block,
+            "flash.pages_per_shot",
+            p.pages_per_shot,
+        )?;
         let groups = p.dies / p.dies_per_collection_unit;
-        divides("collection_units", p.collection_units, "collection unit groups", groups)?;
+        divides("blocks of flash", p.collection_units, "groups of dies", groups)?;
 
         let units_per_page = p.page_size.whole(p.unit_size) as u32;
         let units_per_program = units_per_page * p.planes_per_die * p.pages_per_shot;
@@ -356,10 +364,14 @@ mod tests {
             change(&mut parameters);
             Geometry::new(parameters).unwrap_err().to_string()
         };
-        assert!(refused(|p| p.dies = 5).contains("dies (5) is not a multiple of channels (2)"));
-        assert!(refused(|p| p.channels = 0).contains("channels is 0"));
+        assert!(
+            refused(|p| p.dies = 5)
+                .contains("flash.dies (5) is not a multiple of flash.channels (2)")
+        );
+        assert!(refused(|p| p.channels = 0).contains("flash.channels is 0; it must be 1 to 64"));
         assert!(refused(|p| p.page_size = ByteLength::new(12_288)).contains("power of two"));
         assert!(refused(|p| p.planes_per_die = 3).contains("power of two"));
+        assert!(refused(|p| p.collection_units = 3).contains("is 3; it must be 4 or more"));
         assert!(refused(|p| p.collection_units = u32::MAX / 4 * 4).contains("32 bits"));
     }
 }

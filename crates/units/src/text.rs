@@ -16,8 +16,13 @@ fn wrong(text: &str, expected: &'static str) -> QuantityError {
     QuantityError { text: text.to_owned(), expected }
 }
 
-/// Reads a length: a number with a unit. `K`, `M`, `G`, `T` (also `KiB` ...) are powers of 1024,
-/// `KB`, `MB`, `GB`, `TB` powers of 1000; no unit, or `B`, means bytes.
+/// A length that a fraction rounds down to, where it is no whole number of bytes.
+const FRACTION: u128 = 512;
+
+/// Reads a length: a number with a unit. `K`, `M`, `G`, `T`, `P` (also `KiB` ...) are powers of 1024,
+/// `KB`, `MB`, `GB`, `TB`, `PB` powers of 1000; no unit, or `B`, means bytes. Lengths are shown with
+/// two or three digits behind the point, such as `476.84 GiB`: where that is no whole number of
+/// bytes, it is taken down to whole sectors of 512 bytes.
 pub fn parse_length(text: &str) -> Result<ByteLength, QuantityError> {
     const EXPECTED: &str = "a size, such as 4096, 16K, 256 MiB or 480 GB";
     let trimmed = text.trim();
@@ -29,20 +34,104 @@ pub fn parse_length(text: &str) -> Result<ByteLength, QuantityError> {
         "m" | "mib" => 1 << 20,
         "g" | "gib" => 1 << 30,
         "t" | "tib" => 1 << 40,
+        "p" | "pib" => 1 << 50,
         "kb" => 1_000,
         "mb" => 1_000_000,
         "gb" => 1_000_000_000,
         "tb" => 1_000_000_000_000,
+        "pb" => 1_000_000_000_000_000,
         _ => return Err(wrong(text, EXPECTED)),
     };
-    let bytes = if let Ok(whole) = number.parse::<u64>() {
-        whole.checked_mul(factor)
-    } else {
-        let fraction: f64 = number.parse().map_err(|_| wrong(text, EXPECTED))?;
-        let bytes = fraction * factor as f64;
-        (bytes.fract() == 0.0 && bytes < 9e18).then_some(bytes as u64)
+    bytes_of(number, factor).map(ByteLength::new).ok_or_else(|| wrong(text, EXPECTED))
+}
+
+/// Returns `number` times `factor` bytes; `None` where that is no number, none that 64 bits hold, or
+/// less than a sector and no whole number of bytes.
+fn bytes_of(number: &str, factor: u64) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let is_number = whole.bytes().chain(fraction.bytes()).all(|digit| digit.is_ascii_digit());
+    if !is_number || whole.len() + fraction.len() == 0 || number.ends_with('.') {
+        return None;
+    }
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let parts = 10_u128.checked_pow(fraction.len().try_into().ok()?)?;
+    let scaled = digits.checked_mul(factor.into())?;
+    let bytes = match (scaled / parts, scaled.is_multiple_of(parts)) {
+        (bytes, true) => bytes,
+        (bytes, false) => Some(bytes / FRACTION * FRACTION).filter(|bytes| *bytes > 0)?,
     };
-    bytes.map(ByteLength::new).ok_or_else(|| wrong(text, EXPECTED))
+    bytes.try_into().ok()
+}
+
+/// Shows a length exactly, so that [`parse_length`] returns it: in the largest binary unit of which it
+/// is a whole number of at most four digits, or in such a decimal one, or in bytes.
+pub fn exact_length(length: ByteLength) -> String {
+    const UNITS: [(&str, u64); 10] = [
+        ("PiB", 1 << 50),
+        ("TiB", 1 << 40),
+        ("GiB", 1 << 30),
+        ("MiB", 1 << 20),
+        ("KiB", 1 << 10),
+        ("PB", 1_000_000_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("GB", 1_000_000_000),
+        ("MB", 1_000_000),
+        ("KB", 1_000),
+    ];
+    let bytes = length.bytes();
+    let fits = |unit: u64| bytes >= unit && bytes.is_multiple_of(unit) && bytes / unit < 10_000;
+    match UNITS.iter().find(|(_, unit)| fits(*unit)) {
+        Some((name, unit)) => format!("{} {name}", bytes / unit),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// Shows a duration exactly, so that [`parse_duration`] returns it: in the largest unit of which it is
+/// a whole number, or has at most three digits behind the point.
+pub fn exact_duration(duration: Nanoseconds) -> String {
+    let nanos = duration.nanos();
+    let whole = [("d", 86_400_000_000_000), ("h", 3_600_000_000_000)];
+    if let Some((name, unit)) = whole.iter().find(|(_, u)| nanos >= *u && nanos.is_multiple_of(*u))
+    {
+        return format!("{} {name}", nanos / unit);
+    }
+    let parts = [("s", 1_000_000_000_u64), ("ms", 1_000_000), ("us", 1_000)];
+    match parts.iter().find(|(_, u)| nanos >= *u && nanos.is_multiple_of(u / 1_000)) {
+        Some((name, unit)) => {
+            let digits = format!("{}.{:03}", nanos / unit, nanos % unit / (unit / 1_000));
+            format!("{} {name}", digits.trim_end_matches('0').trim_end_matches('.'))
+        }
+        None => format!("{nanos} ns"),
+    }
+}
+
+/// Returns the end of an error about a name that is none of `known`: what was perhaps meant, or all
+/// there are.
+pub fn hint<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    match &*nearest(word, known.clone()) {
+        [] => format!("there are: {}", known.collect::<Vec<_>>().join(", ")),
+        meant => format!("did you mean {}?", meant.join(" or ")),
+    }
+}
+
+/// More words than this are no hint.
+const NEAREST_MOST: usize = 3;
+
+/// Returns the words of `known` that `word` is most likely a slip of, whatever its case: those with the
+/// fewest letters put in, left out, replaced or swapped, at most one in three; or else those that
+/// begin with it. None where they are more than a hint.
+pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> Vec<&'a str> {
+    let word = word.to_lowercase();
+    let letters = word.chars().count();
+    let slips = |known: &str| strsim::damerau_levenshtein(&word, &known.to_lowercase());
+    let least = known.clone().map(slips).min().filter(|slips| slips * 3 <= letters);
+    let mut meant: Vec<&str> = match least {
+        Some(least) => known.filter(|known| slips(known) == least).collect(),
+        None if letters >= 3 => known.filter(|it| it.to_lowercase().starts_with(&word)).collect(),
+        None => Vec::new(),
+    };
+    meant.dedup();
+    if meant.len() > NEAREST_MOST { Vec::new() } else { meant }
 }
 
 /// Reads a duration: `60us`, `3 ms`, `10s`, `1h`, `1h 30m`; `0` means none. It is at most as long as
@@ -82,6 +171,7 @@ pub fn parse_switch(text: &str) -> Result<bool, QuantityError> {
 mod tests {
     use super::*;
     use crate::{GIB, KIB, MIB};
+    use proptest::prelude::*;
 
     #[test]
     fn sizes_are_read_as_documented() {
@@ -91,8 +181,68 @@ mod tests {
         assert_eq!(parse_length("1.5G"), Ok(MIB * 1536));
         assert_eq!(parse_length("480 GB"), Ok(ByteLength::new(480_000_000_000)));
         assert_eq!(parse_length("2g"), Ok(GIB * 2));
-        for bad in ["", "G", "4 parsecs", "-1K", "1.2.3M", "99999999999T", "0.3"] {
+        assert_eq!(parse_length("476.84GiB"), Ok(ByteLength::new(512_003_051_008)));
+        assert_eq!(parse_length(".5K"), Ok(ByteLength::new(512)));
+        assert_eq!(parse_length("512.110190592 GB"), Ok(ByteLength::new(512_110_190_592)));
+        for bad in ["", "G", ".", "4.", "4 parsecs", "-1K", "1.2.3M", "99999999999T", "0.3", "1e3"]
+        {
             assert!(parse_length(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn exact_text_is_short_where_it_can_be() {
+        let shown = |bytes| exact_length(ByteLength::new(bytes));
+        assert_eq!(shown(0), "0 B");
+        assert_eq!(shown(512 << 30), "512 GiB");
+        assert_eq!(shown(512_000_000_000), "512 GB");
+        assert_eq!(shown(5050 << 20), "5050 MiB");
+        assert_eq!(shown(512_110_190_592), "512110190592 B");
+        let shown = |nanos| exact_duration(Nanoseconds::new(nanos));
+        assert_eq!(shown(0), "0 ns");
+        assert_eq!(shown(70_000), "70 us");
+        assert_eq!(shown(1_300_000), "1.3 ms");
+        assert_eq!(shown(1_234_567), "1234.567 us");
+        assert_eq!(shown(864_000_000_000_000), "10 d");
+        assert_eq!(shown(90_000_000_000), "90 s");
+    }
+
+    #[test]
+    fn slips_of_the_keyboard_are_seen_through() {
+        let known = ["fragmentation", "blocksize", "steady", "raid0", "raid1"].into_iter();
+        let nearest = |word| nearest(word, known.clone());
+        assert_eq!(nearest("fragmentaton"), ["fragmentation"]);
+        assert_eq!(nearest("Blocksize"), ["blocksize"]);
+        assert_eq!(nearest("staedy"), ["steady"]);
+        assert_eq!(nearest("frag"), ["fragmentation"]);
+        assert_eq!(nearest("raid6"), ["raid0", "raid1"]);
+        for none in ["speed", "s", ""] {
+            assert_eq!(nearest(none), [""; 0]);
+        }
+        assert!(hint("speed", known.clone()).starts_with("there are: fragmentation, blocksize"));
+        assert_eq!(hint("steadi", known.clone()), "did you mean steady?");
+    }
+
+    proptest! {
+        /// Sizes that are shown are sizes that are read, in each of the two ways to show them.
+        #[test]
+        fn lengths_are_read_as_they_are_shown(bytes: u64, shift in 0..64u32) {
+            let length = ByteLength::new(bytes >> shift);
+            prop_assert_eq!(parse_length(&exact_length(length)), Ok(length));
+            prop_assert_eq!(parse_length(&exact_length(length).replace(' ', "")), Ok(length));
+            let rounded = parse_length(&length.to_string());
+            let error = |read: ByteLength| read.bytes().abs_diff(length.bytes()) as f64;
+            let is_near = |read: ByteLength| error(read) <= 0.005 * length.bytes() as f64 + 512.0;
+            prop_assert!(rounded.clone().is_ok_and(is_near), "{} as {}: {:?}", bytes, length, rounded);
+        }
+
+        #[test]
+        fn durations_are_read_as_they_are_shown(nanos: u64, shift in 0..64u32) {
+            let duration = Nanoseconds::new(nanos >> shift);
+            prop_assert_eq!(parse_duration(&exact_duration(duration)), Ok(duration));
+            let rounded = parse_duration(&duration.to_string()).map(Nanoseconds::nanos);
+            let is_near = |read: u64| read.abs_diff(duration.nanos()) <= duration.nanos() / 20 + 1;
+            prop_assert!(rounded.clone().is_ok_and(is_near), "{}: {:?}", duration, rounded);
         }
     }
 

@@ -5,7 +5,7 @@ use super::words::{PacingName, PolicyName};
 use super::{CollectionUnit, DeliveryOrder, Profile, ProfileError};
 use crate::collection::CollectionParameters;
 use crate::flush::FlushParameters;
-use crate::geometry::{Geometry, GeometryParameters};
+use crate::geometry::{Geometry, GeometryError, GeometryParameters};
 use crate::journal::JournalParameters;
 use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
@@ -14,6 +14,7 @@ use crate::read_ahead::ReadAheadParameters;
 use crate::resources::suspend::{SuspendParameters, Suspendable};
 use crate::ssd::{BufferParameters, Configuration};
 use crate::streams::StreamParameters;
+use crate::text::exact_length;
 use crate::theory::Choices;
 use crate::timing::{Delivery, Timing, TransferRate};
 use crate::units::{ByteLength, Nanoseconds};
@@ -21,6 +22,14 @@ use crate::units::{ByteLength, Nanoseconds};
 impl Profile {
     /// The configuration that the profile describes.
     pub fn configuration(&self) -> Result<Configuration, ProfileError> {
+        self.assemble().map_err(|error| match error {
+            ProfileError::Geometry { source, .. } => self.geometry_error(source),
+            other => other,
+        })
+    }
+
+    /// The configuration, or the first thing that is wrong with it.
+    pub(super) fn assemble(&self) -> Result<Configuration, ProfileError> {
         let geometry = self.geometry()?;
         let d = &self.document;
         let unit = geometry.unit_size();
@@ -28,11 +37,20 @@ impl Profile {
         let program_units = u64::from(geometry.units_per_program());
         let open = u64::from(*d.streams.count.value.get_ref());
         if buffer_units < (1 + open) * program_units || buffer_units > u64::from(u32::MAX) {
-            return Err(self.inconsistent(format!(
-                "controller.write_buffer holds {buffer_units} units, less than the {} program \
-                 units of {program_units} that writing needs",
-                1 + open
-            )));
+            let least = unit * ((1 + open) * program_units);
+            let most = unit * u64::from(u32::MAX);
+            return Err(self.inconsistent(if buffer_units > u64::from(u32::MAX) {
+                format!("controller.write_buffer is too large; the most is {most}")
+            } else {
+                format!(
+                    "controller.write_buffer is {}, and the least is {}: {} program operations of \
+                     {} each",
+                    exact_length(d.controller.write_buffer.value.get_ref().0),
+                    exact_length(least),
+                    1 + open,
+                    exact_length(unit * program_units)
+                )
+            }));
         }
         let segment = d.read_ahead.segment.value.get_ref().0;
         if !segment.is_multiple_of(unit) {
@@ -68,16 +86,14 @@ impl Profile {
             mechanisms: self.mechanisms()?,
             geometry,
         };
-        configuration.check_spare().map_err(|source| self.geometry_error(source))?;
-        configuration.check_mapping().map_err(|source| self.geometry_error(source))?;
+        configuration.check_spare().map_err(|source| self.misshapen(source))?;
+        configuration.check_mapping().map_err(|source| self.misshapen(source))?;
         Ok(configuration)
     }
 
     fn geometry(&self) -> Result<Geometry, ProfileError> {
         let d = &self.document;
         let dies = *d.flash.dies.value.get_ref();
-        let pages = u64::from(*d.flash.pages_per_block.value.get_ref());
-        let planes = u64::from(*d.flash.planes_per_die.value.get_ref());
         let page_size = d.flash.page_size.value.get_ref().0;
         let unit_size = d.controller.unit_size.value.get_ref().0;
         let stripe = match d.collection.unit.value.get_ref() {
@@ -85,18 +101,24 @@ impl Profile {
             CollectionUnit::Block => 1,
         };
         let physical = d.capacity.physical.value.get_ref().0;
-        let collection_unit = page_size * planes * pages * u64::from(stripe);
+        let collection_unit = self.block_length();
         let groups = u64::from(dies / stripe);
         let metadata = u64::from(*d.collection.metadata_units.value.get_ref());
         let reserve = u64::from(*d.wear.reserve.value.get_ref()) * groups;
         // Flash comes in whole blocks, and each group of dies has the same number of them.
         let whole = physical.whole(collection_unit);
         let units = whole.saturating_sub(metadata + reserve) / groups * groups;
-        let logical = d.capacity.logical.value.get_ref().0.whole(unit_size);
-        let counted = |what: &str, count: u64| {
+        let logical_bytes = d.capacity.logical.value.get_ref().0;
+        let logical = logical_bytes.whole(unit_size);
+        let counted = |what: &str, bytes: ByteLength, count: u64| {
             u32::try_from(count).map_err(|_| {
+                let least = bytes.covering(ByteLength::new(u32::MAX.into())).next_power_of_two();
                 self.inconsistent(format!(
-                    "{count} {what} are more than 32 bits count; choose a larger unit_size"
+                    "{what} is {}, and the most with controller.unit_size={} is 2^32 units; take \
+                     controller.unit_size={} or more",
+                    exact_length(bytes),
+                    exact_length(unit_size),
+                    exact_length(ByteLength::new(least))
                 ))
             })
         };
@@ -110,11 +132,11 @@ impl Profile {
             page_size,
             unit_size,
             dies_per_collection_unit: stripe,
-            collection_units: counted("collection units", units)?,
+            collection_units: counted("capacity.physical", physical, units)?,
             metadata_collection_units: metadata as u32,
-            logical_units: counted("logical units", logical)?,
+            logical_units: counted("capacity.logical", logical_bytes, logical)?,
         })
-        .map_err(|source| self.geometry_error(source))
+        .map_err(|source| self.misshapen(source))
     }
 
     fn timing(&self) -> Timing {
@@ -316,7 +338,7 @@ impl Profile {
         ProfileError::Inconsistent { origin: self.origin.clone(), message }
     }
 
-    fn geometry_error(&self, source: crate::geometry::GeometryError) -> ProfileError {
+    fn misshapen(&self, source: GeometryError) -> ProfileError {
         ProfileError::Geometry { origin: self.origin.clone(), source }
     }
 }

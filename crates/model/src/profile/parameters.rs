@@ -8,7 +8,7 @@ pub(crate) use quantity::Quantity;
 use toml::Spanned;
 
 use super::{Basis, Length, Profile, ProfileError, Sourced};
-use crate::text::{QuantityError, parse_percent};
+use crate::text::{QuantityError, nearest, parse_percent};
 use crate::units::ByteLength;
 
 /// Characters that a source has at least: less names nothing.
@@ -250,22 +250,71 @@ impl Profile {
     }
 }
 
+/// Keys that no profile has, and what they change: [`Profile::set`] takes them besides.
+pub const SHORT_KEYS: [&str; 4] = ["trim", "spare", "spare_of_logical", "scale"];
+
 fn unknown_key(key: &str) -> ProfileError {
-    let wanted = key.rsplit('.').next().unwrap_or(key);
-    let likely: Vec<&str> = parameter_keys()
-        .iter()
-        .copied()
-        .filter(|known| {
-            let name = known.rsplit('.').next().unwrap_or(known);
-            name.contains(wanted) || wanted.contains(name)
-        })
-        .collect();
+    let wanted = last_part(key).to_lowercase();
+    let known = || parameter_keys().iter().copied().chain(SHORT_KEYS);
+    let contains = |known: &&str| {
+        let name = last_part(known);
+        !wanted.is_empty() && (name.contains(&wanted) || wanted.contains(name))
+    };
+    // The whole key, then its last part alone, then keys that hold it.
+    let mut likely = nearest(key, known());
+    if likely.is_empty() {
+        let names = nearest(&wanted, known().map(last_part));
+        likely = known().filter(|known| names.contains(&last_part(known))).collect();
+    }
+    if likely.is_empty() {
+        likely = known().filter(contains).collect();
+    }
     let hint = if likely.is_empty() {
-        "there are trim, spare, spare_of_logical, scale and the keys that 'ssdlab list profiles --keys' \
-         shows"
-            .to_owned()
+        "'ssdlab list profiles --keys' shows all of them".to_owned()
     } else {
-        format!("perhaps {}", likely.join(" or "))
+        format!("did you mean {}?", likely.join(" or "))
     };
     ProfileError::UnknownKey { key: key.to_owned(), hint }
+}
+
+/// What follows the section of a key.
+fn last_part(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::embedded;
+
+    #[test]
+    fn every_value_is_set_as_it_is_shown() {
+        for (name, _) in embedded() {
+            let profile = Profile::named(name).unwrap();
+            let mut again = profile.clone();
+            for parameter in profile.parameters() {
+                for value in [parameter.value.clone(), parameter.value.replace(' ', "")] {
+                    again
+                        .set(parameter.key, &value)
+                        .unwrap_or_else(|error| panic!("{name}: {error}"));
+                }
+            }
+            let values = |profile: &Profile| -> Vec<String> {
+                profile.parameters().into_iter().map(|it| it.value).collect()
+            };
+            assert_eq!(values(&again), values(&profile), "{name}");
+            let built = |profile: &Profile| format!("{:?}", profile.configuration().unwrap());
+            assert_eq!(built(&again), built(&profile), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_none_is_answered_with_the_nearest() {
+        let error = |key: &str| unknown_key(key).to_string();
+        assert!(error("page_read").ends_with("did you mean flash.page_read or slc.page_read?"));
+        assert!(error("Flash.Page_Raed").ends_with("did you mean flash.page_read?"));
+        assert!(error("read_ahead.windw").ends_with("did you mean read_ahead.window?"));
+        assert!(error("sparee").ends_with("did you mean spare?"));
+        assert!(error("colour").ends_with("'ssdlab list profiles --keys' shows all of them"));
+    }
 }

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
     /// A count that must not be zero, or is beyond what is plausible.
-    #[error("{what} is {value}, not within {least}..={most}")]
+    #[error("{what} is {value}; it must be {}", range(*least, *most))]
     Range {
         /// The parameter.
         what: &'static str,
@@ -37,8 +37,8 @@ pub enum GeometryError {
     },
     /// The drive addresses more than its flash can hold while blocks are kept free.
     #[error(
-        "{logical} logical units leave too little spare: {usable} physical units can be used \
-         after open, free and metadata blocks, and at least one collection unit more is needed"
+        "there is too little spare area: the host can address {logical} units, and {usable} are \
+         left for data beside the blocks that are open, free or hold metadata"
     )]
     NoSpare {
         /// Units the host can address.
@@ -112,6 +112,11 @@ pub enum GeometryError {
         /// Physical units asked for.
         units: u64,
     },
+}
+
+/// A range in words.
+fn range(least: u64, most: u64) -> String {
+    if most >= u32::MAX.into() { format!("{least} or more") } else { format!("{least} to {most}") }
 }
 
 pub(super) fn within(

@@ -2,7 +2,9 @@
 
 use crate::mapping::MappingScheme;
 use crate::profile::{CollectionUnit, DeliveryOrder, Length, Span};
-use crate::text::{QuantityError, parse_duration, parse_length, parse_switch};
+use crate::text::{
+    QuantityError, exact_duration, exact_length, parse_duration, parse_length, parse_switch,
+};
 
 /// A type that parameters have.
 pub(crate) trait Quantity: Sized {
@@ -46,7 +48,7 @@ impl Quantity for Length {
         parse_length(text).map(Length)
     }
     fn show(&self) -> String {
-        self.0.to_string()
+        exact_length(self.0)
     }
 }
 
@@ -55,7 +57,7 @@ impl Quantity for Span {
         parse_duration(text).map(Span)
     }
     fn show(&self) -> String {
-        self.0.to_string()
+        exact_duration(self.0)
     }
 }
 
