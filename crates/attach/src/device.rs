@@ -231,7 +231,7 @@ fn way_out() -> String {
     let names: Vec<String> =
         dead.iter().map(|(device, file)| format!("{device} (on {file})")).collect();
     format!(
-        "dead is {}: `ssdlab detach {}` removes what a drive has left whose program was killed",
+        "{} is stale (its process died); run `ssdlab detach {}` to clean up",
         names.join(", "),
         dead[0].0
     )

@@ -64,6 +64,7 @@ use self::engines::{is_without_workers, why_no_uring};
 use self::file::OwnFile;
 use self::gate::OpenDevice;
 use self::handle::{Access, Handle, io_error};
+use self::identity::Identity;
 use self::medium::Medium;
 use self::smart::Smart;
 use self::surroundings::Surroundings;
@@ -89,6 +90,9 @@ pub struct RealOptions {
     /// Whether the processors are kept from going to sleep while measuring, where the kernel takes
     /// such requests from this process.
     pub keep_awake: bool,
+    /// Whether a path that is not there means a file to create. Otherwise it is an error, since it
+    /// may be a directory's name, mistyped.
+    pub create_file: bool,
 }
 
 impl Default for RealOptions {
@@ -99,6 +103,7 @@ impl Default for RealOptions {
             io_uring: true,
             make_new: MakeNew::default(),
             keep_awake: true,
+            create_file: false,
         }
     }
 }
@@ -131,7 +136,8 @@ pub struct RealDrive {
 }
 
 impl RealDrive {
-    /// Opens the drive that `path` lies on: a directory, or a file that does not exist yet.
+    /// Opens the drive that `path` lies on: a directory, or with [`RealOptions::create_file`] a file
+    /// that does not exist yet.
     ///
     /// An empty file is created at once, which shows whether the place can be written to and how
     /// it can be reached. It has no name, or loses it as soon as it is there, and so vanishes even
@@ -139,6 +145,7 @@ impl RealDrive {
     pub fn open(path: &Path, options: RealOptions) -> Result<RealDrive, DriveError> {
         let system = System::real();
         let target = Target::classify(path, &system)?;
+        target.check_wanted(options.create_file)?;
         let file = OwnFile::create(&target)?;
         let access = choose_access(&target, &file, &options)?;
         let mut surroundings = Surroundings::of(&file.handle.file, &system);
@@ -190,6 +197,15 @@ impl RealDrive {
             block: None,
             awake: Awake::new(Sleep::real()),
         }
+    }
+
+    /// Names the drive that is measured, as far as the kernel knows it, and the file system on it: `vda,
+    /// 256 GiB, ext4 on /`.
+    pub fn drive_words(&self) -> Option<String> {
+        let drive = self.surroundings.drive.as_ref().map(Identity::short_words);
+        let words: Vec<String> =
+            drive.into_iter().chain(self.surroundings.mounted.clone()).collect();
+        (!words.is_empty()).then(|| words.join(", "))
     }
 
     /// Fails where the block device cannot be made new in the way that was asked for, as far as

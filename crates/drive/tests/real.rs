@@ -10,8 +10,8 @@ use std::fs;
 use std::path::Path;
 
 use places::{
-    LoopDevice, Mounted, is_root, names_in, open, options, own_file, phase, run, scratch, skipped,
-    succeeds, text_with_causes, without_uring,
+    LoopDevice, Mounted, for_file, is_root, names_in, open, options, own_file, phase, run, scratch,
+    skipped, succeeds, text_with_causes, without_uring,
 };
 use ssdlab_drive::real::{RealDrive, RealOptions};
 use ssdlab_drive::{
@@ -145,7 +145,7 @@ fn cancelling_ends_a_phase_and_leaves_nothing() {
     for (options, depth) in [(options(), 1), (options(), 8), (without_uring(), 8)] {
         let directory = scratch();
         let path = directory.path().join("named");
-        let mut drive = RealDrive::open(&path, options).unwrap();
+        let mut drive = RealDrive::open(&path, for_file(options)).unwrap();
         drive.prepare(MIB * 4).unwrap();
         let mut endless = phase(Pattern::Random, Mix::WRITE, KIB * 4, MIB * 4);
         endless.depth = depth;
@@ -278,8 +278,9 @@ fn a_directory_that_cannot_be_written_is_named() {
         fs::set_permissions(&place, closed).unwrap();
         None
     };
-    for target in [place.clone(), place.join("new")] {
-        let error = RealDrive::open(&target, options()).err().unwrap();
+    for (target, options) in [(place.clone(), options()), (place.join("new"), for_file(options()))]
+    {
+        let error = RealDrive::open(&target, options).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Io);
         assert!(error.to_string().contains(place.to_str().unwrap()));
     }
@@ -290,7 +291,7 @@ fn a_directory_that_cannot_be_written_is_named() {
 fn what_does_not_fit_is_refused_before_anything_is_written() {
     let directory = scratch();
     let path = directory.path().join("named");
-    let mut drive = RealDrive::open(&path, options()).unwrap();
+    let mut drive = RealDrive::open(&path, for_file(options())).unwrap();
     let error = drive.prepare(GIB * (1 << 20)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoSpace);
     let message = error.to_string();
@@ -334,7 +335,7 @@ fn a_transfer_that_stops_short_is_an_error_that_says_where() {
     for (options, depth) in [(options(), 1), (options(), 8), (without_uring(), 8)] {
         let directory = scratch();
         let path = directory.path().join("named");
-        let mut drive = RealDrive::open(&path, options).unwrap();
+        let mut drive = RealDrive::open(&path, for_file(options)).unwrap();
         drive.prepare(MIB).unwrap();
         let mut work = phase(Pattern::Sequential, Mix::WRITE, KIB * 64, MIB);
         run(&mut drive, &work);
@@ -379,7 +380,7 @@ fn trimmed_space_is_given_back() {
 fn a_probe_gives_a_figure_and_stays_within_the_file() {
     let directory = scratch();
     let path = directory.path().join("named");
-    let mut drive = RealDrive::open(&path, options()).unwrap();
+    let mut drive = RealDrive::open(&path, for_file(options())).unwrap();
     assert_eq!(drive.probe_throughput().unwrap_err().kind(), ErrorKind::Usage);
     drive.prepare(MIB * 4).unwrap();
     assert!(drive.probe_throughput().unwrap() > 1e6);

@@ -207,7 +207,7 @@ impl Checkup {
             }
             if disk.thermometer.is_none() {
                 notes.push(format!(
-                    "The heat of {name} is not watched: the kernel has no thermometer of it."
+                    "The temperature of {name} is not watched: the kernel has no temperature sensor of it."
                 ));
             }
         }

@@ -21,7 +21,7 @@ pub(crate) struct Swapped<'a> {
 }
 
 impl Swapped<'_> {
-    /// What of it is swapped to, in words; nothing where nothing is.
+    /// Describes active swap on the target, or `None`.
     pub(crate) fn found(&self) -> Option<String> {
         self.names.iter().find_map(|name| {
             let shown = name.display();

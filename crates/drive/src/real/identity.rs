@@ -82,6 +82,14 @@ impl Identity {
         text_in(&self.directory.join("queue").join(name))?.parse().ok()
     }
 
+    /// Names the whole drive: what the kernel calls it, its model and its capacity.
+    pub(super) fn short_words(&self) -> String {
+        let model = self.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));
+        let sectors = text_in(&self.directory.join("size")).and_then(|it| it.parse::<u64>().ok());
+        let capacity = sectors.map(|sectors| format!(", {}", ByteLength::new(sectors * 512)));
+        format!("{}{model}{}", self.disk, capacity.unwrap_or_default())
+    }
+
     /// Whether the drive takes discards, and how large they may be.
     pub(super) fn discard_words(&self) -> String {
         match self.queue("discard_max_bytes") {

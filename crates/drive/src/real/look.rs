@@ -1,4 +1,4 @@
-//! Looking for an answer for a while before sleeping until it comes.
+//! Busy-polls for completions before blocking.
 //!
 //! Who sleeps is woken by an interrupt, and the processor with it, if it had nothing else to do. A
 //! virtual processor at rest was given back to its host and takes a while to return, which is then

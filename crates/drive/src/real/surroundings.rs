@@ -21,6 +21,8 @@ pub(super) struct Surroundings {
     pub(super) discards: Option<bool>,
     /// The drive below, where there is one.
     pub(super) drive: Option<Identity>,
+    /// The file system and where it is mounted: `ext4 on /`.
+    pub(super) mounted: Option<String>,
 }
 
 impl Surroundings {
@@ -33,6 +35,7 @@ impl Surroundings {
                 let point = mount.point.display();
                 found.fact("file system", format!("{} at {point}", mount.file_system));
                 found.fact("mount options", mount.options.join(","));
+                found.mounted = Some(format!("{} on {point}", mount.file_system));
                 found.discards = Some(mount.options.iter().any(|option| option == "discard"));
                 Some(mount.file_system.clone())
             }
@@ -64,6 +67,7 @@ impl Surroundings {
             measures_flash: true,
             discards: None,
             drive: None,
+            mounted: None,
         }
     }
 

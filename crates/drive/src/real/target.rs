@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use ssdlab_model::text::nearest;
+
 use super::device::{self, DeviceNumber, System};
 use super::surroundings::file_system_of;
 use crate::DriveKind;
@@ -79,6 +81,45 @@ impl Target {
             ));
         }
         Ok(())
+    }
+
+    /// Refuses a new file that nobody asked for, and `create_file` where a directory was named.
+    pub(super) fn check_wanted(&self, create_file: bool) -> Result<(), DriveError> {
+        let usage = |why: String| Err(DriveError::new(ErrorKind::Usage, why));
+        let named = self.named.display();
+        match (&self.file_name, create_file) {
+            (None, true) => usage(format!(
+                "{named} is a directory, in which a run creates its file by itself; leave \
+                 --create-file out, or name the file to create"
+            )),
+            (Some(name), false) => {
+                let meant = self.nearest(&name.to_string_lossy());
+                let meant = meant.map_or(String::new(), |path| {
+                    format!("did you mean {}? Otherwise ", path.display())
+                });
+                usage(format!(
+                    "there is no {named}; {meant}name a directory on the drive to measure, or add \
+                     --create-file to have a file of this name created there and removed at the end"
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The directory or device that is called nearly like the file that is not there.
+    fn nearest(&self, name: &str) -> Option<PathBuf> {
+        let entries = fs::read_dir(&self.directory).ok()?.flatten();
+        let is_target = |path: &Path| {
+            fs::metadata(path).is_ok_and(|it| it.is_dir() || it.file_type().is_block_device())
+        };
+        let names: Vec<String> = entries
+            .filter(|entry| is_target(&entry.path()))
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        match &*nearest(name, names.iter().map(String::as_str)) {
+            [only] => Some(self.named.with_file_name(only)),
+            _ => None,
+        }
     }
 
     pub(super) fn kind(&self) -> DriveKind {
@@ -201,6 +242,24 @@ mod tests {
         let target = Target::classify(&directory.path().join("new"), &System::real()).unwrap();
         assert_eq!(target.kind(), DriveKind::File);
         assert_eq!(target.file_name.unwrap(), "new");
+    }
+
+    #[test]
+    fn a_file_is_new_only_where_that_is_asked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("scratch")).unwrap();
+        let checked = |name: &str, create_file| {
+            let target = Target::classify(&directory.path().join(name), &System::real()).unwrap();
+            target.check_wanted(create_file).map_err(|error| error.to_string())
+        };
+        assert_eq!(checked("scratch", false), Ok(()));
+        assert_eq!(checked("new.dat", true), Ok(()));
+        let mistyped = checked("scartch", false).unwrap_err();
+        let meant = directory.path().join("scratch");
+        assert!(mistyped.contains(&format!("did you mean {}?", meant.display())), "{mistyped}");
+        let new = checked("new.dat", false).unwrap_err();
+        assert!(!new.contains("did you mean") && new.contains("--create-file"), "{new}");
+        assert!(checked("scratch", true).unwrap_err().contains("leave --create-file out"));
     }
 
     #[test]

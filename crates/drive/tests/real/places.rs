@@ -27,12 +27,18 @@ pub fn options() -> RealOptions {
     RealOptions { require_direct: false, reserve: Some(ByteLength::ZERO), ..RealOptions::default() }
 }
 
+/// The same options, for a path that is a file to create.
+pub fn for_file(options: RealOptions) -> RealOptions {
+    RealOptions { create_file: true, ..options }
+}
+
 pub fn without_uring() -> RealOptions {
     RealOptions { io_uring: false, ..options() }
 }
 
 pub fn open(path: &Path, length: ByteLength) -> RealDrive {
-    let mut drive = RealDrive::open(path, options()).unwrap();
+    let mut drive =
+        RealDrive::open(path, RealOptions { create_file: !path.is_dir(), ..options() }).unwrap();
     drive.prepare(length).unwrap();
     drive
 }
