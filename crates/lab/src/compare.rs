@@ -114,7 +114,8 @@ struct Labelled {
 }
 
 impl Comparison {
-    /// Puts reports side by side, each with what to call it. A label given twice gets a number.
+    /// Puts reports side by side, each with what to call it. A label given twice gets what differs, or a
+    /// number.
     /// The reports must hold together ([`check`](crate::output::json::check)).
     pub fn new(reports: Vec<(String, Report)>) -> Result<Comparison, CompareError> {
         if reports.len() < 2 {
@@ -161,20 +162,39 @@ impl Comparison {
     }
 }
 
+/// Tells apart runs that are called the same: by what of them differs, or else by numbers.
 fn labelled(reports: Vec<(String, Report)>) -> Vec<Labelled> {
-    let mut runs: Vec<Labelled> = Vec::with_capacity(reports.len());
-    for (wanted, report) in reports {
-        let is_taken = |label: &str| runs.iter().any(|run| run.label == label);
-        let label = (1..)
-            .map(|number| match number {
-                1 => wanted.clone(),
-                _ => format!("{wanted} ({number})"),
-            })
-            .find(|label| !is_taken(label))
-            .expect("there are more numbers than runs");
-        runs.push(Labelled { label, report });
+    let mut labels: Vec<String> = Vec::with_capacity(reports.len());
+    for (wanted, report) in &reports {
+        let named_so = reports.iter().filter(|(other, _)| other == wanted).map(|(_, it)| it);
+        let alike: Vec<&Report> = named_so.collect();
+        let told = std::iter::once(wanted.clone()).chain(differences_to(report, &alike));
+        let told = told.collect::<Vec<_>>().join(", ");
+        let is_taken = |label: &String| labels.contains(label);
+        let numbered = (2..).map(|number| format!("{told} ({number})"));
+        let mut free = std::iter::once(told.clone()).chain(numbered).filter(|it| !is_taken(it));
+        labels.push(free.next().expect("there are more numbers than runs"));
     }
-    runs
+    let runs = labels.into_iter().zip(reports);
+    runs.map(|(label, (_, report))| Labelled { label, report }).collect()
+}
+
+/// Seed and parameters of a run that are not the same in all of `alike`.
+fn differences_to(report: &Report, alike: &[&Report]) -> Vec<String> {
+    let mut told = Vec::new();
+    if alike.iter().any(|other| other.seed != report.seed) {
+        told.push(format!("seed {}", report.seed));
+    }
+    for parameter in &report.parameters {
+        let value_in = |other: &Report| {
+            let mut parameters = other.parameters.iter();
+            parameters.find(|it| it.name == parameter.name).map(|it| it.value.clone())
+        };
+        if alike.iter().any(|other| value_in(other).as_ref() != Some(&parameter.value)) {
+            told.push(format!("{}={}", parameter.name, parameter.value));
+        }
+    }
+    told
 }
 
 fn compared_run(run: Labelled) -> ComparedRun {

@@ -50,22 +50,22 @@ pub enum LabError {
     #[error("{0}")]
     Unsupported(String),
     /// An experiment that does not exist.
-    #[error("there is no experiment '{name}'; there are: {known}")]
+    #[error("there is no experiment '{name}'; {hint}")]
     UnknownExperiment {
         /// What was asked for.
         name: String,
-        /// All experiments.
-        known: String,
+        /// The nearest name, or all of them.
+        hint: String,
     },
     /// A parameter that the experiment does not have.
-    #[error("{experiment} has no parameter '{name}'; it has: {known}")]
+    #[error("{experiment} has no parameter '{name}'; {hint}")]
     UnknownParameter {
         /// The experiment.
         experiment: &'static str,
         /// What was asked for.
         name: String,
-        /// All its parameters.
-        known: String,
+        /// The nearest name, where it belongs, or all there are.
+        hint: String,
     },
     /// A parameter's value that cannot be read.
     #[error("parameter {name}: {source}")]

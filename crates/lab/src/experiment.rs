@@ -22,6 +22,7 @@ mod words;
 mod workload;
 
 use ssdlab_drive::{Control, Description, Drive, Observer, Phase, Progress};
+use ssdlab_model::text::hint;
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use crate::error::LabError;
@@ -105,7 +106,7 @@ pub fn named(name: &str) -> Result<&'static dyn Experiment, LabError> {
     all().iter().copied().find(|experiment| experiment.name() == name).ok_or_else(|| {
         LabError::UnknownExperiment {
             name: name.to_owned(),
-            known: all().iter().map(|experiment| experiment.name()).collect::<Vec<_>>().join(", "),
+            hint: hint(name, all().iter().map(|experiment| experiment.name())),
         }
     })
 }

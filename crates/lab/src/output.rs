@@ -11,4 +11,5 @@ pub(crate) mod format;
 pub mod hdr;
 pub mod html;
 pub mod json;
+pub(crate) mod scale;
 pub mod text;

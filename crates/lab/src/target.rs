@@ -15,6 +15,7 @@ use ssdlab_drive::Drive;
 use ssdlab_drive::real::{RealDrive, RealOptions};
 use ssdlab_drive::simulated::saved::SavedDrive;
 use ssdlab_model::profile::{self, Profile};
+use ssdlab_model::text::nearest;
 
 use crate::error::LabError;
 
@@ -107,33 +108,16 @@ fn sim_in_any_case(text: &str) -> Option<&str> {
 fn slip_words(text: &str) -> String {
     let word = sim_in_any_case(text).unwrap_or(text);
     let (name, changes) = word.split_at(word.find(',').unwrap_or(word.len()));
-    let lower = name.to_ascii_lowercase();
-    let nearest = profile::embedded()
-        .iter()
-        .map(|(known, _)| (distance(&lower, known), *known))
-        .min()
-        .filter(|(distance, _)| distance * 3 <= lower.len());
+    let profiles = profile::embedded().iter().map(|(known, _)| *known);
+    let nearest = nearest(name, profiles).first().copied();
     let simulated = match (nearest, sim_in_any_case(text)) {
-        (Some((_, known)), _) => format!("sim:{known}{changes} for the simulated drive"),
+        (Some(known), _) => format!("sim:{known}{changes} for the simulated drive"),
         (None, Some(rest)) => format!("sim:{rest} for a simulated drive"),
         (None, None) => "sim:PROFILE for a simulated drive".to_owned(),
     };
-    format!("there is no such file or directory; write {simulated}, or ./{text} for a new file")
-}
-
-/// How many letters to put in, take out or replace to make one word of the other.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+    format!(
+        "there is no such file or directory; write {simulated}, or ./{text} with --create-file for a new file"
+    )
 }
 
 #[cfg(test)]
@@ -161,7 +145,7 @@ mod tests {
         assert!((geometry.spare_of_physical() - 0.28).abs() < 0.001);
         assert!(error("sim:toshiba-xg5,spare=0%").contains("above 0%"));
         assert!(error("sim:toshiba-xg5,spare=-1%").contains("above 0%"));
-        assert!(error("sim:toshiba-xg5,page_read=60us").contains("perhaps flash.page_read"));
+        assert!(error("sim:toshiba-xg5,page_read=60us").contains("did you mean flash.page_read"));
         assert!(error("sim:toshiba-xg5,flash.page_read=soon").contains("a duration"));
         assert!(error("sim:toshiba-xg5,flash.page_read=2h").contains("not within"));
         assert!(error("sim:nosuch").contains("there is no profile 'nosuch'"));
@@ -195,7 +179,10 @@ mod tests {
         for text in ["toshiba-xg6", "SIM:toshiba-xg5", "Toshiba-XG5", "toshiba_xg5"] {
             let error = error(text);
             assert!(error.contains("write sim:toshiba-xg5 for"), "{error}");
-            assert!(error.contains(&format!("or ./{text} for a new file")), "{error}");
+            assert!(
+                error.contains(&format!("or ./{text} with --create-file for a new file")),
+                "{error}"
+            );
         }
         let with_changes = error("Sim:toshiba-xg5,spare=7%");
         assert!(with_changes.contains("write sim:toshiba-xg5,spare=7% for"), "{with_changes}");
@@ -213,12 +200,5 @@ mod tests {
         std::fs::write(&path, "no drive").unwrap();
         let error = error(&format!("sim:{}", path.display()));
         assert!(error.contains("this file is no saved drive"), "{error}");
-    }
-
-    #[test]
-    fn distances_are_those_of_the_shortest_way() {
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("toshiba-xg6", "toshiba-xg5"), 1);
     }
 }

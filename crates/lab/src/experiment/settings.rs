@@ -5,7 +5,8 @@ use std::path::Path;
 use ssdlab_drive::Description;
 use ssdlab_drive::DriveKind;
 use ssdlab_drive::phase::DEPTH_MOST;
-use ssdlab_model::text::{QuantityError, parse_duration, parse_length};
+use ssdlab_model::profile::{SHORT_KEYS, parameter_keys};
+use ssdlab_model::text::{QuantityError, hint, parse_duration, parse_length};
 use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
 
 use super::Experiment;
@@ -79,7 +80,8 @@ impl Settings {
                 return Err(LabError::UnknownParameter {
                     experiment: experiment.name(),
                     name: name.clone(),
-                    known: specs.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", "),
+                    hint: misplaced(name, value)
+                        .unwrap_or_else(|| hint(name, specs.iter().map(|spec| spec.name))),
                 });
             };
             if settings.given.contains(&slot.0.name) {
@@ -274,6 +276,18 @@ impl Settings {
     }
 }
 
+/// The place of a parameter of simulated drives, which is no parameter of a protocol; `None` for any other
+/// name.
+fn misplaced(name: &str, value: &str) -> Option<String> {
+    let is_key = parameter_keys().iter().chain(&SHORT_KEYS).any(|known| *known == name);
+    is_key.then(|| {
+        format!(
+            "it is a parameter of simulated drives, which belongs to the target: \
+             sim:PROFILE,{name}={value}"
+        )
+    })
+}
+
 /// Whether a value is the full protocol's, however it is written.
 fn same(spec: &ParameterSpec, value: &str) -> bool {
     match spec.kind {
@@ -361,6 +375,20 @@ fn check_value(spec: &ParameterSpec, value: &str) -> Result<(), LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_is_none_is_told_from_one_that_belongs_elsewhere() {
+        let error = |name: &str, value: &str| {
+            let set = [(name.to_owned(), value.to_owned())];
+            let steady = crate::experiment::named("steady").unwrap();
+            Settings::new(steady, true, &set).unwrap_err().to_string()
+        };
+        assert!(error("Dpeth", "4").ends_with("did you mean depth?"), "{}", error("Dpeth", "4"));
+        assert!(error("colour", "red").contains("there are: "), "{}", error("colour", "red"));
+        let key = error("flash.page_read", "70us");
+        assert!(key.ends_with("sim:PROFILE,flash.page_read=70us"), "{key}");
+        assert!(error("spare", "7%").ends_with("sim:PROFILE,spare=7%"));
+    }
 
     #[test]
     fn what_is_out_of_range_is_said_before_anything_begins() {

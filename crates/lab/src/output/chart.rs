@@ -178,6 +178,11 @@ impl TableChart {
     }
 }
 
+/// A title without its unit, where an axis says which it is drawn in.
+pub(crate) fn without_unit<'a>(title: &'a str, unit: &str) -> &'a str {
+    title.strip_suffix(&in_unit(unit)).unwrap_or(title)
+}
+
 /// ", in seconds" to end a title with; nothing without a unit.
 fn in_unit(unit: &str) -> String {
     match unit {

@@ -311,6 +311,24 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use ssdlab_model::text::{parse_duration, parse_length};
+
+    proptest! {
+        /// Sizes and durations that reports show are taken where one is given.
+        #[test]
+        fn quantities_are_read_as_they_are_shown(number in 0..1_u64 << 60, shift in 0..60_u32) {
+            let number = (number >> shift) as f64;
+            let near = |read: f64, shown: f64| (read - shown).abs() <= 0.006 * shown + 512.0;
+            let text = bytes(number);
+            let length = parse_length(&text).map(|it| it.bytes() as f64);
+            prop_assert!(length.clone().is_ok_and(|it| near(it, number)), "{}: {:?}", text, length);
+            let number = (number / 4.0).floor();
+            let text = span(number / 1e9);
+            let time = parse_duration(&text).map(|it| it.seconds() * 1e9);
+            prop_assert!(time.clone().is_ok_and(|it| near(it, number)), "{}: {:?}", text, time);
+        }
+    }
     use crate::report::Column;
 
     #[test]

@@ -13,14 +13,16 @@
 //! without any `<`, so that nothing in it can end its element.
 
 mod bars;
+mod contents;
 mod curves;
 mod latency;
 mod lines;
 mod parts;
-mod scale;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde::Serialize;
+
+use contents::Section;
 
 use super::chart::{Bars, Grid, TableChart};
 use super::format;
@@ -37,15 +39,17 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 /// The report as a page.
 pub fn render(report: &Report) -> String {
     let title = format!("{} on {}", report.experiment, report.target.name);
+    let mut sections: Vec<Section> =
+        report.tables.iter().map(|table| table_section(table, &report.series)).collect();
+    sections.extend(curves::sections(&report.series));
+    sections.extend(latency::section(&report.histograms));
+    sections.push(conditions(report));
     let body = html! {
         (header(report))
         main {
             (parts::findings(&report.findings))
             (caveats(&report.target.caveats))
-            @for table in &report.tables { (table_section(table, &report.series)) }
-            (curves::section(&report.series))
-            (latency::section(&report.histograms))
-            (conditions(report))
+            (contents::draw(&sections))
         }
     };
     page(&title, body, report, &report.experiment)
@@ -55,6 +59,17 @@ pub fn render(report: &Report) -> String {
 pub fn render_compare(comparison: &Comparison) -> String {
     let title = format!("{}: {} runs", comparison.experiment, comparison.runs.len());
     let labels: Vec<&str> = comparison.runs.iter().map(|run| &*run.label).collect();
+    let of_table = |(index, table): (usize, &Table)| match comparison.ageing() {
+        Some(bars) if index == 0 => Section {
+            title: format::heading(&table.name, ""),
+            body: html! { (bars::draw(&bars)) (parts::table(table)) },
+        },
+        _ => section_with(table, &TableChart::of_runs(table, &labels)),
+    };
+    let mut sections: Vec<Section> = comparison.tables.iter().enumerate().map(of_table).collect();
+    sections.extend(curves::compared(&comparison.series, &labels));
+    let runs = parts::table(&runs_table(comparison));
+    sections.push(Section { title: "The runs".to_owned(), body: runs });
     let body = html! {
         header {
             p.kicker { "ssdlab comparison" }
@@ -63,22 +78,7 @@ pub fn render_compare(comparison: &Comparison) -> String {
         }
         main {
             (parts::findings(&comparison.findings))
-            @for (index, table) in comparison.tables.iter().enumerate() {
-                @if let Some(bars) = comparison.ageing().filter(|_| index == 0) {
-                    section {
-                        h2 { (format::heading(&table.name, "")) }
-                        (bars::draw(&bars))
-                        (parts::table(table))
-                    }
-                } @else {
-                    (section_with(table, &TableChart::of_runs(table, &labels)))
-                }
-            }
-            (curves::compared(&comparison.series, &labels))
-            section {
-                h2 { "The runs" }
-                (parts::table(&runs_table(comparison)))
-            }
+            (contents::draw(&sections))
         }
     };
     page(&title, body, comparison, &comparison.experiment)
@@ -183,7 +183,7 @@ fn caveats(caveats: &[String]) -> Markup {
     html! {
         @if !caveats.is_empty() {
             section.caveats aria-label="Caveats" {
-                h3 { "To bear in mind" }
+                h3 { "Caveats" }
                 ul { @for caveat in caveats { li { (caveat) } } }
             }
         }
@@ -193,7 +193,7 @@ fn caveats(caveats: &[String]) -> Markup {
 /// More measurements of one table than this are not all drawn.
 const GRIDS_MAX: usize = 2;
 
-fn table_section(table: &Table, series: &[Series]) -> Markup {
+fn table_section(table: &Table, series: &[Series]) -> Section {
     let grids = Grid::all(table);
     if grids.is_empty() {
         // What has a curve of its own below, true to scale, is not drawn twice.
@@ -205,35 +205,31 @@ fn table_section(table: &Table, series: &[Series]) -> Markup {
         charts.retain(|chart| !has_curve(chart));
         return section_with(table, &charts);
     }
-    html! {
-        section {
-            h2 { (format::heading(&table.name, "")) }
-            @for grid in grids.iter().take(GRIDS_MAX) { (curves::grid(grid)) }
-            (parts::table(table))
-        }
-    }
+    let body = html! {
+        @for grid in grids.iter().take(GRIDS_MAX) { (curves::grid(grid)) }
+        (parts::table(table))
+    };
+    Section { title: format::heading(&table.name, ""), body }
 }
 
-fn section_with(table: &Table, charts: &[TableChart]) -> Markup {
-    html! {
-        section {
-            h2 { (format::heading(&table.name, "")) }
-            @for chart in charts {
-                @if chart.is_ordered {
-                    (curves::steps(chart))
-                } @else if chart.measures.len() > 1 {
-                    (bars::grouped(chart))
-                } @else {
-                    (bars::draw(&Bars::of(chart)))
-                }
+fn section_with(table: &Table, charts: &[TableChart]) -> Section {
+    let body = html! {
+        @for chart in charts {
+            @if chart.is_ordered {
+                (curves::steps(chart))
+            } @else if chart.measures.len() > 1 {
+                (bars::grouped(chart))
+            } @else {
+                (bars::draw(&Bars::of(chart)))
             }
-            (parts::table(table))
         }
-    }
+        (parts::table(table))
+    };
+    Section { title: format::heading(&table.name, ""), body }
 }
 
 /// How the figures came about.
-fn conditions(report: &Report) -> Markup {
+fn conditions(report: &Report) -> Section {
     let parameters = report.parameters.iter().map(|parameter| {
         let mark = if parameter.changed { " (changed)" } else { "" };
         let value = if parameter.value.is_empty() { "–" } else { &parameter.value };
@@ -241,22 +237,20 @@ fn conditions(report: &Report) -> Markup {
     });
     let seed = std::iter::once(("seed", report.seed.to_string()));
     let facts = report.target.facts.iter().map(|fact| (fact.name.as_str(), fact.value.clone()));
-    html! {
-        section {
-            h2 { "How it was measured" }
-            div.columns {
-                (parts::facts("Protocol", parameters.chain(seed)))
-                (parts::facts("Drive", facts))
-                @if let Some(counters) = &report.counters {
-                    (parts::facts("Inside the drive", counter_facts(counters)))
-                }
-                @for (kind, shares) in report.attribution.iter().flat_map(ReportAttribution::shares) {
-                    (parts::facts(&format!("Where the time of {kind} went"), share_facts(&shares)))
-                }
-                (parts::facts("Cost", cost_facts(report)))
+    let body = html! {
+        div.columns {
+            (parts::facts("Parameters", parameters.chain(seed)))
+            (parts::facts("Drive", facts))
+            @if let Some(counters) = &report.counters {
+                (parts::facts("Inside the drive", counter_facts(counters)))
             }
+            @for (kind, shares) in report.attribution.iter().flat_map(ReportAttribution::shares) {
+                (parts::facts(&format!("Time of {kind}"), share_facts(&shares)))
+            }
+            (parts::facts("Cost", cost_facts(report)))
         }
-    }
+    };
+    Section { title: "How it was measured".to_owned(), body }
 }
 
 fn share_facts<'a>(shares: &[(&'a str, f64)]) -> Vec<(&'a str, String)> {

@@ -6,10 +6,11 @@ use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::simulated::saved::{SavedDrive, is_saved};
 use ssdlab_drive::stack::Composition;
 use ssdlab_model::geometry::Geometry;
-use ssdlab_model::profile::{self, Basis, Profile};
+use ssdlab_model::profile::{self, Basis, Profile, ProfileError};
 
 use super::Target;
 use crate::error::LabError;
+use crate::experiment::{self, Experiment};
 
 pub(super) fn parse(text: &str, rest: &str) -> Result<Target, LabError> {
     let mut parts = rest.split(',');
@@ -29,13 +30,29 @@ pub(super) fn parse(text: &str, rest: &str) -> Result<Target, LabError> {
     let mut profile = load(name)?;
     let changes = changes(parts).map_err(|why| LabError::Target { text: text.to_owned(), why })?;
     for (key, value) in &changes {
-        profile.set(key, value)?;
+        profile.set(key, value).map_err(|error| misplaced(error, text, value))?;
     }
     if !changes.is_empty() {
         profile.check()?;
     }
     let name = if rest.is_empty() { format!("sim:{name}") } else { text.to_owned() };
     Ok(Target::Simulated { name, profile: Box::new(profile) })
+}
+
+/// Names the place of a parameter of experiments, which is none of a drive.
+fn misplaced(error: ProfileError, text: &str, value: &str) -> LabError {
+    let ProfileError::UnknownKey { key, .. } = &error else { return error.into() };
+    let takes_it = |it: &&&dyn Experiment| it.parameters().iter().any(|spec| spec.name == key);
+    let takers: Vec<&str> =
+        experiment::all().iter().filter(takes_it).map(|experiment| experiment.name()).collect();
+    if takers.is_empty() {
+        return error.into();
+    }
+    let why = format!(
+        "{key} is a parameter of experiments ({}), not of a drive; give it with --set {key}={value}",
+        takers.join(", ")
+    );
+    LabError::Target { text: text.to_owned(), why }
 }
 
 /// The keys that say how much of the flash the host can address: each leaves nothing to another.

@@ -12,7 +12,7 @@ use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::stack::{
     Array, Composition, Encryption, Level, ReadPolicy, Synchronisation, UsbBridge,
 };
-use ssdlab_model::text::{QuantityError, parse_duration, parse_length, parse_switch};
+use ssdlab_model::text::{QuantityError, hint, parse_duration, parse_length, parse_switch};
 use ssdlab_model::timing::TransferRate;
 use ssdlab_model::units::Nanoseconds;
 
@@ -46,11 +46,8 @@ impl StackTarget {
             if std::path::Path::new(text).symlink_metadata().is_ok() {
                 return Ok(None);
             }
-            let known: Vec<&str> = STACKS.iter().map(|kind| kind.name).collect();
-            return Err(fail((
-                0,
-                format!("there is no stack '{word}'; there are: {}", known.join(", ")),
-            )));
+            let known = STACKS.iter().map(|kind| kind.name);
+            return Err(fail((0, format!("there is no stack '{word}'; {}", hint(word, known)))));
         };
         let (pieces, behind) = split_members(text, word.len()).map_err(fail)?;
         let mut members = Vec::with_capacity(pieces.len());
@@ -298,7 +295,7 @@ mod tests {
             ("usb(sim:;sim:)", "at character 5: usb takes one drive, not 2"),
             ("usb(sim:),mb_per_second=0", "not within 1 to 100000"),
             ("crypt(sim:),processors=0", "not within 1 to 1024"),
-            ("raid6(sim:)", "there is no stack 'raid6'; there are: raid0"),
+            ("raid6(sim:)", "there is no stack 'raid6'; did you mean raid0 or raid1 or raid5?"),
             ("raid0(raid1(sim:;sim:,spare=x);sim:)", "at character 12: member 'sim:,spare=x'"),
             ("raid0(sim:;sim:,controller.unit_size=8K)", "units of 4 KiB and of 8 KiB"),
         ] {

@@ -217,3 +217,27 @@ fn repeats_give_differences_an_interval_and_single_runs_none() {
     let again = of(vec![run("a", 1, 1.0), run("a", 1, 1.0), run("b", 1, 1.2), run("b", 1, 1.2)]);
     assert_eq!(code(&again), "differences-without-interval");
 }
+
+#[test]
+fn runs_of_one_drive_are_told_apart_by_what_differs() {
+    let run = |seed, file: &str| {
+        let mut report = fragmentation("sim:xg5", &XG5);
+        report.seed = seed;
+        report.parameters[0].value = file.to_owned();
+        ("sim:xg5".to_owned(), report)
+    };
+    let labels = |runs: Vec<(String, Report)>| -> Vec<String> {
+        Comparison::new(runs).unwrap().runs.into_iter().map(|run| run.label).collect()
+    };
+    let seeds = labels(vec![run(1, "4GiB"), run(2, "4GiB")]);
+    assert_eq!(seeds, ["sim:xg5, seed 1", "sim:xg5, seed 2"]);
+    let files = labels(vec![run(1, "4GiB"), run(1, "1GiB")]);
+    assert_eq!(files, ["sim:xg5, file=4GiB", "sim:xg5, file=1GiB"]);
+    let same = labels(vec![run(1, "4GiB"), run(1, "4GiB")]);
+    assert_eq!(same, ["sim:xg5", "sim:xg5 (2)"]);
+    let other = ("sim:pm983".to_owned(), fragmentation("sim:pm983", &PM983));
+    let two = labels(vec![run(1, "4GiB"), other]);
+    assert_eq!(two, ["sim:xg5", "sim:pm983"]);
+    let mixed = labels(vec![run(1, "4GiB"), run(2, "4GiB"), run(2, "4GiB")]);
+    assert_eq!(mixed, ["sim:xg5, seed 1", "sim:xg5, seed 2", "sim:xg5, seed 2 (2)"]);
+}

@@ -81,6 +81,64 @@ fn coordinates_are_numbers() {
     }
 }
 
+/// What stands behind each `open` in a text, up to the next `close`.
+fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<Item = &'a str> {
+    text.split(open).skip(1).map(move |rest| rest.split(close).next().unwrap_or(rest))
+}
+
+#[test]
+fn every_drawing_has_a_name_and_says_what_it_shows() {
+    let runs = [("a", unknown_experiment(1.0)), ("b", unknown_experiment(0.8))];
+    let runs = runs.map(|(label, report)| (label.to_owned(), report));
+    let compared = render_compare(&Comparison::new(runs.to_vec()).unwrap());
+    let pages =
+        [render(&fragmentation("sim:xg5", &XG5)), render(&unknown_experiment(1.0)), compared];
+    for page in pages {
+        let mut described = 0;
+        for (index, svg) in page.split("<svg").enumerate().skip(1) {
+            let (tag, inside) = svg.split_once('>').unwrap();
+            if tag.contains("aria-hidden=\"true\"") {
+                assert!(tag.contains("stretched"), "only a part of another one is hidden: {tag}");
+                continue;
+            }
+            assert!(tag.contains("role=\"img\""), "{index}: {tag}");
+            let name = inside.strip_prefix("<title>").and_then(|rest| rest.split_once("</title>"));
+            let (name, rest) = name.unwrap_or_else(|| panic!("no title: {svg}"));
+            let words = rest.strip_prefix("<desc>").and_then(|rest| rest.split_once("</desc>"));
+            let (words, _) = words.unwrap_or_else(|| panic!("no description: {svg}"));
+            assert!(!name.is_empty() && !words.is_empty(), "{svg}");
+            described += 1;
+        }
+        assert!(described >= 2, "{described}");
+    }
+}
+
+#[test]
+fn a_histogram_has_an_axis_of_shares() {
+    let page = render(&fragmentation("sim:xg5", &XG5));
+    let histograms: Vec<&str> = between(&page, "<div class=\"histogram\">", "</div>").collect();
+    assert!(!histograms.is_empty());
+    for histogram in histograms {
+        let shares: Vec<&str> = between(histogram, "text-anchor=\"end\">", "</text>").collect();
+        assert!(shares.len() > 1 && shares[0] == "0\u{a0}%", "{shares:?}");
+    }
+}
+
+#[test]
+fn a_long_page_begins_with_a_list_of_its_sections() {
+    let mut report = fragmentation("sim:xg5", &XG5);
+    assert!(!render(&report).contains("<nav"));
+    report.tables.resize(4, report.tables[0].clone());
+    let page = render(&report);
+    let links: Vec<&str> = between(&page, "<a href=\"#", "\"").collect();
+    assert!(links.len() >= 5, "{links:?}");
+    for link in links {
+        assert!(page.contains(&format!("<section id=\"{link}\"><h2>")), "{link}");
+    }
+    let (before, _) = page.split_once("<section id=").unwrap();
+    assert!(before.contains("<nav"), "the list stands before the sections");
+}
+
 /// Writes the pages that a person should look at: `LOOK=/some/directory cargo test look_at`.
 #[test]
 fn pages_to_look_at() {

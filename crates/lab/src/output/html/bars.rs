@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::lines::percent;
-use super::parts::unit;
-use crate::output::chart::{Bar, Bars, TableChart};
+use super::parts::{described, unit};
+use crate::output::chart::{Bar, Bars, Measure, TableChart};
 use crate::output::format;
 
 /// Bars, one a row, with what use has added set apart.
@@ -32,9 +32,10 @@ fn row(bar: &Bar, bars: &Bars) -> Markup {
     let words = format!("{}: {} {}", bar.label, bar.text, unit(&bars.unit));
     let note = bar.note.replace(" x", "\u{d7}");
     html! {
-        div.bar role="listitem" aria-label={ (words) " " (note) } {
+        div.bar role="listitem" {
             span.name { (bar.label) }
-            svg aria-hidden="true" {
+            svg role="img" {
+                (described(&bar.label, format!("{words} {note}").trim_end()))
                 g.hover {
                     rect.track width="100%" height="100%" {}
                     rect.new width=(share(value - bar.added)) height="100%" {}
@@ -70,7 +71,7 @@ pub(super) fn grouped(chart: &TableChart) -> Markup {
                         span.name { (category) }
                         div {
                             @for (ink, measure) in chart.measures.iter().enumerate() {
-                                (group_bar(ink, measure.values[index], longest, |value| measure.text(value)))
+                                (group_bar(ink, measure, category, index, longest))
                             }
                         }
                     }
@@ -80,15 +81,18 @@ pub(super) fn grouped(chart: &TableChart) -> Markup {
     }
 }
 
-fn group_bar(ink: usize, value: Option<f64>, longest: f64, text: impl Fn(f64) -> String) -> Markup {
+fn group_bar(ink: usize, measure: &Measure, category: &str, index: usize, longest: f64) -> Markup {
+    let value = measure.values[index];
+    let text = value.map_or_else(|| format::NOTHING.to_owned(), |value| measure.text(value));
     html! {
         div.one {
-            svg aria-hidden="true" {
+            svg role="img" {
+                (described(&format!("{category}, {}", measure.name), &text))
                 rect.track width="100%" height="100%" {}
                 rect class={ "ink" (ink % 8) } height="100%"
                     width=(percent(value.unwrap_or(0.0).max(0.0) / longest * 100.0)) {}
             }
-            span.value { (value.map_or_else(|| format::NOTHING.to_owned(), text)) }
+            span.value { (text) }
         }
     }
 }

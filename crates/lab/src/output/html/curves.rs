@@ -5,12 +5,13 @@
 
 use maud::{Markup, html};
 
+use super::contents::Section;
 use super::lines::{self, Chart, Curve, legend};
 use super::parts::unit;
-use super::scale::Axis;
 use crate::compare::ComparedSeries;
-use crate::output::chart::{Family, Grid, TableChart};
+use crate::output::chart::{Family, Grid, TableChart, without_unit};
 use crate::output::format;
+use crate::output::scale::Axis;
 use crate::report::Series;
 
 /// More curves than this are not told apart in one chart.
@@ -35,13 +36,11 @@ fn points(x: &[f64], y: &[f64]) -> Vec<(f64, f64)> {
 }
 
 /// All series of a report, family by family.
-pub(super) fn section(series: &[Series]) -> Markup {
-    html! {
-        @for family in Family::all(series) { (draw_family(&family)) }
-    }
+pub(super) fn sections(series: &[Series]) -> Vec<Section> {
+    Family::all(series).iter().map(draw_family).collect()
 }
 
-fn draw_family(Family { title, series, labels }: &Family) -> Markup {
+fn draw_family(Family { title, series, labels }: &Family) -> Section {
     let (unit_x, unit_y) = (&*series[0].unit_x, &*series[0].unit_y);
     let x = range(series.iter().flat_map(|series| &series.x).copied());
     let y = range(series.iter().flat_map(|series| &series.y).copied());
@@ -50,7 +49,8 @@ fn draw_family(Family { title, series, labels }: &Family) -> Markup {
         |index: usize, label| Curve { label, points: points(&series[index].x, &series[index].y) };
     let name_place = |place| place_words(place, unit_x);
     let chart = |curves, name: &str, is_small| Chart {
-        summary: summary(name, y, unit_y),
+        name: name.to_owned(),
+        summary: summary(y, unit_y, labels),
         x: Axis::positions(x.0, x.1, unit_x, if is_small { 4 } else { 6 }, are_counted),
         y: Axis::values(y.0, y.1, unit_y, if is_small { 3 } else { 4 }),
         unit: unit_y,
@@ -58,35 +58,33 @@ fn draw_family(Family { title, series, labels }: &Family) -> Markup {
         is_small,
         name_place: &name_place,
     };
-    html! {
-        section {
-            h2 { (title) }
-            figure.chart {
-                @if series.len() <= OVERLAID_MAX {
-                    @let is_alone = series.len() == 1;
-                    @if !is_alone {
-                        (legend(&labels.iter().map(String::as_str).collect::<Vec<_>>()))
-                    }
-                    @let curves = (0..series.len())
-                        .map(|index| curve(index, if is_alone { "" } else { &labels[index] }));
-                    (chart(curves.collect(), title, false).draw())
-                } @else {
-                    figcaption {
-                        (format::unit_words(unit_y)) " over " (format::unit_words(unit_x))
-                        ", all over the same axes"
-                    }
-                    div.multiples {
-                        @for (index, label) in labels.iter().enumerate() {
-                            div {
-                                p { (label) }
-                                (chart(vec![curve(index, "")], label, true).draw())
-                            }
+    let body = html! {
+        figure.chart {
+            @if series.len() <= OVERLAID_MAX {
+                @let is_alone = series.len() == 1;
+                @if !is_alone {
+                    (legend(&labels.iter().map(String::as_str).collect::<Vec<_>>()))
+                }
+                @let curves = (0..series.len())
+                    .map(|index| curve(index, if is_alone { "" } else { &labels[index] }));
+                (chart(curves.collect(), title, false).draw())
+            } @else {
+                figcaption {
+                    (format::unit_words(unit_y)) " over " (format::unit_words(unit_x))
+                    ", all over the same axes"
+                }
+                div.multiples {
+                    @for (index, label) in labels.iter().enumerate() {
+                        div {
+                            p { (label) }
+                            (chart(vec![curve(index, "")], label, true).draw())
                         }
                     }
                 }
             }
         }
-    }
+    };
+    Section { title: title.clone(), body }
 }
 
 /// A table whose rows are steps of a size within groups: a curve for each group.
@@ -101,7 +99,8 @@ pub(super) fn grid(grid: &Grid) -> Markup {
     let marks: Vec<(f64, String)> =
         grid.steps.iter().map(|&step| (step, grid.step(step))).collect();
     let chart = Chart {
-        summary: summary(&grid.title, y, &grid.unit),
+        name: grid.title.clone(),
+        summary: summary(y, &grid.unit, &names),
         x: Axis::marked(&marks, grid.is_logarithmic()),
         y: Axis::values(y.0, y.1, &grid.unit, 4),
         unit: &grid.unit,
@@ -111,20 +110,19 @@ pub(super) fn grid(grid: &Grid) -> Markup {
     };
     html! {
         figure.chart {
-            figcaption { (grid.title) }
+            figcaption { (without_unit(&grid.title, &grid.unit)) }
             (legend(&names))
             (chart.draw())
         }
     }
 }
 
-fn summary(name: &str, (least, most): (f64, f64), unit_y: &str) -> String {
-    format!(
-        "{name}: between {} and {} {}",
-        format::significant(least),
-        format::significant(most),
-        unit(unit_y)
-    )
+/// The range of the values, and the curves.
+fn summary((least, most): (f64, f64), unit_y: &str, curves: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = curves.iter().map(AsRef::as_ref).collect();
+    let range =
+        format!("{} to {} {}", format::significant(least), format::significant(most), unit(unit_y));
+    format!("{}: {}", range.trim_end(), names.join(", "))
 }
 
 fn place_words(place: f64, unit_x: &str) -> String {
@@ -150,7 +148,8 @@ pub(super) fn steps(table: &TableChart) -> Markup {
             .collect(),
     };
     let chart = Chart {
-        summary: summary(&table.title, y, &table.unit),
+        name: table.title.clone(),
+        summary: summary(y, &table.unit, &names),
         x: Axis::steps(&table.categories, ""),
         y: Axis::values(y.0, y.1, &table.unit, 4),
         unit: &table.unit,
@@ -160,37 +159,32 @@ pub(super) fn steps(table: &TableChart) -> Markup {
     };
     html! {
         figure.chart {
-            figcaption { (table.title) }
+            figcaption { (without_unit(&table.title, &table.unit)) }
             @if names.len() > 1 { (legend(&names)) }
             (chart.draw())
         }
     }
 }
 
-/// Curves of several runs, a small chart for each name.
-pub(super) fn compared(series: &[ComparedSeries], labels: &[&str]) -> Markup {
-    if series.is_empty() {
-        return html! {};
-    }
-    html! {
-        section {
-            h2 { "Curves" }
-            figure.chart {
-                (legend(labels))
-                div.multiples {
-                    @for one in series {
-                        div {
-                            p {
-                                (format::heading(&one.name, &one.unit_y))
-                                span.faint { ", " (one.unit_y) " over " (format::unit_words(&one.unit_x)) }
-                            }
-                            (overlaid(one, labels))
+/// Curves of several runs, a small chart for each name; `None` where there are none.
+pub(super) fn compared(series: &[ComparedSeries], labels: &[&str]) -> Option<Section> {
+    let body = html! {
+        figure.chart {
+            (legend(labels))
+            div.multiples {
+                @for one in series {
+                    div {
+                        p {
+                            (format::heading(&one.name, &one.unit_y))
+                            span.faint { ", " (one.unit_y) " over " (format::unit_words(&one.unit_x)) }
                         }
+                        (overlaid(one, labels))
                     }
                 }
             }
         }
-    }
+    };
+    (!series.is_empty()).then(|| Section { title: "Curves".to_owned(), body })
 }
 
 fn overlaid(series: &ComparedSeries, labels: &[&str]) -> Markup {
@@ -205,7 +199,8 @@ fn overlaid(series: &ComparedSeries, labels: &[&str]) -> Markup {
         }
     });
     let chart = Chart {
-        summary: summary(&format::heading(&series.name, ""), y, &series.unit_y),
+        name: format::heading(&series.name, ""),
+        summary: summary(y, &series.unit_y, labels),
         x: Axis::positions(x.0, x.1, &series.unit_x, 4, false),
         y: Axis::values(y.0, y.1, &series.unit_y, 3),
         unit: &series.unit_y,

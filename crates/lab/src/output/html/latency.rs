@@ -1,15 +1,17 @@
 //! Latency histograms, one under the other over the same logarithmic axis, so that a shift from
 //! one to the next is a shift on the page.
 //!
-//! The height is the share of requests. A bucket with a single request among millions would be
+//! The height is the share of the histogram's own requests, on an axis of its own. A bucket with a single request among millions would be
 //! less than a pixel high, and it is the tail that people look for, so that every bucket with
 //! any request in it has a mark on the base line.
 
 use maud::{Markup, html};
 
+use super::contents::Section;
 use super::lines::percent;
-use super::scale::Axis;
+use super::parts::described;
 use crate::output::format;
+use crate::output::scale::Axis;
 use crate::report::{Cell, Column, LatencyHistogram, Table};
 
 /// Bars over the whole axis; enough to see two humps, few enough to see a bar.
@@ -19,30 +21,36 @@ const MARKS_APART: f64 = 5.0;
 /// The same on a narrow page.
 const MARKS_APART_NARROW: f64 = 14.0;
 
-/// All histograms of a report, and their percentiles as a table.
-pub(super) fn section(histograms: &[LatencyHistogram]) -> Markup {
+/// All histograms of a report, and their percentiles as a table; `None` where there are none.
+pub(super) fn section(histograms: &[LatencyHistogram]) -> Option<Section> {
     let filled: Vec<&LatencyHistogram> =
         histograms.iter().filter(|histogram| !histogram.bucket_us.is_empty()).collect();
-    if filled.is_empty() {
-        return html! {};
-    }
+    let last = filled.len().checked_sub(1)?;
     let edges = || filled.iter().flat_map(|histogram| &histogram.bucket_us);
     let least = edges().fold(f64::INFINITY, |least, edge| least.min(*edge));
     let most = edges().fold(0.0f64, |most, edge| most.max(*edge));
     let axis = Axis::latency(least / 1.3, most * 1.2);
-    let last = filled.len() - 1;
-    html! {
-        section {
-            h2 { "Latency" }
-            figure.chart {
-                figcaption { "Share of requests by latency, logarithmic" }
-                @for (index, histogram) in filled.iter().enumerate() {
-                    (draw(histogram, &axis, index == last))
-                }
+    let drawn: Vec<Drawn> = filled.iter().map(|it| Drawn::of(it, &axis)).collect();
+    let labels = drawn.iter().flat_map(|it| &it.shares.ticks).map(|tick| tick.label.len());
+    let style = format!("--gutter:{}ch", labels.max().unwrap_or(1) + 3);
+    let body = html! {
+        figure.chart style=(style) {
+            figcaption { "Share of requests by latency, logarithmic" }
+            @for (index, drawn) in drawn.iter().enumerate() {
+                (drawn.draw(&axis, index == last))
             }
-            (super::parts::captioned(&percentiles(histograms), true))
         }
-    }
+        (super::parts::captioned(&percentiles(histograms), true))
+    };
+    Some(Section { title: "Latency histograms".to_owned(), body })
+}
+
+/// A histogram, gathered into bars.
+struct Drawn<'a> {
+    histogram: &'a LatencyHistogram,
+    bins: Vec<Bin>,
+    /// The axis up the side: shares of all requests, in percent.
+    shares: Axis,
 }
 
 /// One bar: from, to (in percent of the axis), requests, and where it ends in microseconds.
@@ -75,50 +83,71 @@ fn bins(histogram: &LatencyHistogram, axis: &Axis) -> Vec<Bin> {
         .collect()
 }
 
-fn draw(histogram: &LatencyHistogram, axis: &Axis, is_last: bool) -> Markup {
-    let bins = bins(histogram, axis);
-    let tallest = bins.iter().map(|bin| bin.count).max().unwrap_or(1).max(1) as f64;
-    let name = format::heading(&histogram.name, "");
-    let mean = format::span(histogram.mean_us / 1e6).replace("us", "\u{b5}s");
-    let words = format!("{} requests, mean {mean}", format::count(histogram.count));
-    html! {
-        div.histogram {
-            p { b { (name) } " " span.faint { (words) } }
-            svg role="img" aria-label={ "Latency histogram of " (name) ": " (words) } {
-                @for tick in &axis.ticks {
-                    line.rule x1=(percent(tick.at)) x2=(percent(tick.at)) y1="0" y2="100%" {}
-                }
-                @for bin in &bins { (bar(bin, tallest, histogram.count)) }
-                line.base x1="0" x2="100%" y1="100%" y2="100%" {}
-                (marks(histogram, axis))
-                @if is_last {
-                    @for (index, tick) in axis.ticks.iter().enumerate() {
-                        text class={ "tick" @if index % 2 == 1 { " odd" } } x=(percent(tick.at))
-                            y="100%" dy="1.5em" text-anchor="middle" { (tick.label) }
+impl Drawn<'_> {
+    fn of<'a>(histogram: &'a LatencyHistogram, axis: &Axis) -> Drawn<'a> {
+        let bins = bins(histogram, axis);
+        let tallest = bins.iter().map(|bin| bin.count).max().unwrap_or(0);
+        let shares = Axis::values(0.0, share(tallest, histogram.count), "%", 2);
+        Drawn { histogram, bins, shares }
+    }
+
+    fn draw(&self, axis: &Axis, is_last: bool) -> Markup {
+        let histogram = self.histogram;
+        let name = format::heading(&histogram.name, "");
+        let mean = format::span(histogram.mean_us / 1e6).replace("us", "\u{b5}s");
+        let words = format!("{} requests, mean {mean}", format::count(histogram.count));
+        html! {
+            div.histogram {
+                p { b { (name) } " " span.faint { (words) } }
+                svg role="img" {
+                    (described(&format!("Latency histogram: {name}"), &words))
+                    @for tick in &self.shares.ticks {
+                        @let y = percent(100.0 - tick.at);
+                        line.rule x1="0" x2="100%" y1=(y) y2=(y) {}
+                        text.tick x="0" dx="-8" y=(y) dy="0.32em" text-anchor="end" {
+                            (tick.label) "\u{a0}%"
+                        }
                     }
+                    @for tick in &axis.ticks {
+                        line.rule x1=(percent(tick.at)) x2=(percent(tick.at)) y1="0" y2="100%" {}
+                    }
+                    @for bin in &self.bins { (self.bar(bin)) }
+                    line.base x1="0" x2="100%" y1="100%" y2="100%" {}
+                    (marks(histogram, axis))
+                    @if is_last {
+                        @for (index, tick) in axis.ticks.iter().enumerate() {
+                            text class={ "tick" @if index % 2 == 1 { " odd" } } x=(percent(tick.at))
+                                y="100%" dy="1.5em" text-anchor="middle" { (tick.label) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn bar(&self, bin: &Bin) -> Markup {
+        let share = share(bin.count, self.histogram.count);
+        let height = self.shares.place(share);
+        let until = format::span(bin.until_us / 1e6).replace("us", "\u{b5}s");
+        html! {
+            g.hover {
+                rect.reach x=(percent(bin.left)) width=(percent(bin.right - bin.left)) y="0"
+                    height="100%" {}
+                rect.ink0 x=(percent(bin.left)) width=(percent(bin.right - bin.left))
+                    y=(percent(100.0 - height)) height=(percent(height)) {}
+                line.some x1=(percent(bin.left)) x2=(percent(bin.right)) y1="100%" y2="100%" {}
+                title {
+                    "up to " (until) "\n" (format::count(bin.count)) " requests, "
+                    (format::significant(share)) " %"
                 }
             }
         }
     }
 }
 
-fn bar(bin: &Bin, tallest: f64, all: u64) -> Markup {
-    let height = bin.count as f64 / tallest * 100.0;
-    let share = bin.count as f64 / all.max(1) as f64 * 100.0;
-    let until = format::span(bin.until_us / 1e6).replace("us", "\u{b5}s");
-    html! {
-        g.hover {
-            rect.reach x=(percent(bin.left)) width=(percent(bin.right - bin.left)) y="0"
-                height="100%" {}
-            rect.ink0 x=(percent(bin.left)) width=(percent(bin.right - bin.left))
-                y=(percent(100.0 - height)) height=(percent(height)) {}
-            line.some x1=(percent(bin.left)) x2=(percent(bin.right)) y1="100%" y2="100%" {}
-            title {
-                "up to " (until) "\n" (format::count(bin.count)) " requests, "
-                (format::significant(share)) " %"
-            }
-        }
-    }
+/// Requests as a share of all, in percent.
+fn share(count: u64, all: u64) -> f64 {
+    count as f64 / all.max(1) as f64 * 100.0
 }
 
 /// The percentiles as lines, with names where there is room for them.

@@ -9,8 +9,8 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
-use super::scale::Axis;
 use crate::output::format;
+use crate::output::scale::Axis;
 
 /// More strips than this are narrower than a pointer can aim.
 const STRIPS_MAX: usize = 120;
@@ -21,6 +21,8 @@ const DOTS_MAX: usize = 30;
 
 /// Curves to be drawn over the same axes.
 pub(super) struct Chart<'a> {
+    /// Its name.
+    pub(super) name: String,
     /// What it shows, for those who cannot see it.
     pub(super) summary: String,
     /// The axis along the bottom.
@@ -53,7 +55,8 @@ impl Chart<'_> {
         html! {
             div class={ "plot" @if self.is_small { " small" } } style=(style) {
                 @if !self.is_small { div.unit { (self.y.caption) } }
-                svg role="img" aria-label=(self.summary) {
+                svg role="img" {
+                    (super::parts::described(&self.name, &self.summary))
                     (self.grid())
                     @for (index, curve) in self.curves.iter().enumerate() {
                         (self.curve(index, curve))
@@ -91,8 +94,8 @@ impl Chart<'_> {
         }
         let has_dots = !self.is_small && curve.points.len() <= DOTS_MAX || curve.points.len() == 1;
         html! {
-            svg.stretched viewBox="0 0 1000 1000" preserveAspectRatio="none" width="100%"
-                height="100%" {
+            svg.stretched aria-hidden="true" viewBox="0 0 1000 1000" preserveAspectRatio="none"
+                width="100%" height="100%" {
                 path class={ "curve ink" (index % 8) @if self.is_dashed(index) { " dashed" } }
                     d=(path) {}
             }

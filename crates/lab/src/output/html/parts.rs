@@ -58,6 +58,12 @@ fn mark(found: Level) -> Markup {
     html! { span.level { (level(found).1) } }
 }
 
+/// The name of a drawing and what it shows, for those who cannot see it; it stands first in an `svg`
+/// with `role="img"`.
+pub(super) fn described(name: &str, words: &str) -> Markup {
+    html! { title { (name) } desc { (words) } }
+}
+
 /// A table with units in its head, below a heading that names it already; its caption is for
 /// those who cannot see that.
 pub(super) fn table(table: &Table) -> Markup {

@@ -7,8 +7,13 @@
   box.hidden = true;
   document.body.append(box);
 
-  // The browser's own tip would cover ours.
+  // The browser's own tip would cover ours, and that of a whole drawing is its name.
   for (const title of document.querySelectorAll("figure svg title")) {
+    if (title.parentNode.matches("svg")) {
+      title.parentNode.setAttribute("aria-label", title.textContent);
+      title.remove();
+      continue;
+    }
     title.parentNode.dataset.tip = title.textContent;
     title.remove();
   }

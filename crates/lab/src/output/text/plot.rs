@@ -1,11 +1,16 @@
 //! Curves drawn with characters, a mark for each curve.
 
 use super::paint::{Ink, Options, plain};
-use crate::output::chart::{Family, Grid};
+use crate::output::chart::{Family, Grid, without_unit};
 use crate::output::format;
+use crate::output::scale::Axis;
 
 /// Rows of the plot.
 const HEIGHT: usize = 11;
+/// About so many places are marked below the axis.
+const POSITIONS: usize = 5;
+/// About so many values are marked beside it.
+const VALUES: usize = 4;
 /// A wider plot says no more.
 const WIDTH_MAX: usize = 72;
 /// More curves than this hide each other.
@@ -23,10 +28,29 @@ const INKS: [Ink; 4] = [Ink::New, Ink::Added, Ink::Info, Ink::Problem];
 /// Curves over one pair of axes.
 pub(super) struct Plot {
     title: String,
+    /// Unit of the values.
+    unit: String,
     /// Names and points; a point's place is between 0 and 1.
     curves: Vec<(String, Vec<(f64, f64)>)>,
     /// What stands below the axis, and where.
     marks: Vec<(f64, String)>,
+}
+
+/// Round places on an axis from zero to `end`, the last with what they are.
+fn round_marks(end: f64, unit: &str) -> Vec<(f64, String)> {
+    let axis = Axis::positions(0.0, end, unit, POSITIONS, false);
+    let caption = in_ascii(&axis.caption);
+    let last = axis.ticks.len().saturating_sub(1);
+    let places = axis.ticks.iter().enumerate().map(|(index, tick)| {
+        let unit = if index == last { format!(" {caption}") } else { String::new() };
+        (tick.at / 100.0, format!("{}{unit}", tick.label).trim_end().to_owned())
+    });
+    places.collect()
+}
+
+/// Units as they are written in text.
+fn in_ascii(caption: &str) -> String {
+    caption.replace('\u{b5}', "u")
 }
 
 impl Plot {
@@ -37,7 +61,12 @@ impl Plot {
             (curve.name.clone(), points.map(|(step, value)| (grid.place(step), value)).collect())
         });
         let marks = grid.steps.iter().map(|&step| (grid.place(step), grid.step(step)));
-        Plot { title: grid.title.clone(), curves: curves.collect(), marks: marks.collect() }
+        Plot {
+            title: without_unit(&grid.title, &grid.unit).to_owned(),
+            unit: grid.unit.clone(),
+            curves: curves.collect(),
+            marks: marks.collect(),
+        }
     }
 
     /// The first family of a report's series that a plot can show.
@@ -49,17 +78,15 @@ impl Plot {
         })?;
         let last = |one: &&crate::report::Series| one.x.last().copied();
         let end = family.series.iter().filter_map(last).fold(0.0_f64, f64::max);
-        let unit = &family.series[0].unit_x;
         let curves = family.series.iter().zip(&family.labels).map(|(one, label)| {
             let points = one.x.iter().zip(&one.y).map(|(x, y)| (x / end, *y)).collect();
             (label.clone(), points)
         });
-        let marks = [0.0, 0.25, 0.5, 0.75, 1.0]
-            .map(|place| (place, format!("{} {unit}", format::significant(end * place))));
         (end > 0.0).then(|| Plot {
-            title: format!("{}, in {}", family.title, family.series[0].unit_y),
+            title: family.title.clone(),
+            unit: family.series[0].unit_y.clone(),
             curves: curves.collect(),
-            marks: marks.to_vec(),
+            marks: round_marks(end, &family.series[0].unit_x),
         })
     }
 
@@ -75,12 +102,11 @@ impl Plot {
             let points = curve.x.iter().zip(&curve.y).map(|(x, y)| (x / end, *y)).collect();
             (curve.label.clone(), points)
         });
-        let marks = [0.0, 0.25, 0.5, 0.75, 1.0]
-            .map(|place| (place, format!("{} {}", format::significant(end * place), one.unit_x)));
         (end > 0.0).then(|| Plot {
-            title: format!("{}, in {}", format::heading(&one.name, ""), one.unit_y),
+            title: format::heading(&one.name, ""),
+            unit: one.unit_y.clone(),
             curves: curves.collect(),
-            marks: marks.to_vec(),
+            marks: round_marks(end, &one.unit_x),
         })
     }
 }
@@ -91,22 +117,25 @@ pub(super) fn lines(plot: &Plot, options: &Options) -> Vec<String> {
     if most <= 0.0 {
         return Vec::new();
     }
-    let labels = [most, most / 2.0, 0.0].map(format::significant);
-    let gutter = labels.iter().map(String::len).max().unwrap_or(0) + 2;
+    let values = Axis::values(0.0, most, &plot.unit, VALUES);
+    let row_of = |value: f64| HEIGHT - 1 - (value / 100.0 * (HEIGHT - 1) as f64).round() as usize;
+    let mut labels = [""; HEIGHT];
+    for tick in &values.ticks {
+        labels[row_of(tick.at)] = &tick.label;
+    }
+    let gutter = labels.iter().map(|label| label.len()).max().unwrap_or(0) + 2;
     let width = options.width.saturating_sub(gutter + 4).clamp(16, WIDTH_MAX);
-    let mut lines = vec![options.paint(Ink::Heading, &plain(&plot.title))];
+    let unit = in_ascii(&values.caption);
+    let is_named = unit.is_empty() || plot.title.split([' ', ',']).any(|word| word == unit);
+    let title = if is_named { plot.title.clone() } else { format!("{}, in {unit}", plot.title) };
+    let mut lines = vec![options.paint(Ink::Heading, &plain(&title))];
     if plot.curves.len() > 1 {
         lines.extend(legend(plot, options));
     }
-    let cells = cells(plot, most, width);
+    let cells = cells(plot, &values, width);
     let (bar, corner) = if options.ascii { ('|', '+') } else { ('\u{2502}', '\u{2514}') };
     for (row, cells) in cells.iter().enumerate() {
-        let label = match row {
-            0 => &*labels[0],
-            _ if row == HEIGHT / 2 => &*labels[1],
-            _ if row == HEIGHT - 1 => &*labels[2],
-            _ => "",
-        };
+        let label = labels[row];
         let drawn: String = cells.iter().map(|cell| draw(*cell, options)).collect();
         lines.push(format!("{label:>gutter$} {bar}{drawn}"));
     }
@@ -129,14 +158,14 @@ fn draw(cell: Option<usize>, options: &Options) -> String {
 }
 
 /// Which curve passes each character; where several do, the first of them.
-fn cells(plot: &Plot, most: f64, width: usize) -> Vec<Vec<Option<usize>>> {
+fn cells(plot: &Plot, axis: &Axis, width: usize) -> Vec<Vec<Option<usize>>> {
     let mut cells = vec![vec![None; width]; HEIGHT];
     for (index, (_, points)) in plot.curves.iter().enumerate() {
         let step = 1.0 / (width - 1) as f64;
         let places = (0..width).map(|column| (column, column as f64 * step));
         for (column, place) in places {
             let Some(value) = value_at(points, place, step) else { continue };
-            let height = (value.max(0.0) / most * (HEIGHT - 1) as f64).round() as usize;
+            let height = (axis.place(value) / 100.0 * (HEIGHT - 1) as f64).round() as usize;
             let cell: &mut Option<usize> = &mut cells[HEIGHT - 1 - height][column];
             cell.get_or_insert(index);
         }

@@ -1,38 +1,38 @@
 //! Axes: from values to places in percent, and ticks at round values.
 
-use crate::output::format;
+use super::format;
 
 /// One axis of a chart.
 #[derive(Clone, Debug)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     low: f64,
     high: f64,
     is_log: bool,
     /// The marks, rising.
-    pub(super) ticks: Vec<Tick>,
+    pub(crate) ticks: Vec<Tick>,
     /// The unit of the marks, in words.
-    pub(super) caption: String,
+    pub(crate) caption: String,
 }
 
 /// A mark on an axis.
 #[derive(Clone, Debug)]
-pub(super) struct Tick {
+pub(crate) struct Tick {
     /// Its place, in percent from the low end.
-    pub(super) at: f64,
+    pub(crate) at: f64,
     /// What it says.
-    pub(super) label: String,
+    pub(crate) label: String,
 }
 
 impl Axis {
     /// From zero (or from the least value below it) to a little above the greatest, in about
     /// `count` steps.
-    pub(super) fn values(least: f64, greatest: f64, unit: &str, count: usize) -> Axis {
+    pub(crate) fn values(least: f64, greatest: f64, unit: &str, count: usize) -> Axis {
         Axis::linear([least.min(0.0), greatest], unit, count, true, 0.0)
     }
 
     /// From `least` (or from zero, where that is near) to exactly `greatest`, so that a curve
     /// fills the width. Where places `are_counted`, only whole numbers are marked.
-    pub(super) fn positions(
+    pub(crate) fn positions(
         least: f64,
         greatest: f64,
         unit: &str,
@@ -74,7 +74,7 @@ impl Axis {
 
     /// A logarithmic axis of microseconds, with a mark at every power of ten (and at 2 and 5
     /// times it, where that would leave fewer than three marks).
-    pub(super) fn latency(least: f64, greatest: f64) -> Axis {
+    pub(crate) fn latency(least: f64, greatest: f64) -> Axis {
         let low = least.max(1e-3);
         let high = greatest.max(low * 1.5);
         let mut axis =
@@ -95,7 +95,7 @@ impl Axis {
 
     /// From the first to the last of some rising values, with a mark at each of them;
     /// logarithmic where they grow by factors.
-    pub(super) fn marked(marks: &[(f64, String)], is_log: bool) -> Axis {
+    pub(crate) fn marked(marks: &[(f64, String)], is_log: bool) -> Axis {
         let ends = marks.first().zip(marks.last());
         let (low, high) = ends.map_or((0.0, 1.0), |(first, last)| (first.0, last.0));
         let high = if high > low { high } else { low + 1.0 };
@@ -108,7 +108,7 @@ impl Axis {
     }
 
     /// Steps with names, evenly spread.
-    pub(super) fn steps(names: &[String], caption: &str) -> Axis {
+    pub(crate) fn steps(names: &[String], caption: &str) -> Axis {
         let high = names.len().saturating_sub(1).max(1) as f64;
         let ticks = names
             .iter()
@@ -118,12 +118,12 @@ impl Axis {
     }
 
     /// How many powers of ten a logarithmic axis spans.
-    pub(super) fn decades(&self) -> f64 {
+    pub(crate) fn decades(&self) -> f64 {
         (self.high / self.low).log10()
     }
 
     /// Where a value lies, in percent from the low end.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(1e-3) / self.low).ln() / (self.high / self.low).ln()
         } else {
