@@ -3,6 +3,7 @@
 
 mod attach;
 mod drive;
+mod groups;
 mod machine;
 mod mend;
 mod reports;
@@ -16,6 +17,7 @@ use clap_complete::Shell;
 
 pub use attach::*;
 pub use drive::*;
+pub use groups::command;
 pub use machine::*;
 pub use mend::*;
 pub use reports::*;
@@ -37,12 +39,17 @@ Examples:
   ssdlab list profiles
           the simulated drives there are
 
-Exit codes: 0 done, 1 failed, 2 wrong use or bad configuration, 3 refused so that
-no data is harmed, 4 this drive or system cannot, 130 interrupted.";
+Exit codes: 0 done, 1 failed, 2 wrong use or bad configuration, 3 refused so
+that no data is harmed, 4 this drive or system cannot, 130 interrupted.";
 
 const COMPLETIONS_EXAMPLES: &str = "\
+The script asks ssdlab itself, which has to be in the path. Make it anew after
+an update.
+
 Examples:
   ssdlab completions bash > ~/.local/share/bash-completion/completions/ssdlab
+  ssdlab completions zsh > ~/.zfunc/_ssdlab
+          where ~/.zfunc is in fpath
   ssdlab completions fish > ~/.config/fish/completions/ssdlab.fish";
 
 /// Measure and explain what use does to an SSD
@@ -104,7 +111,7 @@ pub enum Command {
     /// Make the image of a new simulated drive, to attach it
     #[command(after_help = attach::CREATE_EXAMPLES)]
     Create(CreateArguments),
-    /// Attach the simulated drive in an image, as a block device, a file or an NBD server
+    /// Attach an image as a block device, a file or an NBD server
     #[command(after_help = attach::ATTACH_EXAMPLES)]
     Attach(AttachArguments),
     /// Detach a drive in order
@@ -113,7 +120,7 @@ pub enum Command {
     /// Show the inside of a drive that is attached
     #[command(after_help = attach::STATUS_EXAMPLES)]
     Status(StatusArguments),
-    /// Cut the power of a drive that is attached; or look for cuts that a drive does not survive
+    /// Cut an attached drive from power, or look for cuts that lose data
     #[command(args_conflicts_with_subcommands = true)]
     PowerCut {
         /// What to do instead.
@@ -126,19 +133,19 @@ pub enum Command {
     /// Check the image of a drive
     #[command(after_help = attach::CHECK_EXAMPLES)]
     Check(CheckArguments),
-    /// Show the layers between a file system and its drives: partitions, RAID, encryption, ...
+    /// Show the layers between a file system and its drives
     #[command(after_help = machine::LAYERS_EXAMPLES)]
     Layers(LayersArguments),
-    /// Find out what makes this machine's SSDs slow, short-lived or unsafe, and what mends it
+    /// Find what makes SSDs slow or unsafe here, and what mends it
     #[command(after_help = machine::DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
     /// Say how much spare area a workload deserves, and how to get it
     #[command(after_help = mend::ADVISE_EXAMPLES)]
     Advise(AdviseArguments),
-    /// Find what of a file or a device has become slow to read, and rewrite just that
+    /// Rewrite what of a file or device has become slow to read
     #[command(after_help = mend::REFRESH_EXAMPLES)]
     Refresh(RefreshArguments),
-    /// List the experiments, the simulated drives and stacks, or the runs that were kept
+    /// List experiments, simulated drives, stacks or kept runs
     #[command(after_help = reports::LIST_EXAMPLES)]
     List {
         /// What to list.
@@ -151,14 +158,13 @@ pub enum Command {
     /// Put several runs of one experiment side by side
     #[command(after_help = reports::COMPARE_EXAMPLES)]
     Compare(CompareArguments),
-    /// Write an experiment as a fio job file or a script, for machines where only fio may be
-    /// installed
+    /// Write an experiment as a fio job or script for other machines
     #[command(after_help = run::EXPORT_EXAMPLES)]
     Export(ExportArguments),
-    /// Read what fio measured (its JSON) as a report, to show, keep and compare
+    /// Read what fio measured (its JSON) as a report
     #[command(after_help = reports::IMPORT_EXAMPLES)]
     Import(ImportArguments),
-    /// Print the completions for a shell
+    /// Print the script that completes words in a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell
@@ -172,12 +178,100 @@ pub enum Command {
 }
 
 #[cfg(test)]
+#[path = "../tests/extract/documents.rs"]
+mod documents;
+#[cfg(test)]
+#[path = "../tests/extract/mod.rs"]
+mod extract;
+
+#[cfg(test)]
 mod tests {
+    use super::documents::{documents, in_markdown};
+    use super::extract::{Example, in_help};
     use super::*;
-    use clap::CommandFactory;
+
+    /// What stands for something in the first line of a page, and one thing that it stands for.
+    const PLACEHOLDERS: [(&str, &str); 7] = [
+        (" [TARGET]", " sim:"),
+        (" TARGET", " sim:"),
+        ("EXPERIMENT", "fragmentation"),
+        ("FILE.fio", "mix.fio"),
+        (" TRACE", " hm_1.csv"),
+        ("[--format sh|powershell|fio]", "--format sh"),
+        ("NAME", "toshiba-xg5"),
+    ];
+
+    /// The words of a command up to where a shell sends it elsewhere.
+    fn words(line: &str) -> Vec<String> {
+        let words = shlex::split(line).unwrap_or_else(|| panic!("open quotes in {line}"));
+        words.into_iter().take_while(|word| ![">", "|", "&&"].contains(&word.as_str())).collect()
+    }
+
+    fn helps(command: &mut clap::Command, name: &str, found: &mut Vec<Example>) {
+        found.extend(in_help(&command.render_long_help().to_string(), name));
+        for inner in command.get_subcommands_mut() {
+            let name = format!("{name} {}", inner.get_name());
+            helps(inner, &name, found);
+        }
+    }
+
+    /// Lines that a terminal of 80 columns would break.
+    fn long_lines(command: &clap::Command, found: &mut Vec<String>) {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        found.extend(help.lines().filter(|line| line.chars().count() > 80).map(str::to_owned));
+        command.get_subcommands().for_each(|inner| long_lines(inner, found));
+    }
 
     #[test]
-    fn the_definitions_hold_together() {
-        Cli::command().debug_assert();
+    fn examples_fit_on_a_terminal_of_80_columns() {
+        let mut found = Vec::new();
+        long_lines(&command(), &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+    }
+
+    #[test]
+    fn every_example_is_a_command_that_the_program_takes() {
+        let mut examples = Vec::new();
+        helps(&mut command(), "ssdlab", &mut examples);
+        let in_helps = examples.len();
+        for (name, text) in documents() {
+            examples.extend(in_markdown(&text, &name));
+        }
+        assert!(in_helps > 40 && examples.len() > in_helps + 50, "{in_helps}, {}", examples.len());
+        for Example { line, from } in examples {
+            let mut plain = line.clone();
+            for (placeholder, word) in PLACEHOLDERS {
+                plain = plain.replace(placeholder, word);
+            }
+            if let Err(error) = command().try_get_matches_from(words(&plain)) {
+                panic!("{from}: {line}\n{error}");
+            }
+        }
+    }
+
+    /// Commands within sentences: their names and options are there.
+    #[test]
+    fn every_command_that_a_sentence_names_is_there() {
+        let mut named = 0;
+        for (name, text) in documents() {
+            for call in text.split('`').skip(1).step_by(2).filter(|it| it.starts_with("ssdlab ")) {
+                let mut whole = command();
+                whole.build();
+                let mut inner = &whole;
+                for word in call.split_whitespace().skip(1) {
+                    let option = word.trim_matches(['[', ']']).split('=').next().unwrap_or(word);
+                    if let Some(option) = option.strip_prefix("--") {
+                        let has = |it: &clap::Arg| it.get_long() == Some(option);
+                        assert!(inner.get_arguments().any(has), "{name}: {call}: no --{option}");
+                    } else if let Some(next) = inner.find_subcommand(word) {
+                        inner = next;
+                    } else if inner.has_subcommands() && inner.get_positionals().next().is_none() {
+                        panic!("{name}: {call}: there is no command {word}");
+                    }
+                }
+                named += 1;
+            }
+        }
+        assert!(named > 20, "{named}");
     }
 }

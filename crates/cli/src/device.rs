@@ -61,6 +61,19 @@ pub fn refuse_idle_options(
     )))
 }
 
+/// Refuses `--create-file` where no file is created.
+pub fn refuse_idle_file(gate: &Gate, target: &Target, create_file: bool) -> Result<(), Failure> {
+    let what = match gate {
+        _ if !create_file => return Ok(()),
+        Gate::Passed(_) | Gate::ToRead(_) => "a block device",
+        Gate::NotADevice if target.is_simulated() => "a simulated drive",
+        Gate::NotADevice => return Ok(()),
+    };
+    Err(Failure::usage(format!(
+        "--create-file is for a new file on a real drive, and the target is {what}; leave it out"
+    )))
+}
+
 /// How a block device is made new.
 pub fn make_new(argument: Option<MakeNewArgument>, target: &Target) -> Result<MakeNew, Failure> {
     match argument {

@@ -29,6 +29,9 @@ pub fn announce(
     let written = writes(plan, probed, examined);
     let description = drive.description();
     let place = description.name;
+    if let Some(words) = drive.drive_words() {
+        terminal.note(&format!("The drive: {words}."));
+    }
     if !plan.is_writing() {
         terminal.note(&format!("This run only reads {place}, and writes nothing."));
     } else {

@@ -1,35 +1,96 @@
-//! Ctrl-C: the first ends the run in good order, the second ends the program at once.
+//! Ctrl-C: the first ends the run in good order, a second one ends the program at once.
+//!
+//! Signals that follow the first within [`ONE_PRESS`] are the first again: `timeout` signals the
+//! program and then its whole process group, and a terminal that closes sends SIGHUP to both.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level;
 
 use crate::failure::Exit;
 
-/// Whether someone wants the run to end.
+/// Signals closer to the first than this are the same request to end.
+const ONE_PRESS: Duration = Duration::from_secs(1);
+
+/// Tells whether the user has asked for the run to end.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens from now on. Until then, and in commands that do not listen, signals end the
-    /// program as they always do.
+    /// Listens for SIGINT, SIGTERM and SIGHUP from now on. Until then, and in commands that do not
+    /// listen, signals end the program as they always do.
     pub fn listen() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
-        for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // Handlers run in the order they were registered: the flag set by the first signal
-            // arms the shutdown that the second one meets.
-            let flag = &interrupt.0;
-            flag::register_conditional_shutdown(signal, Exit::Interrupted as i32, flag.clone())?;
-            flag::register(signal, flag.clone())?;
-        }
+        let wanted = interrupt.0.clone();
+        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+        thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            let mut requests = Requests::default();
+            for _ in signals.forever() {
+                match requests.take(Instant::now()) {
+                    Reaction::EndRun => wanted.store(true, Ordering::Relaxed),
+                    Reaction::Nothing => {}
+                    Reaction::EndProgram => low_level::exit(Exit::Interrupted as i32),
+                }
+            }
+        })?;
         Ok(interrupt)
     }
 
-    /// Whether a signal came.
+    /// Returns whether a signal came.
     pub fn is_wanted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// What follows from a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reaction {
+    /// The run ends in good order.
+    EndRun,
+    /// The signal repeats the one before.
+    Nothing,
+    /// The program ends at once.
+    EndProgram,
+}
+
+/// The signals that came so far.
+#[derive(Debug, Default)]
+struct Requests {
+    first: Option<Instant>,
+}
+
+impl Requests {
+    /// Returns what follows from a signal that came at `now`.
+    fn take(&mut self, now: Instant) -> Reaction {
+        match self.first {
+            None => {
+                self.first = Some(now);
+                Reaction::EndRun
+            }
+            Some(first) if now.saturating_duration_since(first) < ONE_PRESS => Reaction::Nothing,
+            Some(_) => Reaction::EndProgram,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_of_one_second_are_one_and_a_later_one_ends_the_program() {
+        let mut requests = Requests::default();
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        assert_eq!(requests.take(start), Reaction::EndRun);
+        assert_eq!(requests.take(start), Reaction::Nothing);
+        assert_eq!(requests.take(after(999)), Reaction::Nothing);
+        assert_eq!(requests.take(after(1000)), Reaction::EndProgram);
     }
 }

@@ -5,6 +5,7 @@
 
 mod cli;
 mod command;
+mod completion;
 mod device;
 mod estimate;
 mod failure;
@@ -18,7 +19,7 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use ssdlab_drive::memory::LargePages;
 
 use crate::cli::Cli;
@@ -32,7 +33,9 @@ fn main() -> ExitCode {
     if ssdlab_lab::experiment::discard::guard_if_asked() {
         return ExitCode::SUCCESS;
     }
-    let cli = Cli::parse();
+    completion::answer_if_asked();
+    let cli =
+        Cli::from_arg_matches(&cli::command().get_matches()).unwrap_or_else(|error| error.exit());
     let terminal = Terminal::new(&cli.common);
     let exit = command::carry_out(&cli.command, &terminal).unwrap_or_else(|failure| {
         terminal.error(&failure);

@@ -7,11 +7,47 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Exit, Failure};
 
+/// Directories made for a file: those of them that stay empty are removed again.
+#[derive(Debug, Default)]
+pub struct Directories(Vec<PathBuf>);
+
+impl Directories {
+    /// Makes `path` a directory, and those above it that are missing.
+    pub fn make(path: &Path) -> io::Result<Directories> {
+        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let made = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        let made = Directories(made);
+        if path.exists() && !path.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        if !path.as_os_str().is_empty() {
+            fs::create_dir_all(path)?;
+        }
+        Ok(made)
+    }
+
+    /// Makes the directory that a file at `path` lies in.
+    pub fn of_file(path: &Path) -> io::Result<Directories> {
+        path.parent().map_or_else(|| Ok(Directories::default()), Directories::make)
+    }
+}
+
+impl Drop for Directories {
+    fn drop(&mut self) {
+        for directory in &self.0 {
+            // Only an empty one goes.
+            let _ = fs::remove_dir(directory);
+        }
+    }
+}
+
 /// A file that a page, or something else, will be written to. One that was there stays as it is until then, one that
 /// was not is removed again when nothing came of it.
 #[derive(Debug)]
 pub struct Page {
     file: File,
+    /// Goes after the file.
+    _directories: Directories,
     path: PathBuf,
     is_new: bool,
     is_written: bool,
@@ -28,11 +64,14 @@ impl Page {
                 path.join(example).display()
             )));
         }
-        let (file, is_new) = open(path).map_err(|source| {
+        let failed = |source| {
             let what = format!("{option} {shown}: it cannot be written there");
             Failure::system(Exit::Usage, what, source)
-        })?;
-        Ok(Page { file, path: path.to_owned(), is_new, is_written: false })
+        };
+        let directories = Directories::of_file(path).map_err(failed)?;
+        let (file, is_new) = open(path).map_err(failed)?;
+        let path = path.to_owned();
+        Ok(Page { file, _directories: directories, path, is_new, is_written: false })
     }
 
     /// Reserves the file of a page.

@@ -8,7 +8,7 @@ use ssdlab_lab::report::Report;
 
 use crate::cli::Files;
 use crate::failure::{Exit, Failure};
-use crate::page::Page;
+use crate::page::{Directories, Page};
 use crate::terminal::Terminal;
 
 /// The places of these files, tried before there is anything to write.
@@ -60,7 +60,7 @@ impl<'a> Places<'a> {
 #[derive(Debug)]
 struct Directory<'a> {
     path: &'a Path,
-    is_new: bool,
+    _made: Directories,
 }
 
 impl<'a> Directory<'a> {
@@ -69,9 +69,7 @@ impl<'a> Directory<'a> {
             let what = format!("--csv {}: nothing can be written there", path.display());
             Failure::system(Exit::Usage, what, source)
         };
-        let is_new = !path.exists();
-        fs::create_dir_all(path).map_err(failed)?;
-        let directory = Directory { path, is_new };
+        let directory = Directory { path, _made: Directories::make(path).map_err(failed)? };
         // Whether files can be made there is what the system says, not the rights that are shown.
         let trial = path.join(format!(".ssdlab-{}", std::process::id()));
         fs::File::create_new(&trial).and_then(|_| fs::remove_file(&trial)).map_err(failed)?;
@@ -89,14 +87,5 @@ impl<'a> Directory<'a> {
             })?;
         }
         Ok(())
-    }
-}
-
-impl Drop for Directory<'_> {
-    fn drop(&mut self) {
-        if self.is_new {
-            // Only an empty one goes.
-            let _ = fs::remove_dir(self.path);
-        }
     }
 }

@@ -15,7 +15,7 @@ use ssdlab_units::divisor::{Divisor, Rounds};
 use ssdlab_units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, PhysicalUnit, Sector};
 
 /// The fewest blocks (or superblocks) that a drive collects with.
-pub(crate) const BLOCKS_LEAST: u32 = 4;
+pub const BLOCKS_LEAST: u32 = 4;
 
 /// The shape of a drive. All counts are per the next larger thing, as their names say.
 #[derive(Clone, Debug, PartialEq, Eq)]

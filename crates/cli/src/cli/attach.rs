@@ -3,13 +3,16 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 
 use super::shared::Seed;
+use crate::completion::Simulated;
 
 pub(super) const CREATE_EXAMPLES: &str = "\
 Examples:
   ssdlab create sim:toshiba-xg5 disk.ssd
-  ssdlab create sim:,capacity.logical=4G,capacity.physical=5G disk.ssd";
+  ssdlab create sim:,scale=1/128 disk.ssd
+          a smaller one, of 4 GB";
 
 pub(super) const ATTACH_EXAMPLES: &str = "\
 Examples:
@@ -22,9 +25,9 @@ Examples:
   ssdlab attach disk.ssd --nbd unix:/tmp/disk.sock
           an NBD server: nbdinfo 'nbd+unix:///?socket=/tmp/disk.sock'
 
-The program stays until Ctrl-C, SIGTERM or 'ssdlab detach', and then unmounts and
-detaches in order. If it is killed, the device fails requests, and what was flushed
-is in the image.";
+The program stays until Ctrl-C, SIGTERM or 'ssdlab detach', and then unmounts
+and detaches in order. If it is killed, the device fails requests, and what was
+flushed is in the image.";
 
 pub(super) const DETACH_EXAMPLES: &str = "\
 Examples:
@@ -51,13 +54,14 @@ Exit codes: 0 all is well, 1 something is wrong.";
 #[derive(Args, Debug)]
 pub struct CreateArguments {
     /// The drive: a simulated one (sim:PROFILE), with changes
+    #[arg(add = ArgValueCompleter::new(Simulated))]
     pub target: String,
     /// The image to make
     pub image: PathBuf,
     /// Replace the file if it is there
     #[arg(long)]
     pub force: bool,
-    /// Where chance begins.
+    /// Random seed.
     #[command(flatten)]
     pub seed: Seed,
 }

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 use ssdlab_lab::power_cut::Order;
 use ssdlab_model::recovery::Fault;
 
 use super::shared::{Seed, assignment};
+use crate::completion::{Simulated, keys};
 
 pub(super) const AGE_EXAMPLES: &str = "\
 Examples:
@@ -14,20 +16,21 @@ Examples:
           a drive in the steady state of random writes, in a moment
   ssdlab age sim:toshiba-xg5,spare=28% --state random --written 2x -o worn.ssd
           one that was written: filled, then twice its capacity at random places
-  ssdlab age --state sequential --set retention.retry=60us --set retention.free_for=10d \\
-          --set retention.steps=10 --stored-for 365d -o old.ssd
+  ssdlab age --state sequential --set retention.retry=60us \\
+          --set retention.free_for=10d --set retention.steps=10 \\
+          --stored-for 365d -o old.ssd
           one whose data is a year old, so that it is read slowly
   ssdlab run fragmentation sim:./aged.ssd
   ssdlab run fragmentation 'raid1(sim:./aged.ssd;sim:./aged.ssd),sync=none'";
 
 pub(super) const EXPLORE_EXAMPLES: &str = "\
-A history is a text file with a request a line: 'write units 3 to 5', 'write unit 9
-with FUA', 'write unit 9 but for the last sector', 'trim unit 4', 'read unit 4',
-'flush', 'rest for 150ms'. A request is sent when those before it are answered; with
-', at once' behind it right after the one before was sent, with ', 30us later' so long
-after that. The drive works on each at once, as a whole when it is sent, and then on
-the same history in turn, step by step in the order of time (--order). Exit code 1
-means that a rule was broken.
+A history is a text file with a request a line: 'write units 3 to 5', 'write
+unit 9 with FUA', 'write unit 9 but for the last sector', 'trim unit 4', 'read
+unit 4', 'flush', 'rest for 150ms'. A request is sent when those before it are
+answered; with ', at once' behind it right after the one before was sent, with
+', 30us later' so long after that. The drive works on each at once, as a whole
+when it is sent, and then on the same history in turn, step by step in the
+order of time (--order). Exit code 1 means that a rule was broken.
 
 Examples:
   ssdlab power-cut explore
@@ -39,7 +42,7 @@ Examples:
 #[derive(Args, Debug)]
 pub struct AgeArguments {
     /// The drive: a simulated one (sim:PROFILE), with changes
-    #[arg(default_value = "sim:")]
+    #[arg(default_value = "sim:", add = ArgValueCompleter::new(Simulated))]
     pub target: String,
     /// The state to bring it into
     #[arg(long, value_enum, default_value_t = AgeState::Steady)]
@@ -61,7 +64,12 @@ pub struct AgeArguments {
     #[arg(long, value_name = "TIME")]
     pub stored_for: Option<String>,
     /// Change a parameter of the profile; may be repeated
-    #[arg(long, value_name = "KEY=VALUE", value_parser = assignment)]
+    #[arg(
+        long,
+        value_name = "KEY=VALUE",
+        value_parser = assignment,
+        add = ArgValueCompleter::new(keys)
+    )]
     pub set: Vec<(String, String)>,
     /// File to save the drive in
     #[arg(short, long, value_name = "PATH")]
@@ -69,7 +77,7 @@ pub struct AgeArguments {
     /// Replace the file if it is there
     #[arg(long)]
     pub force: bool,
-    /// Where chance begins.
+    /// Random seed.
     #[command(flatten)]
     pub seed: Seed,
 }
@@ -113,7 +121,7 @@ pub enum PowerCut {
 pub struct ExploreArguments {
     /// The drive: a simulated one (sim:PROFILE), with changes. A drive of a few hundred units with
     /// its mechanisms is cut from power, not one of its size
-    #[arg(default_value = "sim:")]
+    #[arg(default_value = "sim:", add = ArgValueCompleter::new(Simulated))]
     pub target: String,
     /// File with the history; without it, random ones are tried
     #[arg(long, value_name = "FILE", conflicts_with_all = ["histories", "requests"])]
@@ -124,7 +132,7 @@ pub struct ExploreArguments {
     /// Requests of each
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub requests: u32,
-    /// Where chance begins.
+    /// Random seed.
     #[command(flatten)]
     pub seed: Seed,
     /// How the drive works on requests that are under way together

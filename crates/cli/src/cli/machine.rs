@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+
+use crate::completion::fixes;
 
 pub(super) const LAYERS_EXAMPLES: &str = "\
 Examples:
@@ -14,8 +17,8 @@ Examples:
 pub(super) const DOCTOR_EXAMPLES: &str = "\
 Without --fix nothing is changed, and without --proof nothing is written.
 
-Exit codes: 0 nothing to say, 10 a notice at worst, 11 a warning, 12 a problem; below 10
-and 130 as everywhere. What is unknown does not count.
+Exit codes: 0 nothing to say, 10 a notice at worst, 11 a warning, 12 a problem;
+below 10 and 130 as everywhere. What is unknown does not count.
 
 Examples:
   ssdlab doctor
@@ -74,7 +77,12 @@ pub struct DoctorArguments {
     pub proof: bool,
     /// Mend what a check has found, where that can be taken back: automatic-trim, atime, barriers
     /// or swappiness. What changes is shown first
-    #[arg(long, value_name = "CHECK", conflicts_with_all = ["from", "capture"])]
+    #[arg(
+        long,
+        value_name = "CHECK",
+        conflicts_with_all = ["from", "capture"],
+        add = ArgValueCandidates::new(fixes)
+    )]
     pub fix: Option<String>,
     /// Take the newest fix back
     #[arg(

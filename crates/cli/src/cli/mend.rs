@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
 
 use super::shared::{ReportArguments, Seed};
+use crate::completion::{Operands, Simulated};
 
 pub(super) const ADVISE_EXAMPLES: &str = "\
 Examples:
@@ -16,12 +18,12 @@ Examples:
           how to get the spare area on the layers that are there";
 
 pub(super) const REFRESH_EXAMPLES: &str = "\
-Without --yes on a terminal, what it would do is shown, and a question asked. Away from
-a terminal nothing is rewritten without --yes.
+Without --yes on a terminal, what it would do is shown, and a question asked.
+Away from a terminal nothing is rewritten without --yes.
 
-What lies on ext4 and btrfs is moved by the file system itself, while others go on
-writing to it. Anything else, and a block device, is written back to where it lies
-while its file system is frozen for moments, or not mounted.
+What lies on ext4 and btrfs is moved by the file system itself, while others go
+on writing to it. Anything else, and a block device, is written back to where
+it lies while its file system is frozen for moments, or not mounted.
 
 Examples:
   ssdlab refresh /var/lib/mysql/shop/orders.ibd --dry-run
@@ -39,10 +41,15 @@ Exit codes: 0 done, also when there was nothing to do; 3 refused, 4 cannot;
 pub struct AdviseArguments {
     /// The drive: a simulated one (sim:PROFILE), with changes; or a path or block device, whose
     /// layers are looked at and nothing else
-    #[arg(default_value = "sim:")]
+    #[arg(default_value = "sim:", add = ArgValueCompleter::new(Operands))]
     pub drive: String,
     /// The simulated drive whose figures stand for those of a path
-    #[arg(long, value_name = "sim:PROFILE", default_value = "sim:")]
+    #[arg(
+        long,
+        value_name = "sim:PROFILE",
+        default_value = "sim:",
+        add = ArgValueCompleter::new(Simulated)
+    )]
     pub like: String,
     /// Spare areas to try, as shares of the flash [default: 7%,10%,15%,20%,28%,35%,50%]
     #[arg(long, value_name = "SHARES", value_delimiter = ',')]
@@ -73,7 +80,7 @@ pub struct AdviseArguments {
     /// Erase cycles that the flash is good for [default: the profile's, or 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cycles: Option<u32>,
-    /// Where chance begins.
+    /// Random seed.
     #[command(flatten)]
     pub seed: Seed,
     /// What becomes of the report.
@@ -120,8 +127,8 @@ pub struct RefreshArguments {
     /// Also a file with holes: the data between them; holes stay holes
     #[arg(long)]
     pub sparse: bool,
-    /// Write it back to where it lies, with the file system frozen for moments, also where the file
-    /// system could move it
+    /// Rewrite in place while the file system is frozen (fsfreeze), also where the file system could
+    /// move it
     #[arg(long)]
     pub frozen: bool,
     /// How much is judged and rewritten at a time

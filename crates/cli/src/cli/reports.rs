@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 use super::shared::{Files, Form, StoreArguments};
+use crate::completion::{Profiles, Runs, RunsAndFiles, experiments};
 
 pub(super) const LIST_EXAMPLES: &str = "\
 Examples:
@@ -17,7 +19,8 @@ Examples:
 
 pub(super) const SHOW_EXAMPLES: &str = "\
 Examples:
-  ssdlab show last
+  ssdlab show
+          the last run
   ssdlab show last~1 --html report.html
   ssdlab show 12 --json > report.json";
 
@@ -42,6 +45,7 @@ pub enum List {
     /// The experiments, or the parameters of one
     Experiments {
         /// Show the parameters of this one
+        #[arg(add = ArgValueCandidates::new(experiments))]
         name: Option<String>,
         /// Show the parameters of all
         #[arg(long)]
@@ -53,6 +57,7 @@ pub enum List {
     /// The simulated drives, or every parameter of one with where it comes from
     Profiles {
         /// Show the parameters of this one, or of a file such as ./my.toml
+        #[arg(add = ArgValueCompleter::new(Profiles))]
         name: Option<String>,
         /// Show all parameters, also those that it does not set; of the default profile where none is
         /// named
@@ -86,6 +91,7 @@ pub enum List {
 #[derive(Args, Debug)]
 pub struct ShowArguments {
     /// The run: its number, 'last', or 'last~1' for the one before
+    #[arg(default_value = "last", add = ArgValueCompleter::new(Runs))]
     pub run: String,
     /// How to show it.
     #[command(flatten)]
@@ -102,7 +108,12 @@ pub struct ShowArguments {
 #[derive(Args, Debug)]
 pub struct CompareArguments {
     /// Runs (12, last, last~1) and report files (report.json), two or more
-    #[arg(required = true, num_args = 2.., value_name = "RUN|FILE")]
+    #[arg(
+        required = true,
+        num_args = 2..,
+        value_name = "RUN|FILE",
+        add = ArgValueCompleter::new(RunsAndFiles)
+    )]
     pub runs: Vec<String>,
     /// How to show them.
     #[command(flatten)]

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
 use super::shared::{Files, ProtocolArguments, ReportArguments, StoreArguments};
+use crate::completion::{Operands, experiments};
 
 pub(super) const RUN_EXAMPLES: &str = "\
 Targets:
@@ -17,14 +19,15 @@ Targets:
   'raid1(sim:a;sim:b),sync=none'
                         a stack of simulated drives; see ssdlab list stacks
   /mnt/ssd              the drive behind a directory
-  /mnt/ssd/new.dat      the same, by a file that does not exist yet
+  /mnt/ssd/new.dat      the same, by a file of this name: with --create-file
   /dev/sdx              a whole drive, whose data is DESTROYED: only with
                         --destroy-data, confirmed by its serial or path, and
                         never one that anything uses
 
-Behind a directory only a new file is written, never one that exists. Its name
-is taken away as soon as it is there, so that it goes however the run ends.
-Pressed twice, Ctrl-C ends at once, without a report.
+Behind a directory it uses an unlinked temporary file (O_TMPFILE), which goes
+however the run ends. A file that exists is never written. Ctrl-C ends a run
+early and keeps what was measured; another one, a second or more later, ends it
+at once, without a report.
 
 Examples:
   ssdlab run fragmentation
@@ -38,18 +41,25 @@ Examples:
           on the other machine: sh fragmentation.sh
           and here again: ssdlab import ssdlab-fragmentation/*.json
   ssdlab export blocksize /dev/sdx --capacity 480GB --format fio
-  ssdlab export latency 'D:\\new.dat' --set area=8G --format powershell -o latency.ps1
+  ssdlab export latency 'D:\\new.dat' --set area=8G --format powershell \\
+          -o latency.ps1
 
-A script refuses a device that is in use, and any other until its name was typed.";
+A script refuses a device that is in use, and any other until its name was
+typed.";
 
 /// Arguments of `run`.
 #[derive(Args, Debug)]
 pub struct RunArguments {
     /// The experiment; see 'ssdlab list experiments'
+    #[arg(add = ArgValueCandidates::new(experiments))]
     pub experiment: String,
     /// The drive: a simulated one (sim:PROFILE, the default is sim:) or a path on a real one.
     /// Before it, for 'job' and 'replay', the file to run
-    #[arg(value_name = "[FILE] [TARGET]", num_args = 0..=2)]
+    #[arg(
+        value_name = "[FILE] [TARGET]",
+        num_args = 0..=2,
+        add = ArgValueCompleter::new(Operands)
+    )]
     pub operands: Vec<String>,
     /// What of the protocol is changed.
     #[command(flatten)]
@@ -66,6 +76,10 @@ pub struct RunArguments {
     /// Do not keep this run
     #[arg(long, conflicts_with = "store")]
     pub no_store: bool,
+    /// Have the target created as a new file, which is removed at the end; without it, a path that is
+    /// not there is an error
+    #[arg(long)]
+    pub create_file: bool,
     /// Go on where the file system has no direct I/O; the page cache is then measured as well
     #[arg(long)]
     pub allow_buffered: bool,
@@ -79,13 +93,13 @@ pub struct RunArguments {
     /// The serial or the path of the block device, once more, instead of typing it when asked
     #[arg(long, value_name = "SERIAL|PATH")]
     pub confirm: Option<String>,
-    /// How a drive is made new where the experiment begins with a new one [default: a block device
-    /// by discard; a simulated drive is replaced by another from the factory, in no time]
+    /// Purge method used where the experiment begins with a new drive [default: a block device by
+    /// discard; a simulated drive is replaced by another from the factory, in no time]
     #[arg(long, value_enum, value_name = "HOW")]
     pub make_new: Option<MakeNewArgument>,
 }
 
-/// How a drive is made new.
+/// Purge methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum MakeNewArgument {
     /// By a discard of all of it
@@ -104,6 +118,7 @@ pub enum MakeNewArgument {
 #[derive(Args, Debug)]
 pub struct ExportArguments {
     /// The experiment; see 'ssdlab list experiments'
+    #[arg(add = ArgValueCandidates::new(experiments))]
     pub experiment: String,
     /// A device or a new file on the other machine, by the name it has there
     pub target: String,

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 
 use super::SEED_DEFAULT;
+use crate::completion::settings;
 
 /// Where runs are kept.
 #[derive(Args, Debug)]
@@ -47,7 +49,7 @@ pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Where chance begins.
+/// Random seed.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Seed {
     /// Seed of every random choice: the same seed gives the same figures on a simulated drive
@@ -67,9 +69,14 @@ pub struct ProtocolArguments {
     #[arg(long)]
     pub quick: bool,
     /// Change a parameter of the protocol; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = assignment)]
+    #[arg(
+        long,
+        value_name = "NAME=VALUE",
+        value_parser = assignment,
+        add = ArgValueCompleter::new(settings)
+    )]
     pub set: Vec<(String, String)>,
-    /// Where chance begins.
+    /// Random seed.
     #[command(flatten)]
     pub seed: Seed,
 }

@@ -7,6 +7,7 @@ use ssdlab_model::units::Nanoseconds;
 use crate::cli::{AgeArguments, AgeCache, AgeState};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::page::Directories;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
@@ -57,6 +58,10 @@ pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure>
         Some(text) => age::parse_stored(text)
             .map_err(|error| Failure::usage(format!("--stored-for: {error}")))?,
     };
+    let _directories = Directories::of_file(&arguments.output).map_err(|source| {
+        let what = format!("--output {}: it cannot be written there", arguments.output.display());
+        Failure::system(Exit::Usage, what, source)
+    })?;
     age::check_place(&arguments.output, arguments.force)?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)

@@ -4,7 +4,8 @@ use ssdlab_attach::image::Image;
 use ssdlab_lab::Target;
 
 use crate::cli::CreateArguments;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use crate::page::Directories;
 use crate::terminal::Terminal;
 
 /// Makes the image of a new drive.
@@ -16,6 +17,10 @@ pub fn create(arguments: &CreateArguments, terminal: &Terminal) -> Result<(), Fa
              in sim:toshiba-xg5"
         )));
     };
+    let _directories = Directories::of_file(&arguments.image).map_err(|source| {
+        let what = format!("{}: it cannot be made there", arguments.image.display());
+        Failure::system(Exit::Usage, what, source)
+    })?;
     let image = Image::create(&arguments.image, &profile, arguments.force)?;
     let geometry = &image.configuration().geometry;
     let path = arguments.image.display();

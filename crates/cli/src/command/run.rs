@@ -55,6 +55,7 @@ impl Request {
             require_direct: !arguments.allow_buffered,
             make_new: device::make_new(arguments.make_new, &target)?,
             keep_awake: !arguments.let_processors_sleep,
+            create_file: arguments.create_file,
             ..RealOptions::default()
         };
         let consent =
@@ -116,7 +117,7 @@ fn operands<'a>(
 fn unknown_experiment(error: LabError, text: &str) -> Failure {
     if text.starts_with("sim:") || Path::new(text).exists() {
         return Failure::usage(format!(
-            "{error}; '{text}' looks like a target, which comes second: \
+            "there is no experiment '{text}', which looks like a target; that comes second: \
              ssdlab run fragmentation {text}"
         ));
     }
@@ -135,6 +136,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         _ => Gate::NotADevice,
     };
     device::refuse_idle_options(&gate, &request.target, arguments.make_new, &request.consent)?;
+    device::refuse_idle_file(&gate, &request.target, arguments.create_file)?;
     let page = arguments.report.html.as_deref().map(Page::html).transpose()?;
     let files = Places::reserve(&arguments.files)?;
     let interrupt = Interrupt::listen().map_err(|source| {

@@ -6,6 +6,9 @@
 
 mod client;
 mod databases;
+mod examples;
+#[path = "../extract/mod.rs"]
+mod extract;
 mod file_systems;
 mod full_disk;
 mod in_use;

@@ -101,8 +101,9 @@ fn what_cannot_be_aged_or_restored_is_explained() {
     place.run(&["age", SMALL, "--written", "much", "-o", "a.ssd"]).fails(2, &["--written", "2x"]);
     let changed = ["age", SMALL, "--set", "collection.policy=cost-benefit", "-o", "a.ssd"];
     place.run(&changed).fails(4, &["no steady state for cost-benefit", "--state random"]);
-    place.run(&["age", SMALL, "-o", "missing/a.ssd"]).fails(2, &["no directory missing"]);
     assert_eq!(names_in(place.path(".")), [""; 0]);
+    place.run(&["age", SMALL, "-o", "missing/a.ssd", "--state", "new"]).with_code(0);
+    assert!(place.path("missing/a.ssd").exists(), "the directory is made");
 
     place.run(&["age", SMALL, "-o", "a.ssd"]).with_code(0);
     place.run(&run("sim:./a.ssd,spare=7%")).fails(2, &["a saved drive is what it was"]);

@@ -181,7 +181,7 @@ fn discard_refuses_what_it_cannot_use() {
     let run = |target: &str, set: &[&str]| {
         place.run(&[&["run", "discard", target, "--no-store", "--allow-buffered"], set].concat())
     };
-    run("./new.dat", &[]).fails(4, &["needs a file system", "name a directory"]);
+    run("./new.dat", &["--create-file"]).fails(4, &["needs a file system", "name a directory"]);
     run("sim:", &["--set", "entries=1"]).fails(2, &["entries is 1"]);
     let missing = ["--set", "tarball=nosuch.tar"];
     run("sim:", &missing).fails(2, &["nosuch.tar"]);
@@ -394,7 +394,8 @@ fn trim_check_needs_a_file_system_that_says_where_files_lie() {
     let run = |target: &str| {
         place.run(&["run", "trim-check", target, "--no-store", "--allow-buffered", "--quick"])
     };
-    run("./new.dat").fails(4, &["needs a file system", "name a directory"]);
+    let new = ["run", "trim-check", "./new.dat", "--create-file", "--no-store", "--quick"];
+    place.run(&new).fails(4, &["needs a file system", "name a directory"]);
     let shared = "/dev/shm";
     if fs::metadata(shared).is_ok() {
         let done = run(shared).with_code(4);

@@ -13,20 +13,8 @@ fn help_goes_to_stdout_and_shows_examples() {
     }
     assert!(place.run(&["--version"]).with_code(0).stdout.starts_with("ssdlab 0."));
     let nothing = place.run(&[]).with_code(2);
-    assert!(nothing.stdout.is_empty() && nothing.stderr.contains("Commands:"));
+    assert!(nothing.stdout.is_empty() && nothing.stderr.contains("Experiments:"));
     place.run(&["shwo"]).fails(2, &["'shwo'", "'show'"]);
-}
-
-#[test]
-fn completions_know_the_subcommands_in_every_shell() {
-    let place = Place::new();
-    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = place.run(&["completions", shell]).with_code(0).stdout;
-        for word in ["compare", "allow-buffered"] {
-            assert!(script.contains(word), "no {word} for {shell}");
-        }
-    }
-    place.run(&["completions", "tcsh"]).fails(2, &["bash"]);
 }
 
 #[test]
@@ -42,24 +30,29 @@ fn there_is_a_manual_page_for_every_subcommand() {
     place.run(&["man", &file]).fails(1, &["cannot write manual pages"]);
 }
 
+/// The commands in a help text, which come before its options.
+fn commands(help: &str) -> Vec<&str> {
+    let (before, _) = help.split_once("\nOptions:").unwrap();
+    let lines = before.lines().filter(|line| line.starts_with("  "));
+    lines.filter_map(|line| line.split_whitespace().next()).collect()
+}
+
 #[test]
-fn every_command_has_its_manual_page_and_is_completed() {
+fn every_command_is_shown_in_its_group_and_has_its_manual_page() {
     let place = Place::new();
-    let help = place.run(&["--help"]).with_code(0).stdout;
-    let commands = help.split("Commands:").nth(1).unwrap().split("\n\n").next().unwrap();
-    let names: Vec<&str> = commands
-        .lines()
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
-        .filter_map(|line| line.split_whitespace().next())
-        .filter(|name| *name != "help")
-        .collect();
-    assert!(names.contains(&"export") && names.contains(&"import"), "{names:?}");
+    let help = place.run(&["-h"]).with_code(0).stdout;
+    for group in ["Experiments:", "Simulated drives:", "This machine:", "Reports:"] {
+        assert!(help.contains(&format!("\n{group}\n  ")), "no {group} in:\n{help}");
+    }
+    let (groups, _) = help.split_once("\nOptions:").unwrap();
+    let longest = groups.lines().map(str::len).max().unwrap();
+    assert!(longest <= 80, "{longest} columns in:\n{help}");
+    let names = commands(&help);
+    assert!(names.len() >= 20 && names.contains(&"export"), "{names:?}");
     place.run(&["man", "pages", "--quiet"]).with_code(0);
     let pages = names_in(place.path("pages"));
-    let script = place.run(&["completions", "bash"]).with_code(0).stdout;
-    for name in names {
+    for name in names.iter().filter(|name| **name != "help") {
         let page = format!("ssdlab-{name}.1");
         assert!(pages.contains(&page), "no {page} among {pages:?}");
-        assert!(script.contains(&format!("ssdlab,{name})")), "{name}");
     }
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::support::{Place, skipped};
 
-const JOBS: &str = "\
+pub const JOBS: &str = "\
 ; two that run together, and one behind them
 [global]
 ioengine=libaio
@@ -93,7 +93,7 @@ fn a_job_file_that_is_not_understood_is_an_error_with_its_line() {
 }
 
 /// A trace of 2000 requests, one each 100 us, over 8 GiB.
-fn trace() -> String {
+pub fn trace() -> String {
     let line = |index: u64| {
         let kind = if index.is_multiple_of(3) { "Read" } else { "Write" };
         let offset = index * 0x9e37_79b9 % (8 << 18) * 4096;
@@ -160,7 +160,7 @@ fn a_bad_line_of_a_trace_is_named_before_anything_is_sent() {
 }
 
 /// As `fio --output-format=json+` writes it, shortened, with a notice before.
-const RESULT: &str = r#"reads: Laying out IO file (1 file / 64MiB)
+pub const RESULT: &str = r#"reads: Laying out IO file (1 file / 64MiB)
 {"fio version":"fio-3.33","timestamp":1700000000,
 "global options":{"ioengine":"libaio","direct":"1","size":"64m","filename":"/dev/sdx"},
 "jobs":[{"jobname":"reads","groupid":0,"error":0,"usr_cpu":5,"sys_cpu":10,

@@ -4,13 +4,20 @@
 //! stderr, past the capturing of output, when they are skipped.
 #![cfg(target_os = "linux")]
 
+#[path = "../extract/documents.rs"]
+mod documents;
+#[path = "../extract/mod.rs"]
+mod extract;
+
 mod advise;
 mod age;
 mod attach;
 mod compare;
+mod completion;
 mod device;
 mod device_files;
 mod doctor;
+mod examples;
 mod experiments;
 mod files;
 mod generated;
@@ -24,3 +31,4 @@ mod store;
 mod support;
 mod targets;
 mod wear;
+mod wrong_calls;

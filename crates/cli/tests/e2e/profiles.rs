@@ -20,7 +20,8 @@ fn unknown_profiles_and_keys_are_named_with_what_there_is() {
     let place = Place::new();
     quick(&place, "sim:toshiba").fails(2, &["'toshiba'", "toshiba-xg5"]);
     quick(&place, "toshiba-xg5").fails(2, &["write sim:toshiba-xg5"]);
-    quick(&place, "sim:toshiba-xg5,page_read=60us").fails(2, &["perhaps flash.page_read"]);
+    quick(&place, "sim:toshiba-xg5,page_read=60us")
+        .fails(2, &["did you mean flash.page_read or slc.page_read?"]);
     quick(&place, "sim:toshiba-xg5,colour=red").fails(2, &["'colour'", "--keys"]);
     quick(&place, "sim:toshiba-xg5,spare").fails(2, &["not key=value"]);
     quick(&place, "sim:missing.toml").fails(2, &["missing.toml", "No such file"]);

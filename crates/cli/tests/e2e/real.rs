@@ -1,6 +1,7 @@
 //! Runs on real files: what they say, what they leave, and how they end early.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::Child;
 
@@ -52,8 +53,12 @@ fn a_directory_gives_a_report_and_is_left_as_it_was() {
 fn a_named_file_is_removed_and_quiet_is_quiet() {
     let place = Place::new();
     let there = place.directory("there");
-    let arguments =
-        [&["run", "fragmentation", "there/new.dat", "--quiet"], &RUN[3..], &["rest=0s"]].concat();
+    let arguments = [
+        &["run", "fragmentation", "there/new.dat", "--create-file", "--quiet"],
+        &RUN[3..],
+        &["rest=0s"],
+    ]
+    .concat();
     let done = place.run(&arguments).with_code(0);
     assert_eq!(done.stderr, "");
     assert!(done.stdout.contains("fragmentation on there/new.dat"));
@@ -62,11 +67,12 @@ fn a_named_file_is_removed_and_quiet_is_quiet() {
 
 #[test]
 fn an_interrupted_run_keeps_its_report_and_removes_its_file() {
-    for (name, kind) in [("there/new.dat", Signal::INT), ("there", Signal::TERM)] {
+    let new = ["there/new.dat", "--create-file"];
+    for (target, kind) in [(&new[..], Signal::INT), (&["there"], Signal::TERM)] {
         let place = Place::new();
         let there = place.directory("there");
-        let arguments = ["run", "fragmentation", name, "--json", "--html", "page.html"];
-        let child = place.start(&[&arguments[..], &RUN[3..], &["rest=1h"]].concat());
+        let arguments = [&["run", "fragmentation"], target, &["--json", "--html", "page.html"]];
+        let child = place.start(&[&arguments.concat()[..], &RUN[3..], &["rest=1h"]].concat());
         wait_until(|| is_filled(&child));
         signal(&child, kind);
         let done = Done::of(child.wait_with_output().unwrap()).with_code(130);
@@ -97,29 +103,55 @@ fn what_was_read_before_the_interrupt_is_in_the_report() {
 }
 
 #[test]
-fn a_second_interrupt_ends_at_once_and_leaves_nothing() {
-    for target in ["there", "there/new.dat"] {
+fn two_signals_at_once_are_one_and_leave_a_report() {
+    for target in [&["there"][..], &["there/new.dat", "--create-file"]] {
         let place = Place::new();
         let there = place.directory("there");
-        let child =
-            place.start(&[&["run", "fragmentation", target], &RUN[3..], &["rest=1h"]].concat());
+        let arguments = [&["run", "fragmentation"], target, &RUN[3..], &["rest=1h", "--json"]];
+        let child = place.start(&arguments.concat());
         wait_until(|| is_filled(&child));
-        // Stopped, so that both are there before the first can be answered.
+        // Stopped, so that both are there before the first can be answered, as timeout(1) sends them.
         signal(&child, Signal::STOP);
-        signal(&child, Signal::INT);
         signal(&child, Signal::TERM);
+        signal(&child, Signal::INT);
         signal(&child, Signal::CONT);
         let done = Done::of(child.wait_with_output().unwrap()).with_code(130);
-        assert_eq!(done.stdout, "", "there was no time for a report");
+        assert_eq!(done.json()["interrupted"], true);
         assert_eq!(names_in(&there), [""; 0]);
     }
+}
+
+#[test]
+fn a_later_signal_ends_a_run_that_cannot_give_its_report() {
+    let place = Place::new();
+    let there = place.directory("there");
+    // Nobody reads its stdout, which is full already.
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let capacity = rustix::pipe::fcntl_getpipe_size(&writer).unwrap();
+    writer.write_all(&vec![b'x'; capacity]).unwrap();
+    let arguments =
+        [&["run", "fragmentation", "there"], &RUN[3..], &["rest=1h", "--json"]].concat();
+    let mut child = place.command(&arguments).stdout(writer).spawn().unwrap();
+    wait_until(|| is_filled(&child));
+    let mut last = std::time::Instant::now();
+    signal(&child, Signal::INT);
+    wait_until(|| {
+        if last.elapsed() >= std::time::Duration::from_millis(200) {
+            last = std::time::Instant::now();
+            signal(&child, Signal::INT);
+        }
+        child.try_wait().unwrap().is_some()
+    });
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(reader);
+    assert_eq!(names_in(&there), [""; 0]);
 }
 
 #[test]
 fn a_run_that_is_killed_leaves_no_file() {
     let place = Place::new();
     let there = place.directory("there");
-    let arguments = ["run", "fragmentation", "there/new.dat"];
+    let arguments = ["run", "fragmentation", "there/new.dat", "--create-file"];
     let mut child = place.start(&[&arguments[..], &RUN[3..], &["rest=1h"]].concat());
     wait_until(|| is_filled(&child));
     assert_eq!(names_in(&there), [""; 0]);

@@ -119,9 +119,9 @@ fn a_stdout_that_cannot_be_written_is_one() {
 fn wrong_use_is_named_before_anything_runs() {
     let place = Place::new();
     let run = |arguments: &[&str]| place.run(&[&["run"], arguments].concat());
-    run(&["defragmentation"]).fails(2, &["'defragmentation'", "there are: fragmentation"]);
+    run(&["defragmentation"]).fails(2, &["'defragmentation'", "did you mean fragmentation?"]);
     run(&["sim:toshiba-xg5"]).fails(2, &["comes second: ssdlab run fragmentation"]);
-    run(&["fragmentation", "--set", "speed=1"]).fails(2, &["'speed'", "it has: file_size"]);
+    run(&["fragmentation", "--set", "speed=1"]).fails(2, &["'speed'", "there are: file_size"]);
     run(&["fragmentation", "--set", "file_size"]).fails(2, &["NAME=VALUE"]);
     run(&["fragmentation", "--set", "file_size=big"]).fails(2, &["file_size", "'big'", "a size"]);
     run(&["fragmentation", "--set", "file_size=1M"]).fails(2, &["at least 16"]);
@@ -159,10 +159,26 @@ fn a_drive_that_is_too_small_for_the_file_cannot() {
 fn a_page_is_written_where_it_can_be_and_refused_before_the_run_where_it_cannot() {
     let place = Place::new();
     let with_page = |page: &str| place.run(&[&QUICK[..], &["--html", page]].concat());
-    with_page("missing/report.html").fails(2, &["missing/report.html", "No such file"]);
+    place.file("file", "");
+    with_page("file/report.html").fails(2, &["file/report.html", "not a directory"]);
     let directory = place.directory("pages");
     with_page(&directory).fails(2, &["that is a directory"]);
     assert!(!place.path("runs.sqlite").exists());
+
+    // A directory that is missing is made, for every file that is written; it goes where none is.
+    for option in ["--html", "--hdr", "--csv"] {
+        let path = format!("deep{option}/in/file");
+        let run = [&QUICK[..], &[option, &path, "--no-store"]].concat();
+        place.run(&[&run[..], &["--set", "file_size=2T"]].concat()).with_code(4);
+        assert!(!place.path(&format!("deep{option}")).exists(), "{option}");
+        place.run(&run).with_code(0);
+        assert!(place.path(&path).exists(), "{option}");
+    }
+    let age = ["age", "sim:,scale=1/1024", "-o", "deep/in/aged.ssd", "--quiet"];
+    place.run(&age).with_code(0);
+    let create = ["create", "sim:,scale=1/1024", "deep/below/disk.ssd", "--quiet"];
+    place.run(&create).with_code(0);
+    assert!(place.path("deep/in/aged.ssd").exists() && place.path("deep/below/disk.ssd").exists());
 
     let page = place.file("report.html", "an older page, much shorter than a report");
     with_page(&page).with_code(0).json();

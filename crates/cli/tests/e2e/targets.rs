@@ -24,7 +24,7 @@ fn a_directory_that_cannot_be_written_fails() {
 fn what_exists_is_not_touched() {
     let place = Place::new();
     let file = place.file("precious.dat", "precious");
-    run(&place, &file, &[]).fails(3, &["precious.dat exists", "name a new file"]);
+    run(&place, &file, &["--create-file"]).fails(3, &["precious.dat exists", "name a new file"]);
     assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
 }
 
@@ -33,12 +33,25 @@ fn places_that_are_none_are_explained() {
     let place = Place::new();
     run(&place, "/dev/null", &[]).fails(2, &["a character device"]);
     run(&place, "missing/new.dat", &[]).fails(2, &["there is no directory"]);
-    run(&place, "new.dat", &[]).fails(2, &["./new.dat for a new file"]);
+    run(&place, "new.dat", &[]).fails(2, &["./new.dat with --create-file"]);
     run(&place, "SIM:toshiba-xg5", &[]).fails(2, &["write sim:toshiba-xg5"]);
     assert_eq!(names_in(place.path(".")), [""; 0]);
     run(&place, "", &[]).fails(2, &["name a simulated drive"]);
     run(&place, "raid1(sim:;sim:b)", &[]).fails(2, &["at character 12", "no profile 'b'"]);
     run(&place, "raid6(sim:;sim:)", &[]).fails(2, &["there is no stack 'raid6'", "raid5"]);
+}
+
+#[test]
+fn a_path_that_is_not_there_is_a_new_file_only_where_that_is_said() {
+    let place = Place::new();
+    let there = place.directory("scratch");
+    run(&place, "scratch/new.dat", &[]).fails(2, &["there is no scratch/new.dat", "--create-file"]);
+    run(&place, "./scartch", &[]).fails(2, &["did you mean ./scratch?", "--create-file"]);
+    assert_eq!(names_in(place.path(".")), ["scratch"]);
+    let more = ["--create-file", "--allow-buffered", "--no-store"];
+    let done = run(&place, "scratch/new.dat", &more).with_code(0);
+    assert!(done.stderr.starts_with("The drive: "), "{}", done.stderr);
+    assert_eq!(names_in(&there), [""; 0]);
 }
 
 #[test]

@@ -1,0 +1,68 @@
+//! The commands in groups, as the program's own help shows them.
+
+use std::fmt::Write;
+
+use clap::{Command, CommandFactory};
+
+use super::Cli;
+
+/// Groups of commands, and their commands, in the order to show them.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Experiments", &["run", "export", "import"]),
+    ("Simulated drives", &["age", "create", "attach", "detach", "status", "power-cut", "check"]),
+    ("This machine", &["layers", "doctor", "advise", "refresh"]),
+    ("Reports", &["list", "show", "compare"]),
+    ("ssdlab itself", &["completions", "man", "help"]),
+];
+
+/// Columns before the words about a command.
+const INDENT: usize = 15;
+
+/// The command line as a whole.
+pub fn command() -> Command {
+    let command = Cli::command();
+    let template = template(&command);
+    command.help_template(template)
+}
+
+fn template(command: &Command) -> String {
+    let style = command.get_styles();
+    let (header, literal) = (style.get_header(), style.get_literal());
+    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (group, names) in GROUPS {
+        let _ = writeln!(text, "\n{header}{group}:{header:#}");
+        for name in names {
+            let gap = " ".repeat(INDENT - 2 - name.len());
+            let _ = writeln!(text, "  {literal}{name}{literal:#}{gap}{}", about(command, name));
+        }
+    }
+    let _ = write!(text, "\n{header}Options:{header:#}\n{{options}}{{after-help}}");
+    text
+}
+
+fn about(command: &Command, name: &str) -> String {
+    let about = command.find_subcommand(name).and_then(Command::get_about);
+    // clap makes this one itself, later.
+    about.map_or_else(|| "Print this, or the help of a command".to_owned(), ToString::to_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definitions_hold_together() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_is_in_one_group() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        grouped.sort_unstable();
+        let command = command();
+        let mut all: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        all.push("help");
+        all.sort_unstable();
+        assert_eq!(grouped, all);
+    }
+}

@@ -1,0 +1,221 @@
+//! What can stand where: names that the program knows, files of the kinds that it takes, runs it kept.
+
+use std::ffi::OsStr;
+use std::path::Path;
+
+use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
+use ssdlab_host::fix::FIXABLE;
+use ssdlab_lab::experiment::{self, Experiment, Kind};
+use ssdlab_lab::store::Store;
+use ssdlab_lab::target;
+use ssdlab_model::profile::{self, Profile, SHORT_KEYS, parameter_keys};
+
+use crate::{cli, keep};
+
+fn candidate(value: impl Into<std::ffi::OsString>, help: &str) -> CompletionCandidate {
+    let help = (!help.is_empty()).then(|| help.to_owned().into());
+    CompletionCandidate::new(value).help(help)
+}
+
+/// Those that go on as `current` begins.
+fn beginning(
+    all: impl IntoIterator<Item = CompletionCandidate>,
+    current: &str,
+) -> Vec<CompletionCandidate> {
+    let begins = |one: &CompletionCandidate| {
+        one.get_value().as_encoded_bytes().starts_with(current.as_bytes())
+    };
+    all.into_iter().filter(begins).collect()
+}
+
+/// The words that were typed so far: shells give them behind `--`.
+fn words() -> Vec<String> {
+    let given = std::env::args_os().skip_while(|word| word != "--").skip(1);
+    given.filter_map(|word| word.into_string().ok()).collect()
+}
+
+/// The experiment that was typed.
+fn typed_experiment() -> Option<&'static dyn Experiment> {
+    words().iter().find_map(|word| experiment::named(word).ok())
+}
+
+/// The experiments, each with its question.
+pub fn experiments() -> Vec<CompletionCandidate> {
+    experiment::all().iter().map(|one| candidate(one.name(), one.question())).collect()
+}
+
+/// What `doctor --fix` mends.
+pub fn fixes() -> Vec<CompletionCandidate> {
+    FIXABLE.iter().map(|name| candidate(*name, "")).collect()
+}
+
+/// `NAME=` for each parameter of the experiment that was typed, and its words after that.
+pub fn settings(current: &OsStr) -> Vec<CompletionCandidate> {
+    let (Some(current), Some(experiment)) = (current.to_str(), typed_experiment()) else {
+        return Vec::new();
+    };
+    let Some((name, _)) = current.split_once('=') else {
+        let parameters = experiment.parameters().iter();
+        return beginning(
+            parameters.map(|spec| candidate(format!("{}=", spec.name), spec.help)),
+            current,
+        );
+    };
+    let spec = experiment.parameters().iter().find(|spec| spec.name == name);
+    match spec.map(|spec| spec.kind) {
+        Some(Kind::Choice(words)) => {
+            let values = words.iter().map(|word| candidate(format!("{name}={word}"), ""));
+            beginning(values, current)
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// `KEY=` for each parameter of simulated drives.
+pub fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(current) = current.to_str() else { return Vec::new() };
+    let keys = SHORT_KEYS.iter().chain(parameter_keys());
+    beginning(keys.map(|key| candidate(format!("{key}="), "")), current)
+}
+
+/// Files whose names end in one of `endings`, and directories on the way to them.
+fn files(current: &str, endings: &'static [&'static str]) -> Vec<CompletionCandidate> {
+    let is_wanted = move |path: &Path| {
+        let ending = path.extension().and_then(OsStr::to_str);
+        path.is_dir() || ending.is_some_and(|ending| endings.contains(&ending))
+    };
+    PathCompleter::any().filter(is_wanted).complete(OsStr::new(current))
+}
+
+fn profiles() -> impl Iterator<Item = (&'static str, String)> {
+    profile::embedded().iter().map(|(name, _)| {
+        let profile = Profile::named(name);
+        (*name, profile.map_or_else(|_| String::new(), |it| it.summary().to_owned()))
+    })
+}
+
+/// The names of the profiles, and profiles in files.
+pub struct Profiles;
+
+impl ValueCompleter for Profiles {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        let Some(current) = current.to_str() else { return Vec::new() };
+        let mut found = beginning(profiles().map(|(name, help)| candidate(name, &help)), current);
+        found.extend(files(current, &["toml"]));
+        found
+    }
+}
+
+/// One simulated drive: `sim:`, a profile or a file, and changes behind commas.
+fn simulated(current: &str) -> Vec<CompletionCandidate> {
+    let Some(rest) = current.strip_prefix("sim:") else {
+        let names = profiles().map(|(name, help)| candidate(format!("sim:{name}"), &help));
+        return beginning(names, current);
+    };
+    if let Some((before, key)) = rest.rsplit_once(',') {
+        let keys = keys(OsStr::new(key));
+        return keys.into_iter().map(|key| key.add_prefix(format!("sim:{before},"))).collect();
+    }
+    let names = profiles().map(|(name, help)| candidate(name, &help));
+    let mut found = beginning(names, rest);
+    found.extend(files(rest, &["toml", "ssd"]));
+    found.into_iter().map(|one| one.add_prefix("sim:")).collect()
+}
+
+/// A simulated drive, or the beginning of a stack of them.
+pub struct Simulated;
+
+impl ValueCompleter for Simulated {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        let Some(current) = current.to_str() else { return Vec::new() };
+        if let Some(member) = current.rfind(['(', ';']) {
+            let (before, member) = current.split_at(member + 1);
+            let members = simulated(member).into_iter();
+            return members.map(|one| one.add_prefix(before)).collect();
+        }
+        let mut found = simulated(current);
+        let stacks = target::stacks().iter();
+        let stacks = stacks.map(|kind| candidate(format!("{}(", kind.name), kind.summary));
+        found.extend(beginning(stacks, current));
+        found
+    }
+}
+
+/// The target of a run, or the file before it.
+pub struct Operands;
+
+impl ValueCompleter for Operands {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        let takes_file = typed_experiment()
+            .is_some_and(|it| it.parameters().iter().any(|spec| spec.kind == Kind::File));
+        match operands_before() {
+            0 if takes_file => return PathCompleter::any().complete(current),
+            0 => {}
+            1 if takes_file => {}
+            _ => return Vec::new(),
+        }
+        let mut found = Simulated.complete(current);
+        let is_simulated = current.as_encoded_bytes().starts_with(b"sim:");
+        if !is_simulated {
+            found.extend(PathCompleter::any().complete(current));
+        }
+        found
+    }
+}
+
+/// Operands between the experiment and the word that is being completed.
+fn operands_before() -> usize {
+    let words = words();
+    let command = cli::command();
+    let run = words.get(1).and_then(|name| command.find_subcommand(name));
+    let takes_value = |word: &str| {
+        let is_it = |one: &&clap::Arg| one.get_long().is_some_and(|it| word == format!("--{it}"));
+        let option = run.and_then(|run| run.get_arguments().find(is_it));
+        option.is_some_and(|it| it.get_action().takes_values())
+    };
+    let typed = words.get(2..words.len().saturating_sub(1)).unwrap_or_default();
+    let mut operands = 0_usize;
+    let mut is_value = false;
+    for word in typed {
+        operands += usize::from(!is_value && !word.starts_with('-'));
+        is_value = takes_value(word);
+    }
+    // The first is the experiment.
+    operands.saturating_sub(1)
+}
+
+/// The runs that were kept, newest first.
+pub struct Runs;
+
+impl ValueCompleter for Runs {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        let Some(current) = current.to_str() else { return Vec::new() };
+        let words = words();
+        let named =
+            words.iter().position(|word| word == "--store").and_then(|at| words.get(at + 1));
+        let Ok(path) = keep::path(named.map(Path::new)) else { return Vec::new() };
+        let Ok(runs) = Store::open_read_only(path).and_then(|store| store.list()) else {
+            return Vec::new();
+        };
+        let words = |run: &ssdlab_lab::store::RunSummary| {
+            format!("{} on {}, {}", run.experiment, run.target, run.started)
+        };
+        let recent = ["last", "last~1"].iter().zip(&runs);
+        let recent = recent.map(|(name, run)| candidate(*name, &words(run)));
+        let numbered = runs.iter().map(|run| candidate(run.id.to_string(), &words(run)));
+        beginning(recent.chain(numbered), current)
+    }
+}
+
+/// Runs, and reports in files.
+pub struct RunsAndFiles;
+
+impl ValueCompleter for RunsAndFiles {
+    fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
+        let mut found = Runs.complete(current);
+        if let Some(current) = current.to_str() {
+            found.extend(files(current, &["json"]));
+        }
+        found
+    }
+}

@@ -1,0 +1,223 @@
+//! The commands that documents and help texts show are run, made quick, on files of a test's own. That
+//! each of them is one that the program takes is tested beside its definitions.
+
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::documents::{documents, in_markdown};
+use crate::extract::{Example, in_help};
+use crate::interchange::{JOBS, RESULT, trace};
+use crate::support::{Done, Place};
+
+/// Commands that are not run here, by how they begin, and why.
+const NOT_RUN: [(&str, &str); 15] = [
+    ("ssdlab attach disk.ssd", "stays; run by the tests of attached drives"),
+    ("ssdlab detach", "needs an attached drive; run by the tests of attached drives"),
+    ("ssdlab status", "needs an attached drive; run by the tests of attached drives"),
+    ("ssdlab power-cut /dev/loop0", "needs an attached drive; run by the tests of attached drives"),
+    ("ssdlab refresh", "rewrites a file or device; run by the tests of refresh"),
+    ("ssdlab run steady /dev/sdx", "destroys a whole drive; the gate has tests of its own"),
+    ("ssdlab doctor --fix automatic-trim", "changes the machine; fixes have tests of their own"),
+    ("ssdlab doctor --undo", "changes the machine; fixes have tests of their own"),
+    ("ssdlab doctor /home --proof", "needs root and writes to /home; run by the tests of doctor"),
+    ("ssdlab layers /dev/md0", "needs a RAID; run in a guest by the tests of layers"),
+    ("ssdlab advise /var/lib/postgresql", "asks for a directory that is seldom there"),
+    ("ssdlab doctor /home", "asks for a directory that may not be there"),
+    ("ssdlab layers /home", "asks for a directory that may not be there"),
+    ("ssdlab run overprovision", "takes minutes in short, too; has tests of its own"),
+    ("ssdlab import ssdlab-fragmentation/*.json", "reads what a script of fio's has made"),
+];
+
+/// What is replaced to make a command quick, or one that can be run here.
+const REPLACED: [(&str, &str); 23] = [
+    (" [TARGET]", " sim:,scale=1/64 --quick"),
+    ("run EXPERIMENT TARGET", "run fragmentation sim: --quick"),
+    ("export EXPERIMENT TARGET [--format sh|powershell|fio]", "export fragmentation new.dat"),
+    ("FILE.fio", "mix.fio"),
+    (" TRACE ", " hm_1.csv "),
+    (" DIR ", " figures "),
+    ("run job mix.fio sim:toshiba-xg5", "run job mix.fio sim:toshiba-xg5,scale=1/64"),
+    ("run replay hm_1.csv sim:toshiba-xg5", "run replay hm_1.csv sim:toshiba-xg5,scale=1/64"),
+    ("run fragmentation", "run fragmentation --quick"),
+    ("--quick /mnt/ssd", "--quick ssd --allow-buffered --set file_size=16M --set rest=0s"),
+    ("--set file_size=16M --set rest=0s --quick", "--set file_size=16M --set rest=0s"),
+    ("--set rest=0s --set file_size=1G --set rest=0s", "--set rest=0s"),
+    ("--set rest=0s --set file_size=1G --set rest=1s", "--set rest=0s"),
+    ("age sim:toshiba-xg5,spare=28%", "age sim:toshiba-xg5,spare=28%,scale=1/64"),
+    ("age sim:toshiba-xg5 ", "age sim:toshiba-xg5,scale=1/64 "),
+    ("age --state sequential", "age sim:,scale=1/64 --state sequential"),
+    ("advise sim:,", "advise sim:,scale=1/256,"),
+    ("advise sim:samsung-840-pro-512", "advise sim:samsung-840-pro-512,scale=1/256"),
+    ("advise sim:toshiba-xg5", "advise sim:toshiba-xg5,scale=1/256"),
+    ("advise sim:micron-5200", "advise sim:micron-5200,scale=1/256"),
+    ("--histories 100", "--histories 5"),
+    ("/var/lib/node_exporter/", "./"),
+    ("--from machine.tar.gz /home", "--from machine.tar.gz"),
+];
+
+/// Files that examples read, by name; made once, and put where an example names them without making
+/// them itself.
+const FIXTURES: [&str; 11] = [
+    "aged.ssd",
+    "disk.ssd",
+    "my.toml",
+    "mix.fio",
+    "database.fio",
+    "hm_1.csv",
+    "fio.json",
+    "short.txt",
+    "before.json",
+    "after.json",
+    "machine.tar.gz",
+];
+
+/// Options and commands behind which a file is named that they make.
+const MAKES: [&str; 5] = ["-o ", "--output ", "--capture ", "> ", "create "];
+
+fn examples(place: &Place) -> Vec<Example> {
+    let mut found = Vec::new();
+    helps(place, "ssdlab", &mut found);
+    for (name, text) in documents() {
+        found.extend(in_markdown(&text, &name));
+    }
+    let mut seen = Vec::new();
+    found.retain(|it| {
+        !seen.contains(&it.line) && {
+            seen.push(it.line.clone());
+            true
+        }
+    });
+    found
+}
+
+/// The examples of a command's help and of those within it.
+fn helps(place: &Place, command: &str, found: &mut Vec<Example>) {
+    let words: Vec<&str> = command.split(' ').skip(1).chain(["--help"]).collect();
+    let help = place.run(&words).with_code(0).stdout;
+    found.extend(in_help(&help, command));
+    let (before, _) = help.split_once("\nOptions:").unwrap();
+    let names = before.lines().filter_map(|line| {
+        let line = line.strip_prefix("  ")?;
+        let name = line.split_whitespace().next()?;
+        (line.starts_with(|c: char| c.is_ascii_lowercase()) && name != "help").then_some(name)
+    });
+    for name in names {
+        helps(place, &format!("{command} {name}"), found);
+    }
+}
+
+fn quick(line: &str) -> String {
+    let mut line = line.to_owned();
+    for (long, short) in REPLACED {
+        line = line.replace(long, short);
+    }
+    match line.match_indices(" --quick").nth(1) {
+        Some((at, word)) => line[..at].to_owned() + &line[at + word.len()..],
+        None => line,
+    }
+}
+
+/// A place with every fixture in it, and twelve runs in its store.
+fn furnished() -> Place {
+    let place = Place::new();
+    let run = |arguments: &[&str]| place.run(arguments).with_code(0);
+    run(&["age", "sim:toshiba-xg5,scale=1/64", "-o", "aged.ssd"]);
+    run(&["create", "sim:toshiba-xg5,scale=1/64", "disk.ssd"]);
+    place.file("my.toml", run(&["list", "profiles", "toshiba-xg5", "--toml"]).stdout);
+    place.file("mix.fio", JOBS);
+    place.file("database.fio", "[writes]\nrw=randwrite\nbs=8k\niodepth=8\nsize=64m\n");
+    place.file("hm_1.csv", trace());
+    place.file("fio.json", RESULT);
+    place.file("short.txt", "write unit 3\nflush\nwrite unit 3\n");
+    for _ in 0..12 {
+        let report = run(&["run", "fragmentation", "--quick", "--json"]).stdout;
+        place.file("before.json", &report);
+        place.file("after.json", &report);
+    }
+    run(&["doctor", "--capture", "machine.tar.gz"]);
+    for directory in
+        ["ssd", ".zfunc", ".config/fish/completions", ".local/share/bash-completion/completions"]
+    {
+        place.directory(directory);
+    }
+    place
+}
+
+/// Takes away what an example makes itself, so that it is not there already.
+fn clear(place: &Place, line: &str) {
+    if let Some((_, path)) = line.split_once(" -o ")
+        && !FIXTURES.contains(&path)
+    {
+        let _ = std::fs::remove_file(place.path(path));
+    }
+    for fixture in FIXTURES {
+        let is_made = MAKES.iter().any(|make| line.contains(&format!("{make}{fixture}")))
+            || line.starts_with("ssdlab create ") && line.ends_with(fixture);
+        if is_made {
+            let _ = std::fs::rename(place.path(fixture), place.path("aside"));
+        }
+    }
+}
+
+fn put_back(place: &Place, line: &str) {
+    for fixture in FIXTURES {
+        if line.contains(fixture) && place.path("aside").exists() {
+            std::fs::rename(place.path("aside"), place.path(fixture)).unwrap();
+        }
+    }
+}
+
+fn run_by_shell(place: &Place, line: &str) -> Done {
+    let program = Path::new(assert_cmd::cargo::cargo_bin!("ssdlab")).to_owned();
+    let mut path = program.parent().unwrap().as_os_str().to_owned().into_vec();
+    path.extend(
+        [&b":"[..], std::env::var_os("PATH").unwrap_or_default().as_encoded_bytes()].concat(),
+    );
+    let template = place.command(&[]);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", line]).current_dir(template.get_current_dir().unwrap());
+    for (name, value) in template.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.env("PATH", std::ffi::OsString::from_vec(path)).stdin(std::process::Stdio::null());
+    Done::of(shell.output().unwrap())
+}
+
+#[test]
+fn every_example_is_run_or_is_known_not_to_be() {
+    let place = furnished();
+    let examples = examples(&place);
+    assert!(examples.len() > 80, "{}", examples.len());
+    let mut left_out = Vec::new();
+    let mut wrong = Vec::new();
+    for Example { line, from } in &examples {
+        if let Some((begins, _)) = NOT_RUN.iter().find(|(begins, _)| line.starts_with(begins)) {
+            left_out.push(*begins);
+            continue;
+        }
+        let short = quick(line);
+        clear(&place, &short);
+        let done = run_by_shell(&place, &short);
+        put_back(&place, &short);
+        // doctor tells by its exit code what it found.
+        let is_fine = match line.starts_with("ssdlab doctor") {
+            true => [0, 10, 11, 12].contains(&done.code),
+            false if line.contains("--lie-about-flush") => [0, 1].contains(&done.code),
+            false => done.code == 0,
+        };
+        if !is_fine || done.stderr.contains("panicked") {
+            wrong.push(format!(
+                "{from}: {line}\nas: {short}\nended with {}: {}",
+                done.code, done.stderr
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for (begins, why) in NOT_RUN {
+        assert!(left_out.contains(&begins), "no example begins with '{begins}' ({why})");
+    }
+}
