@@ -17,10 +17,12 @@ mod buffers;
 mod course;
 mod device;
 mod engines;
+mod exports;
 mod file;
 mod gate;
 mod handle;
 mod identity;
+mod inode;
 mod lanes;
 #[cfg(target_os = "linux")]
 mod look;
@@ -45,7 +47,7 @@ mod uring;
 
 pub use self::awake::{KEPT_AWAKE, PROCESSORS};
 pub use self::believable::EXAMINED;
-pub use self::device::{DeviceNumber, loop_above, related};
+pub use self::device::{DeviceNumber, loop_above, related, writers};
 pub use self::gate::{Candidate, Permit, is_block_device};
 pub use self::make_new::MakeNew;
 pub use self::mounts::Mount;

@@ -11,8 +11,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use ssdlab_drive::real::openers::{Users, openers};
-use ssdlab_drive::real::{DeviceNumber, Mount, loop_above, mounts, place, related};
+use ssdlab_drive::real::openers::Users;
+use ssdlab_drive::real::{DeviceNumber, Mount, loop_above, mounts, place, related, writers};
 
 use crate::file_system::FileSystem;
 use crate::lateness::Place;
@@ -197,10 +197,10 @@ impl Ground {
                  or detach it first (losetup --detach)"
             )));
         }
-        Ok(match openers(&devices)? {
+        Ok(match writers(self.number)? {
             Users::Nobody => None,
             Users::Program(words) => Some(format!(
-                "{words} open for writing, and what it writes meanwhile could be lost; end it first"
+                "{words}, and what is written that way meanwhile could be lost; end that first"
             )),
             // Whoever writes to a mounted device harms its file system anyway.
             Users::NotSeen if !is_alone => None,

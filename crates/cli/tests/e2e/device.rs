@@ -125,6 +125,53 @@ fn what_something_lies_on_is_refused() {
 }
 
 #[test]
+fn a_loop_device_whose_file_a_program_writes_to_is_refused() {
+    let test = "the file behind a loop device";
+    let place = Place::new();
+    let Some(device) = Loop::new(test, &place, "disk", 16) else { return };
+    // By another name of it, as a server of the image has it open that knows of no loop device.
+    let link = place.path("link");
+    fs::hard_link(&device.backing, &link).unwrap();
+    let open = OpenOptions::new().read(true).write(true).open(&link).unwrap();
+    let file = ["is in use: its file", "disk is in use: ", "link open for writing"];
+    all_refuse(&place, &device, &device.device, &file);
+    let map = Stores::to(&open);
+    drop(open);
+    let file = ["is in use: its file", "disk is in use: ", "link mapped for writing"];
+    all_refuse(&place, &device, &device.device, &file);
+    drop(map);
+    // A device that a program has mapped and closed again is in use as well.
+    let open = OpenOptions::new().read(true).write(true).open(&device.device).unwrap();
+    let map = Stores::to(&open);
+    drop(open);
+    all_refuse(&place, &device, &device.device, &["is in use: ", "mapped for writing"]);
+    drop(map);
+    // Who only reads does not stand in the way.
+    let _reader = File::open(&link).unwrap();
+    run_with_all(&place, &device.device).with_code(0);
+}
+
+/// A map through which this process can store to a file.
+struct Stores(*mut std::ffi::c_void);
+
+impl Stores {
+    fn to(file: &File) -> Stores {
+        use rustix::mm::{MapFlags, ProtFlags, mmap};
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new map, which nobody touches.
+        let map = unsafe { mmap(std::ptr::null_mut(), 4096, access, MapFlags::SHARED, file, 0) };
+        Stores(map.unwrap())
+    }
+}
+
+impl Drop for Stores {
+    fn drop(&mut self) {
+        // SAFETY: the map from above.
+        unsafe { rustix::mm::munmap(self.0, 4096).unwrap() };
+    }
+}
+
+#[test]
 fn a_member_of_a_device_mapper_target_is_refused() {
     let test = "a device-mapper holder";
     let place = Place::new();
@@ -347,9 +394,9 @@ fn the_share_of_the_rated_endurance_is_said_before_anything_is_written() {
     let fakes = place.directory("bin");
     let path = format!("{fakes}/smartctl");
     let path_of_tools = format!("{fakes}:{}", std::env::var("PATH").unwrap());
-    // A drive of which `used` % are used up by a million units of 512,000 bytes.
-    let before_it_begins = |used: u64| {
-        let log = format!(r#"{{"percentage_used": {used}, "data_units_written": 1000000}}"#);
+    // A drive of which `used` % are used up by so many units of 512,000 bytes.
+    let before_it_begins = |used: u32, units: u32| {
+        let log = format!(r#"{{"percentage_used": {used}, "data_units_written": {units}}}"#);
         let told = format!(r#"{{"nvme_smart_health_information_log": {log}}}"#);
         fs::write(&path, format!("#!/bin/sh\necho '{told}'\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -358,12 +405,13 @@ fn the_share_of_the_rated_endurance_is_said_before_anything_is_written() {
         let mut command = place.command(&arguments);
         Done::of(command.env("PATH", &path_of_tools).output().unwrap()).with_code(0)
     };
-    let told = before_it_begins(40);
+    // So few that the share has two digits also on a disk so slow that next to nothing is written.
+    let told = before_it_begins(40, 100_000);
     let (_, rest) = told.stderr.split_once("writes about ").expect("what is written");
     let (amount, _) = rest.split_once(" in all").expect("an amount");
     let (amount, unit) = amount.split_once(' ').expect("with its unit");
     let unit = if unit == "GiB" { 1u64 << 30 } else { 1 << 20 };
-    let share = amount.parse::<f64>().unwrap() * unit as f64 / 512e9 * 40.0;
+    let share = amount.parse::<f64>().unwrap() * unit as f64 / 51.2e9 * 40.0;
     let (_, said) = told.stderr.split_once("For the drive: about ").expect(&told.stderr);
     let (said, words) = said.split_once(" % of its rated endurance, as SMART has it").unwrap();
     let said: f64 = said.parse().unwrap();
@@ -373,13 +421,13 @@ fn the_share_of_the_rated_endurance_is_said_before_anything_is_written() {
         "{said}, and {share} by hand: {}",
         told.stderr
     );
-    assert!(words.starts_with(" (40 % used up by 476.8"), "{words}");
+    assert!(words.starts_with(" (40 % used up by 47.68"), "{words}");
     let report = told.json();
     let facts = report["target"]["facts"].as_array().unwrap();
     let smart = facts.iter().find(|fact| fact["name"] == "SMART before").unwrap();
     assert!(smart["value"].as_str().unwrap().contains("40 % of its rated life used"), "{smart}");
     // Where not even one percent is counted, no share is made up.
-    let told = before_it_begins(0);
+    let told = before_it_begins(0, 1_000_000);
     assert!(
         told.stderr.contains("For the drive: less than 0.01 % of its rated"),
         "{}",

@@ -8,8 +8,10 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use super::exports::export_of;
+use super::inode::{Inode, backing_of};
 use super::mounts::{self, Mount};
-use super::openers::{Users, openers};
+use super::openers::{Users, Wanted, openers};
 
 /// Major and minor number of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,8 +52,10 @@ pub(super) struct System {
     pub(super) number_of: fn(&Path) -> Option<DeviceNumber>,
     /// Whether the kernel itself says that the device is taken.
     pub(super) claimed: fn(&Path) -> bool,
-    /// Which other program has one of these devices open for writing.
-    pub(super) openers: fn(&[DeviceNumber]) -> io::Result<Users>,
+    /// Which other program has one of these open or mapped for writing.
+    pub(super) openers: fn(&Wanted) -> io::Result<Users>,
+    /// The file that the loop device of this name lies on.
+    pub(super) backing_of: fn(&str) -> io::Result<Inode>,
 }
 
 impl System {
@@ -72,6 +76,7 @@ impl System {
                 opened.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
             },
             openers,
+            backing_of: |name| backing_of(&Path::new("/dev").join(name)),
         }
     }
 
@@ -104,13 +109,36 @@ pub(super) fn user_of(
     Ok((system.claimed)(path).then(|| "the kernel has it mounted or otherwise taken".to_owned()))
 }
 
-/// The program that has it, its disk or a partition of it open for writing, in words; nothing where none
-/// is seen. A virtual machine's claims nothing.
+/// Returns in words who could write to the device, its disk or a partition of it without having claimed
+/// it, as a virtual machine does; nothing where nobody is seen.
 pub(super) fn opener(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
-    Ok(match (system.openers)(&related_in(number, system)?)? {
-        Users::Program(words) => Some(format!("{words} open for writing")),
+    unclaimed_user(&Wanted { devices: related_in(number, system)?, files: Vec::new() }, system)
+}
+
+/// Returns in words who could write to one of these: the kernel, which serves it to others, or a program.
+fn unclaimed_user(wanted: &Wanted, system: &System) -> io::Result<Option<String>> {
+    if let Some(how) = export_of(wanted, system)? {
+        return Ok(Some(how));
+    }
+    Ok(match (system.openers)(wanted)? {
+        Users::Program(words) => Some(words),
         Users::Nobody | Users::NotSeen => None,
     })
+}
+
+/// Returns who could write past us to a block device, though they have claimed nothing: who has it, its
+/// disk, a partition of it, or what a loop device lies on open or mapped for writing, or serves it.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn writers(number: DeviceNumber) -> io::Result<Users> {
+    let system = System::real();
+    let mut wanted = Wanted { devices: related_in(number, &system)?, files: Vec::new() };
+    beneath::add_to(&mut wanted, number, &system)?;
+    match export_of(&wanted, &system)? {
+        Some(how) => Ok(Users::Program(format!("it is {how}"))),
+        None => openers(&wanted),
+    }
 }
 
 /// What the lists of the system say that the device, a partition of it, the disk that it is a partition
@@ -276,7 +304,7 @@ pub(super) fn partitions_of(
 
 /// The names in a directory, sorted; none where there is no such directory, as in the `holders`
 /// of what nothing can hold.
-fn names_in(directory: &Path) -> io::Result<Vec<String>> {
+pub(super) fn names_in(directory: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         read => read?,
@@ -316,6 +344,7 @@ mod tests {
             },
             claimed: |_| false,
             openers: |_| Ok(Users::Nobody),
+            backing_of: |_| Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -399,14 +428,27 @@ mod tests {
     fn what_a_program_has_open_for_writing_is_in_use() {
         let root = tempfile::tempdir().unwrap();
         let mut system = system(root.path(), "", "");
-        system.openers = |devices| {
-            assert_eq!(devices, [DISK, DeviceNumber { major: 8, minor: 1 }, PART]);
-            Ok(Users::Program("qemu (process 7) has /dev/sda2".to_owned()))
+        system.openers = |wanted| {
+            assert_eq!(wanted.devices, [DISK, DeviceNumber { major: 8, minor: 1 }, PART]);
+            Ok(Users::Program("qemu (process 7) has /dev/sda2 open for writing".to_owned()))
         };
         let user = user_of(Path::new("/dev/sda"), DISK, &system).unwrap();
         assert_eq!(user.unwrap(), "qemu (process 7) has /dev/sda2 open for writing");
         system.openers = |_| Err(io::ErrorKind::NotFound.into());
         assert!(user_of(Path::new("/dev/sda"), DISK, &system).is_err());
+    }
+
+    #[test]
+    fn what_the_kernel_serves_to_others_is_in_use() {
+        let root = tempfile::tempdir().unwrap();
+        let system = system(root.path(), "", "");
+        let namespace = root.path().join("sys/kernel/config/nvmet/subsystems/nqn/namespaces/1");
+        fs::create_dir_all(&namespace).unwrap();
+        fs::write(namespace.join("enable"), "1\n").unwrap();
+        fs::write(namespace.join("device_path"), "/dev/sda2\n").unwrap();
+        let user = user_of(Path::new("/dev/sda"), DISK, &system).unwrap();
+        let words = "served to others by the kernel (nvmet subsystem nqn, namespace 1)";
+        assert_eq!(user.unwrap(), words);
     }
 
     #[test]

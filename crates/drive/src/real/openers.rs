@@ -1,16 +1,19 @@
-//! Which programs have a block device open for writing, though they have not claimed it.
+//! Programs that have a block device or a file open or mapped for writing, though they have claimed
+//! nothing.
 //!
-//! The kernel keeps no list of that; what is open is seen process by process.
+//! The kernel keeps no list of that. Each process is looked at: its descriptors (`/proc/PID/fd`), and
+//! its shared maps (`/proc/PID/maps`), which outlive the descriptor that they were made of.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FileType, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::device::DeviceNumber;
+use super::inode::{Inode, Node};
 
 /// How often is looked again before somebody counts as having it open: smartctl and udev open devices
 /// for a moment.
@@ -40,24 +43,41 @@ pub enum Users {
     NotSeen,
 }
 
-/// Whether another program has one of these block devices open for writing.
+/// Block devices and files that somebody might have open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The block devices.
+    pub devices: Vec<DeviceNumber>,
+    /// The files.
+    pub files: Vec<Inode>,
+}
+
+impl Wanted {
+    pub(super) fn has(&self, node: Node) -> bool {
+        match node {
+            Node::BlockDevice(number) => self.devices.contains(&number),
+            Node::File(inode) => self.files.contains(&inode),
+            Node::Other => false,
+        }
+    }
+}
+
+/// Returns another program that has one of these open or mapped for writing.
 ///
 /// # Errors
 /// When there is no list of processes.
-pub fn openers(devices: &[DeviceNumber]) -> io::Result<Users> {
-    let is_it = |kind: FileType, number: DeviceNumber| {
-        kind == FileType::BlockDevice && devices.contains(&number)
-    };
+pub fn openers(wanted: &Wanted) -> io::Result<Users> {
+    let proc = Path::new("/proc");
     for _ in 1..LOOKS {
-        match openers_in(Path::new("/proc"), &is_it)? {
+        match openers_in(proc, wanted)? {
             Users::Program(_) => std::thread::sleep(PAUSE),
             other => return Ok(other),
         }
     }
-    openers_in(Path::new("/proc"), &is_it)
+    openers_in(proc, wanted)
 }
 
-fn openers_in(proc: &Path, is_it: &dyn Fn(FileType, DeviceNumber) -> bool) -> io::Result<Users> {
+fn openers_in(proc: &Path, wanted: &Wanted) -> io::Result<Users> {
     let own = std::process::id();
     let mut sees_all = sees_all_in(proc);
     for entry in fs::read_dir(proc)? {
@@ -67,13 +87,12 @@ fn openers_in(proc: &Path, is_it: &dyn Fn(FileType, DeviceNumber) -> bool) -> io
         if id == own {
             continue;
         }
-        match opens(&entry.path(), is_it) {
+        match use_of(&entry.path(), wanted) {
             // Our own child has what we have until it has closed it.
             Ok(Some(_)) if parent_of(&entry.path()) == Some(own) => {}
-            Ok(Some(device)) => {
+            Ok(Some(how)) => {
                 let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-                let words = format!("{} (process {id}) has {}", comm.trim(), device.display());
-                return Ok(Users::Program(words));
+                return Ok(Users::Program(format!("{} (process {id}) has {how}", comm.trim())));
             }
             Ok(None) => {}
             // It has ended meanwhile.
@@ -96,17 +115,23 @@ fn sees_all_in(proc: &Path) -> bool {
     namespace.is_ok_and(|it| it == Path::new(ALL_PROCESSES))
 }
 
-/// The device that a process has open for writing.
-fn opens(
-    process: &Path,
-    is_it: &dyn Fn(FileType, DeviceNumber) -> bool,
-) -> io::Result<Option<PathBuf>> {
+/// How a process could write to what is wanted, in words.
+fn use_of(process: &Path, wanted: &Wanted) -> io::Result<Option<String>> {
+    if let Some(path) = opened_in(process, wanted)? {
+        return Ok(Some(format!("{} open for writing", path.display())));
+    }
+    let mapped = mapped_in(process, wanted)?;
+    Ok(mapped.map(|path| format!("{} mapped for writing", path.display())))
+}
+
+/// What is wanted that a process has open for writing.
+fn opened_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(process.join("fd"))? {
         let entry = entry?;
-        match kind_of(&entry.path()) {
-            Ok((kind, number)) if is_it(kind, number) => {}
+        match Node::at(&entry.path()) {
+            Ok(node) if wanted.has(node) => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            // Another device, or closed meanwhile.
+            // Something else, or closed meanwhile.
             Ok(_) | Err(_) => continue,
         }
         let about = fs::read_to_string(process.join("fdinfo").join(entry.file_name()));
@@ -117,19 +142,61 @@ fn opens(
     Ok(None)
 }
 
-/// What an open file is, and which device. The server of a file that is elsewhere is not asked: it may
-/// not answer.
-#[cfg(target_os = "linux")]
-fn kind_of(path: &Path) -> io::Result<(FileType, DeviceNumber)> {
-    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
-    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE)?;
-    let number = DeviceNumber { major: found.stx_rdev_major, minor: found.stx_rdev_minor };
-    Ok((FileType::from_raw_mode(found.stx_mode.into()), number))
+/// What is wanted that a process has mapped so that its stores reach it.
+fn mapped_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
+    // Names of files need not be text.
+    let maps = fs::read(process.join("maps"))?;
+    for line in maps.split(|&byte| byte == b'\n') {
+        let Some(map) = SharedMap::parse(&String::from_utf8_lossy(line)) else { continue };
+        // The line has the number of the device node's file system, not of the device.
+        let node = match Node::at(&process.join("map_files").join(&map.range)) {
+            Ok(node) => node,
+            // It is not mapped any more.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            // Who may not follow it may still look at what it is called.
+            Err(_) => match Node::at(Path::new(&map.name)) {
+                Ok(Node::BlockDevice(number)) => Node::BlockDevice(number),
+                _ => Node::File(map.inode),
+            },
+        };
+        if wanted.has(node) {
+            return Ok(Some(map.name.into()));
+        }
+    }
+    Ok(None)
 }
 
-#[cfg(not(target_os = "linux"))]
-fn kind_of(_: &Path) -> io::Result<(FileType, DeviceNumber)> {
-    Err(io::ErrorKind::Unsupported.into())
+/// A shared map of a file that can be written to, as a line of `/proc/PID/maps` has it.
+#[derive(Debug, PartialEq, Eq)]
+struct SharedMap {
+    /// Its addresses, as the name in `map_files`.
+    range: String,
+    inode: Inode,
+    name: String,
+}
+
+impl SharedMap {
+    /// Returns `None` for maps of memory, private ones and those that can only be read.
+    fn parse(line: &str) -> Option<SharedMap> {
+        // proc_pid_maps(5): address, permissions, offset, device, inode, name.
+        let mut fields = line.splitn(6, ' ');
+        let (range, permissions) = (fields.next()?, fields.next()?.as_bytes());
+        if permissions.get(1) != Some(&b'w') || permissions.get(3) != Some(&b's') {
+            return None;
+        }
+        let (device, number) = (fields.nth(1)?, fields.next()?.parse().ok()?);
+        if number == 0 {
+            return None;
+        }
+        let (major, minor) = device.split_once(':')?;
+        let hex = |text| u32::from_str_radix(text, 16).ok();
+        let file_system = DeviceNumber { major: hex(major)?, minor: hex(minor)? };
+        Some(SharedMap {
+            range: range.to_owned(),
+            inode: Inode { file_system, number },
+            name: fields.next().unwrap_or_default().trim_start().to_owned(),
+        })
+    }
 }
 
 /// Whether what is open was opened for writing, by what `fdinfo` says; where that cannot be told, it was.
@@ -150,47 +217,93 @@ mod tests {
 
     use super::*;
 
-    /// A process with one open file, below `proc`.
-    fn process(proc: &Path, id: u32, parent: u32, target: &str, flags: &str) {
+    /// A process below `proc` with one open file, and nothing mapped.
+    fn process(proc: &Path, id: u32, parent: u32, target: &Path, flags: &str) -> PathBuf {
         let directory = proc.join(id.to_string());
-        fs::create_dir_all(directory.join("fd")).unwrap();
-        fs::create_dir_all(directory.join("fdinfo")).unwrap();
+        for name in ["fd", "fdinfo", "map_files"] {
+            fs::create_dir_all(directory.join(name)).unwrap();
+        }
         symlink(target, directory.join("fd/7")).unwrap();
         fs::write(directory.join("fdinfo/7"), format!("pos:\t0\nflags:\t{flags}\n")).unwrap();
+        fs::write(directory.join("maps"), "7f00-7f01 rw-p 00000000 00:00 0 [heap]\n").unwrap();
         fs::write(directory.join("comm"), "qemu\n").unwrap();
         fs::write(directory.join("status"), format!("Name:\tqemu\nPPid:\t{parent}\n")).unwrap();
+        directory
     }
 
-    fn look(proc: &Path) -> Users {
-        // A device that is everywhere stands in for a disk.
-        let null = DeviceNumber { major: 1, minor: 3 };
-        let is_it = |kind: FileType, number| kind == FileType::CharacterDevice && number == null;
-        openers_in(proc, &is_it).unwrap()
+    /// A list of processes that is all there is, and a file beside it that is wanted.
+    fn scene() -> (tempfile::TempDir, PathBuf, PathBuf, Wanted) {
+        let root = tempfile::tempdir().unwrap();
+        let (proc, file) = (root.path().join("proc"), root.path().join("image"));
+        fs::create_dir_all(proc.join("self/ns")).unwrap();
+        symlink(ALL_PROCESSES, proc.join("self/ns/pid")).unwrap();
+        fs::write(&file, "").unwrap();
+        let Node::File(inode) = Node::at(&file).unwrap() else { panic!("it is a file") };
+        (root, proc, file, Wanted { devices: Vec::new(), files: vec![inode] })
+    }
+
+    fn program(found: Users) -> String {
+        let Users::Program(words) = found else { panic!("nobody was found: {found:?}") };
+        words
     }
 
     #[test]
     fn who_has_it_open_for_writing_is_named_and_who_only_reads_is_not() {
-        let proc = tempfile::tempdir().unwrap();
-        let proc = proc.path();
-        fs::create_dir_all(proc.join("self/ns")).unwrap();
-        symlink(ALL_PROCESSES, proc.join("self/ns/pid")).unwrap();
-        process(proc, 100, 1, "/dev/null", "0100000");
-        process(proc, 101, 1, "/dev/zero", "0100002");
-        process(proc, 102, std::process::id(), "/dev/null", "0100002");
-        process(proc, std::process::id(), 1, "/dev/null", "0100002");
-        assert_eq!(look(proc), Users::Nobody);
-        process(proc, 103, 1, "/dev/null", "0140002");
-        let Users::Program(words) = look(proc) else { panic!("it is open") };
-        assert_eq!(words, "qemu (process 103) has /dev/null");
+        let (root, proc, file, wanted) = scene();
+        let look = || openers_in(&proc, &wanted).unwrap();
+        let other = root.path().join("other");
+        fs::write(&other, "").unwrap();
+        process(&proc, 100, 1, &file, "0100000");
+        process(&proc, 101, 1, &other, "0100002");
+        process(&proc, 102, std::process::id(), &file, "0100002");
+        process(&proc, std::process::id(), 1, &file, "0100002");
+        assert_eq!(look(), Users::Nobody);
+        // By any name of it.
+        let link = root.path().join("link");
+        fs::hard_link(&file, &link).unwrap();
+        process(&proc, 103, 1, &link, "0140002");
+        let expected = format!("qemu (process 103) has {} open for writing", link.display());
+        assert_eq!(program(look()), expected);
+    }
+
+    #[test]
+    fn who_has_it_mapped_for_writing_and_closed_it_is_named() {
+        let (_root, proc, file, wanted) = scene();
+        let look = || openers_in(&proc, &wanted).unwrap();
+        let directory = process(&proc, 100, 1, Path::new("/dev/null"), "0100002");
+        let name = file.display();
+        let maps = |permissions: &str| {
+            let text = format!("7f00-7f01 {permissions} 00000000 fe:00 12 {name}\n");
+            fs::write(directory.join("maps"), text).unwrap();
+        };
+        symlink(&file, directory.join("map_files/7f00-7f01")).unwrap();
+        for harmless in ["r--s", "rw-p", "r-xp"] {
+            maps(harmless);
+            assert_eq!(look(), Users::Nobody, "{harmless}");
+        }
+        maps("rw-s");
+        assert_eq!(program(look()), format!("qemu (process 100) has {name} mapped for writing"));
+    }
+
+    #[test]
+    fn lines_of_maps_are_read_with_names_that_hold_blanks() {
+        let line = "7f0b-7f0c rw-s 00001000 fd:1a 1234                  /srv/my disk (deleted)";
+        let map = SharedMap::parse(line).unwrap();
+        let file_system = DeviceNumber { major: 0xFD, minor: 0x1A };
+        assert_eq!(map.inode, Inode { file_system, number: 1234 });
+        assert_eq!((&*map.range, &*map.name), ("7f0b-7f0c", "/srv/my disk (deleted)"));
+        for other in ["", "7f0b-7f0c rw-s 00000000 00:00 0 ", "7f0b-7f0c r--s 0 fd:1a 9 /a"] {
+            assert_eq!(SharedMap::parse(other), None, "{other}");
+        }
     }
 
     #[test]
     fn where_not_all_processes_are_seen_nobody_says_that_nobody_has_it_open() {
-        let proc = tempfile::tempdir().unwrap();
-        let proc = proc.path();
-        assert_eq!(look(proc), Users::NotSeen);
-        fs::create_dir_all(proc.join("self/ns")).unwrap();
+        let (_root, proc, _, wanted) = scene();
+        fs::remove_file(proc.join("self/ns/pid")).unwrap();
+        let look = || openers_in(&proc, &wanted).unwrap();
+        assert_eq!(look(), Users::NotSeen);
         symlink("pid:[4026532200]", proc.join("self/ns/pid")).unwrap();
-        assert_eq!(look(proc), Users::NotSeen);
+        assert_eq!(look(), Users::NotSeen);
     }
 }

@@ -9,7 +9,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{DeviceNumber, System, disk_of, listed_user_but, names_in, opener, swaps};
+use super::super::inode::{Inode, Node};
+use super::super::openers::Wanted;
+use super::{
+    DeviceNumber, System, disk_of, listed_user_but, names_in, opener, related_in, swaps,
+    unclaimed_user,
+};
 
 /// The most loop devices that lie on one another and are looked through.
 const DEEPEST: usize = 16;
@@ -26,8 +31,9 @@ pub(super) fn user(number: DeviceNumber, system: &System) -> io::Result<Option<S
             return Ok(user_of_file(&path, &name, system)?
                 .map(|user| format!("its file {shown} is {user}")));
         };
+        let in_use = |user| format!("in use: {user}");
         let user = match listed_user_but(below, Some(&name), system)? {
-            None => opener(below, system)?,
+            None => opener(below, system)?.map(in_use),
             listed => listed,
         };
         let is_claimed = || (system.claimed)(&path).then(|| "taken by the kernel".to_owned());
@@ -37,6 +43,34 @@ pub(super) fn user(number: DeviceNumber, system: &System) -> io::Result<Option<S
         number = disk_of(below, system)?.unwrap_or(below);
     }
     Err(io::Error::other("too many loop devices lie on one another"))
+}
+
+/// Adds what a loop device lies on, and what that lies on, as far as they are loop devices.
+pub(super) fn add_to(
+    wanted: &mut Wanted,
+    number: DeviceNumber,
+    system: &System,
+) -> io::Result<()> {
+    let mut number = disk_of(number, system)?.unwrap_or(number);
+    for _ in 0..DEEPEST {
+        let Some(path) = read_backing(&system.directory_of(number))? else { return Ok(()) };
+        let Some(below) = (system.number_of)(&path) else {
+            wanted.files.extend(inode_of(&path, &name_of(number, system)?, system));
+            return Ok(());
+        };
+        wanted.devices.extend(related_in(below, system)?);
+        number = disk_of(below, system)?.unwrap_or(below);
+    }
+    Err(io::Error::other("too many loop devices lie on one another"))
+}
+
+/// The file that the loop device of this name lies on. Where the kernel does not tell, it is the one that
+/// the path leads to from here; nothing where that leads nowhere.
+fn inode_of(path: &Path, name: &str, system: &System) -> Option<Inode> {
+    (system.backing_of)(name).ok().or_else(|| match Node::at(path).ok()? {
+        Node::File(inode) => Some(inode),
+        Node::BlockDevice(_) | Node::Other => None,
+    })
 }
 
 /// What a loop device lies on, of which `directory` tells; nothing for another device, and for one that is
@@ -56,8 +90,12 @@ fn user_of_file(path: &Path, own: &str, system: &System) -> io::Result<Option<St
             return Ok(Some(format!("what {name} lies on, too")));
         }
     }
-    let is_swap = swaps(system)?.iter().any(|swap| is_same(swap, path));
-    Ok(is_swap.then(|| "swap space".to_owned()))
+    if swaps(system)?.iter().any(|swap| is_same(swap, path)) {
+        return Ok(Some("swap space".to_owned()));
+    }
+    let files = inode_of(path, own, system).into_iter().collect();
+    let user = unclaimed_user(&Wanted { devices: Vec::new(), files }, system)?;
+    Ok(user.map(|user| format!("in use: {user}")))
 }
 
 /// Whether two names are of one file. Of one that was removed, or lies in another name space, there is its
@@ -105,6 +143,7 @@ mod tests {
             number_of: |path| (path == Path::new("/dev/loop1")).then_some(ONE),
             claimed: |_| false,
             openers: |_| Ok(Users::Nobody),
+            backing_of: |_| Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -136,6 +175,32 @@ mod tests {
         let swaps = "Filename Type Size Used Priority\n@/b file 1 0 -2\n";
         assert_eq!(user_of_second(["a", "b"], "", swaps).unwrap(), "its file @/b is swap space");
         assert_eq!(user_of_second(["b", "a"], "", swaps), None);
+    }
+
+    #[test]
+    fn a_file_that_a_program_has_open_is_in_use() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("a");
+        fs::write(&file, "").unwrap();
+        let mut system = system(root.path(), [Path::new("/elsewhere"), &file], "", "");
+        system.openers = |wanted| match wanted.files[..] {
+            [_] => Ok(Users::Program("qemu-nbd (process 7) has it open for writing".to_owned())),
+            _ => Ok(Users::Nobody),
+        };
+        let words = user(TWO, &system).unwrap().unwrap();
+        let expected = format!(
+            "its file {} is in use: qemu-nbd (process 7) has it open for writing",
+            file.display()
+        );
+        assert_eq!(words, expected);
+        // The kernel knows the file where its name leads nowhere.
+        fs::remove_file(&file).unwrap();
+        assert_eq!(user(TWO, &system).unwrap(), None);
+        system.backing_of = |_| Ok(Inode { file_system: ONE, number: 12 });
+        assert!(user(TWO, &system).unwrap().is_some());
+        let mut wanted = Wanted::default();
+        add_to(&mut wanted, TWO, &system).unwrap();
+        assert_eq!(wanted.files, [Inode { file_system: ONE, number: 12 }]);
     }
 
     #[test]
