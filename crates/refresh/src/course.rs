@@ -70,7 +70,9 @@ pub struct Refresh {
     pace: Pace,
     windows: Vec<Span>,
     evidence: Vec<Evidence>,
-    /// Seconds a byte of fresh data, where it is known.
+    /// Seconds a byte of fresh data when nobody else is there, where it is known.
     fresh: Option<f64>,
+    /// Seconds a byte of fresh data in the mean, where it was measured now.
+    typical: Option<f64>,
     notes: Vec<String>,
 }

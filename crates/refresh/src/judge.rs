@@ -1,11 +1,12 @@
 //! Whether a window is slower to read than the same data freshly written, and why. Pure
 //! computation: who reads is [`crate::probe`].
 //!
-//! A window is read by turns with a part of the yardstick, so that whatever else the machine does
-//! hits both. It is slow when the median of the ratios is above the threshold with its whole
-//! interval; as long as the threshold lies in the interval, there are more turns. If that does not
-//! end, nothing is rewritten: either the interval is narrow, and the window lies near the threshold,
-//! or the machine is too busy, and nothing is told.
+//! A window is read by turns with parts of two or more baselines, which lie in different places, so
+//! that whatever else the machine does hits all. It is slow when the median of the ratios to each
+//! baseline is above the threshold with its whole interval; as long as the threshold lies in an
+//! interval, there are more turns. If that does not end, nothing is rewritten: either the intervals are
+//! narrow, and the window lies near the threshold, or the machine is too busy, and nothing is told. Nor
+//! is it where baselines contradict each other: one may be served from a cache below.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +25,10 @@ pub const CLEAR: f64 = 2.0;
 
 /// Turns after which it is enough. With 6 turns there is an interval at all.
 pub const TURNS_MAX: usize = 25;
+
+/// Baselines that have to agree before a window is called slow: one alone may be served from a cache
+/// below, or have met a busy moment.
+pub const BASELINES_MIN: usize = 2;
 
 /// From so many times the latency of small reads in fresh data it is the cells that are slow.
 const COLD: f64 = 1.25;
@@ -72,6 +77,17 @@ pub enum Verdict {
     FirstOnly,
     /// The machine is too busy to tell.
     NotTold,
+    /// It is slow beside one baseline and not beside another.
+    Contradicted,
+}
+
+/// A reading of a window and one of each baseline right beside it, in seconds a byte.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// Of the window.
+    pub own: f64,
+    /// Of each baseline, in the same order in all turns.
+    pub fresh: Vec<f64>,
 }
 
 /// Readings of a window; all times in seconds a byte.
@@ -85,9 +101,9 @@ pub struct Evidence {
     pub first: f64,
     /// The fastest of its readings from end to end: what others do only makes them slower.
     pub fastest: f64,
-    /// Later readings, each with one of the yardstick right beside it.
-    pub turns: Vec<(f64, f64)>,
-    /// Latencies of small reads, in seconds, each with one of the yardstick beside it.
+    /// Later readings, each with one of every baseline right beside it.
+    pub turns: Vec<Turn>,
+    /// Latencies of small reads, in seconds, each with one of a baseline beside it.
     pub small: Vec<(f64, f64)>,
     /// How fast it was right after an earlier rewrite. It will not be faster after another.
     pub after_rewrite: Option<f64>,
@@ -115,14 +131,23 @@ impl Evidence {
         self.fastest > SUSPICIOUS * self.expected(fresh)
     }
 
-    /// How many times slower than fresh data it is, by turns.
-    pub fn slowdown(&self, fresh: f64) -> Option<Estimate> {
+    /// How many times slower than each baseline it is, by turns; nothing while there are too few.
+    fn slowdowns(&self, fresh: f64) -> Option<Vec<Estimate>> {
         // An earlier rewrite that did not bring all that fresh data has raises what it is held
         // against.
         let handicap = self.expected(fresh) / fresh;
-        let ratios: Vec<f64> =
-            self.turns.iter().map(|(own, fresh)| own / (fresh * handicap)).collect();
-        median_interval(&ratios)
+        let baselines = self.turns.first()?.fresh.len();
+        let beside = |baseline: usize| {
+            let ratio = |turn: &Turn| turn.own / (turn.fresh[baseline] * handicap);
+            median_interval(&self.turns.iter().map(ratio).collect::<Vec<f64>>())
+        };
+        (0..baselines).map(beside).collect()
+    }
+
+    /// How many times slower than fresh data it is, by turns: beside the slowest baseline.
+    pub fn slowdown(&self, fresh: f64) -> Option<Estimate> {
+        let all = self.slowdowns(fresh)?;
+        all.into_iter().min_by(|one, other| one.middle.total_cmp(&other.middle))
     }
 
     /// The verdict; nothing while more turns are needed.
@@ -131,14 +156,19 @@ impl Evidence {
         if !self.is_suspicious(fresh) {
             return Some(if was_slow { Verdict::FirstOnly } else { Verdict::Fine });
         }
-        let slowdown = self.slowdown(fresh)?;
-        if slowdown.low >= WORTH {
+        let slowdowns = self.slowdowns(fresh)?;
+        let slow = slowdowns.iter().filter(|it| it.low >= WORTH).count();
+        let not_slow = slowdowns.iter().filter(|it| it.high < WORTH).count();
+        let all_below = |limit: f64| slowdowns.iter().all(|it| it.high < limit);
+        if slow == slowdowns.len() && slow >= BASELINES_MIN {
             Some(Verdict::Slow(self.cause()))
-        } else if slowdown.high < WORTH {
-            let is_fast = slowdown.high < SUSPICIOUS;
+        } else if not_slow == slowdowns.len() {
+            let is_fast = all_below(SUSPICIOUS);
             Some(if was_slow && is_fast { Verdict::FirstOnly } else { Verdict::Fine })
+        } else if slow > 0 && slow + not_slow == slowdowns.len() {
+            Some(Verdict::Contradicted)
         } else if self.turns.len() >= TURNS_MAX {
-            Some(if slowdown.high < CLEAR { Verdict::Fine } else { Verdict::NotTold })
+            Some(if all_below(CLEAR) { Verdict::Fine } else { Verdict::NotTold })
         } else {
             None
         }
@@ -161,7 +191,7 @@ impl Evidence {
         if self.turns.is_empty() {
             return self.fastest;
         }
-        let own: Vec<f64> = self.turns.iter().map(|turn| turn.0).collect();
+        let own: Vec<f64> = self.turns.iter().map(|turn| turn.own).collect();
         median(&own)
     }
 }
@@ -174,8 +204,29 @@ mod tests {
 
     fn evidence(first: f64, turns: &[f64]) -> Evidence {
         let mut evidence = Evidence::new(Span::new(0, 4 << 20), 1, first);
-        evidence.turns = turns.iter().map(|&own| (own, FRESH)).collect();
+        evidence.turns = turns.iter().map(|&own| turn(own, FRESH)).collect();
         evidence
+    }
+
+    fn turn(own: f64, fresh: f64) -> Turn {
+        Turn { own, fresh: vec![fresh; BASELINES_MIN] }
+    }
+
+    #[test]
+    fn baselines_that_contradict_each_other_condemn_nothing() {
+        let beside = |fresh: &[f64]| {
+            let mut it = evidence(3.0, &[]);
+            it.turns = vec![Turn { own: 3.0, fresh: fresh.to_vec() }; 6];
+            it.verdict(FRESH)
+        };
+        assert_eq!(beside(&[1.0, 1.1]), Some(Verdict::Slow(Cause::NotTold)));
+        // Served from a cache below, as what was written just now may be.
+        assert_eq!(beside(&[1.0, 2.9]), Some(Verdict::Contradicted));
+        assert_eq!(beside(&[1.0, 1.1, 2.9]), Some(Verdict::Contradicted));
+        // One is none.
+        let mut alone = evidence(3.0, &[]);
+        alone.turns = vec![Turn { own: 3.0, fresh: vec![1.0] }; TURNS_MAX];
+        assert_eq!(alone.verdict(FRESH), Some(Verdict::Contradicted));
     }
 
     #[test]
@@ -234,7 +285,8 @@ mod tests {
     #[test]
     fn load_that_hits_both_of_a_turn_decides_nothing() {
         let mut loaded = evidence(8.0, &[]);
-        loaded.turns = vec![(7.0, 6.5), (9.0, 9.5), (1.0, 1.0), (4.0, 3.9), (2.0, 2.1), (5.0, 5.0)];
+        let turns = [(7.0, 6.5), (9.0, 9.5), (1.0, 1.0), (4.0, 3.9), (2.0, 2.1), (5.0, 5.0)];
+        loaded.turns = turns.map(|(own, fresh)| turn(own, fresh)).to_vec();
         assert_eq!(loaded.verdict(FRESH), Some(Verdict::FirstOnly));
     }
 

@@ -19,6 +19,7 @@ pub mod file_system;
 pub mod freeze;
 mod grace;
 pub mod ground;
+pub mod headway;
 pub mod health;
 pub mod interval;
 pub mod journal;

@@ -25,6 +25,8 @@ pub struct Found {
     pub first_only: u64,
     /// The machine was too busy to tell.
     pub not_told: u64,
+    /// Slow beside one baseline and not beside another: a cache below, or a busy moment.
+    pub contradicted: u64,
     /// Not judged: all are rewritten, or they were judged before an interruption.
     pub not_judged: u64,
 }
@@ -97,6 +99,9 @@ pub struct Summary {
     pub longest_freeze_ms: Option<f64>,
     /// How many freezes were longer than allowed.
     pub freezes_too_long: Option<u64>,
+    /// The longest that the file system held up who writes to the file, in milliseconds, where it moves data
+    /// itself and that is known.
+    pub longest_hold_ms: Option<f64>,
     /// Why it ended early, where it did.
     pub stopped: Option<String>,
     /// Windows that were not come to; --resume goes on with them.
@@ -115,6 +120,7 @@ pub fn found(judged: &[(&Evidence, Verdict)]) -> Found {
             Verdict::Slow(cause) => *found.slow.entry(*cause).or_default() += bytes,
             Verdict::FirstOnly => found.first_only += bytes,
             Verdict::NotTold => found.not_told += bytes,
+            Verdict::Contradicted => found.contradicted += bytes,
         }
     }
     found
@@ -128,11 +134,13 @@ pub fn speed(windows: impl Iterator<Item = (Span, f64)>) -> f64 {
     if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 }
 }
 
-/// Bytes a second that are expected once `rewrite` is as fast as fresh data.
-pub fn expected_speed(evidence: &[Evidence], rewrite: &[Span], fresh: f64) -> f64 {
+/// Bytes a second that are expected once `rewrite` is as fast as fresh data, which takes `typical`
+/// seconds a byte: the mean of all its readings, as what is read afterwards meets what else the machine
+/// does as well.
+pub fn expected_speed(evidence: &[Evidence], rewrite: &[Span], typical: f64) -> f64 {
     speed(evidence.iter().map(|it| {
         let is_rewritten = rewrite.binary_search(&it.span).is_ok();
-        (it.span, if is_rewritten { it.expected(fresh).min(it.now()) } else { it.now() })
+        (it.span, if is_rewritten { it.expected(typical).min(it.now()) } else { it.now() })
     }))
 }
 

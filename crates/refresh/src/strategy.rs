@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::DriveError;
+use crate::headway::Headway;
 use crate::pace::Pace;
 use crate::window::Span;
 
@@ -34,6 +35,10 @@ pub enum Left {
     Mapped,
     /// Even the shortest freeze would take longer than allowed.
     Freeze,
+    /// Even the smallest part holds writers up for longer than allowed.
+    Hold,
+    /// Others use it so much that there is no end in sight.
+    Overrun,
 }
 
 impl Left {
@@ -48,6 +53,8 @@ impl Left {
             Left::Shared => "shared with snapshots or copies since",
             Left::Mapped => "mapped by a program for writing since",
             Left::Freeze => "the file system cannot be frozen so briefly",
+            Left::Hold => "the file system holds writers up for longer than allowed",
+            Left::Overrun => "others use it too much",
         }
     }
 }
@@ -69,6 +76,14 @@ impl Left {
             Left::Mapped => Some(
                 "a program has mapped the file for writing meanwhile, and what it stores could be \
                  lost; refreshed anew, the file system is frozen for moments instead",
+            ),
+            Left::Hold => Some(
+                "the file system holds who writes to the file up for longer than --max-freeze says, \
+                 also for the smallest part; when less goes on it may not",
+            ),
+            Left::Overrun => Some(
+                "others use it so much that at the rate of the last 15 s it would take more than two \
+                 minutes and more than 20 times as long as on its own; what is not done is as it was",
             ),
             Left::Busy | Left::WouldScatter | Left::Changed | Left::NotMoved => None,
         }
@@ -112,7 +127,17 @@ pub trait Strategy {
     ///
     /// # Errors
     /// When the file system or the drive fails; nothing is tried again then.
-    fn rewrite(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError>;
+    fn rewrite(
+        &mut self,
+        window: Span,
+        pace: &mut Pace,
+        headway: &mut Headway,
+    ) -> Result<Outcome, DriveError>;
+
+    /// The longest that who writes to the file was held up; nothing where that is not measured.
+    fn longest_hold(&self) -> Option<Duration> {
+        None
+    }
 
     /// What was frozen; nothing where nothing ever is.
     fn freezes(&self) -> Option<Freezes> {

@@ -87,6 +87,8 @@ pub struct Survey {
     pub directory: Option<PathBuf>,
     /// The disks below.
     pub disks: Disks,
+    /// Why reading says little of flash here, as a sentence; nothing where flash may be read as it is.
+    pub hidden_flash: Option<String>,
     /// What else should be known, in sentences.
     pub notes: Vec<String>,
     /// What is rewritten, where that is done in place.

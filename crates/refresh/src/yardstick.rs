@@ -1,4 +1,4 @@
-//! What fresh data reads like here: a file of ours on the same file system, just written.
+//! Freshly written files of ours on the same file system, which say how fast fresh data is read here.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -15,8 +15,11 @@ use crate::probe::{Probe, REQUEST};
 use crate::window::{Span, divide};
 use crate::{DriveError, ErrorKind, io};
 
-/// Its length: a few requests on each die of a large drive, and little wear.
+/// Length of all of them: a few requests on each die of a large drive, and little wear.
 pub const LENGTH: u64 = 32 << 20;
+
+/// How many files that is.
+pub const FILES: u64 = 2;
 
 /// Times that it is read from end to end to know its speed.
 const PASSES: usize = 5;
@@ -29,6 +32,8 @@ pub struct Yardstick {
     /// Seconds a byte, read as a window is: the fastest tenth of all readings, since others can only
     /// make it slower.
     pub fresh: f64,
+    /// Seconds a byte in the mean of all readings: others will be there later, too.
+    pub typical: f64,
 }
 
 /// A file without a name in a directory.
@@ -100,13 +105,15 @@ impl Yardstick {
         }
         rustix::fs::fsync(&file).map_err(cannot)?;
         let windows = divide(&[Span::new(0, length)], window);
-        let mut yardstick = Yardstick { probe: Probe::new(file), windows, fresh: 0.0 };
+        let mut yardstick =
+            Yardstick { probe: Probe::new(file), windows, fresh: 0.0, typical: 0.0 };
         let mut readings = Vec::new();
         for _ in 0..PASSES {
             for at in 0..yardstick.windows.len() {
                 readings.push(yardstick.probe.window(yardstick.windows[at], pace)?);
             }
         }
+        yardstick.typical = readings.iter().sum::<f64>() / readings.len() as f64;
         readings.sort_by(f64::total_cmp);
         yardstick.fresh = readings[readings.len() / 10];
         Ok(yardstick)

@@ -227,6 +227,10 @@ fn plan_words(plan: &Plan) -> String {
         (plan.found.fine, "fast enough"),
         (plan.found.first_only, "slow at the first reading alone: left as it is"),
         (plan.found.not_told, "not told, the machine is too busy: left as it is"),
+        (
+            plan.found.contradicted,
+            "not told, slow beside one baseline and not beside another: left as it is",
+        ),
     ] {
         if found > 0 {
             line(format!("{} {text}", bytes(found)));
@@ -301,6 +305,9 @@ fn summary_words(summary: &Summary) -> String {
             ),
         };
         line(format!("frozen {count} times, {longest:.1} ms at the longest, {too_long}"));
+    }
+    if let Some(hold) = summary.longest_hold_ms {
+        line(format!("who writes to the file was held up for {hold:.1} ms at most"));
     }
     if summary.plan.way.is_live() {
         line("fstrim tells the drive that the old places are free".to_owned());

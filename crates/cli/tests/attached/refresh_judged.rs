@@ -17,8 +17,13 @@ fn slow(plan: &Value) -> u64 {
     plan["found"]["slow"].as_object().unwrap().values().map(|it| it.as_u64().unwrap()).sum()
 }
 
+/// Bytes of which nothing was said.
+fn not_told(plan: &Value) -> u64 {
+    ["not_told", "contradicted"].iter().map(|it| plan["found"][it].as_u64().unwrap()).sum()
+}
+
 fn told(plan: &Value) -> bool {
-    let not_told = plan["found"]["not_told"].as_u64().unwrap();
+    let not_told = not_told(plan);
     if not_told > 0 {
         not_told_here(&format!("the machine is too busy to judge {} MiB", not_told / MIB));
     }
@@ -45,7 +50,7 @@ fn what_is_scattered_is_found_worth_it_and_the_rest_is_left_as_it_is() {
         rewrite.iter().all(|span| span["offset"].as_u64().unwrap() >= 16 * MIB),
         "what is in order is not rewritten: {plan}"
     );
-    let not_told = plan["found"]["not_told"].as_u64().unwrap();
+    let not_told = not_told(&plan);
     assert!(slow(&plan) + not_told >= 16 * MIB, "what is scattered is not fine: {plan}");
     if !told(&plan) {
         return scene.detach();

@@ -67,6 +67,71 @@ impl Layer {
     pub fn kernel_name(&self) -> &str {
         &self.node.name
     }
+
+    /// Returns why reading it says little of flash, as the end of a sentence about it; nothing where it
+    /// may be flash.
+    fn obstacle(&self, system: &System) -> Option<&'static str> {
+        let name = &self.node.name;
+        let has_prefix = |prefixes: &[&str]| prefixes.iter().any(|it| name.starts_with(it));
+        let text = |attribute: &str| {
+            system.text(&format!("{}/{attribute}", self.node.disk())).unwrap_or_default()
+        };
+        match self.kind {
+            // A drive of our own model, which is attached.
+            LayerKind::Loop if self.lies_on_attached_drive(system) => None,
+            LayerKind::Loop => Some("is a file on another file system, whose cache may answer"),
+            LayerKind::Disk if has_prefix(&["vd", "xvd"]) => Some("is a virtual disk"),
+            LayerKind::Disk if has_prefix(&["nbd", "rbd", "drbd"]) => {
+                Some("is reached over a network")
+            }
+            LayerKind::Disk if has_prefix(&["zram", "ram"]) => Some("lies in memory"),
+            LayerKind::Disk if has_prefix(&["bcache"]) => Some("has a cache before it"),
+            LayerKind::Disk | LayerKind::Usb => {
+                let maker = format!("{} {}", text("device/vendor"), text("device/model"));
+                if is_of_hypervisor(&maker) {
+                    Some("is a virtual disk")
+                } else if text("queue/rotational") == "1" {
+                    Some("is a rotating disk")
+                } else {
+                    None
+                }
+            }
+            LayerKind::Partition | LayerKind::Mapper | LayerKind::Raid => None,
+        }
+    }
+
+    fn lies_on_attached_drive(&self, system: &System) -> bool {
+        let file = self.detail.as_ref().and_then(|file| File::open(file).ok());
+        let mount = file.and_then(|file| mount_of(&file, system));
+        mount.is_some_and(|mount| mount.file_system == "fuse.ssdlab")
+    }
+}
+
+/// Whether a vendor and model as the kernel has them are those of a hypervisor's or a cloud's disk.
+fn is_of_hypervisor(maker: &str) -> bool {
+    const WORDS: [&str; 9] = [
+        "qemu",
+        "vbox",
+        "virtual",
+        "vmware",
+        "msft",
+        "amazon elastic block",
+        "persistentdisk",
+        "nvme_card-pd",
+        "xen",
+    ];
+    let maker = maker.to_lowercase();
+    WORDS.iter().any(|word| maker.contains(word))
+}
+
+/// Returns why reading what lies on these layers says little of flash, as a sentence: a virtual disk, a
+/// cache or a network lies between. Nothing where flash may be read as it is.
+pub fn hidden_flash(layers: &[Layer]) -> Option<String> {
+    let system = System::real();
+    if layers.is_empty() {
+        return Some("It is not known on which drive it lies".to_owned());
+    }
+    layers.iter().find_map(|layer| Some(format!("{} {}", layer.name, layer.obstacle(&system)?)))
 }
 
 /// The mount that an open file was reached through; nothing where the system does not tell.
@@ -237,6 +302,17 @@ mod tests {
         let path = root.join("sys").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn disks_of_hypervisors_are_known_by_vendor_or_model() {
+        for maker in ["QEMU QEMU HARDDISK", " Amazon Elastic Block Store", "Msft Virtual Disk"] {
+            assert!(is_of_hypervisor(maker), "{maker}");
+        }
+        for maker in ["ATA Samsung SSD 840", " KXG50ZNV512G NVMe TOSHIBA 512GB"] {
+            assert!(!is_of_hypervisor(maker), "{maker}");
+        }
+        assert!(hidden_flash(&[]).is_some());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Refresh, Watch, go_on};
 use crate::freeze::Freezer;
+use crate::headway::Headway;
 use crate::health::COOLER;
 use crate::interval::ratio_of_sums;
 use crate::journal::Earlier;
@@ -61,6 +62,7 @@ impl Refresh {
         let mut done = Done::default();
         let outcome = self.rewrite_all(plan, strategy.as_mut(), &mut done, watch);
         let freezes = strategy.freezes();
+        let longest_hold = strategy.longest_hold();
         // What was read before it lies elsewhere now; nothing of it is needed any more.
         drop(strategy);
         let (stopped, is_interrupted) = match outcome {
@@ -84,6 +86,7 @@ impl Refresh {
             allowed_freeze_ms: freezes.map(|it| it.allowed.as_secs_f64() * 1e3),
             longest_freeze_ms: freezes.map(|it| it.longest.as_secs_f64() * 1e3),
             freezes_too_long: freezes.map(|it| it.too_long),
+            longest_hold_ms: longest_hold.map(|it| it.as_secs_f64() * 1e3),
             stopped,
             windows_left: plan.rewrite.len() - done.spans.len(),
             is_interrupted,
@@ -129,7 +132,9 @@ impl Refresh {
         Ok(match survey.way {
             Way::MoveExtents => {
                 let directory = directory.expect("a file is in a directory");
-                Box::new(MoveExtents::new(file()?, directory, survey.block, survey.reserve))
+                let (block, reserve) = (survey.block, survey.reserve);
+                let max_hold = self.options.max_freeze;
+                Box::new(MoveExtents::new(file()?, directory, block, reserve, max_hold))
             }
             Way::CommitRange => {
                 let directory = directory.expect("a file is in a directory");
@@ -176,11 +181,14 @@ impl Refresh {
         let mut count = 0;
         let mut asked = Instant::now();
         let mut looked = Instant::now();
+        let mut headway = self.headway(plan);
         for (stretch, windows) in stretches(&plan.rewrite) {
             strategy.announce(stretch);
             for window in windows {
                 go_on(watch, "rewriting", count, plan.rewrite.len())?;
-                self.wait_for_cool(watch)?;
+                if self.wait_for_cool(watch)? {
+                    headway.rest();
+                }
                 if asked.elapsed() > ASK_AGAIN {
                     asked = Instant::now();
                     if let Some(why) = self.survey.disks.ask().obstacle() {
@@ -190,7 +198,7 @@ impl Refresh {
                 if let Some(why) = self.writer(&mut looked) {
                     return Err(Stop::Reason(why));
                 }
-                let outcome = strategy.rewrite(*window, &mut self.pace)?;
+                let outcome = strategy.rewrite(*window, &mut self.pace, &mut headway)?;
                 done.written += outcome.written;
                 if let Some(left) = outcome.left {
                     *done.left.entry(left).or_default() += window.length - outcome.written;
@@ -206,13 +214,23 @@ impl Refresh {
         Ok(())
     }
 
-    /// Leaves a drive that is hot alone until it is not.
-    fn wait_for_cool(&self, watch: &mut dyn Watch) -> Result<(), Stop> {
+    /// Of what is planned: alone it would take about four times as long as reading it took, once to read
+    /// it and three times to write it, and not less than the rate says.
+    fn headway(&self, plan: &Plan) -> Headway {
+        let bytes = plan.bytes_to_write;
+        let reading = if plan.speed_now > 0.0 { bytes as f64 / plan.speed_now } else { 0.0 };
+        let rate = self.options.rate.map_or(f64::INFINITY, |it| it.bytes() as f64);
+        let alone = (reading * 4.0).max(bytes as f64 * 2.0 / rate);
+        Headway::new(bytes, Duration::try_from_secs_f64(alone).unwrap_or(Duration::MAX))
+    }
+
+    /// Leaves a drive that is hot alone until it is not; says whether it was.
+    fn wait_for_cool(&self, watch: &mut dyn Watch) -> Result<bool, Stop> {
         let max = self.options.heat_max;
         let disks = &self.survey.disks;
-        let Some(mut now) = disks.warmest() else { return Ok(()) };
+        let Some(mut now) = disks.warmest() else { return Ok(false) };
         if now < max {
-            return Ok(());
+            return Ok(false);
         }
         let since = Instant::now();
         while now > max - COOLER {
@@ -223,7 +241,7 @@ impl Refresh {
             std::thread::sleep(Duration::from_secs(1));
             now = disks.warmest().unwrap_or(0.0);
         }
-        Ok(())
+        Ok(true)
     }
 
     fn read_again(

@@ -10,7 +10,7 @@ use ssdlab_model::units::ByteLength;
 use super::{Options, Refresh, Watch, go_on};
 use crate::ground::Ground;
 use crate::journal::{Earlier, Journal};
-use crate::judge::{Evidence, SUSPICIOUS, TURNS_MAX, Verdict, WORTH};
+use crate::judge::{BASELINES_MIN, Evidence, SUSPICIOUS, TURNS_MAX, Turn, Verdict, WORTH};
 use crate::pace::Pace;
 use crate::plan::{self, Found, Plan, SCHEMA};
 use crate::probe::Probe;
@@ -29,13 +29,16 @@ const TURN: u64 = 2 << 20;
 /// How often a window that seems slow is read again, where fresh data is known.
 const READ_AGAIN: usize = 2;
 
-/// What windows are held against.
-enum Standard {
+/// Something that windows are held against.
+enum Baseline {
     /// A file of ours.
     Written(Box<Yardstick>),
-    /// The fastest windows of its own.
+    /// Windows of its own.
     Own(Vec<Span>),
 }
+
+/// Baselines in different places.
+struct Standard(Vec<Baseline>);
 
 impl Refresh {
     /// Looks at what is to be refreshed, and whether it may be.
@@ -80,6 +83,7 @@ impl Refresh {
             journal,
             evidence: Vec::new(),
             fresh: None,
+            typical: None,
             notes,
         })
     }
@@ -194,7 +198,10 @@ impl Refresh {
         }
         let (mut standard, written) =
             match known.and_then(|fresh| fresh_windows(&self.evidence, fresh)) {
-                Some(windows) => (Standard::Own(windows), 0),
+                Some(windows) => {
+                    self.typical = Some(self.mean_of(&windows));
+                    (Standard::of_own(windows), 0)
+                }
                 None => self.standard(watch)?,
             };
         let fresh = self.fresh.expect("the standard was measured");
@@ -202,7 +209,10 @@ impl Refresh {
         self.take_turns(&mut standard, fresh, watch)?;
         self.read_small(&mut standard, fresh, watch)?;
         let is_slow = |it: &&Evidence| matches!(it.verdict(fresh), Some(Verdict::Slow(_)));
-        let rewrite = self.evidence.iter().filter(is_slow).map(|it| it.span).collect();
+        let rewrite: Vec<Span> = self.evidence.iter().filter(is_slow).map(|it| it.span).collect();
+        if let Some(why) = self.survey.hidden_flash.as_ref().filter(|_| !rewrite.is_empty()) {
+            self.notes.push(format!("{why}, so nothing is said of flash."));
+        }
         Ok((self.found(fresh), rewrite, written))
     }
 
@@ -241,36 +251,68 @@ impl Refresh {
         }
     }
 
-    /// What fresh data reads like: a file of ours where there is room for one.
+    /// The mean of the first readings of windows, in seconds a byte.
+    fn mean_of(&self, windows: &[Span]) -> f64 {
+        let of = self.evidence.iter().filter(|it| windows.contains(&it.span));
+        1.0 / plan::speed(of.map(|it| (it.span, it.first)))
+    }
+
+    /// The fastest tenth of the windows.
+    fn fastest(&self) -> Vec<&Evidence> {
+        let mut by_time: Vec<&Evidence> = self.evidence.iter().collect();
+        by_time.sort_by(|a, b| a.first.total_cmp(&b.first));
+        by_time.truncate(by_time.len().div_ceil(10));
+        by_time
+    }
+
+    /// Baselines of fresh data: files of ours where there is room for them. Where a cache may lie below,
+    /// it may serve what was written just now, so its own fastest windows have to agree there.
     fn standard(&mut self, watch: &mut dyn Watch) -> Result<(Standard, u64), DriveError> {
-        go_on(watch, "writing a yardstick", 0, 1)?;
+        go_on(watch, "writing files to compare with", 0, 1)?;
         let window = self.options.window.bytes();
-        let made = match self.survey.directory.as_deref() {
-            Some(directory) => {
-                Yardstick::write(directory, yardstick::LENGTH, window, &mut self.pace)
-                    .map_err(|error| error.to_string())
-            }
+        let made: Result<Vec<Yardstick>, String> = match self.survey.directory.as_deref() {
+            Some(directory) => (0..yardstick::FILES)
+                .map(|_| {
+                    let length = yardstick::LENGTH / yardstick::FILES;
+                    Yardstick::write(directory, length, window, &mut self.pace)
+                        .map_err(|error| error.to_string())
+                })
+                .collect(),
             None => Err("there is no file system to write one to".to_owned()),
         };
-        match made {
-            Ok(made) => {
-                self.fresh = Some(made.fresh);
-                Ok((Standard::Written(Box::new(made)), yardstick::LENGTH))
-            }
+        let fastest = self.fastest();
+        let own: Vec<Span> = fastest.iter().map(|it| it.span).collect();
+        let own_fresh = fastest.last().map_or(0.0, |it| it.first);
+        let made = match made {
+            Ok(made) => made,
             Err(why) => {
                 self.notes.push(format!(
                     "There is no yardstick ({why}), so windows are held against the fastest tenth \
                      of their own; where all are equally slow, none is found slow. --all rewrites \
                      everything."
                 ));
-                let mut by_time: Vec<&Evidence> = self.evidence.iter().collect();
-                by_time.sort_by(|a, b| a.first.total_cmp(&b.first));
-                let fastest = &by_time[..by_time.len().div_ceil(10)];
-                self.fresh = Some(fastest[fastest.len() - 1].first);
-                let windows = fastest.iter().map(|it| it.span).collect();
-                Ok((Standard::Own(windows), 0))
+                (self.fresh, self.typical) = (Some(own_fresh), Some(self.mean_of(&own)));
+                return Ok((Standard::of_own(own), 0));
             }
+        };
+        // What is not slower than the slowest of them is not slow.
+        let mut fresh = made.iter().map(|it| it.fresh).fold(0.0, f64::max);
+        let typical = made.iter().map(|it| it.typical).sum::<f64>() / made.len() as f64;
+        let mut baselines: Vec<Baseline> =
+            made.into_iter().map(|it| Baseline::Written(Box::new(it))).collect();
+        if let Some(why) = &self.survey.hidden_flash {
+            if own_fresh > WORTH * fresh {
+                self.notes.push(format!(
+                    "{why}, and what was written just now is read {:.1} times as fast as the fastest \
+                     tenth of this: a cache below may be why, so that alone counts for nothing.",
+                    own_fresh / fresh
+                ));
+            }
+            fresh = fresh.max(own_fresh);
+            baselines.push(Baseline::Own(own));
         }
+        (self.fresh, self.typical) = (Some(fresh), Some(typical));
+        Ok((Standard(baselines), yardstick::LENGTH))
     }
 
     /// Reads suspicious windows by turns with the standard, round after round, so that the turns of
@@ -297,21 +339,28 @@ impl Refresh {
                 let length = span.length.min(TURN);
                 let read: Read =
                     &|probe, window, generator, pace| probe.part(window, length, generator, pace);
-                let other = standard.read(&mut self.probe, &mut generator, &mut self.pace, read)?;
+                let mut fresh = Vec::with_capacity(standard.0.len());
+                for baseline in &mut standard.0 {
+                    let (probe, pace) = (&mut self.probe, &mut self.pace);
+                    fresh.push(baseline.read(probe, &mut generator, pace, read)?);
+                }
                 let own = read(&mut self.probe, span, &mut generator, &mut self.pace)?;
-                self.evidence[at].turns.push((own, other));
+                self.evidence[at].turns.push(Turn { own, fresh });
             }
         }
         Ok(())
     }
 
-    /// Small reads of what is slow tell why.
+    /// Small reads of what is slow tell why, where flash can be seen.
     fn read_small(
         &mut self,
         standard: &mut Standard,
         fresh: f64,
         watch: &mut dyn Watch,
     ) -> Result<(), DriveError> {
+        if self.survey.hidden_flash.is_some() {
+            return Ok(());
+        }
         let mut generator = Pcg64Mcg::seed_from_u64(3);
         for at in 0..self.evidence.len() {
             if !matches!(self.evidence[at].verdict(fresh), Some(Verdict::Slow(_))) {
@@ -319,8 +368,9 @@ impl Refresh {
             }
             go_on(watch, "finding out why", at, self.evidence.len())?;
             let span = self.evidence[at].span;
-            for _ in 0..SMALL_READS {
-                let other = standard.read(
+            for turn in 0..SMALL_READS {
+                let baselines = standard.0.len();
+                let other = standard.0[turn % baselines].read(
                     &mut self.probe,
                     &mut generator,
                     &mut self.pace,
@@ -349,10 +399,11 @@ impl Refresh {
             bytes_to_write,
             yardstick_bytes: 0,
             speed_now: now,
-            speed_fresh: self.fresh.map(|fresh| 1.0 / fresh),
+            speed_fresh: self.typical.or(self.fresh).map(|fresh| 1.0 / fresh),
             speed_expected: self
-                .fresh
-                .map(|fresh| plan::expected_speed(&self.evidence, &rewrite, fresh)),
+                .typical
+                .or(self.fresh)
+                .map(|typical| plan::expected_speed(&self.evidence, &rewrite, typical)),
             slowdown: self.fresh.and_then(|it| plan::slowdown(&self.evidence, &rewrite, it)),
             share_of_life: self.survey.disks.ask().share_of_life(bytes_to_write),
             rewrite,
@@ -385,6 +436,18 @@ fn way_words(way: Way) -> &'static str {
 type Read<'a> = &'a dyn Fn(&mut Probe, Span, &mut Pcg64Mcg, &mut Pace) -> Result<f64, DriveError>;
 
 impl Standard {
+    /// Windows of its own, by turns one for each baseline. A single one is all of them, and so never
+    /// slower than itself.
+    fn of_own(windows: Vec<Span>) -> Standard {
+        let part = |first: usize| {
+            let own = windows.iter().skip(first % windows.len()).step_by(BASELINES_MIN);
+            Baseline::Own(own.copied().collect())
+        };
+        Standard((0..BASELINES_MIN).map(part).collect())
+    }
+}
+
+impl Baseline {
     /// Reads a window of it, any one.
     fn read(
         &mut self,
@@ -394,11 +457,11 @@ impl Standard {
         read: Read<'_>,
     ) -> Result<f64, DriveError> {
         match self {
-            Standard::Written(yardstick) => {
+            Baseline::Written(yardstick) => {
                 let (probe, window) = yardstick.any_window(generator);
                 read(probe, window, generator, pace)
             }
-            Standard::Own(windows) => {
+            Baseline::Own(windows) => {
                 let window = windows[generator.random_range(0..windows.len())];
                 read(own, window, generator, pace)
             }
@@ -409,6 +472,21 @@ impl Standard {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn windows_of_its_own_are_baselines_in_different_places() {
+        let spans = |standard: Standard| -> Vec<Vec<Span>> {
+            let of = |it| match it {
+                Baseline::Own(windows) => windows,
+                Baseline::Written(_) => panic!("nothing was written"),
+            };
+            standard.0.into_iter().map(of).collect()
+        };
+        let all: Vec<Span> = (0..5).map(|at| Span::new(at * 10, 10)).collect();
+        let found = spans(Standard::of_own(all.clone()));
+        assert_eq!(found, [vec![all[0], all[2], all[4]], vec![all[1], all[3]]]);
+        assert_eq!(spans(Standard::of_own(all[..1].to_vec())), vec![vec![all[0]]; 2]);
+    }
 
     #[test]
     fn what_was_rewritten_and_is_still_fresh_is_a_yardstick() {

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::{Left, Outcome, Strategy};
 use crate::extents::{self, Extent, Sync};
+use crate::headway::Headway;
 use crate::pace::Pace;
 use crate::window::Span;
 use crate::{DriveError, io, system, unsupported};
@@ -55,7 +56,12 @@ impl Strategy for Defragment {
         "written anew by btrfs (DEFRAG_RANGE, not compressed)"
     }
 
-    fn rewrite(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError> {
+    fn rewrite(
+        &mut self,
+        window: Span,
+        pace: &mut Pace,
+        headway: &mut Headway,
+    ) -> Result<Outcome, DriveError> {
         let before = self.places(window)?;
         // A snapshot may have been made since it was looked at.
         if !self.unshares && before.iter().any(|it| it.is_shared) {
@@ -83,6 +89,7 @@ impl Strategy for Defragment {
         }
         rustix::fs::fdatasync(&self.file).map_err(|error| io("cannot write back", error))?;
         let written = moved(&before, &self.places(window)?, window);
+        headway.advance(window.length);
         // Each byte is read as well.
         pace.spend(written * 2);
         let left = (written < window.length).then_some(Left::NotMoved);

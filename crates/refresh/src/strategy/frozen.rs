@@ -16,6 +16,7 @@ use super::{Freezes, Left, Outcome, Strategy};
 use crate::buffer::Buffer;
 use crate::extents::{self, Content, Sync};
 use crate::freeze::Freezer;
+use crate::headway::Headway;
 use crate::pace::Pace;
 use crate::window::Span;
 use crate::{DriveError, io};
@@ -195,13 +196,19 @@ impl Rewrite {
         Ok((at, written, None))
     }
 
-    fn rewrite_alone(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError> {
+    fn rewrite_alone(
+        &mut self,
+        window: Span,
+        pace: &mut Pace,
+        headway: &mut Headway,
+    ) -> Result<Outcome, DriveError> {
         let mut sum = Outcome::default();
         for piece in window.pieces(CHUNK_MAX) {
             let (_, written, left) = self.go_on(piece, piece.offset, None)?;
             sum.written += written;
             sum.left = sum.left.or(left);
             pace.spend(piece.length + written);
+            headway.advance(piece.length);
         }
         Ok(sum)
     }
@@ -211,11 +218,16 @@ impl Rewrite {
         freezer: &mut Freezer,
         window: Span,
         pace: &mut Pace,
+        headway: &mut Headway,
     ) -> Result<Outcome, DriveError> {
         let mut sum = Outcome::default();
         let mut at = window.offset;
         let (mut in_vain, mut too_long) = (0, 0);
         while at < window.end() {
+            if headway.is_lost() {
+                sum.left = Some(Left::Overrun);
+                break;
+            }
             if !self.wait_for_calm(freezer)? {
                 sum.left = Some(Left::Freeze);
                 break;
@@ -230,6 +242,7 @@ impl Rewrite {
             sum.left = sum.left.or(left);
             in_vain = if ended > at { 0 } else { in_vain + 1 };
             pace.spend(ended - at + written);
+            headway.advance(ended - at);
             at = ended;
             too_long = if is_too_long { too_long + 1 } else { 0 };
             if in_vain >= IN_VAIN_MAX || too_long >= TOO_LONG_MAX {
@@ -268,14 +281,19 @@ impl Strategy for Rewrite {
         }
     }
 
-    fn rewrite(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError> {
+    fn rewrite(
+        &mut self,
+        window: Span,
+        pace: &mut Pace,
+        headway: &mut Headway,
+    ) -> Result<Outcome, DriveError> {
         let outcome = match self.freezer.take() {
             Some(mut freezer) => {
-                let outcome = self.rewrite_frozen(&mut freezer, window, pace);
+                let outcome = self.rewrite_frozen(&mut freezer, window, pace, headway);
                 self.freezer = Some(freezer);
                 outcome
             }
-            None => self.rewrite_alone(window, pace),
+            None => self.rewrite_alone(window, pace, headway),
         }?;
         rustix::fs::fdatasync(&self.device)
             .map_err(|error| io("cannot flush the device", error))?;
@@ -311,6 +329,10 @@ mod tests {
         assert_eq!(pause_after(Duration::MAX, 9, 0), most);
     }
 
+    fn endless() -> Headway {
+        Headway::new(3 << 20, Duration::MAX)
+    }
+
     #[test]
     fn zeros_are_not_written() {
         let mut data = vec![0; 5 * 4096];
@@ -343,7 +365,8 @@ mod tests {
         let mut rewrite = Rewrite::alone(file);
         let rate = ssdlab_model::units::ByteLength::new(10 << 20);
         let start = Instant::now();
-        rewrite.rewrite(Span::new(0, 3 << 20), &mut Pace::new(Some(rate))).unwrap();
+        let window = Span::new(0, 3 << 20);
+        rewrite.rewrite(window, &mut Pace::new(Some(rate)), &mut endless()).unwrap();
         // Three MiB are read, two are written.
         assert!(start.elapsed() >= Duration::from_millis(500), "{:?}", start.elapsed());
     }
@@ -355,7 +378,8 @@ mod tests {
         content[1 << 20..2 << 20].fill(0);
         file.write_all_at(&content, 0).unwrap();
         let mut rewrite = Rewrite::alone(file.try_clone().unwrap());
-        let outcome = rewrite.rewrite(Span::new(0, 3 << 20), &mut Pace::new(None)).unwrap();
+        let outcome =
+            rewrite.rewrite(Span::new(0, 3 << 20), &mut Pace::new(None), &mut endless()).unwrap();
         assert_eq!(outcome, Outcome { written: 2 << 20, left: None });
         let mut found = vec![0; 3 << 20];
         file.read_exact_at(&mut found, 0).unwrap();

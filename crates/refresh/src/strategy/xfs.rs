@@ -25,6 +25,7 @@ use super::donor::Lender;
 use super::{Left, Outcome, Strategy};
 use crate::buffer::Buffer;
 use crate::extents::{self, Sync};
+use crate::headway::Headway;
 use crate::maps::Maps;
 use crate::pace::Pace;
 use crate::system::{self, Freshness};
@@ -294,7 +295,12 @@ impl Strategy for CommitRange {
         self.lender.announce(stretch);
     }
 
-    fn rewrite(&mut self, window: Span, pace: &mut Pace) -> Result<Outcome, DriveError> {
+    fn rewrite(
+        &mut self,
+        window: Span,
+        pace: &mut Pace,
+        headway: &mut Headway,
+    ) -> Result<Outcome, DriveError> {
         if let Some(left) = self.lender.make_room(&self.file, window)? {
             return Ok(Outcome { written: 0, left: Some(left) });
         }
@@ -305,9 +311,14 @@ impl Strategy for CommitRange {
             let could_be_less = self.chunk > CHUNK_MIN;
             let left = self.exchange(chunk)?;
             self.learn(left);
+            if headway.is_lost() {
+                sum.left = Some(Left::Overrun);
+                break;
+            }
             if left == Some(Left::Busy) && could_be_less {
                 continue;
             }
+            headway.advance(chunk.length);
             at = chunk.end();
             sum.left = sum.left.or(left);
             if left.is_none() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use ssdlab_drive::phase::Region;
 use ssdlab_drive::real::block_map::free_space;
-use ssdlab_drive::real::place::layers_below;
+use ssdlab_drive::real::place::{hidden_flash, layers_below};
 use ssdlab_drive::real::{DeviceNumber, Mount};
 use ssdlab_model::units::ByteLength;
 
@@ -63,6 +63,7 @@ pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
     };
     let held = found.as_ref().map(|it| &it.held);
     let cannot = |error| io(format!("cannot use {shown}"), error);
+    let layers = layers_below(number);
     let ground = Ground::of_device(path, file.try_clone().map_err(cannot)?, number, held)?;
     Ok(Survey {
         path: path.to_owned(),
@@ -77,7 +78,8 @@ pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
         runs,
         extents: Vec::new(),
         directory: mount.map(|mount| mount.point.clone()),
-        disks: Disks::of(&layers_below(number)),
+        disks: Disks::of(&layers),
+        hidden_flash: hidden_flash(&layers),
         notes,
         ground: Some(ground),
         block: 4096,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
 use ssdlab_drive::real::openers::Users;
-use ssdlab_drive::real::place::{Layer, Place, layers_below};
+use ssdlab_drive::real::place::{Layer, Place, hidden_flash, layers_below};
 
 use super::obstacle::{FLAG_JOURNAL_DATA, refuse_extents, refuse_flags, refuse_swap};
 use super::{Agreed, Identity, Survey, Way};
@@ -65,12 +65,13 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
              nothing was changed"
         )));
     }
-    let disks = disks_below(&file, file_system, place.as_ref());
+    let layers = layers_of(&file, file_system, place.as_ref());
     let total = about.f_blocks * about.f_frsize;
     Ok(Survey {
         path: path.to_owned(),
         identity: Identity { file_system: system_id(&file)?, inode: found.ino() },
-        disks,
+        disks: Disks::of(&layers),
+        hidden_flash: hidden_flash(&layers),
         file,
         length,
         way,
@@ -100,16 +101,13 @@ fn directory_of(path: &Path, file_system: u64) -> std::io::Result<Option<PathBuf
     Ok(is_same.then(|| directory.to_owned()))
 }
 
-/// The disks that a file lies on. A mount of btrfs names one of its devices, though it may have more.
-fn disks_below(file: &File, file_system: FileSystem, place: Option<&Place>) -> Disks {
+/// The layers that a file lies on. A mount of btrfs names one of its devices, though it may have more.
+fn layers_of(file: &File, file_system: FileSystem, place: Option<&Place>) -> Vec<Layer> {
     let members = (file_system == FileSystem::Btrfs).then(|| members(file)).flatten();
     match (members, place) {
-        (Some(numbers), _) => {
-            let layers: Vec<Layer> = numbers.into_iter().flat_map(layers_below).collect();
-            Disks::of(&layers)
-        }
-        (None, Some(place)) => Disks::of(place.layers()),
-        (None, None) => Disks::default(),
+        (Some(numbers), _) => numbers.into_iter().flat_map(layers_below).collect(),
+        (None, Some(place)) => place.layers().to_vec(),
+        (None, None) => Vec::new(),
     }
 }
 
