@@ -3,13 +3,15 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
-use ssdlab_drive::real::{Candidate, MakeNew, Permit, RealDrive, RealOptions, is_block_device};
+use ssdlab_drive::real::{
+    Candidate, Engine, MakeNew, Permit, RealDrive, RealOptions, is_block_device,
+};
 use ssdlab_drive::simulated;
 use ssdlab_drive::{Drive, DriveError, ErrorKind};
 use ssdlab_lab::experiment::{self, Experiment, Settings};
 use ssdlab_lab::{LabError, Target};
 
-use crate::cli::MakeNewArgument;
+use crate::cli::{EngineArgument, MakeNewArgument};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
@@ -87,6 +89,22 @@ pub fn make_new(argument: Option<MakeNewArgument>, target: &Target) -> Result<Ma
         Some(MakeNewArgument::AtaSecureErase) => Ok(MakeNew::AtaSecureErase),
         Some(MakeNewArgument::None) => Ok(MakeNew::Nothing),
     }
+}
+
+/// What sends requests. A simulated drive takes them as they are.
+pub fn engine(argument: EngineArgument, target: &Target) -> Result<Engine, Failure> {
+    if argument != EngineArgument::Auto && target.is_simulated() {
+        return Err(Failure::usage(
+            "--engine is for real drives, and this one is simulated; leave it out".to_owned(),
+        ));
+    }
+    Ok(match argument {
+        EngineArgument::Auto => Engine::Auto,
+        EngineArgument::IoUring => Engine::IoUring,
+        EngineArgument::Libaio => Engine::LinuxAio,
+        EngineArgument::Psync => Engine::Synchronous,
+        EngineArgument::Threads => Engine::Threads,
+    })
 }
 
 /// How a simulated drive is made new.

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use ssdlab_drive::data::BlockData;
-use ssdlab_drive::real::{RealDrive, RealOptions, run_on_nothing};
+use ssdlab_drive::real::{Engine, RealDrive, RealOptions, run_on_nothing};
 use ssdlab_drive::{Amount, Drive, DriveError, Mix, Pattern, Phase, Region, Unobserved};
 use ssdlab_model::units::{ByteLength, GIB, KIB, MIB, Nanoseconds};
 
@@ -77,8 +77,8 @@ fn data() {
 }
 
 fn on_drive(path: &Path) -> Result<(), DriveError> {
-    for io_uring in [true, false] {
-        let options = RealOptions { io_uring, ..RealOptions::default() };
+    for engine in [Engine::Auto, Engine::Threads] {
+        let options = RealOptions { engine, ..RealOptions::default() };
         let mut drive = RealDrive::open(path, options)?;
         drive.prepare(GIB)?;
         println!("{:#?}", drive.description());

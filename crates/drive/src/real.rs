@@ -48,6 +48,7 @@ mod uring;
 pub use self::awake::{KEPT_AWAKE, PROCESSORS};
 pub use self::believable::EXAMINED;
 pub use self::device::{DeviceNumber, loop_above, related, writers};
+pub use self::engines::Engine;
 pub use self::gate::{Candidate, Permit, is_block_device};
 pub use self::make_new::MakeNew;
 pub use self::mounts::Mount;
@@ -85,8 +86,8 @@ pub struct RealOptions {
     /// How much of the file system stays free; `None` for 1 GiB or 5 % of its size, whichever is
     /// more.
     pub reserve: Option<ByteLength>,
-    /// Whether io_uring may be used.
-    pub io_uring: bool,
+    /// What sends requests.
+    pub engine: Engine,
     /// How a block device is made new.
     pub make_new: MakeNew,
     /// Whether the processors are kept from going to sleep while measuring, where the kernel takes
@@ -102,7 +103,7 @@ impl Default for RealOptions {
         RealOptions {
             require_direct: true,
             reserve: None,
-            io_uring: true,
+            engine: Engine::default(),
             make_new: MakeNew::default(),
             keep_awake: true,
             create_file: false,
@@ -186,7 +187,7 @@ impl RealDrive {
         RealDrive {
             without_workers: is_without_workers(&medium, access),
             medium,
-            no_uring: why_no_uring(&options),
+            no_uring: why_no_uring(),
             options,
             clock: Clock::start(),
             access,

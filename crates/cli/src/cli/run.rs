@@ -83,6 +83,10 @@ pub struct RunArguments {
     /// Go on where the file system has no direct I/O; the page cache is then measured as well
     #[arg(long)]
     pub allow_buffered: bool,
+    /// What sends requests to a real drive; by default what costs the least. To compare with fio, name the
+    /// engine that its job names
+    #[arg(long, value_enum, value_name = "ENGINE", default_value_t = EngineArgument::Auto)]
+    pub engine: EngineArgument,
     /// Let the processors go to sleep while a real drive is measured, as they do without ssdlab; waking
     /// up is then measured as if the drive had taken it
     #[arg(long)]
@@ -97,6 +101,23 @@ pub struct RunArguments {
     /// discard; a simulated drive is replaced by another from the factory, in no time]
     #[arg(long, value_enum, value_name = "HOW")]
     pub make_new: Option<MakeNewArgument>,
+}
+
+/// What sends requests to a real drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineArgument {
+    /// Positioned I/O at depth 1 (reads by io_uring where the drive is waited for), above it io_uring,
+    /// Linux AIO or threads, whichever costs least
+    Auto,
+    /// io_uring at every depth
+    #[value(name = "io_uring")]
+    IoUring,
+    /// Linux AIO at every depth, from one thread
+    Libaio,
+    /// Positioned reads and writes, one at a time whatever the depth
+    Psync,
+    /// A thread for each request in flight
+    Threads,
 }
 
 /// Purge methods.

@@ -56,6 +56,7 @@ impl Request {
             make_new: device::make_new(arguments.make_new, &target)?,
             keep_awake: !arguments.let_processors_sleep,
             create_file: arguments.create_file,
+            engine: device::engine(arguments.engine, &target)?,
             ..RealOptions::default()
         };
         let consent =

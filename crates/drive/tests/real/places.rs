@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ssdlab_drive::real::{RealDrive, RealOptions};
+use ssdlab_drive::real::{Engine, RealDrive, RealOptions};
 use ssdlab_drive::{
     Amount, Drive, DriveError, Mix, Pattern, Phase, PhaseResult, Region, Unobserved,
 };
@@ -33,7 +33,7 @@ pub fn for_file(options: RealOptions) -> RealOptions {
 }
 
 pub fn without_uring() -> RealOptions {
-    RealOptions { io_uring: false, ..options() }
+    RealOptions { engine: Engine::Threads, ..options() }
 }
 
 pub fn open(path: &Path, length: ByteLength) -> RealDrive {

@@ -313,7 +313,9 @@ fn engine(job: &mut Job, given: &Given, remarks: &mut Vec<Remark>) -> Result<boo
                 return Err(cannot(given, why));
             }
             job.engine = Some(value.to_owned());
-            let words = format!("ioengine={value}: requests are sent by this program's own engine");
+            let words = format!(
+                "ioengine={value}: requests are sent by this program's own engine, unless --engine names one"
+            );
             remarks.push(Remark { line: given.line, words });
         }
         _ => return Ok(false),

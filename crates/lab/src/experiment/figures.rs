@@ -75,6 +75,22 @@ impl JobFigures {
         record.add_series(words::code(&self.name), ("s", "MB/s"), &points);
     }
 
+    /// Requests in flight in the mean, over all copies: by Little's law the sum of all latencies over the
+    /// time. Nothing where nothing was measured.
+    pub(super) fn in_flight(&self) -> Option<f64> {
+        let of = |latencies: &Latencies| {
+            let mean = latencies.mean().unwrap_or_default();
+            latencies.count() as f64 * mean.seconds()
+        };
+        let sum = |one: &LaneResult| {
+            let phase = &one.phase;
+            let all = [&phase.read_latencies, &phase.write_latencies, &one.trims, &one.flushes];
+            all.into_iter().map(of).sum::<f64>() / phase.elapsed.seconds()
+        };
+        let in_flight: f64 = self.results.iter().map(sum).sum();
+        in_flight.is_finite().then_some(in_flight)
+    }
+
     fn merged(&self, of: impl Fn(&LaneResult) -> &Latencies) -> Latencies {
         let mut all = Latencies::default();
         self.results.iter().for_each(|result| all.merge(of(result)));

@@ -209,6 +209,7 @@ impl Experiment for FioJob {
         watcher: &mut dyn Watcher,
     ) -> Result<(), LabError> {
         let protocol = Protocol::new(settings, &drive.description())?;
+        let description = drive.description();
         let weights: f64 = protocol.groups.iter().map(|(_, works)| weight(works)).sum();
         let mut course = Course::new(drive, watcher, weights + protocol.fill_weight());
         let mut figures = Vec::new();
@@ -216,6 +217,12 @@ impl Experiment for FioJob {
         course.end(record);
         let mut rows = Vec::new();
         figures.iter().for_each(|one: &JobFigures| one.tell(&mut rows, record));
+        // In virtual time a host sends without delay.
+        if description.kind != DriveKind::Simulated {
+            for (work, one) in protocol.works().zip(&figures) {
+                tell_depth(work.job(), one, &description.engine, record);
+            }
+        }
         record.tables.push(figures::table("jobs", &rows));
         figures::conclude(&rows, record);
         protocol.works().for_each(|work| tell_settings(work.job(), record));
@@ -233,6 +240,27 @@ pub(crate) fn tell_settings(job: &Job, record: &mut Record) {
         value,
         changed: false,
     }));
+}
+
+/// Of a job that keeps as many requests in flight as it may, this share of them has to be.
+const DEEP_ENOUGH: f64 = 0.9;
+
+/// Says where a job did not run at its depth: whoever compares it with fio's would compare something else.
+fn tell_depth(job: &Job, figures: &JobFigures, engine: &str, record: &mut Record) {
+    let asked = f64::from(job.depth * job.copies);
+    let waits_itself = job.rate.is_some() || job.think.is_some() || job.flush_every.is_some();
+    let Some(in_flight) = figures.in_flight() else { return };
+    if job.depth == 1 || waits_itself || in_flight >= DEEP_ENOUGH * asked {
+        return;
+    }
+    let text = format!(
+        "{} had {in_flight:.1} requests in flight in the mean, not the {asked} that it asks for: they were \
+         answered faster than they could be sent ({engine}). A drive that carries requests out within \
+         the call that sends them never has more in flight than there are threads that send; --engine \
+         libaio or io_uring sends as fio's engine of that name does.",
+        job.name
+    );
+    record.find(Level::Notice, "job-depth", text);
 }
 
 fn tell_remarks(remarks: &[Remark], record: &mut Record) {

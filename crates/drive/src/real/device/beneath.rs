@@ -46,11 +46,7 @@ pub(super) fn user(number: DeviceNumber, system: &System) -> io::Result<Option<S
 }
 
 /// Adds what a loop device lies on, and what that lies on, as far as they are loop devices.
-pub(super) fn add_to(
-    wanted: &mut Wanted,
-    number: DeviceNumber,
-    system: &System,
-) -> io::Result<()> {
+pub(super) fn add_to(wanted: &mut Wanted, number: DeviceNumber, system: &System) -> io::Result<()> {
     let mut number = disk_of(number, system)?.unwrap_or(number);
     for _ in 0..DEEPEST {
         let Some(path) = read_backing(&system.directory_of(number))? else { return Ok(()) };
