@@ -96,3 +96,60 @@ impl Transit {
         self.pool.add(op)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::{Kind, NONE};
+
+    fn op(die: u16, arrival: u64) -> Op {
+        Op {
+            arrival: Instant::from_nanos(arrival),
+            next: NONE,
+            owner: die.into(),
+            extra: NONE,
+            duration: 0,
+            transfer: 10,
+            die,
+            kind: Kind::Read,
+            marks: 0,
+        }
+    }
+
+    /// Asks for the channel from an arrival on, at a time, and lets it end all transfers; returns their dies in
+    /// order, with the ends.
+    fn served(asks: &[(u16, u64, u64)]) -> Vec<(u16, u64)> {
+        let mut transit = Transit::new(8, 1);
+        let mut ended = Vec::new();
+        let mut end_until = |transit: &mut Transit, until: u64| {
+            while transit.clock.next().0.nanos() < until {
+                let at = transit.clock.next().0;
+                let index = transit.end(0, at);
+                ended.push((transit.pool.get(index).die, at.nanos()));
+                transit.pool.remove(index);
+                transit.go_on(0);
+            }
+        };
+        for &(die, arrival, now) in asks {
+            end_until(&mut transit, now);
+            let index = transit.add(op(die, arrival));
+            transit.ask(0, index, Instant::from_nanos(now));
+        }
+        end_until(&mut transit, u64::MAX);
+        ended
+    }
+
+    #[test]
+    fn what_is_ready_sooner_goes_first_until_a_transfer_has_begun() {
+        // Die 5 is announced for 100, die 6 for 50; die 7 comes at 55, while 6 is being sent.
+        let ended = served(&[(5, 100, 0), (6, 50, 0), (7, 55, 55)]);
+        assert_eq!(ended, [(6, 60), (7, 70), (5, 110)]);
+    }
+
+    #[test]
+    fn a_transfer_that_has_begun_is_not_displaced_by_one_that_is_ready_at_that_instant() {
+        // Announced together, the lower die goes first; once the other has begun, it goes on.
+        assert_eq!(served(&[(5, 100, 0), (2, 100, 0)]), [(2, 110), (5, 120)]);
+        assert_eq!(served(&[(5, 100, 0), (2, 100, 100)]), [(5, 110), (2, 120)]);
+    }
+}

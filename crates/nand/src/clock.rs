@@ -115,19 +115,22 @@ impl Clock {
         self.channels.set(channel, NEVER);
     }
 
-    /// Returns what happens next and when: at one instant dies before channels, and the lower number
-    /// first.
+    /// Returns what happens next and when; at the end of time where nothing does. At one instant dies go
+    /// before channels, and the lower number first.
     #[inline(always)]
-    pub(crate) fn next(&self) -> Option<(Instant, Due)> {
+    pub(crate) fn next(&self) -> (Instant, Due) {
         let (die, channel) = (self.dies.least(), self.channels.least());
         let is_channel = channel >> INDEX_BITS < die >> INDEX_BITS;
         let key = if is_channel { channel } else { die };
-        if key == NEVER {
-            return None;
-        }
-        let at = Instant::from_nanos(self.epoch + (key >> INDEX_BITS));
         let index = (key & ((1 << INDEX_BITS) - 1)) as usize;
-        Some((at, if is_channel { Due::Channel(index) } else { Due::Die(index) }))
+        let at = if key == NEVER { u64::MAX } else { self.epoch + (key >> INDEX_BITS) };
+        let due = if is_channel { Due::Channel(index) } else { Due::Die(index) };
+        (Instant::from_nanos(at), due)
+    }
+
+    /// Whether nothing happens to any die or channel.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.dies.least() == NEVER && self.channels.least() == NEVER
     }
 
     /// Moves the epoch on to `now`, before which nothing happens any more, if that is far from it.
@@ -140,7 +143,7 @@ impl Clock {
 
     #[cold]
     fn move_epoch(&mut self, now: Instant) {
-        let earliest = self.next().map_or(now, |(at, _)| at.min(now));
+        let earliest = self.next().0.min(now);
         let shift = earliest.nanos() - self.epoch;
         self.dies.rebase(shift);
         self.channels.rebase(shift);
@@ -189,7 +192,8 @@ mod tests {
                         None => clock.clear_channel(index % channels),
                     }
                 }
-                let next = clock.next().map(|(at, due)| (at.nanos(), due));
+                let (at, due) = clock.next();
+                let next = (!clock.is_idle()).then_some((at.nanos(), due));
                 prop_assert_eq!(next, slow_next(&slow.0, &slow.1));
             }
         }
@@ -204,11 +208,11 @@ mod tests {
             let (soon, later) = (now + ssdlab_units::Nanoseconds::new(7), now + WEEK);
             clock.set_die(step % 5, later);
             clock.set_channel(step % 3, soon);
-            assert_eq!(clock.next(), Some((soon, Due::Channel(step % 3))));
+            assert_eq!(clock.next(), (soon, Due::Channel(step % 3)));
             clock.clear_channel(step % 3);
-            assert_eq!(clock.next(), Some((later, Due::Die(step % 5))));
+            assert_eq!(clock.next(), (later, Due::Die(step % 5)));
             clock.clear_die(step % 5);
-            assert_eq!(clock.next(), None);
+            assert!(clock.is_idle());
             now = later + WEEK;
         }
     }

@@ -45,7 +45,8 @@ impl Controller {
     pub(crate) fn submit(&mut self, arrival: Instant, tag: u32, longer: u32) {
         let command = Command { arrival, tag, longer };
         // Of equals the lower tag goes first, so that the order of announcements makes no difference.
-        let is_before = |it: &Command| (it.arrival, it.tag) <= (arrival, tag);
+        let is_before =
+            |it: &Command| it.arrival < arrival || it.arrival == arrival && it.tag <= tag;
         if self.commands.back().is_none_or(is_before) {
             self.commands.push_back(command);
         } else {

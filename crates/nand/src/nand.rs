@@ -367,7 +367,7 @@ impl Nand {
     /// Returns whether nothing will happen unless something is asked for. Program units of copies may be
     /// waiting to be completed.
     pub fn is_idle(&self) -> bool {
-        self.transit.clock.next().is_none()
+        self.transit.clock.is_idle()
             && self.schedule.due() == events::NEVER
             && self.controller.is_idle()
     }

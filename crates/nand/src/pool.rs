@@ -76,11 +76,17 @@ impl Op {
 }
 
 /// All operations, in flight or free.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pool {
     ops: Vec<Op>,
-    /// A list of the free ones.
-    free: Option<u32>,
+    /// The first of the free ones, which are linked.
+    free: u32,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Pool { ops: Vec::new(), free: NONE }
+    }
 }
 
 /// Operations in line for a resource.
@@ -108,11 +114,15 @@ impl Queue {
 impl Pool {
     #[inline(always)]
     pub(crate) fn add(&mut self, op: Op) -> u32 {
-        let Some(index) = self.free else { return self.grow(op) };
-        let place = &mut self.ops[index as usize];
-        self.free = (place.next != NONE).then_some(place.next);
-        *place = op;
-        index
+        let index = self.free;
+        match self.ops.get_mut(index as usize) {
+            Some(place) => {
+                self.free = place.next;
+                *place = op;
+                index
+            }
+            None => self.grow(op),
+        }
     }
 
     #[cold]
@@ -123,8 +133,8 @@ impl Pool {
 
     #[inline(always)]
     pub(crate) fn remove(&mut self, index: u32) {
-        self.ops[index as usize].next = self.free.unwrap_or(NONE);
-        self.free = Some(index);
+        self.ops[index as usize].next = self.free;
+        self.free = index;
     }
 
     #[inline(always)]
@@ -173,14 +183,18 @@ impl Pool {
         index: u32,
         is_first_fixed: bool,
     ) -> bool {
-        let op = &self.ops[index as usize];
+        let op = &mut self.ops[index as usize];
+        if queue.head == NONE {
+            op.next = NONE;
+            *queue = Queue { head: index, tail: index };
+            return true;
+        }
         let (arrival, order) = (op.arrival, op.order());
         let is_before =
             |it: &Op| it.arrival < arrival || it.arrival == arrival && it.order() <= order;
-        if queue.head == NONE || is_before(&self.ops[queue.tail as usize]) {
-            let is_first = queue.head == NONE;
+        if is_before(&self.ops[queue.tail as usize]) {
             self.push_back(queue, index);
-            return is_first;
+            return false;
         }
         if !is_first_fixed && !is_before(&self.ops[queue.head as usize]) {
             self.push_front(queue, index);

@@ -20,7 +20,7 @@ pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// read that comes just then is too late.
 #[inline(always)]
 pub(super) fn step<S: Completions>(nand: &mut Nand, until: Instant, sink: &mut S) -> bool {
-    let (flash, due) = nand.transit.clock.next().unwrap_or((NEVER, Due::Die(0)));
+    let (flash, due) = nand.transit.clock.next();
     let scheduled = nand.schedule.due();
     let fetch = nand.controller.due();
     let next = flash.min(scheduled);

@@ -57,6 +57,8 @@ pub struct Host {
     slots: Vec<Slot>,
     load: Workload,
     logical_units: u32,
+    /// Units of the region that each slot has to itself.
+    share: u32,
     seed: u64,
     /// Of each slot, when its requests were answered and what they were; kept if asked for.
     pub answers: Option<Vec<Vec<(Operation, u64, u64)>>>,
@@ -90,6 +92,7 @@ impl Host {
             slots: (0..depth).map(slot).collect(),
             load: Workload::WRITES,
             logical_units,
+            share,
             seed,
             answers: None,
             answered: [0; 4],
@@ -121,7 +124,7 @@ impl Host {
     #[inline(always)]
     fn draw(&mut self, slot: u32) -> Request {
         let (load, size) = (self.load, self.logical_units);
-        let share = size / self.depth();
+        let share = self.share;
         let state = &mut self.slots[slot as usize];
         state.drawn += 1;
         let random = hash(self.seed ^ u64::from(slot) << 40 ^ state.drawn);
