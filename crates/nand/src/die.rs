@@ -76,6 +76,8 @@ impl Die {
 #[derive(Clone, Debug)]
 pub(crate) struct Dies {
     dies: Box<[Die]>,
+    /// The die whose event happens, or none: those with higher numbers come after it at that instant.
+    happening: usize,
     parameters: DieParameters,
 }
 
@@ -101,7 +103,7 @@ impl Dies {
             times: 0,
             channel: channel_of(index) as u16,
         };
-        Dies { dies: (0..count).map(die).collect(), parameters }
+        Dies { dies: (0..count).map(die).collect(), happening: usize::MAX, parameters }
     }
 
     #[inline(always)]
@@ -211,7 +213,8 @@ impl Dies {
         if die.current != NONE {
             return;
         }
-        if die.free_at > now {
+        // At one instant dies have their turns in the order of their numbers.
+        if die.free_at > now || die.free_at == now && number > self.happening {
             transit.clock.set_die(number, die.free_at);
         } else {
             self.begin_next(transit, number, now);
@@ -392,6 +395,12 @@ impl Dies {
         let wanted = waiting.enumerate().filter(|&(_, it)| is_wanted(transit.pool.get(it)));
         let count = wanted.last().map_or(0, |(place, _)| place + 1);
         (0..count).for_each(|_| self.promote_oldest(transit, number));
+    }
+
+    /// The event that happens is that of `die`, or none of a die.
+    #[inline(always)]
+    pub(crate) fn set_happening(&mut self, die: Option<usize>) {
+        self.happening = die.unwrap_or(usize::MAX);
     }
 
     /// The number of dies.

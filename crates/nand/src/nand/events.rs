@@ -140,10 +140,17 @@ fn transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usize, no
 /// A die is free and something waits for it, or a program or an erase has ended.
 #[inline(always)]
 fn die_is_free<S: Completions>(nand: &mut Nand, sink: &mut S, die: usize, now: Instant) {
+    nand.dies.set_happening(Some(die));
     let ended = nand.dies.happen(&mut nand.transit, die, now);
-    if ended == NONE {
-        return;
+    if ended != NONE {
+        over(nand, sink, ended, now);
     }
+    nand.dies.set_happening(None);
+}
+
+/// A program or an erase is over.
+#[inline(always)]
+fn over<S: Completions>(nand: &mut Nand, sink: &mut S, ended: u32, now: Instant) {
     let op = *nand.transit.pool.get(ended);
     nand.transit.pool.remove(ended);
     match op.kind {
