@@ -128,8 +128,9 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
     let wrong: HashSet<u32> = wrong.into_iter().collect();
     let mut damaged = HashSet::new();
     let mut misplaced = 0;
-    for unit in (0..configuration.geometry.logical_units()).map(LogicalUnit) {
-        let Some(place) = model.place_of(unit) else { continue };
+    let mut next = model.next_mapped(LogicalUnit(0));
+    while let Some((unit, place)) = next {
+        next = model.next_mapped(LogicalUnit(unit.0 + 1));
         report.units_mapped += 1;
         let store = model.store();
         // Recovery may have copied it in the meantime, to make room.

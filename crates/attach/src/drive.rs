@@ -40,6 +40,8 @@ pub trait Model: Send {
     fn save(&self, to: &mut dyn Write) -> Result<(), SnapshotError>;
     /// Where a unit lies; see [`Ssd::place_of`].
     fn place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
+    /// The first mapped unit from `from` on, and where it lies; see [`Ssd::next_mapped`].
+    fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)>;
     /// Where a read of it finds its data; see [`Ssd::read_place_of`].
     fn read_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
     /// Its flash.
@@ -101,6 +103,10 @@ impl<M: Mapping + Send> Model for Ssd<M, Store> {
 
     fn place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         Ssd::place_of(self, unit)
+    }
+
+    fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)> {
+        Ssd::next_mapped(self, from)
     }
 
     fn read_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {

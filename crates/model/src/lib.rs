@@ -46,6 +46,7 @@ mod resources;
 pub mod retention;
 pub mod slc;
 pub mod snapshot;
+pub mod sparse;
 pub mod ssd;
 mod stream;
 pub mod streams;

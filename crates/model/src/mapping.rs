@@ -77,6 +77,10 @@ pub trait Mapping {
     /// Notes that `unit` lies nowhere; returns where it lay before.
     fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit>;
 
+    /// Returns the first unit from `from` on that was written and not trimmed, and where it lies.
+    /// Costs nothing for stretches that were never written.
+    fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)>;
+
     /// Asks for the memory that the other calls will touch for `unit`.
     fn prefetch(&self, unit: LogicalUnit);
 
@@ -139,12 +143,19 @@ pub trait Mapping {
 #[derive(Clone, Debug)]
 pub struct PageMap {
     entries: Touched,
+    /// By stretch of [`STRETCH`] units, whether any of them was ever written.
+    written: Vec<bool>,
 }
+
+/// Units that are stepped over together where none was written: the entries in a page of memory.
+const STRETCH: usize = 1024;
 
 impl PageMap {
     /// An empty map of `units` logical units.
     pub fn new(units: u32) -> Self {
-        PageMap { entries: Touched::zeroed(units as usize + 1) }
+        let units = units as usize;
+        let written = vec![false; units.div_ceil(STRETCH)];
+        PageMap { entries: Touched::zeroed(units + 1), written }
     }
 }
 
@@ -176,7 +187,27 @@ impl Mapping for PageMap {
     #[inline(always)]
     fn set(&mut self, unit: LogicalUnit, physical: PhysicalUnit) -> Option<PhysicalUnit> {
         let old = std::mem::replace(&mut self.entries[unit.0 as usize + 1], physical.0 + 1);
+        if old == 0 {
+            self.written[unit.0 as usize / STRETCH] = true;
+        }
         old.checked_sub(1).map(PhysicalUnit)
+    }
+
+    fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)> {
+        let (entries, mut from) = (&self.entries[1..], from.0 as usize);
+        loop {
+            let stretch = from / STRETCH;
+            let rest = self.written.get(stretch..)?;
+            let stretch = stretch + rest.iter().position(|&written| written)?;
+            from = from.max(stretch * STRETCH);
+            let end = (stretch + 1) * STRETCH;
+            let units = entries.get(from..end.min(entries.len()))?;
+            if let Some(place) = units.iter().position(|&entry| entry != 0) {
+                let unit = LogicalUnit((from + place) as u32);
+                return Some((unit, PhysicalUnit(units[place] - 1)));
+            }
+            from = end;
+        }
     }
 
     #[inline(always)]
@@ -199,11 +230,52 @@ impl Mapping for PageMap {
     }
 
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let PageMap { entries } = self;
+        let PageMap {
+            entries,
+            // Follows from them.
+            written: _,
+        } = self;
         Ok(to.table(&entries[1..])?)
     }
 
     fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
-        Ok(from.table_into(&mut self.entries[1..])?)
+        for units in from.table_into(&mut self.entries[1..])? {
+            self.written[units.start / STRETCH..units.end.div_ceil(STRETCH)].fill(true);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_next_mapped_unit_is_found_by_stretches(
+            units in 1..4 * STRETCH as u32,
+            changes in prop::collection::vec((0..4 * STRETCH as u32, any::<bool>()), 0..30),
+            from in 0..5 * STRETCH as u32,
+        ) {
+            let mut map = PageMap::new(units);
+            for (unit, is_written) in changes.into_iter().filter(|it| it.0 < units) {
+                if is_written {
+                    map.set(LogicalUnit(unit), PhysicalUnit(unit + 7));
+                } else {
+                    map.clear(LogicalUnit(unit));
+                }
+            }
+            let mut saved = Vec::new();
+            map.save(&mut Encoder::new(&mut saved)).expect("memory");
+            let mut restored = PageMap::new(units);
+            restored.restore(&mut Decoder::new(&mut saved.as_slice())).expect("what was saved");
+            for map in [map, restored] {
+                let plain = (from..units).map(LogicalUnit);
+                let plain = plain.filter_map(|unit| Some((unit, map.get(unit)?))).next();
+                prop_assert_eq!(map.next_mapped(LogicalUnit(from)), plain);
+            }
+        }
     }
 }

@@ -17,6 +17,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.map.get(unit)
     }
 
+    /// Returns the first unit from `from` on that is mapped, and where it lies or will lie. Costs
+    /// nothing for stretches that were never written.
+    pub fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)> {
+        self.map.next_mapped(from)
+    }
+
     /// What its flash keeps, to see to it between requests.
     #[inline(always)]
     pub fn media_mut(&mut self) -> &mut D {
@@ -54,6 +60,23 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 mod tests {
     use crate::ssd::tests::small_drive;
     use crate::units::{Instant, LogicalUnit, PhysicalUnit};
+
+    #[test]
+    fn the_mapped_units_are_those_that_were_written_and_not_trimmed() {
+        let mut ssd = small_drive();
+        let units = ssd.geometry().logical_units();
+        assert_eq!(ssd.next_mapped(LogicalUnit(0)), None);
+        let mut at = Instant::START;
+        for unit in [0, 1, 1023, 1024, 5000, units - 1] {
+            at = ssd.write(at, LogicalUnit(unit), 1);
+        }
+        ssd.trim(at, LogicalUnit(1023), 1);
+        let places = (0..units).map(LogicalUnit);
+        let plain: Vec<_> = places.filter_map(|unit| Some((unit, ssd.place_of(unit)?))).collect();
+        let next = |from| ssd.next_mapped(LogicalUnit(from));
+        let mapped: Vec<_> = std::iter::successors(next(0), |(unit, _)| next(unit.0 + 1)).collect();
+        assert_eq!((mapped, plain.len()), (plain, 5));
+    }
 
     #[test]
     fn a_unit_lies_where_it_was_written_until_it_is_trimmed() {

@@ -56,6 +56,10 @@ pub trait FlashContents: Media {
     /// What the program unit that starts at `first` holds.
     fn program_unit(&self, first: PhysicalUnit) -> ProgramUnit<'_>;
 
+    /// Returns the number of program units of `block` up to the last one that is not erased, zero
+    /// where all are: [`FlashContents::program_unit`] is not asked for those behind it.
+    fn programs_in(&self, block: BlockIndex) -> u32;
+
     /// The records of trims that were programmed.
     fn trims(&self) -> &[TrimRecord];
 

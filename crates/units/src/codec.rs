@@ -15,6 +15,7 @@
 //! ```
 
 use std::io::{self, Read, Write};
+use std::ops::Range;
 
 /// Why bytes could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -130,13 +131,15 @@ impl<'a> Decoder<'a> {
         Ok(values)
     }
 
-    /// Reads a table into memory that holds zeros: stretches of zeros are not touched.
-    pub fn table_into(&mut self, values: &mut [u32]) -> Result<(), CodecError> {
-        let mut bytes = vec![0; 4 * CHUNK];
-        for chunk in values.chunks_mut(CHUNK) {
+    /// Reads a table into memory that holds zeros: stretches of zeros are not touched. Returns the
+    /// stretches that were.
+    pub fn table_into(&mut self, values: &mut [u32]) -> Result<Vec<Range<usize>>, CodecError> {
+        let (mut bytes, mut touched) = (vec![0; 4 * CHUNK], Vec::new());
+        for (begin, chunk) in (0..).step_by(CHUNK).zip(values.chunks_mut(CHUNK)) {
             match self.bytes()? {
                 [0] => {}
                 [1] => {
+                    touched.push(begin..begin + chunk.len());
                     let bytes = &mut bytes[..4 * chunk.len()];
                     self.from.read_exact(bytes)?;
                     let (words, _) = bytes.as_chunks::<4>();
@@ -147,7 +150,7 @@ impl<'a> Decoder<'a> {
                 [other] => return damaged(format!("a piece of a table is marked {other}")),
             }
         }
-        Ok(())
+        Ok(touched)
     }
 }
 

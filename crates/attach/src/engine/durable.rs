@@ -193,15 +193,12 @@ impl Inner {
         let units = self.units;
         let mut first = 0;
         while first < units {
-            if self.model.place_of(LogicalUnit(first)).is_some() {
-                first += 1;
-                continue;
+            let next = self.model.next_mapped(LogicalUnit(first));
+            let end = next.map_or(units, |(unit, _)| unit.0);
+            if end > first {
+                records.push(TrimRecord { first: LogicalUnit(first), units: end - first, number });
             }
-            let begin = first;
-            while first < units && self.model.place_of(LogicalUnit(first)).is_none() {
-                first += 1;
-            }
-            records.push(TrimRecord { first: LogicalUnit(begin), units: first - begin, number });
+            first = end + 1;
         }
         self.model.store().replace_trims(&records)
     }

@@ -225,8 +225,7 @@ impl Engine {
 
     /// Whether the drive holds nothing, as a new one does.
     pub fn is_blank(&self) -> bool {
-        let inner = self.lock();
-        (0..inner.units).all(|unit| inner.model.place_of(LogicalUnit(unit)).is_none())
+        self.lock().model.next_mapped(LogicalUnit(0)).is_none()
     }
 
     /// The error that requests fail with, if they do.

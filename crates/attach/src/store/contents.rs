@@ -125,6 +125,13 @@ impl FlashContents for Store {
         }
     }
 
+    fn programs_in(&self, block: BlockIndex) -> u32 {
+        let programs = self.layout.programs_per_block as usize;
+        let first = block.0 as usize * programs;
+        let numbers = &self.found().numbers[first..first + programs];
+        numbers.iter().rposition(|&number| number != 0).map_or(0, |it| it as u32 + 1)
+    }
+
     fn trims(&self) -> &[TrimRecord] {
         &self.found().trims
     }

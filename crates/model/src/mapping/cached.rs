@@ -95,6 +95,10 @@ impl<M: Mapping> Mapping for CachedMap<M> {
         self.truth.clear(unit)
     }
 
+    fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)> {
+        self.truth.next_mapped(from)
+    }
+
     #[inline(always)]
     fn prefetch(&self, unit: LogicalUnit) {
         self.truth.prefetch(unit);

@@ -216,6 +216,10 @@ impl<M: Mapping> Mapping for ExtentMap<M> {
         self.change(unit, |truth| truth.clear(unit))
     }
 
+    fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)> {
+        self.truth.next_mapped(from)
+    }
+
     #[inline(always)]
     fn prefetch(&self, unit: LogicalUnit) {
         self.truth.prefetch(unit);

@@ -450,6 +450,13 @@ impl FlashContents for Recording {
         }
     }
 
+    fn programs_in(&self, block: BlockIndex) -> u32 {
+        let first = self.geometry.program_of(self.geometry.first_unit(block)) as usize;
+        let programs = self.geometry.units_per_block() / self.geometry.units_per_program();
+        let held = &self.held[first..first + programs as usize];
+        held.iter().rposition(|it| !matches!(it, Held::Erased)).map_or(0, |it| it as u32 + 1)
+    }
+
     fn trims(&self) -> &[TrimRecord] {
         &self.trims
     }

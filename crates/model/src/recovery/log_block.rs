@@ -14,7 +14,7 @@
 //! erased, which takes the drive back to where the merge began. It is not over if anything of its
 //! logical block is current elsewhere that is older than the merge.
 
-use super::scan::{FoundBlock, Scan};
+use super::scan::{FoundBlock, Scan, number_at};
 use super::{Fault, FlashContents, ProgramUnit, Recovery, RecoveryError};
 use crate::flash::BlockState;
 use crate::log_block::LogBlockSsd;
@@ -36,9 +36,9 @@ fn unfinished_merges(
     let lacks = |block: BlockIndex, unit: LogicalUnit, number: SequenceNumber| {
         let first = unit.0 / per_block * per_block;
         let end = (first + per_block).min(geometry.logical_units());
-        let units = scan.current.get(first as usize..end as usize).unwrap_or_default();
-        let mut current = units.iter().flatten();
-        current.any(|&(other, at)| other < number && geometry.block_of(at) != block)
+        scan.current_in(LogicalUnit(first)..LogicalUnit(end)).any(|(_, at)| {
+            geometry.block_of(at) != block && number_at(geometry, contents, at) < number
+        })
     };
     let is_unfinished = |block: BlockIndex| {
         let first = geometry.first_unit(block).0;

@@ -1,5 +1,7 @@
 //! From what the flash holds to a drive that works on.
 
+use std::collections::HashSet;
+
 use super::scan::{FoundBlock, Scan};
 use super::{Fault, FlashContents, ProgramUnit, Recovery, RecoveryError};
 use crate::flash::BlockState;
@@ -46,10 +48,10 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         if let Some(checkpoints) = &mut self.durability.checkpoints {
             checkpoints.go_on_from(scan.known.pieces);
         }
-        for (unit, found) in scan.current.iter().enumerate() {
-            if let &Some((_, physical)) = found {
-                self.map.set(LogicalUnit(unit as u32), physical);
-            }
+        let mut units_found = 0;
+        for (unit, physical) in scan.current() {
+            self.map.set(unit, physical);
+            units_found += 1;
         }
         self.note_spare_areas(&scan.blocks);
         Recovery {
@@ -58,7 +60,7 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
             program_units_read: scan.reads.iter().sum(),
             map_pages_read: scan.known.pages,
             program_units_unreadable: scan.unreadable,
-            units_found: scan.current.iter().flatten().count() as u32,
+            units_found,
             units_saved: 0,
             program_units_padded: 0,
             blocks_to_erase: 0,
@@ -105,13 +107,15 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         ready_at
     }
 
-    /// A map that lies on flash is written anew, page by page, through the cache.
+    /// Writes a map that lies on flash anew through the cache, page by page, where a page has entries.
     fn write_map_anew(&mut self, at: Instant) {
         let Some(shift) = self.map.cache().map(|cache| cache.entries_shift()) else {
             return;
         };
-        for first in (0..self.geometry.logical_units()).step_by(1 << shift) {
-            self.look_up(at, LogicalUnit(first), 1, true);
+        let mut from = 0;
+        while let Some((unit, _)) = self.map.next_mapped(LogicalUnit(from)) {
+            self.look_up(at, unit, 1, true);
+            from = ((unit.0 >> shift) + 1) << shift;
         }
     }
 
@@ -223,12 +227,12 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
     pub(super) fn saved_units(&self) -> Result<Vec<LogicalUnit>, RecoveryError> {
         let units = self.geometry.logical_units();
         let saved = self.media.saved().to_vec();
-        let mut seen = vec![false; saved.len().min(1) * units as usize];
+        let mut seen = HashSet::with_capacity(saved.len());
         for &logical in &saved {
             if logical.0 >= units {
                 return Err(RecoveryError::Unit { place: "the saved buffer", logical, units });
             }
-            if std::mem::replace(&mut seen[logical.0 as usize], true) {
+            if !seen.insert(logical.0) {
                 return Err(RecoveryError::SavedTwice { logical });
             }
         }

@@ -4,6 +4,7 @@ use super::{Fault, FlashContents, NUMBER_MAX, ProgramUnit, RecoveryError};
 use crate::checkpoint::map_pages;
 use crate::geometry::Geometry;
 use crate::media::{BadBlockRecord, SequenceNumber, SpareArea, SpareMark};
+use crate::sparse::Sparse;
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
 
@@ -55,8 +56,8 @@ impl KnownMap {
 /// What the flash holds.
 #[derive(Clone, Debug)]
 pub(super) struct Scan {
-    /// Where the current copy of each logical unit is, and its number.
-    pub(super) current: Vec<Option<(SequenceNumber, PhysicalUnit)>>,
+    /// Where the current copy of each logical unit is, plus one. Its number is that of its program unit.
+    places: Sparse<u32>,
     pub(super) blocks: Vec<FoundBlock>,
     /// Spare areas read on each die.
     pub(super) reads: Vec<u64>,
@@ -86,7 +87,7 @@ impl Scan {
         let geometry = &configuration.geometry;
         let known = KnownMap::of(configuration, contents);
         let mut scan = Scan {
-            current: vec![None; geometry.logical_units() as usize],
+            places: Sparse::new(geometry.logical_units() as usize),
             blocks: vec![FoundBlock::default(); geometry.blocks() as usize],
             reads: vec![0; geometry.dies() as usize],
             known,
@@ -101,12 +102,26 @@ impl Scan {
             scan.read_block(geometry, contents, block, left_out.contains(&block), fault)?;
         }
         if fault != Some(Fault::ForgetTrims) {
-            scan.apply_trims(contents)?;
+            scan.apply_trims(geometry, contents)?;
         }
-        for &(_, physical) in scan.current.iter().flatten() {
-            scan.blocks[geometry.block_of(physical).0 as usize].valid += 1;
+        for (_, place) in scan.places.entries() {
+            scan.blocks[geometry.block_of(PhysicalUnit(place - 1)).0 as usize].valid += 1;
         }
         Ok(scan)
+    }
+
+    /// Returns the logical units that were found, in their order, and where their current copies lie.
+    pub(super) fn current(&self) -> impl Iterator<Item = (LogicalUnit, PhysicalUnit)> + '_ {
+        self.current_in(LogicalUnit(0)..LogicalUnit(self.places.len() as u32))
+    }
+
+    /// Returns those of `units`.
+    pub(super) fn current_in(
+        &self,
+        units: std::ops::Range<LogicalUnit>,
+    ) -> impl Iterator<Item = (LogicalUnit, PhysicalUnit)> + '_ {
+        let found = self.places.entries_in(units.start.0 as usize..units.end.0 as usize);
+        found.map(|(unit, place)| (LogicalUnit(unit as u32), PhysicalUnit(place - 1)))
     }
 
     fn read_block(
@@ -121,7 +136,11 @@ impl Scan {
         let first = geometry.first_unit(block).0;
         // Of each die, pages after the first that is erased are not read: there is nothing.
         let mut erased_from = vec![u32::MAX; geometry.stripe() as usize];
-        for index in 0..geometry.units_per_block() / per_program {
+        let programs = geometry.units_per_block() / per_program;
+        // The mistake planted makes more of what is there.
+        let is_asked = fault == Some(Fault::ForgetBadBlocks);
+        let used = if is_asked { programs } else { contents.programs_in(block) };
+        for index in 0..used {
             let DieIndex(die) = geometry.die_of_program(block, index);
             let lane = (index % geometry.stripe()) as usize;
             let at = PhysicalUnit(first + index * per_program);
@@ -159,9 +178,16 @@ impl Scan {
                     found.is_redone |= spare.mark() == SpareMark::Redone;
                     self.latest = self.latest.max(number);
                     if !is_left_out {
-                        self.note_copies(geometry, at, number, spare, fault)?;
+                        self.note_copies(geometry, contents, (at, number, spare), fault)?;
                     }
                 }
+            }
+        }
+        for index in used..programs.min(used + geometry.stripe()) {
+            // The first erased page of each die tells that there is nothing behind it.
+            if erased_from[(index % geometry.stripe()) as usize] == u32::MAX {
+                let DieIndex(die) = geometry.die_of_program(block, index);
+                self.reads[die as usize] += 1;
             }
         }
         Ok(())
@@ -170,9 +196,8 @@ impl Scan {
     fn note_copies(
         &mut self,
         geometry: &Geometry,
-        at: PhysicalUnit,
-        number: SequenceNumber,
-        spare: SpareArea<'_>,
+        contents: &impl FlashContents,
+        (at, number, spare): (PhysicalUnit, SequenceNumber, SpareArea<'_>),
         fault: Option<Fault>,
     ) -> Result<(), RecoveryError> {
         let expected = geometry.units_per_program();
@@ -182,36 +207,55 @@ impl Scan {
         for (logical, physical) in spare.logical_units().zip(at.0..) {
             let Some(logical) = logical else { continue };
             let units = geometry.logical_units();
-            let Some(current) = self.current.get_mut(logical.0 as usize) else {
+            if logical.0 >= units {
                 return Err(RecoveryError::Unit { place: "a spare area", logical, units });
-            };
-            let is_newer = current.is_none_or(|(known, _)| number > known);
+            }
+            let known = self.places.get(logical.0 as usize).checked_sub(1).map(PhysicalUnit);
+            let is_newer = known.is_none_or(|it| number > number_at(geometry, contents, it));
             if is_newer || fault == Some(Fault::IgnoreNumbers) {
-                *current = Some((number, PhysicalUnit(physical)));
+                self.places.set(logical.0 as usize, physical + 1);
             }
         }
         Ok(())
     }
 
-    fn apply_trims(&mut self, contents: &impl FlashContents) -> Result<(), RecoveryError> {
+    fn apply_trims(
+        &mut self,
+        geometry: &Geometry,
+        contents: &impl FlashContents,
+    ) -> Result<(), RecoveryError> {
         for trim in contents.trims() {
             if trim.number > NUMBER_MAX {
                 return Err(RecoveryError::Number { number: trim.number });
             }
             self.latest = self.latest.max(trim.number);
             let first = trim.first.0 as usize;
-            let range = first..first.saturating_add(trim.units as usize);
-            let units = self.current.len() as u32;
-            let Some(range) = self.current.get_mut(range) else {
+            let end = first.saturating_add(trim.units as usize);
+            if end > self.places.len() {
+                let units = self.places.len() as u32;
                 let logical = LogicalUnit(trim.first.0.saturating_add(trim.units));
                 return Err(RecoveryError::Unit { place: "the record of a trim", logical, units });
-            };
-            for current in range {
-                if current.is_some_and(|(number, _)| number < trim.number) {
-                    *current = None;
-                }
             }
+            let is_dead = |&(_, place): &(usize, u32)| {
+                number_at(geometry, contents, PhysicalUnit(place - 1)) < trim.number
+            };
+            let dead: Vec<usize> =
+                self.places.entries_in(first..end).filter(is_dead).map(|it| it.0).collect();
+            dead.into_iter().for_each(|unit| self.places.set(unit, 0));
         }
         Ok(())
+    }
+}
+
+/// Returns the number of the program unit that holds `unit`, which a spare area has named.
+pub(super) fn number_at(
+    geometry: &Geometry,
+    contents: &impl FlashContents,
+    unit: PhysicalUnit,
+) -> SequenceNumber {
+    let first = geometry.program_of(unit) * geometry.units_per_program();
+    match contents.program_unit(PhysicalUnit(first)) {
+        ProgramUnit::Programmed { number, .. } => number,
+        ProgramUnit::Erased | ProgramUnit::Unreadable => SequenceNumber::default(),
     }
 }

@@ -170,8 +170,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Works out from the map what the spare areas of valid units say.
     fn restore_reverse_map(&mut self) -> Result<(), SnapshotError> {
-        for unit in 0..self.geometry.logical_units() {
-            let Some(physical) = self.map.get(LogicalUnit(unit)) else { continue };
+        let mut next = self.map.next_mapped(LogicalUnit(0));
+        while let Some((LogicalUnit(unit), physical)) = next {
             if physical.0 >= self.geometry.physical_units() {
                 return damaged(format!("unit {unit} lies behind the end of the flash"));
             }
@@ -179,6 +179,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 return damaged(format!("unit {unit} lies where another does"));
             }
             self.flash.note_written(physical, LogicalUnit(unit));
+            next = self.map.next_mapped(LogicalUnit(unit + 1));
         }
         Ok(())
     }

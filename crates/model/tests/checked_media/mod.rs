@@ -107,6 +107,10 @@ impl Mapping for Versions {
         state.map.clear(unit)
     }
 
+    fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)> {
+        self.0.borrow().map.next_mapped(from)
+    }
+
     fn prefetch(&self, _: LogicalUnit) {}
 
     fn save(&self, _: &mut Encoder<'_>) -> Result<(), SnapshotError> {

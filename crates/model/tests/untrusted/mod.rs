@@ -55,6 +55,7 @@ enum Written {
 #[derive(Clone, Debug)]
 struct Found {
     units_per_program: u32,
+    programs_per_block: u32,
     /// By program unit; nothing where it is erased.
     programs: Vec<Option<Written>>,
     trims: Vec<TrimRecord>,
@@ -95,7 +96,8 @@ impl Found {
             })
             .collect();
         let saved = (0..next() / 32).map(|_| LogicalUnit(next().into())).collect();
-        Found { units_per_program: per_program, programs, trims, saved }
+        let programs_per_block = geometry.units_per_block() / per_program;
+        Found { units_per_program: per_program, programs_per_block, programs, trims, saved }
     }
 }
 
@@ -115,6 +117,12 @@ impl FlashContents for Found {
                 ProgramUnit::Programmed { number: *number, spare }
             }
         }
+    }
+
+    fn programs_in(&self, block: BlockIndex) -> u32 {
+        let first = (block.0 * self.programs_per_block) as usize;
+        let programs = &self.programs[first..first + self.programs_per_block as usize];
+        programs.iter().rposition(|it| it.is_some()).map_or(0, |it| it as u32 + 1)
     }
 
     fn trims(&self) -> &[TrimRecord] {
