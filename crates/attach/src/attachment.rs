@@ -13,6 +13,7 @@ use crate::error::AttachError;
 use crate::fuse::Mounted;
 use crate::image::Image;
 use crate::lateness::Recorder;
+use crate::leftovers;
 use crate::nbd::{Address, Server};
 use crate::status::Status;
 #[cfg(feature = "ublk")]
@@ -72,6 +73,7 @@ pub struct Attachment {
     directory: Option<PathBuf>,
     control: Option<Control>,
     helper: Option<JoinHandle<()>>,
+    notes: Vec<String>,
 }
 
 /// How often a drive that nobody asks anything of is looked after.
@@ -83,15 +85,29 @@ impl Attachment {
     /// # Errors
     /// When the image cannot be opened, or the drive cannot be reached that way.
     pub fn new(image: &Path, route: &Route, options: Options) -> Result<Attachment, AttachError> {
-        let opened = Image::open(image)?;
+        let open = if options.read_only { Image::open_read_only } else { Image::open };
+        let opened = open(image)?;
+        let image = &std::fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
+        // Nobody else has the image, so who had it has ended.
+        let mut notes = control::clean_up_after_image(image)?;
         let profile = opened.profile().name().to_owned();
-        let (engine, opened) = Engine::open(opened, options)?;
+        if opened.is_read_only() && !options.read_only {
+            notes
+                .push(read_only_words("cannot be written to by this user, or on this file system"));
+        }
+        let (engine, opened) = match Engine::open(opened, options) {
+            Err(error) if is_disk_full(&error) => {
+                notes.push(read_only_words("lies on a disk that is full"));
+                Engine::open(Image::open_read_only(image)?, options)?
+            }
+            opened => opened?,
+        };
         let shared = Arc::new(Shared {
             engine: Arc::new(engine),
             lateness: Arc::default(),
             began: Instant::now(),
             time: options.time,
-            image: std::fs::canonicalize(image).unwrap_or_else(|_| image.to_owned()),
+            image: image.clone(),
             profile,
             place: Mutex::default(),
             wants_end: AtomicBool::new(false),
@@ -110,6 +126,7 @@ impl Attachment {
             directory: None,
             control: None,
             helper: None,
+            notes,
         };
         attachment.start_helper();
         if let Err(error) = attachment.reach(route) {
@@ -133,11 +150,17 @@ impl Attachment {
     fn reach(&mut self, route: &Route) -> Result<(), AttachError> {
         let (engine, lateness) = (self.shared.engine.clone(), self.shared.lateness.clone());
         let stem = self.shared.image.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let mut device = None;
+        let (mut device, mut mounted_at) = (None, None);
         let place = match route {
             Route::Nbd(address) => {
                 let server = Server::start(engine, lateness, address, &stem)?;
                 let place = server.uri().to_owned();
+                if server.is_public() {
+                    self.notes.push(format!(
+                        "Warning: whoever reaches {place} over the network can read and overwrite this drive: it \
+                         asks for no password, and nothing is encrypted. --nbd :PORT serves this machine alone."
+                    ));
+                }
                 let connected = server.counter();
                 self.shared.ask_for_users(move || match connected() {
                     0 => None,
@@ -162,8 +185,17 @@ impl Attachment {
                 place
             }
             Route::File(directory) => {
+                let full = full_name(directory);
+                let cannot = |error| AttachError::io("clean up", directory, error);
+                if leftovers::unmount_dead(&full).map_err(cannot)? {
+                    self.notes.push(format!(
+                        "Unmounted {}, which a drive had left whose program was killed.",
+                        directory.display()
+                    ));
+                }
                 let mounted = Mounted::mount(engine, lateness, directory, &stem)?;
                 let place = mounted.file().display().to_string();
+                mounted_at = Some(full);
                 let opened = mounted.opened();
                 self.shared.ask_for_users(move || match opened.load(Ordering::Relaxed) {
                     0 => None,
@@ -173,14 +205,16 @@ impl Attachment {
                 place
             }
             Route::Device { mount } => {
-                let directory = control::directory()?.join(format!("{}.file", std::process::id()));
+                let run = control::directory()?;
+                let directory = control::directory_for_file(&run, std::process::id());
+                mounted_at = Some(directory.clone());
                 std::fs::create_dir(&directory)
                     .map_err(|error| AttachError::io("make", &directory, error))?;
                 self.directory = Some(directory.clone());
                 let mounted = Mounted::mount(engine, lateness, &directory, &stem)?;
                 let file = mounted.file().to_owned();
                 self.mounted = Some(mounted);
-                let mut attached = LoopDevice::attach(&file)?;
+                let mut attached = LoopDevice::attach(&file, self.shared.engine.is_read_only())?;
                 let path = attached.path().to_owned();
                 let outcome = match mount {
                     Some((place, file_system)) => {
@@ -201,11 +235,16 @@ impl Attachment {
             image: self.shared.image.clone(),
             place,
             device,
-            directory: self.directory.clone(),
+            directory: mounted_at,
         };
         let shared = self.shared.clone();
         self.control = Some(Control::start(&record, move |ask| shared.answer(ask))?);
         Ok(())
+    }
+
+    /// What the user should know of how it is attached, a sentence each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// How the image was opened.
@@ -301,6 +340,31 @@ impl Drop for Attachment {
 impl std::fmt::Debug for Attachment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Attachment").field("image", &self.shared.image).finish_non_exhaustive()
+    }
+}
+
+/// Describes that an image is only read, because it `does` something.
+fn read_only_words(does: &str) -> String {
+    format!("Attached for reading only: the image {does}. Writes fail, and nothing in it changes.")
+}
+
+/// Returns whether the drive could not be opened because the disk of its image has no room left.
+fn is_disk_full(error: &AttachError) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    let AttachError::Io { source, .. } = error else { return false };
+    matches!(source.kind(), StorageFull | QuotaExceeded)
+}
+
+/// Returns the name of a directory in full and without links. It may be the mount of a dead program, which
+/// answers nothing.
+fn full_name(directory: &Path) -> PathBuf {
+    let full = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    if let Ok(found) = std::fs::canonicalize(&full) {
+        return found;
+    }
+    match (full.parent().map(std::fs::canonicalize), full.file_name()) {
+        (Some(Ok(parent)), Some(name)) => parent.join(name),
+        _ => full,
     }
 }
 

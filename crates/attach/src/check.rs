@@ -190,6 +190,10 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
 /// When the drive cannot be opened, or the image cannot be written.
 pub fn repair(path: &Path) -> Result<(), AttachError> {
     let image = Image::open(path)?;
+    if image.is_read_only() {
+        let words = "cannot be written to, and so not be repaired; copy it to where it can";
+        return Err(AttachError::image(path, words));
+    }
     let options = Options { accept_loss: true, ..Options::default() };
     let (engine, _) = Engine::open(image, options)?;
     engine.close().map(|_| ())

@@ -3,10 +3,10 @@
 //! Each attached drive has two files in a directory of the user's ([`directory`]): a record of what
 //! it is, and a socket. One line asks (`status`, `detach`, `power-cut`), one line answers: JSON.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +15,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::device;
 use crate::engine::Outcome;
 use crate::error::AttachError;
+use crate::leftovers;
+use crate::socket::listen_privately;
 
 /// The variable that names the directory of the records; for tests, and for several users of one
 /// system.
@@ -34,7 +35,7 @@ pub struct Record {
     pub place: String,
     /// The loop device, if there is one.
     pub device: Option<String>,
-    /// Where its file is mounted, if it is, when that directory is ours.
+    /// Where its file is mounted, if it is.
     pub directory: Option<PathBuf>,
 }
 
@@ -64,10 +65,10 @@ pub enum Detached {
     Failed(String),
 }
 
-/// The directory of the records; it is made where there is none.
+/// Returns the directory of the records; it is made where there is none.
 ///
 /// # Errors
-/// When it cannot be made, or belongs to somebody else.
+/// When it cannot be made, belongs to somebody else, or is open to others.
 pub fn directory() -> Result<PathBuf, AttachError> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let user = rustix::process::geteuid();
@@ -82,12 +83,31 @@ pub fn directory() -> Result<PathBuf, AttachError> {
     };
     let cannot = |error| AttachError::io("make", &path, error);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(cannot)?;
-    let owner = fs::symlink_metadata(&path).map_err(cannot)?.uid();
-    if owner != user.as_raw() {
-        let words = format!("{} belongs to another user; set {VARIABLE}", path.display());
-        return Err(AttachError::System(words));
+    let found = fs::symlink_metadata(&path).map_err(cannot)?;
+    let untrusted = |why: String| Err(AttachError::Untrusted { path: path.clone(), why });
+    if !found.is_dir() {
+        return untrusted(format!("is no directory; set {VARIABLE} to one"));
     }
-    Ok(path)
+    if found.uid() != user.as_raw() {
+        let (owner, user) = (found.uid(), user.as_raw());
+        return untrusted(format!(
+            "belongs to user {owner}, and this is user {user}; set {VARIABLE} to a directory of yours"
+        ));
+    }
+    if found.mode() & 0o077 != 0 {
+        let mode = found.mode() & 0o777;
+        return untrusted(format!(
+            "is open to others (mode {mode:o}), who may have put records there; if they are yours, \
+             'chmod 700 {}', or set {VARIABLE} to another directory",
+            path.display()
+        ));
+    }
+    fs::canonicalize(&path).map_err(cannot)
+}
+
+/// Returns the directory in `run` on which process `pid` mounts its file, where it makes a loop device of it.
+pub(crate) fn directory_for_file(run: &Path, pid: u32) -> PathBuf {
+    run.join(format!("{pid}.file"))
 }
 
 /// A socket that answers for an attached drive, and its record.
@@ -113,11 +133,9 @@ impl Control {
         let path = directory.join(format!("{}.json", record.pid));
         // Of a process that had this number before.
         let _ = fs::remove_file(&socket);
-        let listener = UnixListener::bind(&socket)
+        let listener = listen_privately(&socket)
             .map_err(|error| AttachError::io("listen at", &socket, error))?;
-        let text = serde_json::to_string(record).map_err(io::Error::from);
-        text.and_then(|text| fs::write(&path, text))
-            .map_err(|error| AttachError::io("write", &path, error))?;
+        write_record(&path, record).map_err(|error| AttachError::io("write", &path, error))?;
         let is_closing = Arc::new(AtomicBool::new(false));
         let closing = is_closing.clone();
         let thread = std::thread::Builder::new()
@@ -167,10 +185,61 @@ fn serve(stream: UnixStream, answer: &impl Fn(Ask) -> String) -> io::Result<()> 
     (&stream).write_all(text.as_bytes())
 }
 
-/// All records, with whether somebody answers for them.
+/// Writes a record that nobody else may read.
+fn write_record(path: &Path, record: &Record) -> io::Result<()> {
+    // Of a process that had this number before.
+    if let Err(error) = fs::remove_file(path)
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let text = serde_json::to_string(record)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+/// Reads the record at `path`; nothing where it is gone or half written.
 ///
 /// # Errors
-/// When they cannot be read.
+/// When it cannot be read, or somebody else may have written it.
+fn read_record(path: &Path) -> Result<Option<Record>, AttachError> {
+    let untrusted = |why: String| {
+        let path = path.to_owned();
+        Err(AttachError::Untrusted { path, why: format!("{why}; remove it") })
+    };
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let mut file = match OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+            return untrusted("is a link, and no record".to_owned());
+        }
+        Err(error) => return Err(AttachError::io("read", path, error)),
+    };
+    let cannot = |error| AttachError::io("read", path, error);
+    let found = file.metadata().map_err(cannot)?;
+    let user = rustix::process::geteuid().as_raw();
+    if !found.is_file() || found.uid() != user {
+        return untrusted(format!("is not a record of user {user}"));
+    }
+    if found.mode() & 0o022 != 0 {
+        return untrusted(format!("can be written by others (mode {:o})", found.mode() & 0o777));
+    }
+    let mut text = String::new();
+    if file.read_to_string(&mut text).is_err() {
+        return Ok(None);
+    }
+    let Ok(record) = serde_json::from_str::<Record>(&text) else { return Ok(None) };
+    if path.file_stem().is_none_or(|stem| *stem != *record.pid.to_string()) {
+        return untrusted(format!("is the record of process {}, by what it says", record.pid));
+    }
+    Ok(Some(record))
+}
+
+/// Returns all records, by process.
+///
+/// # Errors
+/// When they cannot be read, or somebody else may have written one of them.
 pub fn records() -> Result<Vec<Record>, AttachError> {
     let directory = directory()?;
     let cannot = |error| AttachError::io("read", &directory, error);
@@ -178,8 +247,7 @@ pub fn records() -> Result<Vec<Record>, AttachError> {
     for entry in fs::read_dir(&directory).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         if path.extension().is_some_and(|it| it == "json") {
-            let record = fs::read_to_string(&path).ok();
-            records.extend(record.and_then(|text| serde_json::from_str::<Record>(&text).ok()));
+            records.extend(read_record(&path)?);
         }
     }
     records.sort_by_key(|record| record.pid);
@@ -323,27 +391,105 @@ pub fn is_alive(record: &Record) -> bool {
     UnixStream::connect(directory.join(format!("{}.sock", record.pid))).is_ok()
 }
 
-/// Removes what the process of `record` has left, which was killed.
+/// Removes what the process of `record` has left, which was killed: its loop device and its mount, as far
+/// as they are seen to be left by it, whatever the record says, and the record.
 ///
 /// # Errors
 /// When something is still in use.
 pub fn clean_up(record: &Record) -> Result<(), AttachError> {
-    device::clean_up(record.device.as_deref(), record.directory.as_deref())?;
-    let directory = directory()?;
-    for extension in ["sock", "json"] {
-        let path = directory.join(format!("{}.{extension}", record.pid));
-        if let Err(error) = fs::remove_file(&path)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(AttachError::io("remove", &path, error));
+    let run = directory()?;
+    if let Some(mounted) = &record.directory {
+        let its_own = directory_for_file(&run, record.pid);
+        if let Some(device) = record.device.as_ref().filter(|_| *mounted == its_own) {
+            leftovers::detach_loop(device, &its_own)?;
         }
+        let cannot = |error| AttachError::io("clean up", mounted, error);
+        leftovers::unmount_dead(mounted).map_err(cannot)?;
+        if *mounted == its_own {
+            remove(&its_own, |path| fs::remove_dir(path))?;
+        }
+    }
+    for extension in ["sock", "json"] {
+        remove(&run.join(format!("{}.{extension}", record.pid)), |path| fs::remove_file(path))?;
     }
     Ok(())
 }
 
+/// Removes `path` in some way; it may be gone already.
+fn remove(path: &Path, how: impl Fn(&Path) -> io::Result<()>) -> Result<(), AttachError> {
+    match how(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(AttachError::io("remove", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes what processes have left that were killed while they had `image`; describes what, for the user.
+/// What is still in use stays, and so does its record.
+///
+/// # Errors
+/// When the records cannot be read or trusted.
+pub(crate) fn clean_up_after_image(image: &Path) -> Result<Vec<String>, AttachError> {
+    let mut said = Vec::new();
+    for record in records()? {
+        if record.image != image || is_alive(&record) {
+            continue;
+        }
+        let (pid, place) = (record.pid, &record.place);
+        said.push(match clean_up(&record) {
+            Ok(()) => {
+                format!("Process {pid} had it at {place} and was killed; removed what it left.")
+            }
+            Err(error) => format!("Process {pid}, which was killed, has left {place}: {error}"),
+        });
+    }
+    Ok(said)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    fn record(pid: u32) -> Record {
+        let image = PathBuf::from("/a/disk.ssd");
+        Record { pid, image, place: "nbd://".to_owned(), device: None, directory: None }
+    }
+
+    #[test]
+    fn a_record_is_believed_that_nobody_else_can_have_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("17.json");
+        assert!(read_record(&path).unwrap().is_none());
+        write_record(&path, &record(17)).unwrap();
+        let mode = |mode| fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(read_record(&path).unwrap(), Some(record(17)));
+        for open in [0o620, 0o602, 0o666] {
+            mode(open);
+            let error = read_record(&path).unwrap_err().to_string();
+            assert!(error.contains("written by others") && error.contains("17.json"), "{error}");
+        }
+        mode(0o644);
+        assert_eq!(read_record(&path).unwrap(), Some(record(17)));
+        // Under the number of another process.
+        let other = directory.path().join("18.json");
+        fs::copy(&path, &other).unwrap();
+        assert!(read_record(&other).unwrap_err().to_string().contains("process 17"));
+        fs::remove_file(&other).unwrap();
+        std::os::unix::fs::symlink(&path, &other).unwrap();
+        assert!(read_record(&other).unwrap_err().to_string().contains("is a link"));
+        fs::write(&path, "half of a rec").unwrap();
+        assert!(read_record(&path).unwrap().is_none());
+        if rustix::process::geteuid().is_root() {
+            write_record(&path, &record(17)).unwrap();
+            std::os::unix::fs::chown(&path, Some(12345), None).unwrap();
+            assert!(read_record(&path).unwrap_err().to_string().contains("not a record of user 0"));
+        }
+    }
 
     const BRIEFLY: Duration = Duration::from_millis(20);
 

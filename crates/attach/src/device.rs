@@ -1,6 +1,5 @@
 //! A loop device on the file of the drive, and a file system on that: by the system's own tools.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const SHORTLY: Duration = Duration::from_millis(200);
 
 /// Runs a tool of the system's; returns what it printed.
-fn run(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
     let output = Command::new(program)
         .args(arguments)
         // Its words are read, not only shown.
@@ -38,14 +37,15 @@ pub struct LoopDevice {
     /// The file that it is on as the kernel calls it, by which we know that it is still ours.
     file: String,
     mounted: Option<PathBuf>,
+    is_read_only: bool,
 }
 
 impl LoopDevice {
-    /// Makes one on `file`, whose requests go past the page cache.
+    /// Makes one on `file`, whose requests go past the page cache; with `is_read_only` it takes no writes.
     ///
     /// # Errors
     /// When the system has none left, or this user may not.
-    pub fn attach(file: &Path) -> Result<LoopDevice, AttachError> {
+    pub fn attach(file: &Path, is_read_only: bool) -> Result<LoopDevice, AttachError> {
         if !rustix::process::geteuid().is_root() {
             return Err(AttachError::System(
                 "a block device needs root; --file DIR gives a file, --nbd ADDRESS a server"
@@ -53,12 +53,17 @@ impl LoopDevice {
             ));
         }
         let name = file.to_string_lossy().into_owned();
-        let path = run("losetup", &["--find", "--show", "--direct-io=on", &name])?;
+        let mut arguments = vec!["--find", "--show", "--direct-io=on"];
+        if is_read_only {
+            arguments.push("--read-only");
+        }
+        arguments.push(&name);
+        let path = run("losetup", &arguments)?;
         allow_discard(&path);
         let file = backing_file(&path).ok_or_else(|| {
             AttachError::System(format!("the kernel does not say what {path} is on"))
         })?;
-        Ok(LoopDevice { path, file, mounted: None })
+        Ok(LoopDevice { path, file, mounted: None, is_read_only })
     }
 
     /// Its name, such as `/dev/loop0`.
@@ -80,6 +85,10 @@ impl LoopDevice {
         if !file_system.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(AttachError::Usage(format!("'{file_system}' is no file system")));
         }
+        if is_blank && self.is_read_only {
+            let words = "the drive is only read and holds nothing that could be mounted";
+            return Err(AttachError::System(words.to_owned()));
+        }
         if is_blank {
             make_file_system(file_system, &self.path)?;
         } else {
@@ -88,7 +97,8 @@ impl LoopDevice {
         // As the table of mounts has it, by which we know it again.
         let directory = std::fs::canonicalize(directory)
             .map_err(|error| AttachError::io("mount at", directory, error))?;
-        run("mount", &[&self.path, &directory.to_string_lossy()])?;
+        let how = if self.is_read_only { "ro" } else { "rw" };
+        run("mount", &["-o", how, &self.path, &directory.to_string_lossy()])?;
         self.mounted = Some(directory);
         Ok(())
     }
@@ -264,37 +274,4 @@ fn allow_discard(device: &str) {
 pub fn backing_file(device: &str) -> Option<String> {
     let name = device.strip_prefix("/dev/")?;
     std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
-}
-
-/// Removes what a program left that was killed: the loop device and the mounted file below it.
-///
-/// # Errors
-/// When something is still in use.
-pub fn clean_up(device: Option<&str>, directory: Option<&Path>) -> Result<(), AttachError> {
-    if let (Some(device), Some(directory)) = (device, directory) {
-        let is_ours =
-            backing_file(device).is_some_and(|file| Path::new(file.trim()).starts_with(directory));
-        if is_ours {
-            for point in users::mount_points(device).into_iter().rev() {
-                run("umount", &[&point])?;
-            }
-            run("losetup", &["--detach", device])?;
-        }
-    }
-    if let Some(directory) = directory {
-        unmount_dead(directory).map_err(|error| AttachError::io("clean up", directory, error))?;
-    }
-    Ok(())
-}
-
-fn unmount_dead(directory: &Path) -> io::Result<()> {
-    match rustix::mount::unmount(directory, rustix::mount::UnmountFlags::DETACH) {
-        // It was not mounted any more, or is gone.
-        Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {}
-        Err(error) => return Err(error.into()),
-    }
-    match std::fs::remove_dir(directory) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

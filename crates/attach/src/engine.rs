@@ -64,6 +64,7 @@ pub struct Engine {
     capacity: u64,
     /// Whether capacitors protect the write buffer.
     protected: bool,
+    read_only: bool,
     trims: bool,
     /// What each byte reads as where nothing is mapped.
     blank: u8,
@@ -116,6 +117,11 @@ impl Engine {
     /// The drive that is simulated.
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
+    }
+
+    /// Whether it refuses to be changed.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
     }
 
     /// Whether it carries out trims.

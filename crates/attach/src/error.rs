@@ -85,6 +85,14 @@ pub enum AttachError {
         /// Why.
         source: RecoveryError,
     },
+    /// Something that somebody else may have put there, and that is therefore not acted on.
+    #[error("{} {why}; nothing is done with it", .path.display())]
+    Untrusted {
+        /// The directory or record.
+        path: PathBuf,
+        /// Why it is not trusted, and the way out.
+        why: String,
+    },
     /// This system cannot do it.
     #[error("{0}")]
     System(String),

@@ -17,6 +17,7 @@ pub mod dump;
 pub mod header;
 pub mod host;
 pub mod layout;
+pub mod overlay;
 pub mod spare;
 pub mod state;
 pub mod storage;
@@ -39,6 +40,7 @@ use damage::Damage;
 use header::{FoundHeader, Header};
 use host::HostFile;
 use layout::{HEADER_MAX, Layout};
+use overlay::Overlay;
 use state::State;
 use storage::Storage;
 
@@ -55,6 +57,7 @@ pub struct Image {
     /// Where the copy of the header lies that does not hold.
     damaged_header: Option<u64>,
     damage: Damage,
+    is_read_only: bool,
 }
 
 impl Image {
@@ -135,15 +138,36 @@ impl Image {
             header,
             damaged_header: None,
             damage: Damage::default(),
+            is_read_only: false,
         })
     }
 
-    /// Opens the image at `path` for this process alone.
+    /// Opens the image at `path` for this process alone; for reading only where this user or the file system
+    /// allows no more.
     ///
     /// # Errors
     /// When another process has it, or it is no sound image.
     pub fn open(path: &Path) -> Result<Image, AttachError> {
-        Image::open_storage(Arc::new(open_locked(path)?), path)
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+        match open_locked(path, true) {
+            Err(AttachError::Io { source, .. })
+                if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem) =>
+            {
+                Image::open_read_only(path)
+            }
+            file => Image::open_storage(Arc::new(file?), path),
+        }
+    }
+
+    /// Opens the image at `path` for this process alone, without changing it: what is written is kept in
+    /// memory and forgotten.
+    ///
+    /// # Errors
+    /// As [`Image::open`].
+    pub fn open_read_only(path: &Path) -> Result<Image, AttachError> {
+        let storage = Overlay::new(open_locked(path, false)?);
+        let image = Image::open_storage(Arc::new(storage), path)?;
+        Ok(Image { is_read_only: true, ..image })
     }
 
     /// Opens the image in `storage`, which nobody else has, and which errors call `path`.
@@ -203,6 +227,7 @@ impl Image {
             header,
             damaged_header,
             damage,
+            is_read_only: false,
         })
     }
 
@@ -251,6 +276,11 @@ impl Image {
         self.header.write(&self.file, at)?;
         self.damaged_header = None;
         Ok(())
+    }
+
+    /// Returns whether nothing of what is written reaches the file.
+    pub fn is_read_only(&self) -> bool {
+        self.is_read_only
     }
 
     /// What it said of itself last.
@@ -314,13 +344,14 @@ fn check_supported(configuration: &Configuration) -> Result<(), AttachError> {
     Err(AttachError::Unsupported { what, instead })
 }
 
-fn open_locked(path: &Path) -> Result<File, AttachError> {
-    let file = OpenOptions::new().read(true).write(true).open(path).map_err(|error| match error
-        .kind()
-    {
-        std::io::ErrorKind::NotFound => AttachError::NoImage { path: path.to_owned() },
-        _ => AttachError::io("open", path, error),
-    })?;
+fn open_locked(path: &Path, for_writing: bool) -> Result<File, AttachError> {
+    let file =
+        OpenOptions::new().read(true).write(for_writing).open(path).map_err(|error| match error
+            .kind()
+        {
+            std::io::ErrorKind::NotFound => AttachError::NoImage { path: path.to_owned() },
+            _ => AttachError::io("open", path, error),
+        })?;
     lock(&file, path)?;
     Ok(file)
 }
@@ -329,7 +360,7 @@ fn open_locked(path: &Path) -> Result<File, AttachError> {
 fn open_to_replace(path: &Path) -> Result<File, AttachError> {
     // A device is not opened: that alone may do something.
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
-    let file = if is_file { Some(open_locked(path)?) } else { None };
+    let file = if is_file { Some(open_locked(path, true)?) } else { None };
     match file.filter(header::begins_image) {
         Some(file) => Ok(file),
         None => Err(AttachError::image(

@@ -15,10 +15,12 @@ pub mod error;
 pub mod fuse;
 pub mod image;
 pub mod lateness;
+mod leftovers;
 pub mod memory;
 pub mod nbd;
 pub mod pipe;
 mod prompt;
+mod socket;
 pub mod status;
 pub mod store;
 #[cfg(feature = "ublk")]

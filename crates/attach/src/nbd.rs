@@ -30,6 +30,7 @@ use rustix::net::sockopt::set_socket_send_buffer_size_force;
 use crate::engine::{Engine, Time};
 use crate::error::AttachError;
 use crate::lateness::Recorder;
+use crate::socket::listen_privately;
 
 /// Connections at a time; more are refused, so that nobody can use up the threads.
 const CONNECTIONS_MAX: usize = 64;
@@ -169,7 +170,7 @@ impl Listener {
         let listener = match address {
             Address::Unix(path) => {
                 remove_stale(path);
-                let bound = UnixListener::bind(path);
+                let bound = listen_privately(path);
                 Listener::Unix(bound.map_err(|error| AttachError::io("listen at", path, error))?)
             }
             Address::Tcp(text) => {
@@ -209,6 +210,17 @@ impl Listener {
         match self {
             Listener::Unix(listener) => listener.as_fd(),
             Listener::Tcp(listener) => listener.as_fd(),
+        }
+    }
+
+    /// Returns whether other machines may reach it.
+    fn is_public(&self) -> bool {
+        match self {
+            Listener::Unix(_) => false,
+            Listener::Tcp(listener) => {
+                let address = listener.local_addr();
+                address.map_or(true, |it| !it.ip().to_canonical().is_loopback())
+            }
         }
     }
 
@@ -254,6 +266,7 @@ pub struct Server {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     uri: String,
+    is_public: bool,
     socket: Option<PathBuf>,
 }
 
@@ -269,7 +282,7 @@ impl Server {
         name: &str,
     ) -> Result<Server, AttachError> {
         let listener = Listener::bind(address)?;
-        let uri = listener.uri(address);
+        let (uri, is_public) = (listener.uri(address), listener.is_public());
         let shared = Arc::new(Shared {
             engine,
             lateness,
@@ -287,12 +300,17 @@ impl Server {
             Address::Unix(path) => Some(path.clone()),
             Address::Tcp(_) => None,
         };
-        Ok(Server { shared, thread: Some(thread), uri, socket })
+        Ok(Server { shared, thread: Some(thread), uri, is_public, socket })
     }
 
     /// Its address, as clients name it.
     pub fn uri(&self) -> &str {
         &self.uri
+    }
+
+    /// Returns whether other machines may reach it: it listens at an address that is not loopback.
+    pub fn is_public(&self) -> bool {
+        self.is_public
     }
 
     /// Counts the connections that have the drive, whenever it is called.
@@ -381,6 +399,17 @@ fn serve(mut stream: Stream, shared: &Shared) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_public_unless_it_listens_at_loopback() {
+        let is_public = |text: &str| {
+            let listener = Listener::bind(&Address::Tcp(text.to_owned())).expect("a free port");
+            listener.is_public()
+        };
+        assert!(is_public("0.0.0.0:0"));
+        assert!(!is_public("127.0.0.1:0"));
+        assert!(!is_public("127.9.9.9:0"));
+    }
 
     #[test]
     fn an_address_is_of_this_machine_unless_it_says_otherwise() {

@@ -15,6 +15,27 @@ pub(crate) fn mount_points(device: &str) -> Vec<String> {
     of_it.collect()
 }
 
+/// A mount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    /// The kind of the file system.
+    pub(crate) kind: String,
+    /// Its options, with commas between.
+    pub(crate) options: String,
+}
+
+/// Returns what is mounted at `directory`, which is named in full and without links: what was mounted last
+/// where there is more than one.
+pub(crate) fn mount_at(directory: &Path) -> Option<Mount> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let at_it = |line: &&str| {
+        let point = line.split(' ').nth(1);
+        point.is_some_and(|point| Path::new(&unescaped(point)) == directory)
+    };
+    let mut words = mounts.lines().rev().find(at_it)?.split(' ').skip(2);
+    Some(Mount { kind: words.next()?.to_owned(), options: words.next()?.to_owned() })
+}
+
 /// Takes a device for this process alone, as long as what is returned is kept; nothing where somebody
 /// has it. The kernel's word: it knows of mounts in other name spaces, too, of swap, of arrays and
 /// volumes, and of all that is made of partitions.

@@ -119,6 +119,7 @@ impl From<AttachError> for Failure {
             AttachError::Exists { .. }
             | AttachError::InUse { .. }
             | AttachError::Busy { .. }
+            | AttachError::Untrusted { .. }
             | AttachError::Holds { .. } => Exit::Refused,
             AttachError::NoImage { .. }
             | AttachError::NotAnImage { .. }

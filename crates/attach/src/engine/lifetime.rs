@@ -40,6 +40,8 @@ pub struct Options {
     /// Opens a drive of which something was lost that was promised, and nobody knows which units: they may
     /// then hold older data.
     pub accept_loss: bool,
+    /// Changes nothing, in the drive or in its image. An attachment opens the image so.
+    pub read_only: bool,
     /// The instant of the host's clock at which the drive's begins to run; when it has been opened, where
     /// there is none. With one that is far ahead only what requests say of when they came makes it run.
     pub began: Option<HostInstant>,
@@ -79,6 +81,8 @@ pub enum Outcome {
     Complete,
     /// Power was cut before.
     Cut,
+    /// It was attached for reading only, and is as it was before.
+    Unchanged,
 }
 
 impl Engine {
@@ -97,7 +101,7 @@ impl Engine {
         let cannot = |error| AttachError::io("open", &path, error);
         let configuration = image.configuration().clone();
         let file = image.file().clone();
-        let before = image.state();
+        let (before, read_only) = (image.state(), image.is_read_only());
         let Found { mut model, opened, clock, damage, trims_hold } =
             open_model(image, options, &path)?;
         let (gate, arrivals) = (model.store().gate(), model.store().arrivals());
@@ -138,6 +142,7 @@ impl Engine {
             unit: geometry.unit_size().bytes(),
             capacity: geometry.capacity().bytes(),
             protected: configuration.buffer.protected,
+            read_only,
             trims: configuration.trim,
             blank: configuration.mechanisms.trim.reads_after.byte(),
             reads_are_defined: configuration.mechanisms.trim.reads_after
@@ -161,6 +166,9 @@ impl Engine {
             return Ok(Outcome::Complete);
         }
         self.helper_wanted.notify_one();
+        if self.read_only {
+            return Ok(Outcome::Unchanged);
+        }
         let path = inner.model.store().image().path().to_owned();
         let at = self.clock.now(inner.busy_until).max(inner.busy_until);
         inner.close(at).map_err(|error| AttachError::io("close", &path, error))

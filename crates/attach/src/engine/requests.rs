@@ -54,7 +54,10 @@ impl Inner {
     pub(super) fn rest_until(&mut self, at: Instant, engine: &Engine) {
         let idle = engine.configuration.buffer.idle_before_flush;
         if at > self.busy_until && at.since(self.busy_until) >= idle {
-            self.model.rest(self.busy_until, at.since(self.busy_until));
+            // What is only read is not collected either: that would be kept in memory.
+            if !engine.read_only {
+                self.model.rest(self.busy_until, at.since(self.busy_until));
+            }
             self.busy_until = at;
         }
     }
@@ -110,6 +113,11 @@ impl Inner {
 pub(super) const AT_REST: Nanoseconds = Nanoseconds::from_millis(10);
 
 impl Engine {
+    /// Refuses what would change a drive that is only read.
+    pub(super) fn check_writable(&self) -> Result<(), Errno> {
+        if self.read_only { Err(Errno::ROFS) } else { Ok(()) }
+    }
+
     pub(super) fn check_range(&self, offset: u64, length: u64) -> Result<(), Errno> {
         match offset.checked_add(length) {
             Some(end) if end <= self.capacity => Ok(()),

@@ -21,6 +21,7 @@ impl Engine {
         length: u64,
         exact: bool,
     ) -> Result<Answer, Errno> {
+        self.check_writable()?;
         self.check_range(offset, length)?;
         if length == 0 {
             return Ok(Answer { at: self.lock().busy_until });
@@ -74,6 +75,7 @@ impl Engine {
         if may_trim && self.trims_to_zeros() {
             return self.trim(came, offset, length, true);
         }
+        self.check_writable()?;
         self.check_range(offset, length)?;
         let zeros = vec![0; length.min(1 << 20) as usize];
         let (mut at, end) = (offset, offset + length);

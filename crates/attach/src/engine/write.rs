@@ -24,6 +24,7 @@ impl Engine {
         data: &[u8],
         fua: bool,
     ) -> Result<Answer, Errno> {
+        self.check_writable()?;
         self.check_range(offset, data.len() as u64)?;
         if data.is_empty() {
             return Ok(Answer { at: self.lock().busy_until });

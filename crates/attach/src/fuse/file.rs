@@ -43,7 +43,10 @@ impl Drive {
     fn attributes(&self, node: u64) -> Option<Attributes> {
         let (kind, size, links) = match node {
             ROOT => (libc::S_IFDIR | 0o700, 0, 2),
-            FILE => (libc::S_IFREG | 0o600, self.engine.capacity(), 1),
+            FILE => {
+                let may = if self.engine.is_read_only() { 0o400 } else { 0o600 };
+                (libc::S_IFREG | may, self.engine.capacity(), 1)
+            }
             _ => return None,
         };
         Some(Attributes { node, size, mode: kind, links, owner: self.owner })
@@ -97,17 +100,16 @@ impl Drive {
                 found.ok_or(Errno::NOENT)?.entry(data);
             }
             Asked::Attributes => self.attributes(node).ok_or(Errno::NOENT)?.alone(data),
-            Asked::SetAttributes { valid } => {
-                use protocol::{SET_GID, SET_MODE, SET_SIZE, SET_UID};
-                // Like a block device it keeps its length, whatever it is truncated to.
-                if valid & (SET_MODE | SET_UID | SET_GID) != 0
-                    || valid & SET_SIZE != 0 && node != FILE
-                {
-                    return Err(Errno::PERM);
-                }
-                self.attributes(node).ok_or(Errno::NOENT)?.alone(data);
+            Asked::SetAttributes { valid, size } => {
+                let attributes = self.attributes(node).ok_or(Errno::NOENT)?;
+                may_set(&attributes, valid, size)?;
+                attributes.alone(data);
             }
-            Asked::Open => {
+            Asked::ChangeDirectory => return Err(Errno::PERM),
+            Asked::Open { flags } => {
+                if self.engine.is_read_only() && flags & libc::O_ACCMODE != libc::O_RDONLY {
+                    return Err(Errno::ROFS);
+                }
                 self.opened.fetch_add(1, Ordering::Relaxed);
                 protocol::opened(protocol::OPEN_DIRECT, data);
             }
@@ -186,6 +188,11 @@ impl Drive {
         length: u64,
         mode: i32,
     ) -> Result<Answer, Errno> {
+        // Like a block device it does not grow; what is kept as long as it is ends where it ends.
+        let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+        if self.left(offset) == 0 || length > self.left(offset) && !keeps_size {
+            return Err(Errno::INVAL);
+        }
         let length = length.min(self.left(offset));
         match mode & !libc::FALLOC_FL_KEEP_SIZE {
             // A drive that drops trims would read old data where zeros must be, or ones.
@@ -198,7 +205,48 @@ impl Drive {
     }
 }
 
+/// Refuses what a file that is a drive cannot become. Its length is that of the drive: another is refused
+/// as a block device refuses `truncate`, while `open` with `O_TRUNC` leaves it as it is, as it does there.
+///
+/// # Errors
+/// `EINVAL` for another length, `EPERM` for an owner, permissions or times, which are kept nowhere.
+fn may_set(attributes: &Attributes, valid: u32, size: u64) -> Result<(), Errno> {
+    use protocol::{
+        BY_HANDLE, SET_ACCESS_TIME, SET_CHANGE_TIME, SET_GID, SET_MODE, SET_SIZE, SET_UID,
+    };
+    if valid & SET_SIZE != 0 {
+        // The kernel tells `open` from `truncate`, which sets no time, and `ftruncate`, which has the file.
+        let is_open = size == 0 && valid & SET_CHANGE_TIME != 0 && valid & BY_HANDLE == 0;
+        return if size == attributes.size || is_open { Ok(()) } else { Err(Errno::INVAL) };
+    }
+    let never = SET_MODE | SET_UID | SET_GID | SET_ACCESS_TIME | SET_CHANGE_TIME;
+    if valid & never != 0 { Err(Errno::PERM) } else { Ok(()) }
+}
+
 /// Whether a write is durable when it is answered.
 fn is_sync(flags: i32) -> bool {
     flags & (libc::O_DSYNC | libc::O_SYNC) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::{BY_HANDLE, SET_ACCESS_TIME, SET_CHANGE_TIME, SET_MODE, SET_SIZE};
+
+    #[test]
+    fn its_length_stays_and_only_an_open_that_truncates_is_not_told_so() {
+        let attributes = Attributes { node: FILE, size: 4096, mode: 0, links: 1, owner: (0, 0) };
+        let may = |valid, size| may_set(&attributes, valid, size);
+        for other in [0, 4095, 4097] {
+            assert_eq!(may(SET_SIZE, other), Err(Errno::INVAL), "truncate");
+            let by_handle = SET_SIZE | SET_CHANGE_TIME | BY_HANDLE;
+            assert_eq!(may(by_handle, other), Err(Errno::INVAL), "ftruncate");
+        }
+        assert_eq!(may(SET_SIZE, 4096), Ok(()));
+        assert_eq!(may(SET_SIZE | SET_CHANGE_TIME, 0), Ok(()), "open with O_TRUNC");
+        for valid in [SET_MODE, SET_ACCESS_TIME, SET_CHANGE_TIME | BY_HANDLE] {
+            assert_eq!(may(valid, 0), Err(Errno::PERM));
+        }
+        assert_eq!(may(0, 0), Ok(()));
+    }
 }

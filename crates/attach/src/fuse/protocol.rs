@@ -18,8 +18,12 @@ pub(super) enum Asked<'a> {
     Attributes,
     SetAttributes {
         valid: u32,
+        /// Meant where `valid` has [`SET_SIZE`].
+        size: u64,
     },
-    Open,
+    Open {
+        flags: i32,
+    },
     OpenDirectory,
     Read {
         offset: u64,
@@ -41,6 +45,8 @@ pub(super) enum Asked<'a> {
         mode: i32,
     },
     Statistics,
+    /// To make, link, rename or remove something in the directory.
+    ChangeDirectory,
     /// Somebody who had opened the file has it no more.
     Release,
     /// There is nothing to do but to say that it is done.
@@ -65,6 +71,10 @@ pub(super) const SET_MODE: u32 = 1;
 pub(super) const SET_UID: u32 = 1 << 1;
 pub(super) const SET_GID: u32 = 1 << 2;
 pub(super) const SET_SIZE: u32 = 1 << 3;
+pub(super) const SET_ACCESS_TIME: u32 = 1 << 4;
+pub(super) const SET_CHANGE_TIME: u32 = 1 << 5;
+/// Set where somebody has the file open already, and not by `open` with `O_TRUNC` itself.
+pub(super) const BY_HANDLE: u32 = 1 << 6;
 
 fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<[u8; BYTES]> {
     bytes.get(at..at + BYTES)?.try_into().ok()
@@ -89,8 +99,9 @@ impl Request<'_> {
             1 => Asked::Lookup { name: body.strip_suffix(&[0])? },
             2 | 42 => Asked::Forget,
             3 => Asked::Attributes,
-            4 => Asked::SetAttributes { valid: word(body, 0)? },
-            14 => Asked::Open,
+            4 => Asked::SetAttributes { valid: word(body, 0)?, size: long(body, 16)? },
+            6 | 8..=13 | 35 | 45 => Asked::ChangeDirectory,
+            14 => Asked::Open { flags: word(body, 0)? as i32 },
             15 => place().map(|(offset, size)| Asked::Read { offset, size })?,
             16 => {
                 let (offset, size) = place()?;
@@ -244,6 +255,12 @@ mod tests {
         assert_eq!(
             Request::decode(&request(1, b"name\0")).map(|it| it.asked),
             Some(Asked::Lookup { name: b"name" })
+        );
+        let valid = SET_SIZE | BY_HANDLE;
+        let body = [&valid.to_ne_bytes()[..], &[0; 12], &9u64.to_ne_bytes(), &[0; 64]].concat();
+        assert_eq!(
+            Request::decode(&request(4, &body)).map(|it| it.asked),
+            Some(Asked::SetAttributes { valid, size: 9 })
         );
         assert_eq!(Request::decode(&request(999, b"")).map(|it| it.asked), Some(Asked::Unknown));
     }

@@ -156,8 +156,9 @@ pub(super) fn is_export(asked: &[u8], name: &str) -> bool {
 /// Size and flags of the export.
 fn export(engine: &Engine, is_structured: bool) -> Vec<u8> {
     let mut bytes = engine.capacity().to_be_bytes().to_vec();
-    let flags = if is_structured { TRANSMISSION_FLAG_DF } else { 0 };
-    bytes.extend((TRANSMISSION_FLAGS | flags).to_be_bytes());
+    let structured = if is_structured { TRANSMISSION_FLAG_DF } else { 0 };
+    let read_only = if engine.is_read_only() { TRANSMISSION_FLAG_READ_ONLY } else { 0 };
+    bytes.extend((TRANSMISSION_FLAGS | structured | read_only).to_be_bytes());
     bytes
 }
 

@@ -30,6 +30,8 @@ pub(super) const INFO_BLOCK_SIZE: u16 = 3;
 
 /// What the server offers: flags, flush, FUA, trim, write zeroes, several connections.
 pub(super) const TRANSMISSION_FLAGS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8;
+/// Besides, where the drive is only read.
+pub(super) const TRANSMISSION_FLAG_READ_ONLY: u16 = 1 << 1;
 /// Besides, where replies are structured: reads in one piece (DF).
 pub(super) const TRANSMISSION_FLAG_DF: u16 = 1 << 7;
 

@@ -149,6 +149,8 @@ fn number_of(error: Errno) -> u32 {
         Errno::PERM | Errno::NOMEM | Errno::INVAL | Errno::NOSPC | Errno::OVERFLOW => {
             error.raw_os_error() as u32
         }
+        // A server that is only read answers so.
+        Errno::ROFS => Errno::PERM.raw_os_error() as u32,
         Errno::DQUOT => Errno::NOSPC.raw_os_error() as u32,
         _ => EIO,
     }

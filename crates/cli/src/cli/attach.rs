@@ -90,6 +90,9 @@ pub struct AttachArguments {
     /// How long requests take
     #[arg(long, value_enum, default_value_t = AttachTime::Real)]
     pub time: AttachTime,
+    /// Change nothing in the drive or the image: writes fail
+    #[arg(long, conflicts_with_all = ["power_cut_after", "drop_trim", "lie_about_flush"])]
+    pub read_only: bool,
     /// Answer flushes without doing anything, as drives do that lie
     #[arg(long)]
     pub lie_about_flush: bool,

@@ -27,6 +27,7 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
         lie_about_flush: arguments.lie_about_flush,
         drop_trim: arguments.drop_trim,
         power_cut_after: arguments.power_cut_after,
+        read_only: arguments.read_only,
         ..Options::default()
     };
     let mut attachment = Attachment::new(&arguments.image, &route(arguments)?, options)?;
@@ -35,6 +36,9 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
     }
     for damage in attachment.engine().damage().all() {
         terminal.note(&format!("DAMAGE  {}: {damage}", arguments.image.display()));
+    }
+    for note in attachment.notes() {
+        terminal.note(note);
     }
     terminal.note(&opened_words(attachment.opened()));
     terminal.print(&format!("{}\n", attachment.place()))?;
@@ -54,6 +58,7 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
     let words = match attachment.detach()? {
         Outcome::Clean => "Detached; everything is in the image.",
         Outcome::Complete => "Detached; the drive will recover when it is attached again.",
+        Outcome::Unchanged => "Detached; the image is as it was.",
         Outcome::Cut => "Power was cut; the drive will recover when it is attached again.",
     };
     terminal.note(words);

@@ -42,6 +42,7 @@ pub fn detach(arguments: &AttachedArguments, terminal: &Terminal) -> Result<(), 
     let image = record.image.display();
     terminal.note(&match outcome {
         Outcome::Clean => format!("Detached {image}."),
+        Outcome::Unchanged => format!("Detached {image}, which is as it was."),
         Outcome::Complete | Outcome::Cut => {
             format!("Detached {image}; the drive will recover when it is attached again.")
         }

@@ -1,6 +1,7 @@
 //! A place with an image in it, and the program that has it attached; both go with the test.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -81,7 +82,7 @@ impl Place {
         let directory = tempfile::tempdir_in("/dev/shm")
             .or_else(|_| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")))
             .unwrap();
-        std::fs::create_dir(directory.path().join("run")).unwrap();
+        std::fs::DirBuilder::new().mode(0o700).create(directory.path().join("run")).unwrap();
         let place = Place { directory, _turn: turn };
         place.done(&["create", profile, "disk.ssd"]);
         place
@@ -119,7 +120,27 @@ impl Place {
     #[track_caller]
     pub fn attach(&self, options: &[&str]) -> Attached<'_> {
         let arguments = [&["attach", "disk.ssd"], options].concat();
-        let mut command = self.command(&arguments);
+        self.start(self.command(&arguments), options)
+    }
+
+    /// Attaches the image with this umask.
+    #[track_caller]
+    pub fn attach_with_umask(&self, mask: &str, options: &[&str]) -> Attached<'_> {
+        let program = assert_cmd::cargo::cargo_bin!("ssdlab");
+        let script = format!("umask {mask}; exec \"$@\"");
+        let mut command = self.command(&[]);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, "sh"]).arg(program).args(["attach", "disk.ssd"]).args(options);
+        for (name, value) in command.get_envs() {
+            shell.env(name, value.unwrap_or_default());
+        }
+        shell.current_dir(self.directory.path()).stdin(Stdio::null());
+        command = shell;
+        self.start(command, options)
+    }
+
+    #[track_caller]
+    fn start(&self, mut command: Command, options: &[&str]) -> Attached<'_> {
         let stderr = std::fs::File::create(self.path("stderr")).unwrap();
         let mut child = command.stdout(Stdio::piped()).stderr(stderr).spawn().unwrap();
         let mut line = String::new();

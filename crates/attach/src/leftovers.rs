@@ -1,0 +1,105 @@
+//! Removing what a program has left that was killed: the mount of its file, and the loop device on that.
+//!
+//! Nothing is taken for a leftover by its name or by what a record says of it. A mount has to be of the
+//! kind that this program makes, made by this user, and dead: the program that answered for it has ended.
+//! A loop device has to lie on the file in the directory that the killed program had for itself.
+
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::device::{backing_file, run};
+use crate::error::AttachError;
+use crate::users::{self, Mount};
+
+/// The kind of file system that a drive is one file of, as the table of mounts has it.
+const KIND: &str = "fuse.ssdlab";
+
+/// Unmounts the file of a drive at `directory` whose program has ended. Returns whether there was one;
+/// every other mount stays.
+///
+/// # Errors
+/// When the system keeps it.
+pub(crate) fn unmount_dead(directory: &Path) -> io::Result<bool> {
+    let user = rustix::process::geteuid();
+    let found = users::mount_at(directory).is_some_and(|mount| is_ours(&mount, user.as_raw()));
+    if !found || !is_dead(directory) {
+        return Ok(false);
+    }
+    if user.is_root() {
+        unmount(directory, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?;
+        return Ok(true);
+    }
+    // Who is not root unmounts what is theirs with the help of a tool that is.
+    let mut outcome = Err(io::ErrorKind::NotFound.into());
+    for tool in ["fusermount3", "fusermount"] {
+        let mut command = Command::new(tool);
+        command.args(["-u", "-z", "--"]).arg(directory).stdin(Stdio::null());
+        outcome = command.output();
+        if outcome.is_ok() {
+            break;
+        }
+    }
+    let output = outcome?;
+    if output.status.success() {
+        return Ok(true);
+    }
+    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+/// Returns whether `mount` is of the kind that this program makes, and was made by `user`.
+fn is_ours(mount: &Mount, user: u32) -> bool {
+    let by_user = format!("user_id={user}");
+    mount.kind == KIND && mount.options.split(',').any(|option| option == by_user)
+}
+
+/// Returns whether nobody answers for the mount at `directory` any more.
+fn is_dead(directory: &Path) -> bool {
+    std::fs::metadata(directory).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN))
+}
+
+/// Detaches the loop device `device`, if it is on the file of a drive in `directory`, and unmounts what is
+/// on it.
+///
+/// # Errors
+/// When something is still in use.
+pub(crate) fn detach_loop(device: &str, directory: &Path) -> Result<(), AttachError> {
+    let is_on_it =
+        backing_file(device).is_some_and(|file| Path::new(file.trim()).starts_with(directory));
+    if !is_on_it {
+        return Ok(());
+    }
+    for point in users::mount_points(device).into_iter().rev() {
+        run("umount", &[&point])?;
+    }
+    run("losetup", &["--detach", device])?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_mount_of_our_kind_by_this_user_is_ours() {
+        let mount = |kind: &str, options: &str| Mount {
+            kind: kind.to_owned(),
+            options: options.to_owned(),
+        };
+        assert!(is_ours(&mount(KIND, "rw,nosuid,user_id=1000,group_id=1000"), 1000));
+        assert!(!is_ours(&mount(KIND, "rw,user_id=1000,group_id=0"), 100));
+        assert!(!is_ours(&mount(KIND, "rw,user_id=1000,group_id=0"), 0));
+        assert!(!is_ours(&mount("fuse.sshfs", "rw,user_id=1000"), 1000));
+        assert!(!is_ours(&mount("ext4", "rw"), 0));
+    }
+
+    #[test]
+    fn what_is_no_mount_stays() {
+        let directory = tempfile::tempdir().expect("a directory");
+        assert!(!unmount_dead(directory.path()).expect("nothing is done"));
+        assert!(!unmount_dead(Path::new("/proc")).expect("nothing is done"));
+        assert!(std::fs::metadata("/proc/self").is_ok());
+    }
+}
