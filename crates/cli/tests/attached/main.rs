@@ -18,6 +18,7 @@ mod limits;
 mod nbd_clients;
 mod nonsense;
 mod postgres;
+mod read_only;
 mod refresh;
 mod refresh_case;
 mod refresh_ground;
