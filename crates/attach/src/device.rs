@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::AttachError;
+use crate::leftovers::is_dead;
 use crate::users;
 
 /// How long whoever uses the device has to let go of it, unless told otherwise.
@@ -253,9 +254,7 @@ fn dead_devices() -> Vec<(String, String)> {
     let of_loops = names.filter_map(|entry| {
         let device = format!("/dev/{}", entry.file_name().to_string_lossy());
         let file = backing_file(&device)?.trim_end().to_owned();
-        let is_dead = std::fs::metadata(&file)
-            .is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN));
-        is_dead.then_some((device, file))
+        is_dead(Path::new(&file)).then_some((device, file))
     });
     of_loops.collect()
 }

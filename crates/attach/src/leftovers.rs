@@ -14,8 +14,10 @@ use crate::device::{backing_file, run};
 use crate::error::AttachError;
 use crate::users::{self, Mount};
 
-/// The kind of file system that a drive is one file of, as the table of mounts has it.
-const KIND: &str = "fuse.ssdlab";
+/// What the table of mounts calls the file system that a drive is one file of: as its source, and as its kind,
+/// which is without a subtype where root has mounted it.
+const SOURCE: &str = "ssdlab";
+const KINDS: [&str; 2] = ["fuse", "fuse.ssdlab"];
 
 /// Unmounts the file of a drive at `directory` whose program has ended. Returns whether there was one;
 /// every other mount stays.
@@ -52,12 +54,14 @@ pub(crate) fn unmount_dead(directory: &Path) -> io::Result<bool> {
 /// Returns whether `mount` is of the kind that this program makes, and was made by `user`.
 fn is_ours(mount: &Mount, user: u32) -> bool {
     let by_user = format!("user_id={user}");
-    mount.kind == KIND && mount.options.split(',').any(|option| option == by_user)
+    let is_drive = mount.source == SOURCE && KINDS.contains(&mount.kind.as_str());
+    is_drive && mount.options.split(',').any(|option| option == by_user)
 }
 
-/// Returns whether nobody answers for the mount at `directory` any more.
-fn is_dead(directory: &Path) -> bool {
-    std::fs::metadata(directory).is_err_and(|error| error.raw_os_error() == Some(libc::ENOTCONN))
+/// Returns whether nobody answers any more for the mount that `path` lies on. Asks for what the kernel does not
+/// remember, as it does what `stat` tells.
+pub(crate) fn is_dead(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_err_and(|error| error == rustix::io::Errno::NOTCONN)
 }
 
 /// Detaches the loop device `device`, if it is on the file of a drive in `directory`, and unmounts what is
@@ -84,15 +88,19 @@ mod tests {
 
     #[test]
     fn only_a_mount_of_our_kind_by_this_user_is_ours() {
-        let mount = |kind: &str, options: &str| Mount {
+        let mount = |source: &str, kind: &str, options: &str| Mount {
+            source: source.to_owned(),
             kind: kind.to_owned(),
             options: options.to_owned(),
         };
-        assert!(is_ours(&mount(KIND, "rw,nosuid,user_id=1000,group_id=1000"), 1000));
-        assert!(!is_ours(&mount(KIND, "rw,user_id=1000,group_id=0"), 100));
-        assert!(!is_ours(&mount(KIND, "rw,user_id=1000,group_id=0"), 0));
-        assert!(!is_ours(&mount("fuse.sshfs", "rw,user_id=1000"), 1000));
-        assert!(!is_ours(&mount("ext4", "rw"), 0));
+        assert!(is_ours(&mount("ssdlab", "fuse", "rw,user_id=0,group_id=0"), 0));
+        let of_user = mount("ssdlab", "fuse.ssdlab", "rw,nosuid,user_id=1000,group_id=1000");
+        assert!(is_ours(&of_user, 1000));
+        assert!(!is_ours(&of_user, 100));
+        assert!(!is_ours(&of_user, 0));
+        assert!(!is_ours(&mount("host:", "fuse.sshfs", "rw,user_id=1000"), 1000));
+        assert!(!is_ours(&mount("/dev/sda1", "fuse", "rw,user_id=0"), 0));
+        assert!(!is_ours(&mount("ssdlab", "ext4", "rw"), 0));
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub(crate) fn mount_points(device: &str) -> Vec<String> {
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
+    /// What is mounted.
+    pub(crate) source: String,
     /// The kind of the file system.
     pub(crate) kind: String,
     /// Its options, with commas between.
@@ -32,8 +34,9 @@ pub(crate) fn mount_at(directory: &Path) -> Option<Mount> {
         let point = line.split(' ').nth(1);
         point.is_some_and(|point| Path::new(&unescaped(point)) == directory)
     };
-    let mut words = mounts.lines().rev().find(at_it)?.split(' ').skip(2);
-    Some(Mount { kind: words.next()?.to_owned(), options: words.next()?.to_owned() })
+    let mut words = mounts.lines().rev().find(at_it)?.split(' ').map(str::to_owned);
+    let (source, _, kind) = (words.next()?, words.next()?, words.next()?);
+    Some(Mount { source, kind, options: words.next()? })
 }
 
 /// Takes a device for this process alone, as long as what is returned is kept; nothing where somebody

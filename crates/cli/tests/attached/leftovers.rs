@@ -91,7 +91,7 @@ fn the_loop_device_of_a_killed_program_goes_with_the_next_attach() {
 fn forge(place: &Place, name: &str, mounted: &str) -> PathBuf {
     let path = place.path("run").join(name);
     let record = serde_json::json!({
-        "pid": 4_194_400, "image": place.path("disk.ssd"), "place": "x", "device": null,
+        "pid": 4_194_400, "image": place.path("other.ssd"), "place": "forged", "device": null,
         "directory": mounted,
     });
     fs::write(&path, record.to_string()).unwrap();
@@ -110,14 +110,10 @@ fn a_record_does_not_make_root_unmount_what_is_not_ours_and_dead() {
     // A file of ours that is mounted, and alive.
     fs::create_dir(place.path("point")).unwrap();
     place.done(&["create", "sim:,scale=1/2048", "other.ssd"]);
-    fs::rename(place.path("disk.ssd"), place.path("kept.ssd")).unwrap();
-    fs::rename(place.path("other.ssd"), place.path("disk.ssd")).unwrap();
     let alive = place.attach(&["--file", "point", "--time", "fast"]);
-    fs::rename(place.path("disk.ssd"), place.path("alive.ssd")).unwrap();
-    fs::rename(place.path("kept.ssd"), place.path("disk.ssd")).unwrap();
     for named in [stranger.0.clone(), place.path("point").display().to_string()] {
         let path = forge(&place, "4194400.json", &named);
-        place.done(&["detach", "disk.ssd"]);
+        place.done(&["detach", "forged"]);
         assert!(!path.exists(), "nothing is left that could be cleaned up");
         assert!(stranger.is_there() && fs::metadata(place.path(&alive.at)).is_ok());
     }
@@ -125,7 +121,7 @@ fn a_record_does_not_make_root_unmount_what_is_not_ours_and_dead() {
     let path = forge(&place, "4194400.json", &stranger.0);
     chown(&path, Some(12345), None).unwrap();
     let refused = |words: &str| {
-        for command in [&["detach", "disk.ssd"][..], &["attach", "disk.ssd", "--nbd", "unix:s"]] {
+        for command in [&["detach", "forged"][..], &["attach", "other.ssd", "--nbd", "unix:s"]] {
             let output = place.run(command);
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             assert_eq!(output.status.code(), Some(3), "{said}");
@@ -139,13 +135,11 @@ fn a_record_does_not_make_root_unmount_what_is_not_ours_and_dead() {
     refused("written by others");
     fs::rename(&path, place.path("run/17.json")).unwrap();
     fs::set_permissions(place.path("run/17.json"), fs::Permissions::from_mode(0o600)).unwrap();
-    let output = place.run(&["detach", "disk.ssd"]);
+    let output = place.run(&["detach", "forged"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(3) && said.contains("process 4194400"), "{said}");
     fs::remove_file(place.path("run/17.json")).unwrap();
-    place.done(&["detach", alive.at.as_str()]);
-    let mut alive = alive;
-    assert!(alive.wait());
+    alive.detach();
 }
 
 #[test]
