@@ -9,7 +9,7 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::policy::VictimPolicy;
 use crate::ssd::Ssd;
-use crate::units::BlockIndex;
+use crate::units::{BlockIndex, Instant};
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// The policy's next victim; or, where a power cut could leave too few places for what is valid
@@ -46,15 +46,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// After a power cut: makes sure that the host can take a block while collection keeps its
     /// reserve, but nothing can be relied on, and the block with the fewest valid units comes first,
-    /// whatever the policy. If it cannot be done, the units that are left to copy to and those to be
-    /// copied.
-    pub(crate) fn make_room_for_host(&mut self) -> Result<(), (u32, u32)> {
+    /// whatever the policy. Returns when that is so, on the flash as well: at `at`, where there is room.
+    /// If it cannot be done, the units that are left to copy to and those to be copied.
+    pub(crate) fn make_room_for_host(&mut self, at: Instant) -> Result<Instant, (u32, u32)> {
         let now = self.resources.now();
         let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
         let blocks = self.geometry.blocks();
         for step in 0..4 * blocks {
             if self.free.len() > self.collector.reserve + reserved {
-                return Ok(());
+                return Ok(if step == 0 { at } else { self.room_is_there_at(at) });
             }
             let fewest = self.fewest_valid();
             let room = self.room_for_copies();
@@ -85,6 +85,14 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
         }
         Err((self.room_for_copies(), self.geometry.units_per_block()))
+    }
+
+    /// When the blocks that were freed can be written to. Until then what they held may be needed
+    /// again: the host would fill the last block that is erased meanwhile, and leave none to copy to if
+    /// power is cut once more.
+    fn room_is_there_at(&mut self, at: Instant) -> Instant {
+        self.pay_all_debt();
+        self.resources.idle_from().max(at)
     }
 
     /// Has copies fill the blocks that the host was to fill further, when there is room for a

@@ -25,10 +25,12 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         self.note_slc_blocks(&scan.blocks)?;
         self.sort_blocks(&scan.blocks, &mut recovery);
         // A drive that takes no more writes needs no room for them.
-        if let Err((room, valid)) = self.make_room_for_host()
-            && !self.is_read_only()
-        {
-            return Err(RecoveryError::NoRoom { room, valid });
+        match self.make_room_for_host(recovery.ready_at) {
+            Ok(ready_at) => self.make_host_wait(&mut recovery, ready_at),
+            Err((room, valid)) if !self.is_read_only() => {
+                return Err(RecoveryError::NoRoom { room, valid });
+            }
+            Err(_) => {}
         }
         if fault != Some(Fault::ForgetSaved) {
             let saved = self.saved_units()?;
@@ -96,15 +98,25 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
             let span = self.resources.reserve(on_die, Class::Background, at, duration);
             ready_at = ready_at.max(span.end).max(moved);
         }
-        let busy = ready_at.since(at);
-        self.resources.reserve(Resource::Controller, Class::Background, at, busy);
-        self.resources.reserve(
-            Resource::Controller,
-            Class::Background,
-            ready_at,
-            Nanoseconds::ZERO,
-        );
+        self.occupy_controller(at, ready_at);
         ready_at
+    }
+
+    /// Has the controller fetch no command from `from` to `until`.
+    fn occupy_controller(&mut self, from: Instant, until: Instant) {
+        for (at, busy) in [(from, until.since(from)), (until, Nanoseconds::ZERO)] {
+            self.resources.reserve(Resource::Controller, Class::Background, at, busy);
+        }
+    }
+
+    /// Has the drive take no request before `ready_at`.
+    fn make_host_wait(&mut self, recovery: &mut Recovery, ready_at: Instant) {
+        let longer = ready_at.since(recovery.ready_at);
+        if longer > Nanoseconds::ZERO {
+            self.occupy_controller(recovery.ready_at, ready_at);
+            recovery.ready_at = ready_at;
+            recovery.took += longer;
+        }
     }
 
     /// Writes a map that lies on flash anew through the cache, page by page, where a page has entries.

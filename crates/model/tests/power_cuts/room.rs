@@ -108,3 +108,28 @@ fn sequences_one_after_the_other_leave_recovery_a_block_to_merge_into() {
         panic!("{failure:?}");
     }
 }
+
+/// Until the copies that make room are programmed, what they were copied from may be needed again. A host
+/// that could write before would fill the last erased block meanwhile.
+#[test]
+fn room_that_recovery_makes_is_there_before_the_host_writes() {
+    let configuration = short_of_room();
+    let mut made = 0;
+    for seed in 0..20 {
+        let mut generator = Pcg64Mcg::seed_from_u64(seed);
+        let mut tested = Tested::new(&configuration, None).expect("a sound drive");
+        tested.age(&mut generator);
+        for _ in 0..20 {
+            tested.step_at_random(&mut generator, 12);
+            let recovery = tested.cut_at_random(&mut generator).expect("it comes up");
+            if tested.drive().counters().collections == 0 {
+                continue;
+            }
+            made += 1;
+            tested.cut(recovery.ready_at).expect("it comes up again");
+            let again = tested.drive().counters().collections;
+            assert_eq!(again, 0, "seed {seed}: nothing is left to be copied");
+        }
+    }
+    assert!(made > 10, "{made} recoveries made room");
+}
