@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use ssdlab_attach::check::check;
+use ssdlab_attach::check::{check, repair};
 use ssdlab_attach::engine::{Engine, Options, Time};
 use ssdlab_attach::image::Image;
 use ssdlab_attach::image::layout::Layout;
@@ -249,4 +249,44 @@ fn damage_to_a_drive_that_was_closed_in_order_is_found_out() {
 fn damage_to_a_drive_whose_program_was_killed_is_found_out() {
     is_found_out(&[], false);
     is_found_out(&PROTECTED, false);
+}
+
+#[test]
+fn where_nobody_knows_what_is_lost_the_drive_is_opened_by_a_repair_alone() {
+    let written = written(&PROTECTED, false);
+    let layout = &written.layout;
+    let dump = layout.dump + layout.dump_size;
+    let last = |slot: u64| [slot, slot + layout.dump_size - layout.dump_head];
+    let both: [(&str, Vec<u64>); 4] = [
+        ("states", vec![layout.state, layout.state + 4096]),
+        ("states", vec![layout.state + 2 * 4096, layout.state + 3 * 4096]),
+        ("dump", [last(layout.dump), last(dump)].concat()),
+        ("spare area", layout.records_at(0).to_vec()),
+    ];
+    for (what, places) in both {
+        let mut image = written.image.clone();
+        for at in places {
+            image.bytes_mut(at as usize, 40)[33] ^= 1;
+        }
+        image.put(&written.path);
+        let problems = check(&written.path).expect("a report").problems;
+        assert!(problems.iter().any(|it| it.contains(what)), "{what}: {problems:?}");
+        let Err(refused) = open(&written.path) else { panic!("{what}: it is opened") };
+        let refused = refused.to_string();
+        assert!(refused.contains(what) && refused.contains("check --repair"), "{refused}");
+        repair(&written.path).expect("it is opened all the same");
+        assert!(open(&written.path).expect("a drive").damage().all().next().is_none());
+    }
+}
+
+#[test]
+fn an_image_of_another_version_is_refused_with_the_way_out() {
+    let directory = support::directory();
+    let path = small_image(directory.path(), &[]);
+    let file = std::fs::File::options().write(true).open(&path).expect("the image");
+    for at in [0, 1 << 19] {
+        file.write_all_at(&1_u32.to_le_bytes(), at + 8).expect("room");
+    }
+    let refused = Image::open(&path).expect_err("it is of version 1").to_string();
+    assert!(refused.contains("version 1") && refused.contains("copy what is on it"), "{refused}");
 }
