@@ -25,7 +25,7 @@ pub use lifetime::{Opened, Options, Outcome};
 pub use statistics::{Kind, LatencyFigures, Statistics};
 pub(crate) use tables::restore;
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
+use std::sync::Arc;
 
 use ssdlab_model::Configuration;
 use ssdlab_model::units::{Instant, LogicalUnit};
@@ -35,6 +35,7 @@ use crate::image::damage::Damage;
 use crate::image::host::HostFile;
 use crate::memory::Mapped;
 use crate::store::receive::Arrivals;
+use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use clock::Clock;
 use statistics::Recorder;
 use sync::Syncer;

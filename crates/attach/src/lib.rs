@@ -23,6 +23,7 @@ mod prompt;
 mod socket;
 pub mod status;
 pub mod store;
+mod sync;
 #[cfg(feature = "ublk")]
 pub mod timer;
 #[cfg(feature = "ublk")]

@@ -30,7 +30,7 @@ pub mod work;
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
 use std::io;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
 use ssdlab_model::ssd::BufferParameters;
@@ -41,6 +41,7 @@ use crate::image::host::HostFile;
 use crate::image::layout::Layout;
 use crate::image::spare::{self, Record};
 use crate::image::trims::TrimLog;
+use crate::sync::RwLock;
 use buffer::Dumps;
 use contents::Found;
 use due::{Action, Due};

@@ -18,8 +18,19 @@ use crate::pages::{PAGE, Page, Pages, SECTOR};
 #[derive(Clone, Debug)]
 pub struct Crash {
     durable: Pages,
-    /// The states of each page that was changed since, the durable one first.
-    changed: Vec<(u32, Vec<Page>)>,
+    changed: Vec<Changed>,
+    /// Writes and punches that are not durable.
+    writes: usize,
+}
+
+/// A page that is not as it is durable.
+#[derive(Clone, Debug)]
+struct Changed {
+    page: u32,
+    /// The states that it went through, the durable one first.
+    states: Vec<Page>,
+    /// The number of the write that led to each state but the first.
+    writes: Vec<usize>,
 }
 
 /// The state of a page in an image.
@@ -57,12 +68,12 @@ impl Crash {
 
     fn image(&self, states: impl IntoIterator<Item = State>) -> Pages {
         let mut pages = self.durable.clone();
-        for ((page, versions), state) in self.changed.iter().zip(states) {
+        for (Changed { page, states, .. }, state) in self.changed.iter().zip(states) {
             match state {
                 State::Whole(0) => {}
-                State::Whole(state) => pages.set_page(*page, versions[state].clone()),
+                State::Whole(state) => pages.set_page(*page, states[state].clone()),
                 State::Torn(sectors, one, other) => {
-                    let bytes = |state: usize| versions[state].as_deref().unwrap_or(&[0; PAGE]);
+                    let bytes = |state: usize| states[state].as_deref().unwrap_or(&[0; PAGE]);
                     let mut torn = *bytes(other);
                     let first = sectors * SECTOR;
                     torn[..first].copy_from_slice(&bytes(one)[..first]);
@@ -74,7 +85,7 @@ impl Crash {
     }
 
     fn newest(&self, index: usize) -> usize {
-        self.changed[index].1.len() - 1
+        self.changed[index].states.len() - 1
     }
 
     /// All of it, as it was when the host crashed.
@@ -92,15 +103,15 @@ impl Crash {
         mut each: impl FnMut(Pages) -> bool,
     ) -> bool {
         let count = self.changed.len();
-        let combinations = self.changed.iter().try_fold(1_usize, |product, (_, versions)| {
-            product.checked_mul(versions.len()).filter(|&product| product <= bounds.all)
+        let combinations = self.changed.iter().try_fold(1_usize, |product, changed| {
+            product.checked_mul(changed.states.len()).filter(|&product| product <= bounds.all)
         });
         let mut generator = Pcg64Mcg::seed_from_u64(seed);
         if let Some(combinations) = combinations {
             for mut number in 0..combinations {
-                let states = self.changed.iter().map(|(_, versions)| {
-                    let state = number % versions.len();
-                    number /= versions.len();
+                let states = self.changed.iter().map(|changed| {
+                    let state = number % changed.states.len();
+                    number /= changed.states.len();
                     State::Whole(state)
                 });
                 let states: Vec<State> = states.collect();
@@ -144,7 +155,18 @@ impl Crash {
             }
         }
         let random = if count == 0 { 0 } else { bounds.random };
-        for _ in 0..random {
+        // Some writes came to the disk, with what their pages held then, and the others did not.
+        for _ in 0..random / 2 {
+            let here: Vec<bool> = (0..self.writes).map(|_| generator.random()).collect();
+            let state = |changed: &Changed| {
+                let last = changed.writes.iter().rposition(|&write| here[write]);
+                State::Whole(last.map_or(0, |it| it + 1))
+            };
+            if !each(self.image(self.changed.iter().map(state))) {
+                return false;
+            }
+        }
+        for _ in 0..random.div_ceil(2) {
             let rarely = [2, 2, 8, 50][generator.random_range(0..4)];
             let is_new = generator.random_range(0..2) == 0;
             let mut draw = |index| {
@@ -167,13 +189,14 @@ impl Crash {
     /// Each region of the image is as it was at last, or as it is durable: all combinations.
     fn by_region(&self, layout: &Layout, old: &[State], new: &[State]) -> Vec<Vec<State>> {
         let region = |page: u32| Region::of(layout, u64::from(page) * PAGE as u64);
-        let mut regions: Vec<Region> = self.changed.iter().map(|(page, _)| region(*page)).collect();
+        let mut regions: Vec<Region> = self.changed.iter().map(|it| region(it.page)).collect();
         regions.sort_unstable();
         regions.dedup();
         let mut images = Vec::new();
         for chosen in 1..(1_u32 << regions.len()) - 1 {
-            let state = |(index, (page, _)): (usize, &(u32, Vec<Page>))| {
-                let number = regions.binary_search(&region(*page)).expect("it was found before");
+            let state = |(index, changed): (usize, &Changed)| {
+                let number = regions.binary_search(&region(changed.page));
+                let number = number.expect("it was found before");
                 if chosen & (1 << number) != 0 { new[index] } else { old[index] }
             };
             images.push(self.changed.iter().enumerate().map(state).collect());
@@ -198,15 +221,15 @@ pub enum Region {
     /// What it says of itself.
     State,
     /// What capacitors keep: one of two.
-    Saved(u8),
-    /// Erases of blocks.
-    Table,
-    /// A log of trims: one of two.
+    Dump(u8),
+    /// Erases of blocks: one of two copies.
+    Table(u8),
+    /// A log of trims: one of two, with two copies each.
     Trims(u8),
     /// The drive's tables.
     Checkpoint,
-    /// Spare areas.
-    Spare,
+    /// Spare areas: one of two copies.
+    Spare(u8),
     /// Data.
     Data,
 }
@@ -214,15 +237,14 @@ pub enum Region {
 impl Region {
     /// The one that byte `at` lies in.
     pub fn of(layout: &Layout, at: u64) -> Region {
+        let part = |begin: u64, size: u64| ((at - begin) / size) as u8;
         match at {
             at if at >= layout.data => Region::Data,
-            at if at >= layout.spare => Region::Spare,
+            at if at >= layout.spare => Region::Spare(part(layout.spare, layout.spare_size)),
             at if at >= layout.checkpoint => Region::Checkpoint,
-            at if at >= layout.trims => {
-                Region::Trims(((at - layout.trims) / layout.trims_size) as u8)
-            }
-            at if at >= layout.table => Region::Table,
-            at if at >= layout.dump => Region::Saved(((at - layout.dump) / layout.dump_size) as u8),
+            at if at >= layout.trims => Region::Trims(part(layout.trims, layout.trims_size)),
+            at if at >= layout.table => Region::Table(part(layout.table, layout.table_size)),
+            at if at >= layout.dump => Region::Dump(part(layout.dump, layout.dump_size)),
             at if at >= layout.state => Region::State,
             _ => Region::Header,
         }
@@ -272,29 +294,35 @@ impl<'a> Crashes<'a> {
 
     /// What a crash now leaves open.
     pub fn crash(&self) -> Crash {
-        let mut states: BTreeMap<u32, Vec<Page>> = BTreeMap::new();
-        let mut latest = self.durable.clone();
+        let mut pages: BTreeMap<u32, Changed> = BTreeMap::new();
+        let (mut latest, mut writes) = (self.durable.clone(), 0);
         for event in &self.log[self.boundary..self.happened] {
             let (at, length) = match event {
                 Event::Write { at, data } => (*at, data.len() as u64),
                 Event::Punch { at, length } => (*at, *length),
                 _ => continue,
             };
-            let pages = at / PAGE as u64..(at + length).div_ceil(PAGE as u64);
             let is_hole = matches!(event, Event::Punch { .. });
             let before = latest.clone();
             apply(event, &mut latest);
-            for page in pages {
+            for page in at / PAGE as u64..(at + length).div_ceil(PAGE as u64) {
                 let page = page as u32;
                 // Zeros stay zeros.
                 if is_hole && before.page(page).is_none() {
                     continue;
                 }
-                let states = states.entry(page).or_insert_with(|| vec![self.durable.page(page)]);
-                states.push(latest.page(page));
+                let changed = pages.entry(page).or_insert_with(|| Changed {
+                    page,
+                    states: vec![self.durable.page(page)],
+                    writes: Vec::new(),
+                });
+                changed.states.push(latest.page(page));
+                changed.writes.push(writes);
             }
+            writes += 1;
         }
-        Crash { durable: self.durable.clone(), changed: states.into_iter().collect() }
+        let (durable, changed) = (self.durable.clone(), pages.into_values().collect());
+        Crash { durable, changed, writes }
     }
 }
 
@@ -321,7 +349,7 @@ mod tests {
 
     fn first_bytes(log: &[Event], pages: usize, bounds: Bounds) -> BTreeSet<Vec<u8>> {
         let crash = Crash::after(&Pages::new((pages * PAGE) as u64), log);
-        let (mut found, layout) = (BTreeSet::new(), SETUPS[0].image().expect("a drive").1);
+        let (mut found, layout) = (BTreeSet::new(), SETUPS[0].layout().expect("a drive"));
         crash.images(&layout, bounds, 1, |image| {
             let mut bytes = vec![0; pages * PAGE];
             image.read(&mut bytes, 0);
@@ -364,7 +392,7 @@ mod tests {
     fn a_page_may_be_torn_between_two_states() {
         let log = [write(0, 1)];
         let crash = Crash::after(&Pages::new(PAGE as u64), &log);
-        let layout = SETUPS[0].image().expect("a drive").1;
+        let layout = SETUPS[0].layout().expect("a drive");
         let mut torn = 0;
         crash.images(&layout, Bounds { all: 9, single: 4, random: 200 }, 1, |image| {
             let mut bytes = vec![0; PAGE];

@@ -80,7 +80,7 @@ pub fn explore(history: &History, plan: &Plan, seed: u64, most: u64, only: Optio
     let mut outcome = Outcome::default();
     let (one_in, one_in_others) = plan.chances(history, most);
     let mut crashes = Crashes::new(history.begin.clone(), &history.log);
-    let mut oracle = Oracle::new(history.sectors);
+    let mut oracle = history.may_hold.clone();
     let mut event = 0;
     loop {
         let is_promise = match crashes.advance() {

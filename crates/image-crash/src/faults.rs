@@ -3,8 +3,6 @@
 //! A drive with such a mistake does the same to its image, as long as nothing crashes; so the record can be changed
 //! afterwards. Each of these has to be found by the explorer of crashes.
 
-use std::sync::Arc;
-
 use ssdlab_attach::image::layout::Layout;
 use ssdlab_attach::image::spare::{Found, Record};
 
@@ -16,12 +14,14 @@ use crate::memory::Event;
 pub enum Fault {
     /// A flush is answered without a sync.
     FlushWithoutSync,
-    /// What the image says of itself is written before what it says it of is durable.
-    StateBeforeSync,
+    /// What is promised is marked before the sync that makes it durable.
+    PromiseBeforeSync,
     /// Nothing makes durable what the image says of itself.
     StateNotSynced,
-    /// What capacitors keep is written to one place, over what they kept before.
-    OnePlaceForSaved,
+    /// Dumps of the buffer are written to one slot, over the latest.
+    OneSlotForDumps,
+    /// A dump relies on program units that only the next sync makes durable.
+    DumpWithoutProgrammed,
     /// What an erased block held is punched out before what replaces it is durable.
     PunchBeforeSync,
     /// What an erased block held is never punched out.
@@ -35,20 +35,6 @@ pub enum Fault {
     /// Records of trims are durable later than the flush that they are promised with.
     TrimsAfterSync,
 }
-
-/// All of them.
-pub const FAULTS: [Fault; 10] = [
-    Fault::FlushWithoutSync,
-    Fault::StateBeforeSync,
-    Fault::StateNotSynced,
-    Fault::OnePlaceForSaved,
-    Fault::PunchBeforeSync,
-    Fault::NeverPunched,
-    Fault::RecordBeforeData,
-    Fault::RecordClaimsDurable,
-    Fault::TrimsForgotten,
-    Fault::TrimsAfterSync,
-];
 
 fn region(layout: &Layout, event: &Event) -> Option<Region> {
     match event {
@@ -69,25 +55,23 @@ impl Fault {
             Fault::FlushWithoutSync => without_syncs(log, |_, next| {
                 next.is_some_and(|event| of(event) == Some(Region::State))
             }),
-            Fault::StateBeforeSync => earlier(log, |event| of(event) == Some(Region::State)),
+            Fault::PromiseBeforeSync => earlier(log, |event| of(event) == Some(Region::State)),
             Fault::StateNotSynced => without_syncs(log, |before, _| {
                 before.is_some_and(|event| of(event) == Some(Region::State))
             }),
-            Fault::OnePlaceForSaved => {
-                let second = layout.dump + layout.dump_size;
-                moved(log, |at| match Region::of(layout, at) {
-                    Region::Saved(1) => layout.dump + (at - second),
-                    _ => at,
-                })
-            }
+            Fault::OneSlotForDumps => moved(log, |at| match Region::of(layout, at) {
+                Region::Dump(1) => at - layout.dump_size,
+                _ => at,
+            }),
+            Fault::DumpWithoutProgrammed => without_programmed(log, layout),
             Fault::PunchBeforeSync => earlier(log, |event| {
-                let is_flash = matches!(of(event), Some(Region::Spare | Region::Data));
+                let is_flash = matches!(of(event), Some(Region::Spare(_) | Region::Data));
                 is_flash && matches!(event, Event::Punch { .. })
             }),
             Fault::NeverPunched => {
-                let is_kept = |event: &Event| {
-                    !(matches!(event, Event::Punch { .. }) && of(event) == Some(Region::Spare))
-                };
+                let is_record = |event: &Event| matches!(of(event), Some(Region::Spare(_)));
+                let is_kept =
+                    |event: &Event| !(matches!(event, Event::Punch { .. }) && is_record(event));
                 log.into_iter().filter(is_kept).collect()
             }
             Fault::RecordBeforeData => later(log, |event| {
@@ -167,7 +151,7 @@ fn later(log: Vec<Event>, is_moved: impl Fn(&Event) -> bool) -> Vec<Event> {
 /// Makes a record of a spare area say that it is durable itself.
 fn claiming(event: Event, layout: &Layout) -> Event {
     match event {
-        Event::Write { at, data } if Region::of(layout, at) == Region::Spare => {
+        Event::Write { at, data } if matches!(Region::of(layout, at), Region::Spare(_)) => {
             let mut data = data.to_vec();
             for bytes in data.chunks_exact_mut(layout.record as usize) {
                 if let Found::Written(mut record) = Record::decode(bytes, layout.units_per_program)
@@ -176,8 +160,59 @@ fn claiming(event: Event, layout: &Layout) -> Event {
                     record.encode(bytes);
                 }
             }
-            Event::Write { at, data: Arc::from(data) }
+            Event::Write { at, data: data.into() }
         }
         other => other,
     }
+}
+
+/// Bytes of the head of a dump before its units, and of each of those: see docs/FORMAT.md.
+const HEAD: usize = 32;
+const ENTRY: usize = 16;
+
+/// The log with dumps that do not keep what was programmed since the last sync: what is durable of it counts instead.
+fn without_programmed(log: Vec<Event>, layout: &Layout) -> Vec<Event> {
+    let mut programmed: Vec<u32> = Vec::new();
+    let forget = |event: Event| match event {
+        Event::SyncBegun { .. } => {
+            programmed.clear();
+            event
+        }
+        Event::Write { at, data } => match Region::of(layout, at) {
+            Region::Spare(_) => {
+                for bytes in data.chunks_exact(layout.record as usize) {
+                    if let Found::Written(record) = Record::decode(bytes, layout.units_per_program)
+                    {
+                        programmed.extend(record.logical.iter().filter_map(|it| it.checked_sub(1)));
+                    }
+                }
+                Event::Write { at, data }
+            }
+            Region::Dump(_) if data.starts_with(b"SSDSAVED") => {
+                Event::Write { at, data: forgotten(&data, &programmed).into() }
+            }
+            _ => Event::Write { at, data },
+        },
+        other => other,
+    };
+    log.into_iter().map(forget).collect()
+}
+
+/// A dump that says of some units that anything on the flash is newer.
+fn forgotten(dump: &[u8], programmed: &[u32]) -> Vec<u8> {
+    let mut dump = dump.to_vec();
+    let word = |bytes: &[u8]| u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
+    let end = HEAD + ENTRY * word(&dump[24..]) as usize;
+    for entry in dump[HEAD..end].chunks_exact_mut(ENTRY) {
+        if programmed.contains(&word(entry)) {
+            // The highest bits say that there is no data.
+            entry[8..15].fill(0);
+            entry[15] &= 0xc0;
+        }
+    }
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&dump[..HEAD - 4]);
+    sum.update(&dump[HEAD..end]);
+    dump[HEAD - 4..HEAD].copy_from_slice(&sum.finalize().to_le_bytes());
+    dump
 }

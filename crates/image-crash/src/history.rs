@@ -44,12 +44,12 @@ pub struct History {
     pub layout: Layout,
     /// The image before all that.
     pub begin: Pages,
+    /// What each sector may have held before.
+    pub may_hold: Oracle,
     /// What happened, in its order.
     pub log: Vec<Event>,
     /// The image after all that.
     pub end: Pages,
-    /// Sectors of the drive.
-    pub sectors: u32,
 }
 
 /// An instant that the clock of this machine does not reach: drives' clocks run by what they are told.
@@ -171,7 +171,7 @@ impl History {
         let Host { storage, engine, .. } = host;
         drop(engine);
         let (log, end) = (storage.take_log(), storage.pages());
-        Ok(History { setup, layout, begin, log, end, sectors })
+        Ok(History { setup, layout, begin, may_hold: Oracle::new(sectors), log, end })
     }
 
     /// The history of that number of the kind `setup`.
@@ -184,7 +184,7 @@ impl History {
 
     /// What each sector may hold at the end.
     pub fn oracle(&self) -> Oracle {
-        let mut oracle = Oracle::new(self.sectors);
+        let mut oracle = self.may_hold.clone();
         for event in &self.log {
             if let Event::Host(mark) = event {
                 oracle.note(mark);

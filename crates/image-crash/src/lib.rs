@@ -13,6 +13,8 @@ pub mod explore;
 pub mod faults;
 pub mod flip;
 pub mod history;
+#[cfg(feature = "stepped")]
+pub mod interleave;
 pub mod memory;
 pub mod oracle;
 pub mod pages;

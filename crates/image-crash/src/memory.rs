@@ -44,6 +44,8 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Memory {
     contents: Mutex<Contents>,
+    #[cfg(feature = "stepped")]
+    is_stepped: bool,
 }
 
 #[derive(Debug)]
@@ -56,12 +58,35 @@ struct Contents {
 impl Memory {
     /// A storage with those contents.
     pub fn new(pages: Pages) -> Memory {
-        Memory { contents: Mutex::new(Contents { pages, log: None, syncs: 0 }) }
+        Memory::with(Contents { pages, log: None, syncs: 0 })
     }
 
     /// The same, which takes down what is done to it.
     pub fn recording(pages: Pages) -> Memory {
-        Memory { contents: Mutex::new(Contents { pages, log: Some(Vec::new()), syncs: 0 }) }
+        Memory::with(Contents { pages, log: Some(Vec::new()), syncs: 0 })
+    }
+
+    fn with(contents: Contents) -> Memory {
+        Memory {
+            contents: Mutex::new(contents),
+            #[cfg(feature = "stepped")]
+            is_stepped: false,
+        }
+    }
+
+    /// The same, with other threads between the beginning and the end of a sync.
+    #[cfg(feature = "stepped")]
+    pub fn stepped(pages: Pages) -> Memory {
+        Memory { is_stepped: true, ..Memory::recording(pages) }
+    }
+
+    /// Lets others go on, where that is asked for.
+    fn step(&self) {
+        #[cfg(feature = "stepped")]
+        if self.is_stepped {
+            // Threads may be switched at each use of an atomic, and need not be.
+            shuttle::sync::atomic::AtomicBool::new(false).load(std::sync::atomic::Ordering::SeqCst);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents> {
@@ -118,6 +143,7 @@ impl Storage for Memory {
         let number = contents.syncs;
         contents.note(|| Event::SyncBegun { number });
         drop(contents);
+        self.step();
         self.lock().note(|| Event::SyncDone { number });
         Ok(())
     }

@@ -93,13 +93,20 @@ impl Setup {
         Ok(profile)
     }
 
+    /// Where everything lies in the image of such a drive.
+    ///
+    /// # Errors
+    /// When there is no such drive.
+    pub fn layout(&self) -> Result<Layout> {
+        Ok(Layout::of(&self.profile()?.configuration()?)?)
+    }
+
     /// The image of a new drive.
     ///
     /// # Errors
     /// When there is no such drive.
     pub fn image(&self) -> Result<(Pages, Layout)> {
-        let profile = self.profile()?;
-        let layout = Layout::of(&profile.configuration()?)?;
+        let (profile, layout) = (self.profile()?, self.layout()?);
         let storage = Arc::new(Memory::new(Pages::new(layout.end)));
         Image::format(storage.clone(), Path::new("memory"), &profile)?;
         Ok((storage.pages(), layout))

@@ -32,6 +32,12 @@ fn what_was_flushed_is_in_every_crash_image() {
 }
 
 #[test]
+fn so_it_is_with_capacitors() {
+    explored("protected");
+    explored("protected-in-time");
+}
+
+#[test]
 fn so_it_is_when_single_blocks_are_collected() {
     explored("single-blocks");
 }

@@ -34,8 +34,19 @@ fn a_flush_without_a_sync() {
 }
 
 #[test]
-fn a_state_that_is_ahead_of_what_it_is_said_of() {
-    find("plain", Fault::StateBeforeSync);
+fn a_promise_that_is_marked_before_its_sync() {
+    find("plain", Fault::PromiseBeforeSync);
+    find("protected", Fault::PromiseBeforeSync);
+}
+
+#[test]
+fn dumps_that_are_written_over_the_latest() {
+    find("protected", Fault::OneSlotForDumps);
+}
+
+#[test]
+fn a_dump_that_relies_on_what_is_durable_no_earlier_than_itself() {
+    find("protected", Fault::DumpWithoutProgrammed);
 }
 
 #[test]

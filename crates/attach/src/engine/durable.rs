@@ -1,12 +1,12 @@
 //! Making durable what was promised to be, and doing to the image what the drive has done.
 
-use std::sync::MutexGuard;
 use std::time::Instant as HostInstant;
 
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit};
 
 use super::{Answer, Engine, Errno, Inner, Kind, errno};
+use crate::sync::MutexGuard;
 
 /// What a dump of the buffer has to hold.
 #[derive(Default)]

@@ -9,7 +9,6 @@
 //! A drive with capacitors has none: before it erases, the image has to hold all that its buffer holds,
 //! and room there is for just that, not for what a helper has not done yet.
 
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use ssdlab_model::units::Instant;
@@ -18,6 +17,7 @@ use super::requests::AT_REST;
 use super::{Engine, Inner, Time};
 use crate::prompt::Prompt;
 use crate::store::work::{Hands, Work};
+use crate::sync::{MutexGuard, wait_timeout};
 
 /// How long the helper sleeps while something is booked, or while requests come.
 const SHORTLY: Duration = Duration::from_micros(500);
@@ -66,8 +66,8 @@ impl Engine {
                     }
                 }
                 Next::Sleep(time) => {
-                    let woken = self.helper_wanted.wait_timeout(inner, time);
-                    inner = woken.expect("no request has panicked").0;
+                    let woken = wait_timeout(&self.helper_wanted, &self.inner, inner, time);
+                    inner = woken.expect("no request has panicked");
                 }
             }
         }
@@ -89,8 +89,8 @@ impl Engine {
             inner.wanted = inner.wanted.max(until);
             inner.waiting += 1;
             self.helper_wanted.notify_one();
-            let woken = self.step_done.wait_timeout(inner, LONG);
-            inner = woken.expect("no request has panicked").0;
+            let woken = wait_timeout(&self.step_done, &self.inner, inner, LONG);
+            inner = woken.expect("no request has panicked");
             inner.waiting -= 1;
         }
     }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Condvar, Mutex};
 use std::time::Instant as HostInstant;
 
 use serde::{Deserialize, Serialize};
@@ -25,6 +24,7 @@ use crate::image::state::State;
 use crate::memory::{Mapped, keeps_pages};
 use crate::status::{MapCache, Status, by_share};
 use crate::store::Store;
+use crate::sync::{Condvar, Mutex};
 
 /// How a drive is attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

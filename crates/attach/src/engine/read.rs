@@ -119,8 +119,8 @@ impl Engine {
         data: &mut [u8],
         way: Way<'_>,
     ) -> Result<Answer, Errno> {
-        SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { stretches, sums, .. } = scratch;
+        SCRATCH.with(|scratch| {
+            let Scratch { stretches, sums, .. } = &mut *scratch.borrow_mut();
             stretches.clear();
             sums.clear();
             let mut inner = self.lock();

@@ -17,7 +17,7 @@ pub(super) struct Scratch {
     pub(super) pieces: Vec<Piece>,
 }
 
-thread_local! {
+crate::sync::thread_local! {
     pub(super) static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 

@@ -1,9 +1,10 @@
 //! Making the image durable: one `fdatasync` for all who wait for one.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use super::Errno;
 use crate::image::host::HostFile;
+use crate::sync::{Condvar, Mutex};
 
 /// Who makes the image durable.
 #[derive(Debug)]

@@ -48,8 +48,8 @@ impl Engine {
         data: &[u8],
         fua: bool,
     ) -> Result<Answer, Errno> {
-        SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { sums, pieces, .. } = scratch;
+        SCRATCH.with(|scratch| {
+            let Scratch { sums, pieces, .. } = &mut *scratch.borrow_mut();
             sums.clear();
             let within = offset % self.unit;
             let head = if within == 0 { 0 } else { (self.unit - within) as usize };

@@ -7,11 +7,12 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use rustix::io::Errno;
 
 use super::storage::Storage;
+use crate::sync::Mutex;
 
 /// The storage of an image. Copies of it are the same storage.
 #[derive(Clone, Debug)]

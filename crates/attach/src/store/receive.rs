@@ -25,11 +25,12 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use ssdlab_model::units::{LogicalUnit, PhysicalUnit};
 
 use super::{Source, Staged, Store, alone};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Units that follow each other and are written ahead, at least: fewer cost less in RAM.
 const AHEAD_MIN: usize = 4;

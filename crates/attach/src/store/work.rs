@@ -6,13 +6,14 @@
 //! both find it.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError};
 
 use super::due::Due;
 use super::{Staged, read_sums};
 use crate::image::host::HostFile;
 use crate::image::spare::Record;
 use crate::image::table;
+use crate::sync::{Condvar, Mutex, RwLock};
 
 /// A stretch of the image: the beginning and the length, in bytes.
 pub(super) type Region = (u64, u64);
