@@ -130,14 +130,20 @@ impl Case {
 
     /// Damages the image, and opens it.
     pub fn examine(&self, damage: Damage) -> Verdict {
-        examine(&self.image, &self.oracle, damage)
+        self.examine_as(damage, |_, _| {})
+    }
+
+    /// The same by a reader to whom the image looks as `seen` makes it: one that does not check something.
+    pub fn examine_as(&self, damage: Damage, seen: impl Fn(&mut Pages, &Layout)) -> Verdict {
+        let mut image = self.image.clone();
+        damage.strike(&mut image);
+        seen(&mut image, &self.layout);
+        examine(image, &self.oracle)
     }
 }
 
-/// Damages `image`, whose sectors may hold what `oracle` says, and opens it.
-pub fn examine(image: &Pages, oracle: &Oracle, damage: Damage) -> Verdict {
-    let mut image = image.clone();
-    damage.strike(&mut image);
+/// Opens `image`, which was damaged and whose sectors may hold what `oracle` says.
+fn examine(image: Pages, oracle: &Oracle) -> Verdict {
     let path = Path::new("memory");
     let checked = Image::open_storage(Arc::new(Memory::new(image.clone())), path)
         .and_then(check_image)
@@ -170,7 +176,7 @@ pub fn examine(image: &Pages, oracle: &Oracle, damage: Damage) -> Verdict {
 
 /// All places of `image` where damage may do something: of small records every byte, of data one byte in `rarely`,
 /// each with a bit by chance; every sector that is not zeros, and every page. Pages of holes are among them.
-pub fn damages(image: &Pages, layout: &Layout, rarely: usize, seed: u64) -> Vec<Damage> {
+fn damages(image: &Pages, layout: &Layout, rarely: usize, seed: u64) -> Vec<Damage> {
     let mut generator = Pcg64Mcg::seed_from_u64(seed);
     let mut damages = Vec::new();
     let mut bytes = [0; PAGE];

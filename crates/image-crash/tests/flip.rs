@@ -1,0 +1,138 @@
+//! Damage to an image is told: every sector reads as it should, or fails, and then `check` says so.
+
+use std::collections::BTreeMap;
+
+use ssdlab_attach::image::layout::Layout;
+use ssdlab_attach::image::spare::{Found, Record};
+use ssdlab_image_crash::crash::Region;
+use ssdlab_image_crash::flip::{Case, Verdict};
+use ssdlab_image_crash::pages::Pages;
+use ssdlab_image_crash::setup::Setup;
+
+/// Damages of each kind of drive.
+const DAMAGES: usize = 4000;
+
+/// Damages images of one kind of drive, of which every other was closed in order.
+fn damaged(drive: &str) {
+    let setup = Setup::named(drive).expect("it is there");
+    let (mut tried, mut told) = (BTreeMap::<Region, usize>::new(), 0);
+    for number in 1.. {
+        let case = Case::numbered(setup, number).expect("a life without crashes");
+        for (index, damage) in case.chosen(200).into_iter().enumerate() {
+            *tried.entry(case.region(damage)).or_default() += 1;
+            match case.examine(damage) {
+                Verdict::Right => {}
+                Verdict::Told => told += 1,
+                verdict @ (Verdict::Untold(_) | Verdict::Wrong { .. }) => {
+                    let case = format!("flip --drive {drive} --seed {number} --only {index}");
+                    panic!("{case} --most 200: {damage:?}: {verdict:?}");
+                }
+            }
+        }
+        if tried.values().sum::<usize>() > DAMAGES {
+            break;
+        }
+    }
+    println!("{drive}: {tried:?}, {told} of them told");
+    assert!(told > DAMAGES / 100, "{told} damages were told of");
+    let has = |region| tried.contains_key(&region);
+    assert!(
+        has(Region::Header) && has(Region::State) && has(Region::Spare(0)) && has(Region::Data)
+    );
+}
+
+#[test]
+fn damage_is_told() {
+    damaged("plain");
+}
+
+#[test]
+fn so_it_is_with_capacitors() {
+    damaged("protected");
+}
+
+#[test]
+fn so_it_is_when_single_blocks_are_collected() {
+    damaged("single-blocks");
+}
+
+#[test]
+fn so_it_is_with_a_map_on_flash() {
+    damaged("map-on-flash");
+}
+
+/// Has damage found that a reader does not see who takes `seen` for the image.
+fn find(seen: fn(&mut Pages, &Layout)) {
+    let setup = Setup::named("plain").expect("it is there");
+    for number in 1..20 {
+        let case = Case::numbered(setup, number).expect("a life without crashes");
+        let found = case.chosen(300).into_iter().any(|damage| {
+            matches!(case.examine_as(damage, seen), Verdict::Untold(_) | Verdict::Wrong { .. })
+        });
+        if found {
+            return;
+        }
+    }
+    panic!("nothing was found");
+}
+
+/// Changes the records of all program units that were written, in both copies.
+fn change_records(
+    image: &mut Pages,
+    layout: &Layout,
+    change: impl Fn(&mut Record, [&[u8]; 2], &[u8]),
+) {
+    for program in 0..layout.programs() {
+        let copies = layout.records_at(program).map(|at| {
+            let mut bytes = vec![0; layout.record as usize];
+            image.read(&mut bytes, at);
+            bytes
+        });
+        let [first, second] =
+            [&copies[0], &copies[1]].map(|it| Record::decode(it, layout.units_per_program));
+        let ((Found::Written(mut record), _) | (_, Found::Written(mut record))) = (first, second)
+        else {
+            continue;
+        };
+        let mut data = vec![0; layout.program_size() as usize];
+        image.read(&mut data, layout.data_at(program));
+        change(&mut record, [&copies[0], &copies[1]], &data);
+        let mut bytes = vec![0; layout.record as usize];
+        record.encode(&mut bytes);
+        for at in layout.records_at(program) {
+            image.write(&bytes, at);
+        }
+    }
+}
+
+#[test]
+fn a_reader_who_does_not_compare_data_with_its_checksums_is_found_out() {
+    find(|image, layout| {
+        change_records(image, layout, |record, _, data| {
+            let units = data.chunks(layout.unit as usize);
+            for ((sum, logical), data) in record.sums.iter_mut().zip(&record.logical).zip(units) {
+                if *logical != 0 {
+                    *sum = crc32fast::hash(data);
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn a_reader_who_does_not_compare_records_with_their_checksums_is_found_out() {
+    find(|image, layout| {
+        let first_logical = 40;
+        change_records(image, layout, |record, [first, second], _| {
+            // What a copy names counts, right or wrong.
+            for (index, logical) in record.logical.iter_mut().enumerate() {
+                let word = |bytes: &[u8]| {
+                    let at = first_logical + 4 * index;
+                    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+                };
+                let changed = [first, second].map(word).into_iter().find(|it| it != logical);
+                *logical = changed.unwrap_or(*logical);
+            }
+        });
+    });
+}
