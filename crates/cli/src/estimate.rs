@@ -1,10 +1,11 @@
-//! What a run will do to a real drive, said before it does it.
+//! What a run will do to a real drive, and how long it takes on a simulated one, said before it begins.
 
 use std::time::Duration;
 
 use ssdlab_drive::real::{EXAMINED, PROBE_LENGTH, RealDrive};
 use ssdlab_drive::{Drive, DriveKind};
 use ssdlab_lab::experiment::Plan;
+use ssdlab_lab::{Target, effort};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use crate::progress::about;
@@ -58,6 +59,40 @@ pub fn announce(
     terminal.note(&duration_words(plan, probed));
     terminal.note("Ctrl-C ends it early and keeps what was measured until then.");
     Some(duration(plan, probed))
+}
+
+/// A run that is expected to take less processor time than this is not announced.
+const WORTH_SAYING: Duration = Duration::from_secs(15);
+
+/// Says how long a run on simulated drives will take, where that is long; returns that time. `threads`
+/// workloads may run side by side; `shorter` is whether --quick would take a smaller drive.
+pub fn announce_simulated(
+    plan: &Plan,
+    target: &Target,
+    threads: usize,
+    shorter: bool,
+    terminal: &Terminal,
+) -> Option<Duration> {
+    let all = effort::processor_time(plan, target)?;
+    let beside = threads.min(plan.drives.copies as usize).max(1);
+    let expected = all / beside as u32;
+    if all < WORTH_SAYING {
+        return None;
+    }
+    if !terminal.quiet {
+        let on = match beside {
+            1 => String::new(),
+            count => format!(", {} on {count} processors", about(expected)),
+        };
+        let way_out = match shorter {
+            true => "; --quick takes the same protocol through a smaller drive of the same kind",
+            false => "",
+        };
+        let text = format!("This takes about {} of processor time{on}{way_out}.", about(all));
+        terminal.note(&text);
+        terminal.note("Ctrl-C ends it early and keeps what was measured until then.");
+    }
+    Some(expected)
 }
 
 /// What the run writes, with what the short try before it and the look after it do.

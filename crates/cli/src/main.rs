@@ -11,6 +11,7 @@ mod estimate;
 mod failure;
 mod interrupt;
 mod keep;
+mod memory;
 mod page;
 mod progress;
 mod table;

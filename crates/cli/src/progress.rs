@@ -10,7 +10,7 @@ use ssdlab_lab::experiment::Watcher;
 use crate::interrupt::Interrupt;
 use crate::terminal::Terminal;
 
-/// Where there is no terminal, lines come no closer than this: logs are read afterwards.
+/// Where there is no terminal, lines come no closer than this, and none sooner: logs are read afterwards.
 const LINES_APART: Duration = Duration::from_secs(10);
 /// Sooner than this nothing can be said about the time left.
 const FIRST_GUESS: Duration = Duration::from_secs(2);
@@ -22,7 +22,7 @@ const LENGTH: u64 = 10_000;
 enum Look {
     Hidden,
     Bar(ProgressBar),
-    Lines { last: Option<Instant> },
+    Lines { last: Instant },
 }
 
 /// Watches a run.
@@ -41,23 +41,21 @@ pub struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// A bar on a terminal; elsewhere a line now and then for runs that are expected to take
-    /// some time.
+    /// A bar on a terminal; elsewhere a line now and then, once a run has taken some time.
     pub fn new(terminal: &'a Terminal, interrupt: Interrupt, expected: Option<Duration>) -> Self {
+        let started = Instant::now();
         let look = if terminal.quiet {
             Look::Hidden
         } else if std::io::stderr().is_terminal() {
             Look::Bar(bar(terminal.ascii))
-        } else if expected.is_some() {
-            Look::Lines { last: None }
         } else {
-            Look::Hidden
+            Look::Lines { last: started }
         };
         Progress {
             look,
             terminal,
             interrupt,
-            started: Instant::now(),
+            started,
             expected,
             step: String::new(),
             before: 0.0,
@@ -83,8 +81,8 @@ impl<'a> Progress<'a> {
                 bar.set_prefix(left);
             }
             Look::Lines { last } => {
-                if last.is_none_or(|last| last.elapsed() >= LINES_APART) {
-                    *last = Some(Instant::now());
+                if last.elapsed() >= LINES_APART {
+                    *last = Instant::now();
                     let percent = share * 100.0;
                     let line = format!("{percent:3.0} %  {}  {left}", self.step);
                     self.terminal.note(line.trim_end());

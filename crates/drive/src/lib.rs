@@ -76,6 +76,8 @@ pub struct Inside {
     pub counters: Counters,
     /// How worn its flash is.
     pub wear: Wear,
+    /// Erased flash that collection does not keep free: until it is written, nothing is collected.
+    pub unused: ByteLength,
     /// Where the time of its requests went.
     pub attribution: Attribution,
     /// How worn it is, in the words of the health log; nothing of a stack.
@@ -267,6 +269,12 @@ pub trait Drive {
 
     /// Bytes of flash behind the addresses, where that is known.
     fn physical_capacity(&self) -> Option<ByteLength> {
+        None
+    }
+
+    /// Returns the bytes that the whole drive can address, of which a file or an area under test is
+    /// only a part; `None` where that is not known.
+    fn whole_capacity(&self) -> Option<ByteLength> {
         None
     }
 

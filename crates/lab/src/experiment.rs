@@ -54,6 +54,12 @@ pub trait Experiment: Sync {
         true
     }
 
+    /// Whether what it writes, and for how long it measures, follow the size of the drive, so that a
+    /// quick run takes a smaller drive and not a shorter protocol.
+    fn scales_with_the_drive(&self) -> bool {
+        false
+    }
+
     /// Checks parameters against each other, and sets those that follow from others; called
     /// before any drive is opened.
     fn check(&self, settings: &mut Settings) -> Result<(), LabError>;
@@ -145,6 +151,25 @@ pub struct Plan {
     pub made: Option<String>,
     /// The lengths of the requests it sends, each at a multiple of itself.
     pub block_sizes: Vec<ByteLength>,
+    /// How many simulated drives it holds at a time.
+    pub drives: DrivesAtOnce,
+}
+
+/// Simulated drives that are in memory at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrivesAtOnce {
+    /// Those that are there throughout, in use.
+    pub throughout: u32,
+    /// Those of each workload that runs beside others on a copy of its own.
+    pub per_copy: u32,
+    /// How many such workloads there are.
+    pub copies: u32,
+}
+
+impl Default for DrivesAtOnce {
+    fn default() -> Self {
+        DrivesAtOnce { throughout: 1, per_copy: 0, copies: 0 }
+    }
 }
 
 impl Plan {
@@ -170,7 +195,7 @@ impl Plan {
     }
 
     /// Bytes that it writes however fast the drive is.
-    fn counted_writes(&self) -> ByteLength {
+    pub(crate) fn counted_writes(&self) -> ByteLength {
         self.sequential_writes + self.random_writes + self.large_random_writes
     }
 
@@ -287,7 +312,20 @@ impl Record {
 
     /// Says that figures of a shortened protocol are no published ones.
     pub(crate) fn say_if_shortened(&mut self, settings: &Settings) {
-        if settings.shortened() {
+        let divisor = settings.divisor();
+        if divisor > 1 {
+            self.find(
+                Level::Info,
+                "scaled",
+                format!(
+                    "This is the whole protocol on a drive of 1/{divisor} the size. Throughput and write \
+                     amplification are those of the whole drive within a few per cent. Volumes, and \
+                     times until something happens, are {divisor} times these. How latencies scatter, \
+                     and how they grow near the drive's limit, depends on the size of its erase blocks: \
+                     without --quick the drive is simulated whole."
+                ),
+            );
+        } else if settings.shortened() {
             self.find(
                 Level::Info,
                 "shortened",

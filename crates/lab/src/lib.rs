@@ -6,12 +6,15 @@
 pub mod advise;
 pub mod age;
 pub mod compare;
+pub mod effort;
 pub mod error;
 pub mod experiment;
 pub mod import;
 mod machine;
+pub mod memory;
 pub mod output;
 pub mod power_cut;
+pub mod quick;
 pub mod rehearsal;
 pub mod report;
 pub mod run;

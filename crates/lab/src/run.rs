@@ -49,8 +49,10 @@ pub fn run(
         }
     }
     let mut description = drive.description();
-    if description.began_new && !record.tally.flash.was_always_in_use() {
-        description.caveats.insert(0, NEW_AND_EMPTY.to_owned());
+    let flash = record.tally.flash;
+    let has_measured = flash.is_any() || error.is_none();
+    if let Some(caveat) = flash.caveat().filter(|_| description.began_new && has_measured) {
+        description.caveats.insert(0, caveat.to_owned());
     }
     let simulated = description.kind == DriveKind::Simulated;
     let mut parameters = settings.parameters(&description);
@@ -109,10 +111,6 @@ pub fn run(
     };
     Outcome { report, error }
 }
-
-/// What one must know to read figures that were measured before the drive was in use.
-const NEW_AND_EMPTY: &str = "the drive began new and empty: spare area and collection play no part \
-                             until more was written than it holds";
 
 /// The health of the drive that was written most: of copies that each went their own way none speaks
 /// for the others, and the one that was used up most is the one to be warned of.

@@ -4,9 +4,11 @@
 //! `sim:./my.toml` one of the user's own, `sim:./aged.ssd` one that was saved; `raid1(sim:a;sim:b)` and the like are stacks of them.
 //! Anything else is a path.
 
+pub(crate) mod scaled;
 mod simulated;
 mod stack;
 
+pub use scaled::Scaled;
 pub use stack::{StackKind, StackOption, StackTarget, stacks};
 
 use std::path::{Path, PathBuf};

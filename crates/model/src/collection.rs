@@ -131,6 +131,11 @@ impl Collector {
 }
 
 impl Collector {
+    /// Free blocks that it keeps, in idle time or under load, whichever is more.
+    pub(crate) fn kept_free(&self) -> u32 {
+        self.low_water.max(self.high_water).max(self.burst_until.unwrap_or(0))
+    }
+
     /// Blocks it writes to, each with the program units of it that are filled.
     pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockIndex, u32)> + '_ {
         self.stream.open_blocks()

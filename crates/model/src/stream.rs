@@ -113,6 +113,11 @@ impl FreePool {
         self.len == 0
     }
 
+    /// Blocks that were never taken since the drive was made.
+    pub(crate) fn never_used(&self) -> u32 {
+        self.groups.iter().map(|group| group.unused.len() as u32).sum()
+    }
+
     pub(crate) fn take(&mut self, group: u32) -> Option<BlockIndex> {
         let group = &mut self.groups[group as usize];
         let block = group.unused.next().or_else(|| group.recycled.take())?;

@@ -65,7 +65,8 @@ pub struct Seed {
 /// What of a protocol is changed.
 #[derive(Args, Debug)]
 pub struct ProtocolArguments {
-    /// Take the shortened protocol, to try things out
+    /// Take seconds: the whole protocol on a simulated drive made small, where it follows the size of the
+    /// drive; a shortened one otherwise, and on real drives
     #[arg(long)]
     pub quick: bool,
     /// Change a parameter of the protocol; may be repeated

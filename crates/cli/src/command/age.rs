@@ -2,11 +2,13 @@
 
 use ssdlab_lab::Target;
 use ssdlab_lab::age::{self, Ageing, CacheFill, State, Workload, Written};
+use ssdlab_lab::memory::Need;
 use ssdlab_model::units::Nanoseconds;
 
 use crate::cli::{AgeArguments, AgeCache, AgeState};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::memory;
 use crate::page::Directories;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
@@ -16,7 +18,8 @@ pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure>
     let changes: Vec<String> =
         arguments.set.iter().map(|(key, value)| format!(",{key}={value}")).collect();
     let text = format!("{}{}", arguments.target, changes.concat());
-    let Target::Simulated { name, profile } = Target::seeded(&text, arguments.seed.number)? else {
+    let target = Target::seeded(&text, arguments.seed.number)?;
+    let Target::Simulated { name, profile } = &target else {
         return Err(Failure::usage(format!(
             "'{text}' is not a new simulated drive, and only such can be aged; name a profile, as \
              in sim:toshiba-xg5 (a stack is made of drives that were aged before)"
@@ -63,16 +66,19 @@ pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure>
         Failure::system(Exit::Usage, what, source)
     })?;
     age::check_place(&arguments.output, arguments.force)?;
+    if let Some(need) = Need::of_ageing(&target).filter(|_| state != State::New) {
+        memory::check(&target, &need)?;
+    }
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
     let mut progress = Progress::new(terminal, interrupt, None);
     let ageing =
         Ageing { state, written, stored_for, workload, cache, seed: arguments.seed.number };
-    let outcome = age::age(&name, &profile, ageing, &mut progress);
+    let outcome = age::age(name, profile, ageing, &mut progress);
     progress.finish();
     let (mut drive, history) = outcome?;
-    age::save(&mut drive, &profile, &history, &arguments.output, arguments.force)?;
+    age::save(&mut drive, profile, &history, &arguments.output, arguments.force)?;
     let path = arguments.output.display().to_string();
     let place = if path.contains('/') { path.clone() } else { format!("./{path}") };
     terminal.note(&format!("{name}: {history}.\nSaved as {path}; use it as sim:{place}"));

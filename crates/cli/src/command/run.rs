@@ -7,7 +7,9 @@ use ssdlab_drive::real::{RealDrive, RealOptions};
 use ssdlab_drive::simulated::MakeNew;
 use ssdlab_drive::{Drive, ErrorKind, When};
 use ssdlab_lab::experiment::{self, Experiment, Kind, Settings};
+use ssdlab_lab::memory::Need;
 use ssdlab_lab::output::{html, json, text};
+use ssdlab_lab::quick::quick;
 use ssdlab_lab::store::RunId;
 use ssdlab_lab::{LabError, Outcome, Target};
 
@@ -19,7 +21,7 @@ use crate::page::Page;
 use crate::progress::Progress;
 use crate::tabular::Places;
 use crate::terminal::Terminal;
-use crate::{estimate, keep};
+use crate::{estimate, keep, memory};
 
 /// What was asked for, understood and checked; no drive was touched yet.
 struct Request {
@@ -45,8 +47,11 @@ impl Request {
         let (file, target) = operands(experiment, arguments)?;
         let set: Vec<_> =
             file.clone().into_iter().chain(arguments.protocol.set.iter().cloned()).collect();
-        let settings = Settings::new(experiment, arguments.protocol.quick, &set)?;
         let target = Target::seeded(target, arguments.protocol.seed.number)?;
+        let (settings, target) = match arguments.protocol.quick {
+            true => quick(experiment, target, arguments.protocol.seed.number, &set)?,
+            false => (Settings::new(experiment, false, &set)?, target),
+        };
         let store = match arguments.no_store {
             true => None,
             false => Some(keep::path(arguments.store.store.as_deref())?),
@@ -127,7 +132,7 @@ fn unknown_experiment(error: LabError, text: &str) -> Failure {
 
 /// Runs an experiment.
 pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure> {
-    let request = Request::new(arguments)?;
+    let mut request = Request::new(arguments)?;
     // Before signals are listened to, so that Ctrl-C ends the question too.
     let gate = match &request.target {
         Target::Path(path) => {
@@ -146,7 +151,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
     for done in experiment::discard::undo_what_was_left() {
         terminal.note(&done);
     }
-    let (mut drive, expected) = open(&request, gate, terminal)?;
+    let (mut drive, expected) = open(&mut request, gate, terminal)?;
     let mut progress = Progress::new(terminal, interrupt, expected);
     let outcome = ssdlab_lab::run(
         request.experiment,
@@ -162,19 +167,27 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
 /// Opens the drive and makes room on it. What fails here has not begun, and leaves no report;
 /// what has begun always leaves one. Of a real drive also says how long the run will take.
 fn open(
-    request: &Request,
+    request: &mut Request,
     gate: Gate,
     terminal: &Terminal,
 ) -> Result<(Box<dyn Drive>, Option<Duration>), Failure> {
-    let plan_for =
-        |drive: &dyn Drive| request.experiment.plan(&request.settings, &drive.description());
     let Target::Path(path) = &request.target else {
+        if let Some(need) = Need::of_opening(&request.target) {
+            memory::check(&request.target, &need)?;
+        }
         let mut drive = request.target.open(&request.options)?;
         drive.choose_make_new(request.make_new).map_err(LabError::from)?;
-        let plan = plan_for(&*drive)?;
+        let plan = request.experiment.plan(&request.settings, &drive.description())?;
         plan.check_blocks(&drive.description())?;
         drive.prepare(plan.space).map_err(LabError::from)?;
-        return Ok((drive, None));
+        if let Some(need) = Need::of(&request.target, &plan) {
+            request.settings.set_threads(memory::check(&request.target, &need)?);
+        }
+        let shorter = request.experiment.scales_with_the_drive() && request.settings.divisor() == 1;
+        let threads = request.settings.threads();
+        let expected =
+            estimate::announce_simulated(&plan, &request.target, threads, shorter, terminal);
+        return Ok((drive, expected));
     };
     let options = request.options.clone();
     let mut drive = match gate {
@@ -182,7 +195,7 @@ fn open(
         Gate::ToRead(drive) => *drive,
         Gate::Passed(permit) => device::open(*permit, options, terminal)?,
     };
-    let plan = plan_for(&drive)?;
+    let plan = request.experiment.plan(&request.settings, &drive.description())?;
     plan.check_blocks(&drive.description())?;
     drive.prepare(plan.space).map_err(LabError::from)?;
     if let Some(store) = &request.store {

@@ -24,6 +24,7 @@ mod generated;
 mod interchange;
 mod power_cut;
 mod profiles;
+mod quick;
 mod real;
 mod report;
 mod simulated;

@@ -214,6 +214,10 @@ impl Drive for RealDrive {
         }
     }
 
+    fn whole_capacity(&self) -> Option<ByteLength> {
+        self.surroundings.drive.as_ref().and_then(|drive| drive.whole_capacity())
+    }
+
     fn set_measuring(&mut self, measuring: bool) {
         match measuring && self.options.keep_awake {
             true => self.awake.keep(),

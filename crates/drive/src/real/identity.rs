@@ -85,9 +85,14 @@ impl Identity {
     /// Names the whole drive: what the kernel calls it, its model and its capacity.
     pub(super) fn short_words(&self) -> String {
         let model = self.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));
-        let sectors = text_in(&self.directory.join("size")).and_then(|it| it.parse::<u64>().ok());
-        let capacity = sectors.map(|sectors| format!(", {}", ByteLength::new(sectors * 512)));
+        let capacity = self.whole_capacity().map(|capacity| format!(", {capacity}"));
         format!("{}{model}{}", self.disk, capacity.unwrap_or_default())
+    }
+
+    /// Returns the bytes of the whole drive, where this is a partition of it too.
+    pub(super) fn whole_capacity(&self) -> Option<ByteLength> {
+        let sectors = text_in(&self.directory.join("size"))?.parse::<u64>().ok()?;
+        Some(ByteLength::new(sectors * 512))
     }
 
     /// Whether the drive takes discards, and how large they may be.

@@ -204,7 +204,8 @@ impl Drive for SimulatedDrive {
         let expectation = configuration.and_then(Configuration::expectation);
         let attribution = self.model.attribution();
         let unit = self.composition.unit();
-        Some(Inside { unit, counters, wear, attribution, health, expectation })
+        let unused = self.model.unused_flash();
+        Some(Inside { unit, counters, wear, unused, attribution, health, expectation })
     }
 
     fn template(&self) -> Option<&dyn Template> {

@@ -73,6 +73,10 @@ impl Responder for LogBlockSsd {
         LogBlockSsd::wear(self)
     }
 
+    fn unused_flash(&self) -> ByteLength {
+        LogBlockSsd::unused_flash(self)
+    }
+
     fn attribution(&self) -> Attribution {
         LogBlockSsd::attribution(self)
     }

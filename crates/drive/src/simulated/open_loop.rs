@@ -136,6 +136,9 @@ mod tests {
         fn wear(&self) -> Wear {
             Wear::default()
         }
+        fn unused_flash(&self) -> ByteLength {
+            ByteLength::ZERO
+        }
         fn attribution(&self) -> Attribution {
             Attribution::default()
         }

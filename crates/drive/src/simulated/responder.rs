@@ -103,6 +103,10 @@ pub trait Responder {
     /// How worn the flash is; of a stack, over all members.
     fn wear(&self) -> Wear;
 
+    /// Erased flash that writes can still go to before anything is collected; of a stack, the sum over
+    /// its members.
+    fn unused_flash(&self) -> ByteLength;
+
     /// What is left to replace bad blocks; nothing where none goes bad, or of a stack.
     fn spare_blocks(&self) -> Option<SpareBlocks> {
         None
@@ -210,6 +214,10 @@ impl<M: Mapping> Responder for Ssd<M, Null> {
 
     fn wear(&self) -> Wear {
         Ssd::wear(self)
+    }
+
+    fn unused_flash(&self) -> ByteLength {
+        Ssd::unused_flash(self)
     }
 
     fn spare_blocks(&self) -> Option<SpareBlocks> {

@@ -93,6 +93,10 @@ impl Responder for Encrypted {
         self.drive.wear()
     }
 
+    fn unused_flash(&self) -> ByteLength {
+        self.drive.unused_flash()
+    }
+
     fn attribution(&self) -> Attribution {
         let mut sum = self.drive.attribution();
         sum += self.own;

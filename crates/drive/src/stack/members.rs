@@ -88,6 +88,11 @@ impl Members {
         sum
     }
 
+    /// The sum over all members.
+    pub(super) fn unused_flash(&self) -> ByteLength {
+        self.drives.iter().map(|drive| drive.unused_flash()).sum()
+    }
+
     /// The extremes over all members, and the mean weighted by capacity.
     pub(super) fn wear(&self) -> Wear {
         let each: Vec<(Wear, f64)> =

@@ -141,6 +141,10 @@ impl Responder for Mirrored {
         self.members.wear()
     }
 
+    fn unused_flash(&self) -> ByteLength {
+        self.members.unused_flash()
+    }
+
     fn attribution(&self) -> Attribution {
         self.members.attribution()
     }

@@ -243,6 +243,10 @@ impl Responder for Parity {
         self.members.wear()
     }
 
+    fn unused_flash(&self) -> ByteLength {
+        self.members.unused_flash()
+    }
+
     fn attribution(&self) -> Attribution {
         self.members.attribution()
     }

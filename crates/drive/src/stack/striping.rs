@@ -104,6 +104,10 @@ impl Responder for Striped {
         self.members.wear()
     }
 
+    fn unused_flash(&self) -> ByteLength {
+        self.members.unused_flash()
+    }
+
     fn attribution(&self) -> Attribution {
         self.members.attribution()
     }

@@ -68,6 +68,9 @@ impl Responder for Scribe {
     fn wear(&self) -> Wear {
         Wear::default()
     }
+    fn unused_flash(&self) -> ByteLength {
+        ByteLength::ZERO
+    }
 
     fn attribution(&self) -> Attribution {
         Attribution::default()

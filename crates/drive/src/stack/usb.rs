@@ -131,6 +131,10 @@ impl Responder for Bridged {
         self.drive.wear()
     }
 
+    fn unused_flash(&self) -> ByteLength {
+        self.drive.unused_flash()
+    }
+
     fn attribution(&self) -> Attribution {
         let mut sum = self.drive.attribution();
         sum += self.own;

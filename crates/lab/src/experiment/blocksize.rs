@@ -17,7 +17,7 @@ use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use super::course::{Course, Emptied};
 use super::trials::{self, Start, Trial};
-use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
+use super::{DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
 
@@ -164,6 +164,7 @@ impl Protocol {
             reading: each * 2,
             space: self.area,
             block_sizes: self.sizes.iter().copied().chain([USE_BLOCK]).collect(),
+            drives: DrivesAtOnce { throughout: 1, per_copy: 1, copies: self.sizes.len() as u32 },
             ..Plan::default()
         }
     }
@@ -252,6 +253,10 @@ impl Experiment for BlockSize {
         true
     }
 
+    fn scales_with_the_drive(&self) -> bool {
+        true
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "time")
     }
@@ -269,12 +274,22 @@ impl Experiment for BlockSize {
         watcher: &mut dyn Watcher,
     ) -> Result<(), LabError> {
         let protocol = Protocol::new(settings, &drive.description())?;
-        let mut course = Course::new(drive, watcher, protocol.weights());
+        let mut course =
+            Course::new(drive, watcher, protocol.weights()).with_threads(settings.threads());
         let mut measured = Vec::new();
         let mut state = State::default();
         let outcome = carry_out(&protocol, seed, &mut course, &mut measured, &mut state);
         course.end(record);
         tabulate(&measured, record);
+        if outcome.is_err() {
+            // Of an operation that was not measured with all sizes nothing is said.
+            let of = |operation| move |one: &&Measured| one.operation == operation;
+            let is_whole =
+                |operation| measured.iter().filter(of(operation)).count() == protocol.sizes.len();
+            let whole = Operation::ALL.into_iter().filter(|&operation| is_whole(operation));
+            let whole: Vec<Operation> = whole.collect();
+            measured.retain(|one| whole.contains(&one.operation));
+        }
         findings::conclude(&protocol, &measured, &state, settings, record);
         outcome
     }

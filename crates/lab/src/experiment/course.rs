@@ -6,7 +6,7 @@ use ssdlab_drive::{
 };
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
-use super::oracle::{Judgement, Oracle};
+use super::oracle::{Judgement, Oracle, Verdict};
 use super::{Record, Watched, Watcher, words};
 use crate::error::LabError;
 use crate::report::Level;
@@ -20,6 +20,8 @@ pub(crate) struct Course<'a> {
     weights: f64,
     pub(super) tally: Tally,
     oracle: Oracle,
+    /// How many workloads may run side by side on copies of the drive.
+    pub(super) threads: usize,
 }
 
 /// What a run has asked of its drives.
@@ -51,6 +53,13 @@ impl Tally {
         }
     }
 
+    /// Has the latest judgement of a drive against theory follow what the experiment found of it.
+    pub(super) fn decide(&mut self, verdict: Verdict) {
+        if let Some(last) = self.judged.last_mut() {
+            last.decide(verdict);
+        }
+    }
+
     /// Adds what another part of the run has done.
     pub(super) fn add(&mut self, other: Tally) {
         self.requests += other.requests;
@@ -59,6 +68,7 @@ impl Tally {
         self.time_of_copies += other.time_of_copies;
         self.flash.fresh |= other.flash.fresh;
         self.flash.in_use |= other.flash.in_use;
+        self.flash.erased |= other.flash.erased;
         self.judged.extend(other.judged);
         self.forgot_what_was_saved |= other.forgot_what_was_saved;
     }
@@ -68,26 +78,53 @@ impl Tally {
 /// block of it is erased for the first time, every write finds space that nobody has to collect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FlashSeen {
-    /// Something was measured before that.
+    /// Some workload was measured, at first at least, before that.
     fresh: bool,
-    /// Something was measured after it.
+    /// Some workload was measured, at the end at least, after it.
     in_use: bool,
+    /// A block was erased, whether or not anything was measured after that.
+    erased: bool,
 }
 
 impl FlashSeen {
-    /// Whether all that was measured, was measured on a drive in use.
-    pub(crate) fn was_always_in_use(self) -> bool {
-        self.in_use && !self.fresh
+    /// Returns what has to be known of figures of a drive that began new: nothing where all of them are of
+    /// a drive in use.
+    pub(crate) fn caveat(self) -> Option<&'static str> {
+        match self {
+            FlashSeen { fresh: false, in_use: true, .. } => None,
+            FlashSeen { erased: true, .. } => Some(NEW_AT_FIRST),
+            FlashSeen { erased: false, .. } => Some(NEW_AND_EMPTY),
+        }
     }
 
+    /// Whether anything was measured.
+    pub(crate) fn is_any(self) -> bool {
+        self.fresh || self.in_use
+    }
+
+    /// Notes the drive's inside at the beginning or at the end of what is measured.
     fn note(&mut self, inside: Option<Inside>) {
         let Some(inside) = inside else { return };
         match inside.counters.erases {
             0 => self.fresh = true,
             _ => self.in_use = true,
         }
+        self.note_erases(Some(inside));
+    }
+
+    /// Notes the drive's inside after what only prepares it.
+    fn note_erases(&mut self, inside: Option<Inside>) {
+        self.erased |= inside.is_some_and(|inside| inside.counters.erases > 0);
     }
 }
+
+/// Of figures that were all measured before the drive was in use.
+const NEW_AND_EMPTY: &str = "the drive began new and empty: spare area and collection play no part \
+                             until more was written than it holds";
+
+/// Of figures some of which were.
+const NEW_AT_FIRST: &str = "the drive began new and empty: what was measured before its flash was \
+                            written once had no collection to wait for";
 
 /// How a drive came to be without data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +148,14 @@ impl<'a> Course<'a> {
         watcher: &'a mut dyn Watcher,
         weights: f64,
     ) -> Course<'a> {
-        Course { drive, watcher, weights, tally: Tally::default(), oracle: Oracle::default() }
+        let (tally, oracle) = (Tally::default(), Oracle::default());
+        Course { drive, watcher, weights, tally, oracle, threads: 1 }
+    }
+
+    /// The same, of which `threads` workloads may run side by side on copies of the drive.
+    pub(super) fn with_threads(mut self, threads: usize) -> Course<'a> {
+        self.threads = threads;
+        self
     }
 
     /// Hands over what was counted.
@@ -132,7 +176,9 @@ impl<'a> Course<'a> {
     /// Measures one workload as a step of its own.
     pub(super) fn run(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
         self.tally.flash.note(self.drive.inside());
-        self.carry_out(phase, weight)
+        let result = self.carry_out(phase, weight);
+        self.tally.flash.note(self.drive.inside());
+        result
     }
 
     /// Runs a workload that only brings the drive into the state in which it will be measured.
@@ -143,7 +189,9 @@ impl<'a> Course<'a> {
     fn carry_out(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
         self.begin(&phase.name, weight);
         let before = self.drive.inside();
-        let result = self.drive.run_phase(phase, &mut Watched(self.watcher))?;
+        let result = self.drive.run_phase(phase, &mut Watched(self.watcher));
+        self.tally.flash.note_erases(self.drive.inside());
+        let result = result?;
         if let (Some(before), Some(after)) = (before, self.drive.inside())
             && let Some(judgement) = self.oracle.note(phase, &before, &after)
         {
@@ -165,7 +213,9 @@ impl<'a> Course<'a> {
         self.begin(name, weight);
         // Theory has nothing to say of these, nor of what comes after them.
         self.oracle = Oracle::default();
-        let results = self.drive.run_lanes(lanes, &mut Watched(self.watcher))?;
+        let results = self.drive.run_lanes(lanes, &mut Watched(self.watcher));
+        self.tally.flash.note(self.drive.inside());
+        let results = results?;
         for result in &results {
             self.tally.requests += result.phase.requests;
             self.tally.bytes += result.phase.bytes();

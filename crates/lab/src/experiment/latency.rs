@@ -13,7 +13,9 @@ use ssdlab_model::units::{ByteLength, Nanoseconds};
 use super::course::{Course, Emptied};
 use super::steady::fill;
 use super::trials::{self, Start, Trial};
-use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, workload};
+use super::{
+    DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, workload,
+};
 use crate::error::LabError;
 use crate::output::format::{significant, span};
 use crate::report::{Cell, Column, Level, Table};
@@ -107,6 +109,7 @@ impl Protocol {
             timed_requests: (vec![self.phase.block_size], self.phase.depth),
             space: self.phase.region.length,
             block_sizes: vec![self.phase.block_size, super::steady::FILL_REQUEST],
+            drives: DrivesAtOnce { throughout: 1, per_copy: 1, copies: LOADS.len() as u32 },
             ..Plan::default()
         }
     }
@@ -198,6 +201,10 @@ impl Experiment for ResponseTime {
         true
     }
 
+    fn scales_with_the_drive(&self) -> bool {
+        true
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "time")
     }
@@ -215,7 +222,8 @@ impl Experiment for ResponseTime {
         watcher: &mut dyn Watcher,
     ) -> Result<(), LabError> {
         let protocol = Protocol::new(settings, seed, &drive.description())?;
-        let mut course = Course::new(drive, watcher, protocol.weights().iter().sum());
+        let mut course = Course::new(drive, watcher, protocol.weights().iter().sum())
+            .with_threads(settings.threads());
         let mut loads = Vec::new();
         let mut emptied = Emptied::New;
         let outcome = carry_out(&protocol, &mut course, &mut loads, &mut emptied);

@@ -35,19 +35,45 @@ pub(crate) struct Oracle {
     steady: Counters,
 }
 
+/// What the experiment itself found of a workload that it measured until it is steady. It is the only
+/// verdict then: figures and findings of theory follow it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// Steady, with what the drive did while it was; nothing where it wrote nothing.
+    Steady(Option<Programs>),
+    /// Not steady.
+    Moving,
+}
+
+/// What flash was programmed for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Programs {
+    /// Programs of data per host write.
+    amplification: f64,
+    /// The share of padding in them.
+    padding: f64,
+}
+
+impl Programs {
+    /// Those of what was counted; `None` before the first host write.
+    pub(crate) fn of(counted: &Counters) -> Option<Programs> {
+        let padding = counted.program_units_padding as f64 / counted.data_write_units() as f64;
+        Some(Programs { amplification: counted.data_write_amplification()?, padding })
+    }
+}
+
 /// How a drive stands against theory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Judgement {
     /// Whether it replaces what was said before of the same drive.
     pub(super) continues: bool,
-    /// Flash programs per host write.
-    measured: f64,
+    measured: Programs,
     expected: f64,
     /// Capacities written at random before, and how many it takes.
     written: f64,
     needed: f64,
-    /// The share of programmed units that is padding.
-    padding: f64,
+    /// What the experiment found, where it judges steady state.
+    verdict: Option<Verdict>,
 }
 
 impl Oracle {
@@ -86,29 +112,43 @@ impl Oracle {
         if judged.program_units_collection == 0 {
             return None;
         }
-        Some(Judgement {
-            continues,
-            measured: judged.data_write_amplification()?,
-            expected: expectation.write_amplification,
-            written,
-            needed,
-            padding: judged.program_units_padding as f64 / judged.data_write_units() as f64,
-        })
+        let expected = expectation.write_amplification;
+        let (measured, verdict) = (Programs::of(judged)?, None);
+        Some(Judgement { continues, measured, expected, written, needed, verdict })
     }
 }
 
 impl Judgement {
     fn deviation(&self) -> f64 {
-        self.measured / self.expected - 1.0
+        self.measured.amplification / self.expected - 1.0
+    }
+
+    /// Takes the experiment's verdict for its own.
+    pub(crate) fn decide(&mut self, verdict: Verdict) {
+        if let Verdict::Steady(Some(measured)) = verdict {
+            self.measured = measured;
+        }
+        self.verdict = Some(verdict);
     }
 
     fn is_steady(&self) -> bool {
-        self.written >= self.needed
+        match self.verdict {
+            Some(verdict) => matches!(verdict, Verdict::Steady(_)),
+            None => self.written >= self.needed,
+        }
     }
 
     fn tell(&self, record: &mut Record) {
-        let Judgement { measured, expected, written, needed, .. } = self;
+        let Judgement { expected, written, needed, .. } = self;
+        let Programs { amplification: measured, padding } = self.measured;
         let figures = format!("Write amplification was {measured:.2}");
+        if self.verdict == Some(Verdict::Moving) {
+            let text = format!(
+                "{figures} in the latest round; theory expects {expected:.2} of this drive once it is \
+                 full and steady."
+            );
+            return record.find(Level::Info, "theory-not-steady", text);
+        }
         if !self.is_steady() {
             let text = format!(
                 "{figures}, and theory expects {expected:.2} of this drive when it is full and \
@@ -124,12 +164,12 @@ impl Judgement {
             );
             return record.find(Level::Info, "theory-agrees", text);
         }
-        let cause = if self.padding > CLOSE {
+        let cause = if padding > CLOSE {
             format!(
                 "program units that were completed with padding, {:.1} % of what was programmed",
-                self.padding * 100.0
+                padding * 100.0
             )
-        } else if measured < expected {
+        } else if measured < *expected {
             "less data on the drive than it can hold, or less of it kept free than is taken for \
              reserve"
                 .to_owned()
@@ -240,15 +280,40 @@ mod tests {
         let mut record = Record::default();
         let judgement = Judgement {
             continues: false,
-            measured: 4.0,
+            measured: Programs { amplification: 4.0, padding: 0.1 },
             expected: 3.0,
             written: 3.0,
             needed: 2.0,
-            padding: 0.1,
+            verdict: None,
         };
         conclude(&[judgement], &mut record);
         assert_eq!(record.findings[0].code, "theory-differs");
         assert!(record.findings[0].text.contains("4.00 in steady state where theory expects 3.00"));
         assert!(record.findings[0].text.contains("padding, 10.0 %"));
+    }
+
+    #[test]
+    fn the_verdict_of_the_experiment_goes_before_the_rule_of_thumb() {
+        let judgement = |written| Judgement {
+            continues: false,
+            measured: Programs { amplification: 4.0, padding: 0.0 },
+            expected: 3.0,
+            written,
+            needed: 2.0,
+            verdict: None,
+        };
+        let told = |mut judgement: Judgement, verdict| {
+            judgement.decide(verdict);
+            let mut record = Record::default();
+            conclude(&[judgement], &mut record);
+            record.findings.remove(0)
+        };
+        let steady = Programs { amplification: 3.01, padding: 0.0 };
+        let early = told(judgement(0.1), Verdict::Steady(Some(steady)));
+        assert_eq!(early.code, "theory-agrees");
+        assert!(early.text.contains("3.01 in steady state"), "{}", early.text);
+        let late = told(judgement(5.0), Verdict::Moving);
+        assert_eq!(late.code, "theory-not-steady");
+        assert!(!late.text.contains("capacities"), "{}", late.text);
     }
 }

@@ -14,13 +14,13 @@ mod findings;
 mod state;
 
 use ssdlab_drive::simulated::{MakeNew, TrimEnd};
-use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
+use ssdlab_drive::{Amount, Description, Drive, DriveKind, Mix, Pattern, Phase, Region};
 use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
 
 use super::course::Course;
 use super::rounds::{Figures, Rounds, Until};
 use super::trials::{self, Start, Trial};
-use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
+use super::{DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
 use crate::steady::{Moving, Why};
@@ -188,7 +188,8 @@ impl Protocol {
     }
 
     fn plan(&self, states: &[State]) -> Plan {
-        let states = states.len() as u64;
+        let drives = |state: &State| if state.is_pair() { 2 } else { 1 };
+        let states: u64 = states.iter().map(drives).sum();
         Plan {
             sequential_writes: self.sizes.capacity * states,
             large_random_writes: self.sizes.used * states,
@@ -197,6 +198,8 @@ impl Protocol {
             until_steady: true,
             space: self.sizes.capacity,
             block_sizes: vec![SEQUENTIAL_REQUEST, RANDOM_REQUEST],
+            // Of a pair both are copied for each operation.
+            drives: DrivesAtOnce { throughout: 0, per_copy: 4, copies: State::ALL.len() as u32 },
             ..Plan::default()
         }
     }
@@ -227,6 +230,7 @@ impl Protocol {
                     .min(round),
                 at_least: Nanoseconds::ZERO,
                 at_most: self.time,
+                expected: self.time,
                 written: ByteLength::ZERO,
             },
             Operation::SeqWrite | Operation::RandWrite => Until {
@@ -236,6 +240,7 @@ impl Protocol {
                     _ => Nanoseconds::ZERO,
                 },
                 at_most: self.limit.max(self.time),
+                expected: self.limit.max(self.time),
                 written: self.sizes.area + spare.unwrap_or(self.sizes.area),
             },
         }
@@ -353,13 +358,22 @@ impl Experiment for OverProvision {
         true
     }
 
+    fn scales_with_the_drive(&self) -> bool {
+        true
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "time")?;
         super::check_time(settings, "limit")
     }
 
     fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
-        Ok(Protocol::new(settings, 0, drive)?.plan(&State::ALL[..2]))
+        // The states of two drives need simulated ones.
+        let states = match drive.kind {
+            DriveKind::Simulated => &State::ALL[..],
+            _ => &State::ALL[..2],
+        };
+        Ok(Protocol::new(settings, 0, drive)?.plan(states))
     }
 
     fn run(
@@ -390,7 +404,8 @@ impl Experiment for OverProvision {
                 what: state,
             })
             .collect();
-        let mut course = Course::new(drive, watcher, trials.len() as f64);
+        let mut course =
+            Course::new(drive, watcher, trials.len() as f64).with_threads(settings.threads());
         let start = Start::New(Region::first(protocol.sizes.capacity));
         let work = |state: &State, course: &mut Course, measured: &mut Vec<Measured>| {
             protocol.measure(*state, course, measured)

@@ -13,7 +13,9 @@ use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use super::course::Course;
 use super::trials::{self, Start, Trial};
-use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words};
+use super::{
+    DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words,
+};
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
 use development::Development;
@@ -53,7 +55,6 @@ const PARAMETERS: [ParameterSpec; 4] = [
 ];
 
 /// The first minute is shown second by second.
-const FIRST: Nanoseconds = Nanoseconds::from_secs(60);
 const SECOND: Nanoseconds = Nanoseconds::from_secs(1);
 const MINUTE: Nanoseconds = Nanoseconds::from_secs(60);
 
@@ -68,6 +69,15 @@ struct Protocol {
     time: Nanoseconds,
     depth: u32,
     area: ByteLength,
+    intervals: Intervals,
+}
+
+/// How the time is divided, as long as it is on a drive of this scale.
+#[derive(Clone, Copy, Debug)]
+struct Intervals {
+    second: Nanoseconds,
+    minute: Nanoseconds,
+    piece: Nanoseconds,
 }
 
 impl Protocol {
@@ -77,6 +87,11 @@ impl Protocol {
             time: settings.duration("time"),
             depth: settings.count("depth"),
             area: settings.area("area", drive)?,
+            intervals: Intervals {
+                second: settings.at_this_scale(SECOND),
+                minute: settings.at_this_scale(MINUTE),
+                piece: settings.at_this_scale(PIECE),
+            },
         })
     }
 
@@ -86,6 +101,7 @@ impl Protocol {
             timed_requests: (self.sizes.clone(), self.depth),
             space: self.area,
             block_sizes: self.sizes.clone(),
+            drives: DrivesAtOnce { throughout: 0, per_copy: 1, copies: self.sizes.len() as u32 },
             ..Plan::default()
         }
     }
@@ -102,7 +118,7 @@ impl Protocol {
             rate: None,
             seed: seed.wrapping_mul(1_000_000).wrapping_add(size.bytes()).wrapping_add(piece << 32),
             flush_at_end: false,
-            interval: if piece == 0 { SECOND } else { MINUTE },
+            interval: if piece == 0 { self.intervals.second } else { self.intervals.minute },
         }
     }
 
@@ -116,7 +132,7 @@ impl Protocol {
     ) -> Result<(), LabError> {
         let mut done = Nanoseconds::ZERO;
         for piece in 0.. {
-            let length = if piece == 0 { FIRST } else { PIECE };
+            let length = if piece == 0 { self.intervals.minute } else { self.intervals.piece };
             let time = length.min(self.time.saturating_sub(done));
             if time == Nanoseconds::ZERO {
                 break;
@@ -135,6 +151,7 @@ impl Protocol {
             }
             done += time;
         }
+        speed.is_whole = true;
         Ok(())
     }
 }
@@ -167,6 +184,10 @@ impl Experiment for RandomWrite {
         true
     }
 
+    fn scales_with_the_drive(&self) -> bool {
+        true
+    }
+
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "time")
     }
@@ -196,7 +217,7 @@ impl Experiment for RandomWrite {
             })
             .collect();
         let weights = protocol.time.seconds() * trials.len() as f64;
-        let mut course = Course::new(drive, watcher, weights);
+        let mut course = Course::new(drive, watcher, weights).with_threads(settings.threads());
         let start = Start::New(Region::first(protocol.area));
         let work = |size: &ByteLength, course: &mut Course, speed: &mut Development| {
             protocol.write(*size, seed, course, speed)
@@ -210,9 +231,11 @@ impl Experiment for RandomWrite {
             .map(|(&size, speed)| Written { size, speed })
             .filter(|written| !written.speed.is_empty())
             .collect();
-        tabulate(&written, record);
         draw(&written, record);
-        findings::conclude(&written, settings, record);
+        let written: Vec<Written> =
+            written.into_iter().filter(|written| written.speed.is_whole).collect();
+        tabulate(&written, record);
+        findings::conclude(&written, protocol.intervals, settings, record);
         done.emptied.tell(record);
         done.outcome
     }

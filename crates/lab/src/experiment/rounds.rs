@@ -1,6 +1,6 @@
 //! A workload measured in rounds of equal length until it is steady.
 
-use ssdlab_drive::{Amount, Latencies, Pattern, Phase, PhaseResult};
+use ssdlab_drive::{Amount, Drive, Latencies, Pattern, Phase, PhaseResult};
 use ssdlab_model::counters::Counters;
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
@@ -70,6 +70,8 @@ pub(super) struct Until {
     pub(super) at_least: Nanoseconds,
     /// Not after so much time, even if it is not.
     pub(super) at_most: Nanoseconds,
+    /// How long it takes, about, for the progress.
+    pub(super) expected: Nanoseconds,
     /// Bytes to be written before a drive may be steady; zero for a workload that only reads.
     pub(super) written: ByteLength,
 }
@@ -80,6 +82,8 @@ pub(super) struct Rounds {
     pub(super) rounds: Vec<Round>,
     /// The block of its area with which a sequential workload goes on.
     next_block: u64,
+    /// Flash that the drive had not used yet after the latest round, where its inside can be seen.
+    unused: ByteLength,
 }
 
 /// What several rounds come to.
@@ -94,7 +98,7 @@ pub(super) struct Figures {
 }
 
 impl Rounds {
-    /// Runs `phase` round by round; `weight` is that of all rounds there may be.
+    /// Runs `phase` round by round; `weight` is that of the rounds expected.
     pub(super) fn run(
         &mut self,
         course: &mut Course,
@@ -109,10 +113,11 @@ impl Rounds {
             return Ok(());
         }
         let (mut length, mut weight) = (until.round, weight);
-        let first = self.one(course, phase, (0, length), weight / most)?;
+        let expected = |round| count(until.expected.min(until.at_most), round).ceil().max(1.0);
+        let first = self.one(course, phase, (0, length), weight / expected(length))?;
         let longer = long_enough(&first, phase.depth, until);
         if longer > length {
-            (length, weight) = (longer, weight * (1.0 - 1.0 / most));
+            (length, weight) = (longer, weight * (1.0 - 1.0 / expected(length)));
         } else {
             self.rounds.push(first);
         }
@@ -123,7 +128,7 @@ impl Rounds {
             if enough || self.rounds.len() >= most as usize {
                 break;
             }
-            let round = self.one(course, phase, (index, length), weight / most)?;
+            let round = self.one(course, phase, (index, length), weight / expected(length))?;
             self.rounds.push(round);
         }
         Ok(())
@@ -147,9 +152,10 @@ impl Rounds {
         let result = course.run(&phase, weight)?;
         self.next_block = (self.next_block + result.requests) % phase.blocks();
         let mut round = Round::of(&result);
-        round.inside = before
-            .zip(course.drive.inside())
-            .map(|(before, after)| after.counters.since(&before.counters));
+        let after = course.drive.inside();
+        self.unused = after.map_or(ByteLength::ZERO, |inside| inside.unused);
+        round.inside =
+            before.zip(after).map(|(before, after)| after.counters.since(&before.counters));
         Ok(round)
     }
 
@@ -178,9 +184,12 @@ impl Rounds {
         self.rounds.iter().map(|round| round.seconds).sum()
     }
 
-    /// Whether it is steady.
+    /// Judges the rounds so far. While a drive has flash that it has not used, its writes cost no
+    /// collection, and it looks steady without being so.
     pub(super) fn judge(&self, until: &Until) -> Result<Steady, Moving> {
-        let missing = until.written.bytes().saturating_sub(self.written().bytes());
+        let writes = until.written > ByteLength::ZERO;
+        let unused = if writes { self.unused.bytes() } else { 0 };
+        let missing = until.written.bytes().saturating_sub(self.written().bytes()).max(unused);
         let per_round = self.written().bytes() as f64 / self.rounds.len().max(1) as f64;
         let more = match per_round {
             0.0 => 0,
@@ -197,18 +206,21 @@ impl Rounds {
         let requests = sum(|round| round.requests as f64);
         let mean = sum(|round| round.latency.0) / requests;
         let square = sum(|round| round.latency.1) / requests;
-        let (mut host, mut flash) = (0, 0);
-        for inside in rounds.iter().filter_map(|round| round.inside) {
-            host += inside.host_write_units;
-            flash += inside.flash_write_units();
-        }
+        let counted = self.counted_from(first);
         Some(Figures {
             mb_per_second: sum(|round| (round.read + round.written).bytes() as f64) / 1e6 / seconds,
             iops: requests / seconds,
             latency_mean_us: mean,
             latency_deviation_us: (square - mean * mean).max(0.0).sqrt(),
-            write_amplification: (host > 0).then(|| flash as f64 / host as f64),
+            write_amplification: counted.write_amplification(),
         })
+    }
+
+    /// What the drive counted in the rounds from `first` on; nothing where its inside cannot be seen.
+    pub(super) fn counted_from(&self, first: usize) -> Counters {
+        let rounds = self.rounds.get(first..).unwrap_or_default();
+        let each = rounds.iter().filter_map(|round| round.inside);
+        each.fold(Counters::default(), |sum, one| sum.plus(&one))
     }
 
     /// Speed over time: minutes, MB/s.
@@ -231,12 +243,16 @@ impl Rounds {
         self.rounds.iter().map(point).collect()
     }
 
-    /// What stands against steady state and how much more it takes, as words to end a sentence.
-    pub(super) fn moving_words(&self, moving: &Moving) -> String {
+    /// What stands against steady state, as words to end a sentence.
+    pub(super) fn why_words(&self, moving: &Moving) -> String {
         let count = self.rounds.len().max(1) as f64;
-        let why = match moving.why {
+        match moving.why {
             Why::TooFew => "there are too few rounds".to_owned(),
-            Why::Written => "too little was written".to_owned(),
+            Why::Written => {
+                "less was written than the drive has flash, and flash that was never written takes \
+                 writes without collection"
+                    .to_owned()
+            }
             Why::Drift(drift) => {
                 format!("over the later half it drifted by {}", super::words::change(drift, 0))
             }
@@ -253,7 +269,13 @@ impl Rounds {
                 let span = crate::output::format::span(seconds);
                 format!("it swings with a period of {span}, too long for the time measured")
             }
-        };
+        }
+    }
+
+    /// What stands against steady state and how much more it takes, as words to end a sentence.
+    pub(super) fn moving_words(&self, moving: &Moving) -> String {
+        let count = self.rounds.len().max(1) as f64;
+        let why = self.why_words(moving);
         let more = match moving.more_rounds {
             None => "nothing suggests when it would be".to_owned(),
             Some(more) => {
@@ -281,14 +303,17 @@ fn long_enough(first: &Round, depth: u32, until: &Until) -> Nanoseconds {
     enough.min(most).max(until.round)
 }
 
-/// What has to be written before a drive may be steady: its flash once over, of which the rest
-/// beyond the area is spare. Where the flash is not known, 7 % of spare area are assumed.
-pub(super) fn flash_of(
-    area: ByteLength,
-    capacity: ByteLength,
-    physical: Option<ByteLength>,
-) -> ByteLength {
+/// Returns the bytes that rounds have to write before a drive may be steady: the area under test and the
+/// spare area of the drive once over. A real drive does not say how much of its flash was never
+/// written, so it must have been written as much as it has, with the `before` that were written to it
+/// first. Where its flash is not known, 7 % beyond its capacity are assumed.
+pub(super) fn least_written(drive: &dyn Drive, area: ByteLength, before: ByteLength) -> ByteLength {
+    let capacity = drive.whole_capacity().unwrap_or_else(|| drive.description().capacity);
     let assumed = ByteLength::new((capacity.bytes() as f64 * 1.07) as u64);
-    let physical = physical.unwrap_or(assumed);
-    area + ByteLength::new(physical.bytes().saturating_sub(capacity.bytes()))
+    let physical = drive.physical_capacity().unwrap_or(assumed).bytes();
+    let once = area + ByteLength::new(physical.saturating_sub(capacity.bytes()));
+    if drive.inside().is_some() {
+        return once;
+    }
+    once.max(ByteLength::new(physical.saturating_sub(before.bytes())))
 }

@@ -58,6 +58,9 @@ pub struct ParameterSpec {
 pub struct Settings {
     values: Vec<(&'static ParameterSpec, String)>,
     given: Vec<&'static str>,
+    /// The drive is one in so many of the one that was asked for, and times are as many times shorter.
+    divisor: u32,
+    threads: usize,
 }
 
 impl Settings {
@@ -67,13 +70,52 @@ impl Settings {
         quick: bool,
         set: &[(String, String)],
     ) -> Result<Settings, LabError> {
+        let value = |spec: &ParameterSpec| if quick { spec.quick } else { spec.full }.to_owned();
+        Settings::with(experiment, 1, value, set)
+    }
+
+    /// The values of the full protocol on a drive that is one in `divisor` of the one asked for, with
+    /// what the user set: times are as many times shorter.
+    pub fn at_scale(
+        experiment: &dyn Experiment,
+        divisor: u32,
+        set: &[(String, String)],
+    ) -> Result<Settings, LabError> {
+        let value = |spec: &ParameterSpec| match spec.kind {
+            Kind::Duration => {
+                let full = parse_duration(spec.full).expect("protocols are sound");
+                duration_text(Nanoseconds::new(full.nanos() / u64::from(divisor)))
+            }
+            _ => spec.full.to_owned(),
+        };
+        Settings::with(experiment, divisor, value, set)
+    }
+
+    /// The values of the full protocol on a drive that is small as it is, with what the user set: times
+    /// are those of the quick protocol.
+    pub fn of_a_small_drive(
+        experiment: &dyn Experiment,
+        set: &[(String, String)],
+    ) -> Result<Settings, LabError> {
+        let value = |spec: &ParameterSpec| match spec.kind {
+            Kind::Duration => spec.quick.to_owned(),
+            _ => spec.full.to_owned(),
+        };
+        Settings::with(experiment, 1, value, set)
+    }
+
+    fn with(
+        experiment: &dyn Experiment,
+        divisor: u32,
+        value: impl Fn(&ParameterSpec) -> String,
+        set: &[(String, String)],
+    ) -> Result<Settings, LabError> {
         let specs = experiment.parameters();
         let mut settings = Settings {
-            values: specs
-                .iter()
-                .map(|spec| (spec, if quick { spec.quick } else { spec.full }.to_owned()))
-                .collect(),
+            values: specs.iter().map(|spec| (spec, value(spec))).collect(),
             given: Vec::new(),
+            divisor,
+            threads: std::thread::available_parallelism().map_or(1, |count| count.get()),
         };
         for (name, value) in set {
             let Some(slot) = settings.values.iter_mut().find(|(spec, _)| spec.name == name) else {
@@ -134,10 +176,7 @@ impl Settings {
     pub(crate) fn derive_duration(&mut self, name: &str, value: Nanoseconds) {
         let slot = self.values.iter_mut().find(|(spec, _)| spec.name == name);
         let (_, text) = slot.expect("an experiment asks for its own parameters");
-        *text = match value {
-            Nanoseconds::ZERO => "0s".to_owned(),
-            _ => humantime::format_duration(value.into()).to_string(),
-        };
+        *text = duration_text(value);
     }
 
     /// The length called `name`.
@@ -257,6 +296,27 @@ impl Settings {
         })
     }
 
+    /// Lets no more than `threads` workloads run side by side, on copies of a simulated drive; as many as
+    /// there are processors unless this is called. It changes no figure.
+    pub fn set_threads(&mut self, threads: usize) {
+        self.threads = threads.max(1);
+    }
+
+    /// Returns how many workloads may run side by side.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Returns by how much the drive was made smaller than the one that was asked for: 1 where it was not.
+    pub fn divisor(&self) -> u32 {
+        self.divisor
+    }
+
+    /// Returns a time of the full protocol as long as it is on a drive of this scale.
+    pub(crate) fn at_this_scale(&self, time: Nanoseconds) -> Nanoseconds {
+        Nanoseconds::new(time.nanos() / u64::from(self.divisor))
+    }
+
     /// Whether anything differs from the full protocol.
     pub fn shortened(&self) -> bool {
         self.values.iter().any(|(spec, value)| !same(spec, value))
@@ -286,6 +346,14 @@ fn misplaced(name: &str, value: &str) -> Option<String> {
              sim:PROFILE,{name}={value}"
         )
     })
+}
+
+/// A duration as it would be given to `--set`.
+fn duration_text(value: Nanoseconds) -> String {
+    match value {
+        Nanoseconds::ZERO => "0s".to_owned(),
+        _ => humantime::format_duration(value.into()).to_string(),
+    }
 }
 
 /// Whether a value is the full protocol's, however it is written.

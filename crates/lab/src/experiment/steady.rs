@@ -11,6 +11,7 @@ use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
 use ssdlab_model::units::{ByteLength, Nanoseconds};
 
 use super::course::{Course, Emptied};
+use super::oracle::{Programs, Verdict};
 use super::rounds::{self, Rounds, Until};
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words, workload};
 use crate::error::LabError;
@@ -72,8 +73,9 @@ const PARAMETERS: [ParameterSpec; 9] = [
 /// Requests of the sequential fill.
 pub(super) const FILL_REQUEST: ByteLength = ByteLength::new(128 << 10);
 
-/// What sequential writes are taken to reach, for the progress.
+/// What sequential writes, and random ones in the steady state, are taken to reach, for the progress.
 const FILL_BYTES_PER_SECOND: f64 = 500e6;
+const STEADY_BYTES_PER_SECOND: f64 = 100e6;
 
 struct Protocol {
     phase: Phase,
@@ -97,6 +99,7 @@ impl Protocol {
                 round: settings.duration("round"),
                 at_least: Nanoseconds::ZERO,
                 at_most: settings.duration("limit"),
+                expected: settings.duration("limit"),
                 // Made certain of where the drive is at hand.
                 written: if reads_only { ByteLength::ZERO } else { area },
             },
@@ -105,6 +108,11 @@ impl Protocol {
 
     fn writes(&self) -> bool {
         self.phase.mix.read_percent < 100
+    }
+
+    /// How long the workload runs, about, for the progress.
+    fn expected(&self) -> Nanoseconds {
+        if self.is_single() { self.time } else { self.until.expected }
     }
 
     /// How long the workload runs at most.
@@ -171,6 +179,10 @@ impl Experiment for SteadyState {
         true
     }
 
+    fn scales_with_the_drive(&self) -> bool {
+        true
+    }
+
     /// One workload for a time is just that.
     fn examines(&self, settings: &Settings) -> bool {
         settings.duration("time") == Nanoseconds::ZERO
@@ -209,12 +221,15 @@ impl Experiment for SteadyState {
         let mut protocol = Protocol::new(settings, seed, &description)?;
         if protocol.writes() {
             let area = protocol.phase.region.length;
-            protocol.until.written =
-                rounds::flash_of(area, description.capacity, drive.physical_capacity());
+            let written = rounds::least_written(drive, area, protocol.fill);
+            let expected = written.bytes() as f64 / STEADY_BYTES_PER_SECOND;
+            protocol.until.written = written;
+            protocol.until.expected =
+                Nanoseconds::from_secs_f64(expected).min(protocol.until.at_most);
         }
         let fill_weight = protocol.fill.bytes() as f64 / FILL_BYTES_PER_SECOND;
-        let limit = protocol.limit().seconds();
-        let mut course = Course::new(drive, watcher, fill_weight + limit);
+        let weight = protocol.expected().seconds();
+        let mut course = Course::new(drive, watcher, fill_weight + weight);
         let mut rounds = Rounds::default();
         let mut once = None;
         let mut emptied = Emptied::New;
@@ -226,13 +241,13 @@ impl Experiment for SteadyState {
                 course.make_ready(&fill(region, protocol.fill, seed), fill_weight)?;
             }
             if protocol.is_single() {
-                once = Some(single::run(&mut course, &protocol.phase, protocol.time, limit)?);
+                once = Some(single::run(&mut course, &protocol.phase, protocol.time, weight)?);
                 return Ok(());
             }
-            rounds.run(&mut course, &protocol.phase, &protocol.until, limit)
+            rounds.run(&mut course, &protocol.phase, &protocol.until, weight)
         })();
         course.end(record);
-        conclude(&protocol, &rounds, record);
+        conclude(&protocol, &rounds, outcome.is_ok(), record);
         if let Some(result) = &once {
             single::conclude(result, record);
         }
@@ -245,17 +260,31 @@ impl Experiment for SteadyState {
 /// More rounds than this are a slip.
 const ROUNDS_MAX: f64 = 100_000.0;
 
-fn conclude(protocol: &Protocol, rounds: &Rounds, record: &mut Record) {
+/// Adds what the rounds came to; `has_ended` is false where the run was interrupted, and then a drive that
+/// is not steady so far might have become so.
+fn conclude(protocol: &Protocol, rounds: &Rounds, has_ended: bool, record: &mut Record) {
     if rounds.rounds.is_empty() {
         return;
     }
     let verdict = rounds.judge(&protocol.until);
+    record.tally.decide(match &verdict {
+        Ok(steady) => Verdict::Steady(Programs::of(&rounds.counted_from(steady.window.start))),
+        Err(_) => Verdict::Moving,
+    });
     let snia = snia::first_met(&rounds.speeds());
     tabulate(rounds, &verdict, snia, record);
     record.add_series("throughput".to_owned(), ("min", "MB/s"), &rounds.curve());
     draw_amplification(rounds, record);
     match &verdict {
         Ok(steady) => reached(rounds, steady, record),
+        Err(moving) if !has_ended => {
+            let text = format!(
+                "Steady state was not reached in the {} that were measured: {}.",
+                span(rounds.seconds()),
+                rounds.why_words(moving)
+            );
+            return record.find(Level::Notice, "not-reached", text);
+        }
         Err(moving) => record.find(
             Level::Warning,
             "not-reached",

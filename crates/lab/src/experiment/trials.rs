@@ -64,8 +64,8 @@ pub(super) fn run<T: Sync, R: Default + Send>(
         Start::AsItIs => Emptied::New,
     };
     let template = course.drive.template().expect("it was there a moment ago");
-    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let (done, outcome) = side_by_side(template, start, trials, work, threads, course.watcher);
+    let (done, outcome) =
+        side_by_side(template, start, trials, work, course.threads, course.watcher);
     let mut results = Vec::with_capacity(trials.len());
     for (result, tally) in done {
         results.push(result);

@@ -87,6 +87,23 @@ impl StackTarget {
         Ok(composition)
     }
 
+    /// What the kind of stack is called.
+    pub(super) fn kind_name(&self) -> &'static str {
+        self.kind.name
+    }
+
+    pub(crate) fn members(&self) -> &[Target] {
+        &self.members
+    }
+
+    /// The options that are not at their defaults.
+    pub(super) fn given_options(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let options = self.kind.options.iter().zip(&self.values);
+        options
+            .filter(|(option, value)| option.default != value.as_str())
+            .map(|(option, value)| (option.name, value.as_str()))
+    }
+
     fn value(&self, option: &str) -> Option<&str> {
         let place = self.kind.options.iter().position(|it| it.name == option)?;
         Some(&self.values[place])

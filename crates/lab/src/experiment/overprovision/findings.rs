@@ -77,8 +77,11 @@ fn spare(measured: &[Measured], record: &mut Record) {
         record.find(
             Level::Info,
             "spare-no-matter",
-            "Random writes are as fast in every state: spare area makes no difference here."
-                .to_owned(),
+            format!(
+                "Random writes are as fast in each of the {} states measured: spare area makes no \
+                 difference here.",
+                writes.len()
+            ),
         );
         return;
     }

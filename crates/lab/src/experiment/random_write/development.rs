@@ -8,6 +8,10 @@ use super::super::figures::whole;
 /// The speed at the start is that of so many seconds.
 const START_SECONDS: usize = 3;
 
+/// The speed at the start is that of so long at least: less would be that of the write buffer, which is
+/// as large in a drive made small.
+const START_LEAST: Nanoseconds = Nanoseconds::from_millis(150);
+
 /// The speed has fallen where it is below this share of that at the start, and stays there.
 pub(super) const FALLEN: f64 = 0.8;
 
@@ -25,6 +29,8 @@ pub(super) struct Development {
     pub(super) moved_first: Option<u64>,
     /// Regions condensed in the first minute, because the table of extents was full.
     pub(super) condensed_first: u64,
+    /// Whether it was written for the whole time: of a part nothing is said but its curve.
+    pub(super) is_whole: bool,
 }
 
 /// How much a speed swings.
@@ -62,8 +68,10 @@ impl Development {
 
     /// MB/s in the first seconds.
     pub(super) fn start(&self) -> Option<f64> {
-        let first = self.seconds.get(..START_SECONDS.min(self.seconds.len()))?;
-        merge(first).map(|point| point.mb_per_second())
+        let each = self.seconds.first()?.length;
+        let least = START_LEAST.nanos().div_ceil(each.nanos().max(1)) as usize;
+        let count = START_SECONDS.max(least).min(self.seconds.len());
+        merge(&self.seconds[..count]).map(|point| point.mb_per_second())
     }
 
     /// MB/s in the later half of the time.
@@ -149,6 +157,7 @@ mod tests {
             minutes: points(60, minutes),
             moved_first: None,
             condensed_first: 0,
+            is_whole: true,
         }
     }
 
@@ -158,6 +167,21 @@ mod tests {
         assert_eq!(falling.fell_after(), Some(4.0));
         let dip = development(&[100.0, 100.0, 100.0, 40.0, 100.0, 100.0], &[99.0, 98.0]);
         assert_eq!(dip.fell_after(), None);
+    }
+
+    #[test]
+    fn a_full_write_buffer_is_no_fall_on_a_drive_made_small() {
+        // As much as the buffer takes in 50 ms beside what the flash takes.
+        let point = |(index, speed): (u64, f64)| ThroughputPoint {
+            until: Nanoseconds::from_millis(10 * (index + 1)),
+            bytes: ByteLength::new((speed * 1e4) as u64),
+            length: Nanoseconds::from_millis(10),
+        };
+        let speeds = (0..60).map(|index| (index, if index < 5 { 130.0 } else { 100.0 }));
+        let seconds = speeds.map(point).collect();
+        let small = Development { seconds, ..Development::default() };
+        assert!((small.start().unwrap() - 110.0).abs() < 0.1, "{:?}", small.start());
+        assert_eq!(small.fell_after(), None);
     }
 
     #[test]

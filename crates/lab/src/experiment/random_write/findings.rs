@@ -1,7 +1,9 @@
 //! What the curves over time allow to say.
 
-use super::Written;
+use ssdlab_model::units::Nanoseconds;
+
 use super::development::FALLEN;
+use super::{Intervals, Written};
 use crate::experiment::words::{list, speed};
 use crate::experiment::{Record, Settings};
 use crate::output::format::{significant, span};
@@ -11,10 +13,15 @@ use crate::report::Level;
 const PROBLEM: f64 = 0.5;
 
 /// Adds the findings of a run, also of one that did not come to its end.
-pub(super) fn conclude(written: &[Written], settings: &Settings, record: &mut Record) {
+pub(super) fn conclude(
+    written: &[Written],
+    intervals: Intervals,
+    settings: &Settings,
+    record: &mut Record,
+) {
     falls(written, record);
-    before_collection(written, record);
-    swings(written, record);
+    before_collection(written, intervals.minute, record);
+    swings(written, intervals.minute, record);
     record.say_if_shortened(settings);
 }
 
@@ -43,12 +50,13 @@ fn fallen(written: &[Written]) -> Vec<Fall<'_>> {
 fn falls(written: &[Written], record: &mut Record) {
     let falls = fallen(written);
     if falls.is_empty() && !written.is_empty() {
+        let sizes: Vec<String> = written.iter().map(|one| one.size.to_string()).collect();
         record.find(
             Level::Info,
             "writes-steady",
             format!(
-                "Random writes kept at least {:.0} % of the speed of the new drive with every \
-                 request size.",
+                "Random writes of {} kept at least {:.0} % of the speed of the new drive.",
+                list(&sizes),
                 FALLEN * 100.0
             ),
         );
@@ -84,8 +92,8 @@ fn falls(written: &[Written], record: &mut Record) {
 }
 
 /// A fall before collection has moved anything has another cause than a lack of free blocks.
-fn before_collection(written: &[Written], record: &mut Record) {
-    let is_early = |fall: &Fall| fall.after < super::FIRST.seconds();
+fn before_collection(written: &[Written], minute: Nanoseconds, record: &mut Record) {
+    let is_early = |fall: &Fall| fall.after < minute.seconds();
     let early: Vec<Fall> = fallen(written)
         .into_iter()
         .filter(|fall| is_early(fall) && fall.written.speed.moved_first == Some(0))
@@ -105,14 +113,23 @@ fn before_collection(written: &[Written], record: &mut Record) {
         Level::Notice,
         "before-collection",
         format!(
-            "With {} it fell within the first minute, before collection had moved a single unit: \
+            "With {} it fell within the first {}, before collection had moved a single unit: \
              not for want of free blocks, {cause}.",
-            list(&sizes)
+            list(&sizes),
+            minute_words(minute)
         ),
     );
 }
 
-fn swings(written: &[Written], record: &mut Record) {
+/// A minute, or as long as it is on a drive of another scale.
+fn minute_words(minute: Nanoseconds) -> String {
+    match minute.seconds() {
+        60.0 => "minute".to_owned(),
+        seconds => span(seconds),
+    }
+}
+
+fn swings(written: &[Written], minute: Nanoseconds, record: &mut Record) {
     let swings: Vec<String> = written
         .iter()
         .filter_map(|one| {
@@ -130,8 +147,9 @@ fn swings(written: &[Written], record: &mut Record) {
             Level::Info,
             "swings",
             format!(
-                "In the later half the speed swings from minute to minute, as a standard \
+                "In the later half the speed swings from one {} to the next, as a standard \
                  deviation: {}.",
+                minute_words(minute),
                 list(&swings)
             ),
         );
