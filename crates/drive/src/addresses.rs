@@ -37,7 +37,38 @@ enum Order {
     Sequential { next: u64 },
     Random,
     Once(Passes),
+    HotCold(HotCold),
 }
+
+/// A region of which the first blocks get a share of the requests of their own.
+#[derive(Clone, Copy, Debug)]
+struct HotCold {
+    /// What is drawn decides for a hot block below this.
+    below: u64,
+    /// The hot blocks are those before this one.
+    hot: u64,
+}
+
+impl HotCold {
+    fn new(blocks: u64, share_of_requests: u16, share_of_blocks: u16) -> HotCold {
+        let share = |of: u128, parts: u16| of * u128::from(parts.min(TEN_THOUSAND)) / 10_000;
+        // Neither kind is without a block, where there are two.
+        let hot = share(u128::from(blocks), share_of_blocks) as u64;
+        let below = share(u128::from(u64::MAX), share_of_requests) as u64;
+        HotCold { below, hot: hot.clamp(1.min(blocks - 1), (blocks - 1).max(1)) }
+    }
+
+    /// The block that two draws mean, of `blocks`.
+    fn block(self, kind: u64, place: u64, blocks: u64) -> u64 {
+        let (first, count) =
+            if kind < self.below { (0, self.hot) } else { (self.hot, blocks - self.hot) };
+        // A single block is hot and cold.
+        let (first, count) = if count == 0 { (0, blocks) } else { (first, count) };
+        first + ((u128::from(place) * u128::from(count)) >> 64) as u64
+    }
+}
+
+const TEN_THOUSAND: u16 = 10_000;
 
 impl Addresses {
     /// The requests of `phase`.
@@ -56,6 +87,9 @@ impl Addresses {
             Pattern::SequentialFrom(first) => Order::Sequential { next: first },
             Pattern::Random => Order::Random,
             Pattern::RandomOnce => Order::Once(Passes::new(blocks, seeds)),
+            Pattern::HotCold { requests, blocks: hot } => {
+                Order::HotCold(HotCold::new(blocks, requests, hot))
+            }
         };
         Addresses {
             blocks,
@@ -105,6 +139,13 @@ impl Addresses {
                     let product = u128::from(generator.next_u64()) * u128::from(blocks);
                     let read = reads.holds(product as u64);
                     put(place, BlockRequest { block: (product >> 64) as u64, read });
+                }
+            }
+            Order::HotCold(hot_cold) => {
+                for place in places {
+                    let (kind, drawn) = (generator.next_u64(), generator.next_u64());
+                    let block = hot_cold.block(kind, drawn, blocks);
+                    put(place, BlockRequest { block, read: reads.decide(|| generator.next_u64()) });
                 }
             }
             Order::Once(passes) => {
@@ -333,6 +374,24 @@ mod tests {
             counts[block as usize] += 1;
         }
         assert!(unevenness(&counts).abs() < 5.0, "{}", unevenness(&counts));
+    }
+
+    #[test]
+    fn hot_blocks_get_their_share_and_each_kind_is_uniform() {
+        let pattern = Pattern::HotCold { requests: 8_000, blocks: 2_000 };
+        let mut counts = vec![0; 1000];
+        for block in blocks_of(&phase(pattern, 1000, 0, 7), 1_000_000) {
+            counts[block as usize] += 1;
+        }
+        let hot: u64 = counts[..200].iter().sum();
+        assert!((hot as f64 - 800_000.0).abs() < 5.0 * 400.0, "{hot}");
+        let (hot, cold) = counts.split_at(200);
+        assert!(unevenness(hot).abs() < 5.0 && unevenness(cold).abs() < 5.0);
+        // However few blocks there are, each request has one.
+        for blocks in [1, 2, 3] {
+            let drawn = blocks_of(&phase(pattern, blocks, 0, 7), 1000);
+            assert!((0..blocks).all(|block| drawn.contains(&block)), "{blocks}");
+        }
     }
 
     #[test]

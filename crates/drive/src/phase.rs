@@ -21,6 +21,14 @@ pub enum Pattern {
     Random,
     /// In random order, no block twice before each was visited once (fio's random map).
     RandomOnce,
+    /// At random, a share of the requests within the first blocks of the region and the others behind
+    /// them, uniformly within each.
+    HotCold {
+        /// Of ten thousand requests, those to the hot blocks.
+        requests: u16,
+        /// Of ten thousand blocks, those that are hot.
+        blocks: u16,
+    },
 }
 
 impl Pattern {

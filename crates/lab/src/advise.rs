@@ -65,7 +65,7 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
         tried.push(try_spare(request, spare, used, request.spares.len(), watcher)?);
     }
     let mut record = Record::default();
-    conclude(&tried, &mut record);
+    conclude(&tried, request.workload, &mut record);
     if request.cycles.or(cycles).is_none() {
         record.find(
             Level::Notice,
@@ -169,14 +169,14 @@ fn table(tried: &[Tried]) -> Table {
     let rows = tried.iter().map(|it| {
         vec![
             it.spare.into(),
-            (it.capacity / 1e9).round().into(),
+            shown(it).capacity_gb.into(),
             rounded(it.write_amplification, 3).into(),
             it.theory.map(|theory| rounded(theory, 3)).into(),
-            it.iops.round().into(),
+            shown(it).iops.into(),
             rounded(it.mean_us, 1).into(),
             it.scatter.map(|scatter| rounded(scatter.deviation_us, 1)).into(),
             it.scatter.map(|scatter| rounded(scatter.p99_us, 1)).into(),
-            rounded(it.life / 1e12, 1).into(),
+            shown(it).life_tb.into(),
         ]
     });
     Table {
@@ -184,6 +184,30 @@ fn table(tried: &[Tried]) -> Table {
         columns: columns.into_iter().map(|(name, unit)| Column::new(name, unit)).collect(),
         rows: rows.collect::<Vec<Vec<Cell>>>(),
     }
+}
+
+/// The figures of a row as the table has them. Sentences compare these, so that whoever divides two rows
+/// comes to the ratio that is said.
+struct Shown {
+    capacity_gb: f64,
+    iops: f64,
+    life_tb: f64,
+}
+
+fn shown(it: &Tried) -> Shown {
+    Shown {
+        capacity_gb: significant_digits(it.capacity / 1e9),
+        iops: significant_digits(it.iops),
+        life_tb: significant_digits(it.life / 1e12),
+    }
+}
+
+/// `value` with the three digits that outputs show, or all before the point.
+fn significant_digits(value: f64) -> f64 {
+    if value <= 0.0 {
+        return value;
+    }
+    rounded(value, (2 - value.log10().floor() as i32).max(0))
 }
 
 fn rounded(value: f64, places: i32) -> f64 {
@@ -200,19 +224,20 @@ fn enough(tried: &[Tried]) -> usize {
     tried.windows(2).rposition(|pair| per_percent(pair) >= WORTH).map_or(0, |at| at + 1)
 }
 
-fn conclude(tried: &[Tried], record: &mut Record) {
+fn conclude(tried: &[Tried], workload: Workload, record: &mut Record) {
     let (Some(first), Some(best)) = (tried.first(), tried.get(enough(tried))) else { return };
     let mut text =
         format!("{} % of the flash as spare area is enough for this workload", best.spare);
     if best.spare > first.spare {
+        let (least, most) = (shown(first), shown(best));
         let _ = write!(
             text,
             ": {:.1} times the requests a second and {:.1} times the life of {} %, for {:.0} GB of \
              capacity",
-            best.iops / first.iops,
-            best.life / first.life,
+            most.iops / least.iops,
+            most.life_tb / least.life_tb,
             first.spare,
-            (first.capacity - best.capacity) / 1e9
+            least.capacity_gb - most.capacity_gb
         );
     }
     let is_last = tried.last().is_some_and(|last| last.spare <= best.spare);
@@ -229,9 +254,12 @@ fn conclude(tried: &[Tried], record: &mut Record) {
             Level::Info,
             "against-theory",
             format!(
-                "Write amplification of the model is within {:.1} % of the closed form for uniform \
-                 random writes.",
-                widest.abs()
+                "Write amplification of the model is within {:.1} % of the closed form for {}.",
+                widest.abs(),
+                match workload {
+                    Workload::Uniform => "uniform random writes",
+                    Workload::HotCold { .. } => "hot and cold writes under FIFO collection",
+                }
             ),
         );
     }
@@ -265,6 +293,44 @@ mod tests {
         let rows = [tried(7.0, 100.0), tried(10.0, 200.0), tried(20.0, 300.0), tried(30.0, 330.0)];
         assert_eq!(enough(&rows), 2);
         assert_eq!(enough(&[tried(7.0, 100.0), tried(28.0, 101.0)]), 0);
+    }
+
+    #[test]
+    fn what_is_said_of_two_rows_is_what_they_come_to() {
+        // To a tenth of a TB these lives would be 0.2 and 0.3.
+        let of = |spare, iops, life| Tried { life, ..tried(spare, iops) };
+        let rows = [of(7.0, 1000.4, 0.2049e12), of(28.0, 2449.0, 0.3471e12)];
+        let mut record = Record::default();
+        conclude(&rows, Workload::Uniform, &mut record);
+        let text = &record.findings[0].text;
+        let table = table(&rows);
+        let ratio = |name: &str| {
+            let column = table.column(name).unwrap();
+            let of = |row: usize| table.rows[row][column].number().unwrap();
+            format!("{:.1} times", of(1) / of(0))
+        };
+        assert!(text.contains(&ratio("life")) && text.contains(&ratio("iops")), "{text}");
+        assert_eq!(ratio("life"), "1.7 times");
+    }
+
+    #[test]
+    fn hot_and_cold_writes_are_measured_as_such_and_held_against_their_own_theory() {
+        let load = Load::Units { read_percent: 0, depth: 32 };
+        let of = |workload| {
+            let target = "sim:,scale=1/512,collection.policy=fifo".to_owned();
+            let request = Request { target, workload, spares: vec![28.0], ..request(load.clone()) };
+            advise(&request, &mut Unwatched).unwrap()
+        };
+        let hot = of(Workload::HotCold { writes: 0.9, pages: 0.1 });
+        let uniform = of(Workload::Uniform);
+        let figures = |report: &Report| {
+            (number(report, 0, "write_amplification"), number(report, 0, "theory"))
+        };
+        let ((found, theory), (of_uniform, _)) = (figures(&hot), figures(&uniform));
+        assert!((found / theory - 1.0).abs() < 0.03, "{found} against {theory}");
+        assert!((found / of_uniform - 1.0).abs() > 0.1, "{found} and {of_uniform}");
+        let text = &hot.findings.iter().find(|it| it.code == "against-theory").unwrap().text;
+        assert!(text.contains("hot and cold writes"), "{text}");
     }
 
     fn request(load: Load) -> Request {

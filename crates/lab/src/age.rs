@@ -192,8 +192,13 @@ pub fn age(
             match ageing.written {
                 None => steady,
                 Some(written) => {
-                    let bytes = write(&mut drive, Pattern::Random, written, ageing, watcher)?;
-                    format!("{steady}; then {bytes} written at random places, unit by unit")
+                    let pattern = pattern_of(ageing.workload);
+                    let bytes = write(&mut drive, pattern, written, ageing, watcher)?;
+                    let places = match ageing.workload {
+                        Workload::Uniform => "at random places",
+                        Workload::HotCold { .. } => "to places in these shares",
+                    };
+                    format!("{steady}; then {bytes} written {places}, unit by unit")
                 }
             }
         }
@@ -204,6 +209,17 @@ pub fn age(
         history.push_str(&format!("; then stored for {days:.0} days"));
     }
     Ok((drive, history))
+}
+
+/// Returns the order of writes of `workload` over a whole drive.
+pub(crate) fn pattern_of(workload: Workload) -> Pattern {
+    let parts = |share: f64| (share * 10_000.0).round() as u16;
+    match workload {
+        Workload::Uniform => Pattern::Random,
+        Workload::HotCold { writes, pages } => {
+            Pattern::HotCold { requests: parts(writes), blocks: parts(pages) }
+        }
+    }
 }
 
 /// Writes `written` to the whole drive; returns how much that was.

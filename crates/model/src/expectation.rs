@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::age::Workload;
 use crate::mapping::MappingScheme;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::ssd::Configuration;
+use crate::theory::hot_cold::HotCold;
 use crate::theory::{SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random};
 use crate::units::ByteLength;
 use crate::wear_levelling::LevellingParameters;
@@ -31,6 +33,12 @@ impl Configuration {
     /// The blocks that pacing keeps free are not spare area. Those being written or collected are
     /// for the part that is filled, which over time is all but half of the victim.
     pub fn expectation(&self) -> Option<Expectation> {
+        self.expectation_under(Workload::Uniform)
+    }
+
+    /// Returns what theory expects of the drive under `workload`; of hot and cold units, nothing but under
+    /// FIFO collection.
+    pub fn expectation_under(&self, workload: Workload) -> Option<Expectation> {
         let (geometry, mechanisms) = (&self.geometry, &self.mechanisms);
         if mechanisms.mapping != MappingScheme::Page
             || mechanisms.streams.count > 1
@@ -51,18 +59,26 @@ impl Configuration {
             .checked_sub(u64::from(halves_kept) * u64::from(geometry.units_per_block()) / 2)?;
         let spare = SpareFactor::from_counts(usable, geometry.logical_units().into()).ok()?;
         let units = UnitsPerBlock::new(geometry.units_per_block()).ok()?;
-        let write_amplification = match mechanisms.victims {
-            VictimPolicy::Greedy => greedy::write_amplification(spare, units),
-            VictimPolicy::Fifo => fifo::write_amplification(spare),
-            VictimPolicy::Random => random::write_amplification(spare),
-            VictimPolicy::DChoices(choices) => {
-                d_choices::write_amplification(spare, units, choices)
+        let write_amplification = match (workload, mechanisms.victims) {
+            (Workload::HotCold { writes, pages }, VictimPolicy::Fifo) => {
+                HotCold::new(writes, pages).ok()?.fifo_one_stream(spare)
             }
-            VictimPolicy::CostBenefit => return None,
+            (Workload::HotCold { .. }, _) => return None,
+            (Workload::Uniform, policy) => uniform(policy, spare, units)?,
         };
         let (unit, capacity) = (geometry.unit_size(), geometry.capacity());
         Some(Expectation { write_amplification, unit, capacity })
     }
+}
+
+fn uniform(policy: VictimPolicy, spare: SpareFactor, units: UnitsPerBlock) -> Option<f64> {
+    Some(match policy {
+        VictimPolicy::Greedy => greedy::write_amplification(spare, units),
+        VictimPolicy::Fifo => fifo::write_amplification(spare),
+        VictimPolicy::Random => random::write_amplification(spare),
+        VictimPolicy::DChoices(choices) => d_choices::write_amplification(spare, units, choices),
+        VictimPolicy::CostBenefit => return None,
+    })
 }
 
 #[cfg(test)]

@@ -160,6 +160,7 @@ fn pattern_words(pattern: Pattern) -> &'static str {
         Pattern::Sequential | Pattern::SequentialFrom(_) => "sequential",
         Pattern::Random => "random",
         Pattern::RandomOnce => "random-once",
+        Pattern::HotCold { .. } => "hot-cold",
     }
 }
 
