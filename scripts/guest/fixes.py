@@ -13,6 +13,7 @@ DISABLE = f"systemctl disable --now {TIMER};"
 # What is so after each step: the exit code (None: that of the worst verdict, at least 10 or 0),
 # swappiness, its file, the units that are wanted, the calls; and words that have to be said.
 STEPS = {
+    "swappiness-fine": (2, "60", "", "", "", "nothing to fix"),
     "swappiness": (None, "10", ON, "", "", "takes it back"),
     "swappiness-undone": (0, "60", "", "", "", "swappiness"),
     "timer-failed": (1, "60", "", "", ENABLE, "Failed to connect to bus"),

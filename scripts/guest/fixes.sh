@@ -10,6 +10,7 @@ SETTINGS=/etc/sysctl.d/90-ssdlab-swappiness.conf
 make_systemctl() {
     mkdir -p /run/systemd/system $UNITS $WANTED
     printf '[Timer]\nOnCalendar=weekly\n\n[Install]\nWantedBy=timers.target\n' > $UNITS/$UNIT
+    printf '[Service]\nType=oneshot\nExecStart=/sbin/fstrim --fstab --verbose\n' > $UNITS/fstrim.service
     cat > /usr/bin/systemctl << END
 #!/bin/sh
 echo "systemctl \$*" >> $CALLS
@@ -25,6 +26,22 @@ esac
 END
     chmod +x /usr/bin/systemctl
     : > $CALLS
+}
+
+# Ten million pages swapped out in a day, as far as doctor sees: this guest has nothing to swap to.
+make_swapping() {
+    printf 'Filename Type Size Used Priority\n/dev/none partition 9 9 -2\n' > /tmp/swaps
+    printf '86400.00 1.00\n' > /tmp/uptime
+    printf 'pswpin 5\npswpout 10000000\n' > /tmp/vmstat
+    for file in swaps uptime vmstat; do
+        must mount --bind /tmp/$file /proc/$file
+    done
+}
+
+stop_swapping() {
+    for file in swaps uptime vmstat; do
+        must umount /proc/$file
+    done
 }
 
 # mend WORD OPTIONS..: has doctor do it, and says how it ended and what is so then.
@@ -52,7 +69,10 @@ try_fixes() {
     must mkfs.ext4 -q -F -b 4096 -E nodiscard "$dev_virtio4"
     must mount -t ext4 "$dev_virtio4" "$MNT"
     echo 60 > /proc/sys/vm/swappiness
+    mend swappiness-fine --fix swappiness
+    make_swapping
     mend swappiness --fix swappiness
+    stop_swapping
     mend swappiness-undone --undo
     touch /tmp/no-bus
     mend timer-failed --fix automatic-trim

@@ -8,6 +8,7 @@ mod known;
 mod prometheus;
 mod proof;
 mod text;
+mod values;
 
 use serde::Serialize;
 
@@ -15,7 +16,8 @@ use crate::error::HostError;
 use crate::facts::{Facts, Machine};
 use crate::layers::{self, Layer, Stack};
 
-pub(crate) use self::checks::regular_trim::Regular;
+pub(crate) use self::checks::regular_trim::{Regular, Timer};
+pub(crate) use self::checks::swappiness::check as swappiness;
 pub use self::checks::trim::{Reach, Stop};
 
 /// The checks, with the question that each answers.
@@ -23,6 +25,7 @@ pub const CHECKS: [(&str, &str); 18] = checks::ALL;
 
 pub use self::proof::Proof;
 pub use self::text::Options;
+pub use self::values::Values;
 
 /// How bad something is; in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -120,6 +123,8 @@ pub struct DriveDiagnosis {
     pub path: String,
     /// What it is, in words.
     pub what: String,
+    /// What was measured of it.
+    pub values: Values,
     /// The outcomes.
     pub checks: Vec<Check>,
 }

@@ -105,13 +105,20 @@ pub trait Facts {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// The lines of a text that have a word in them. Of a capture nothing else of that file is kept: it may
-    /// hold what is nobody's business.
-    fn lines_with(&self, path: &str, word: &str) -> Result<Vec<String>, Absent> {
+    /// The lines of a text that are wanted. Of a capture nothing else of that file is kept: it may hold
+    /// what is nobody's business.
+    fn lines_where(
+        &self,
+        path: &str,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<String>, Absent> {
         let text = self.read(path)?;
         let text = String::from_utf8_lossy(&text);
-        Ok(text.lines().filter(|line| line.contains(word)).map(str::to_owned).collect())
+        Ok(text.lines().filter(|line| is_wanted(line)).map(str::to_owned).collect())
     }
+
+    /// Whether root may execute a file: whether anybody may.
+    fn is_executable(&self, path: &str) -> Result<bool, Absent>;
 
     /// The number in a small file.
     fn number(&self, path: &str) -> Option<u64> {

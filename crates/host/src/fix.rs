@@ -5,24 +5,27 @@
 //! takes the newest one back, unless what it made was changed since: then whoever changed it meant
 //! to, and it is left as it is.
 
+mod change;
 mod fstab;
 mod state;
+mod usb;
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::change::Change;
+use crate::doctor::{self, Context, Regular, Timer, Verdict};
 use crate::error::HostError;
 use crate::facts::Facts;
 use crate::layers::{LayerKind, Mounted, Stack};
 use fstab::Wish;
 
 /// The checks that have a fix.
-pub const FIXABLE: [&str; 4] = ["automatic-trim", "atime", "barriers", "swappiness"];
+pub const FIXABLE: [&str; 5] = ["trim", "automatic-trim", "atime", "barriers", "swappiness"];
 
 /// What swappiness is set to: swapping still works, and cached files go first.
 const SWAPPINESS: &str = "# Written by 'ssdlab doctor --fix swappiness'.\nvm.swappiness = 10\n";
@@ -48,78 +51,6 @@ impl Place {
     }
 }
 
-/// One change.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Change {
-    /// A unit of systemd is switched on.
-    Enable {
-        /// Its name.
-        unit: String,
-    },
-    /// A file is written; `before` is what it held, if it was there.
-    Write {
-        /// The file, below the root.
-        path: String,
-        /// What it held.
-        before: Option<String>,
-        /// What it holds then.
-        after: String,
-    },
-    /// A setting of the kernel is changed.
-    Set {
-        /// Its name, as sysctl has it.
-        name: String,
-        /// What it was.
-        before: String,
-        /// What it is then.
-        after: String,
-    },
-}
-
-impl Change {
-    /// What happens, in words: commands, or lines that go and come.
-    pub fn words(&self) -> String {
-        match self {
-            Change::Enable { unit } => format!("systemctl enable --now {unit}\n"),
-            Change::Set { name, before, after } => {
-                format!("sysctl {name}={after}    # it is {before} now\n")
-            }
-            Change::Write { path, before, after } => {
-                let mut text = format!("/{path}:\n");
-                text += &lines_between(before.as_deref().unwrap_or(""), after);
-                if before.is_some() {
-                    text += &format!("  (a copy is kept as /{path}.ssdlab-backup)\n");
-                }
-                text
-            }
-        }
-    }
-
-    /// What happens when it is taken back, in words of the same kind.
-    pub fn words_back(&self) -> String {
-        match self {
-            Change::Enable { unit } => format!("systemctl disable --now {unit}\n"),
-            Change::Set { name, before, after } => {
-                format!("sysctl {name}={before}    # it was set to {after}\n")
-            }
-            Change::Write { path, before: Some(before), after } => {
-                format!("/{path}:\n{}", lines_between(after, before))
-            }
-            Change::Write { path, before: None, .. } => format!("/{path} is removed\n"),
-        }
-    }
-}
-
-/// Lines that go and come from one text to another.
-fn lines_between(before: &str, after: &str) -> String {
-    let old: Vec<&str> = before.lines().collect();
-    let new: Vec<&str> = after.lines().collect();
-    let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("  - {line}\n"));
-    let come = new.iter().filter(|line| !old.contains(line)).map(|line| format!("  + {line}\n"));
-    gone.chain(come).collect()
-}
-
 /// What mends one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fix {
@@ -143,6 +74,7 @@ pub fn plan(
 ) -> Result<Fix, HostError> {
     let fix = |changes, then| Fix { check: check.to_owned(), changes, then };
     let planned = match check {
+        "trim" => usb::plan(facts, stacks, place)?,
         "automatic-trim" => automatic_trim(facts, stacks, place)?,
         "atime" => {
             let wish = Wish {
@@ -172,6 +104,11 @@ pub fn plan(
             fix(vec![change], then)
         }
         "swappiness" => {
+            let machine = facts.machine();
+            let found = doctor::swappiness(&Context { facts, machine, stacks });
+            if found.verdict <= Verdict::Unknown {
+                return Err(nothing(&format!("{}, which is fine", found.seen)));
+            }
             let path = SWAPPINESS_FILE.to_owned();
             let before = read(place, &path)?;
             if before.as_deref() == Some(SWAPPINESS) {
@@ -217,11 +154,21 @@ fn is_without_barriers(option: &str) -> bool {
 
 /// The timer where nothing trims; the option out of fstab where both do.
 fn automatic_trim(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<Fix, HostError> {
-    let regular = crate::doctor::Regular::of(facts);
+    let regular = Regular::of(facts);
     let with = |then, changes| Fix { check: "automatic-trim".to_owned(), changes, then };
     if !regular.is_any() {
-        return match regular.timer {
-            Some(false) => {
+        return match regular.timer() {
+            Timer::Masked => Err(HostError::Unsupported(
+                "fstrim.timer or its service is masked, so somebody did not want it: \
+                 'systemctl unmask fstrim.timer fstrim.service' takes that back"
+                    .to_owned(),
+            )),
+            Timer::On => Err(HostError::Unsupported(
+                "fstrim.timer is on and trims nothing: 'systemctl cat fstrim.timer fstrim.service' \
+                 shows what was changed in it"
+                    .to_owned(),
+            )),
+            Timer::Off => {
                 Ok(with(Vec::new(), vec![Change::Enable { unit: "fstrim.timer".to_owned() }]))
             }
             _ => Err(HostError::Unsupported(
@@ -312,32 +259,6 @@ fn copy_label(from: Option<&Path>, to: &std::fs::File) {
     }
 }
 
-/// A file of our own that all may read.
-fn write_for_all(path: &Path, text: &str) -> Result<(), HostError> {
-    write(path, text, None)?;
-    let all = std::fs::Permissions::from_mode(0o644);
-    std::fs::set_permissions(path, all)
-        .map_err(|source| HostError::io(format!("change the rights of {}", path.display()), source))
-}
-
-fn run(place: &Place, program: &str, arguments: &[&str]) -> Result<(), HostError> {
-    if !place.runs_programs {
-        return Ok(());
-    }
-    let shown = format!("{program} {}", arguments.join(" "));
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .map_err(|source| HostError::io(format!("run {shown}"), source))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Err(HostError::io(format!("do '{shown}'"), std::io::Error::other(said)))
-        }
-    }
-}
-
 impl Fix {
     /// Makes the changes, each noted before. Where one fails, the notes say what was done until then; of
     /// a fix that did nothing they say nothing.
@@ -391,57 +312,6 @@ impl Fix {
             left.extend(change.take_back(place)?);
         }
         Ok(left)
-    }
-}
-
-impl Change {
-    fn make(&self, place: &Place) -> Result<(), HostError> {
-        match self {
-            Change::Enable { unit } => run(place, "systemctl", &["enable", "--now", unit]),
-            Change::Set { name, after, .. } => {
-                run(place, "sysctl", &["-w", &format!("{name}={after}")])
-            }
-            Change::Write { path, before, after } => {
-                let file = place.path(path);
-                let Some(before) = before else { return write_for_all(&file, after) };
-                let backup = file.with_added_extension("ssdlab-backup");
-                write(&backup, before, Some(&file))?;
-                write(&file, after, Some(&file))
-            }
-        }
-    }
-
-    /// Takes it back; a setting that somebody else chose since, or that cannot be set, is left as it is,
-    /// which is returned in words: files count from the next start on.
-    fn take_back(&self, place: &Place) -> Result<Option<String>, HostError> {
-        match self {
-            Change::Enable { unit } => run(place, "systemctl", &["disable", "--now", unit])?,
-            Change::Set { name, before, after } => {
-                let now = read(place, &format!("proc/sys/{}", name.replace('.', "/")))?;
-                if let Some(now) = now.as_deref().map(str::trim).filter(|now| now != after) {
-                    return Ok(Some(format!("{name} is {now} now, which somebody else chose")));
-                }
-                let outcome = run(place, "sysctl", &["-w", &format!("{name}={before}")]);
-                return Ok(outcome.err().map(|error| {
-                    format!("{name} is {before} again from the next start on: {error}")
-                }));
-            }
-            Change::Write { path, before: Some(before), .. } => {
-                let file = place.path(path);
-                write(&file, before, Some(&file))?;
-                let _ = std::fs::remove_file(place.path(&format!("{path}.ssdlab-backup")));
-            }
-            Change::Write { path, before: None, .. } => {
-                let file = place.path(path);
-                match std::fs::remove_file(&file) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(HostError::io(format!("remove {}", file.display()), error));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Ok(None)
     }
 }
 

@@ -22,7 +22,7 @@ use ssdlab_model::units::ByteLength;
 use crate::error::HostError;
 use crate::facts::Facts;
 
-pub(crate) use self::scsi::{provisioning_mode_file, scsi_disk};
+pub(crate) use self::scsi::{can_unmap, provisioning_mode_file, scsi_disk, usb_bridge};
 
 /// What a layer is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -61,8 +61,8 @@ pub enum LayerKind {
     },
     /// A file that poses as a block device.
     Loop {
-        /// The file.
-        file: String,
+        /// The file; `None` where it is set up on none.
+        file: Option<String>,
     },
     /// Compressed memory.
     Zram,
@@ -213,6 +213,16 @@ impl Layer {
     /// Whether nothing is known to lie below it, and it is a device.
     pub fn is_drive(&self) -> bool {
         self.below.is_empty() && !matches!(self.kind, LayerKind::FileSystem { .. })
+    }
+
+    /// Whether it is a drive that spins. USB bridges, RAID controllers and virtual disks say so of
+    /// everything.
+    pub fn is_spinning(&self) -> bool {
+        let is_bridge = matches!(
+            self.kind,
+            LayerKind::Usb { .. } | LayerKind::HardwareRaid { .. } | LayerKind::Virtual
+        );
+        self.is_drive() && !is_bridge && self.limits.is_rotational == Some(true)
     }
 
     /// Whether it is a file system.

@@ -1,5 +1,9 @@
 //! Fixes on a root that is made up: what they change, and that it can be taken back.
 
+#[path = "stacks/machine.rs"]
+#[allow(dead_code)]
+mod machine;
+
 use std::fs;
 
 use ssdlab_drive::real::DeviceNumber;
@@ -38,7 +42,13 @@ impl Root {
         let line = format!("30 1 8:0 / / {options} - ext4 /dev/sda rw\n");
         facts.put("/proc/self/mountinfo", &line);
         facts.put("/proc/sys/vm/swappiness", "60");
-        facts.put("/lib/systemd/system/fstrim.timer", "");
+        facts.put("/lib/systemd/system/fstrim.timer", "[Timer]\nOnCalendar=weekly\n");
+        let service = "[Service]\nExecStart=/sbin/fstrim --fstab --verbose\n";
+        facts.put("/lib/systemd/system/fstrim.service", service);
+        // Ten million pages swapped out in a day.
+        facts.put("/proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 9 9 -2\n");
+        facts.put("/proc/uptime", "86400.00 1.0\n");
+        facts.put("/proc/vmstat", "pswpin 5\npswpout 10000000\n");
         facts.put("/run/systemd/system/.", "");
         let place = Place { root: directory.path().to_owned(), runs_programs: false };
         Root { directory, place, facts }
@@ -128,6 +138,81 @@ fn a_setting_of_the_kernel_gets_a_file_of_its_own_that_goes_again() {
     assert!(root.plan("swappiness").unwrap_err().to_string().contains("nothing to fix"));
     fix::undo(&root.place).unwrap();
     assert_eq!(root.read(file), None);
+}
+
+#[test]
+fn what_its_own_check_finds_fine_is_not_changed() {
+    let mut root = Root::new("rw,relatime");
+    root.facts.put("/proc/vmstat", "pswpin 5\npswpout 10\n");
+    let why = root.plan("swappiness").unwrap_err().to_string();
+    assert!(why.contains("nothing to fix: vm.swappiness is 60") && why.contains("fine"), "{why}");
+    root.facts.put("/proc/swaps", "Filename Type Size Used Priority\n");
+    assert!(root.plan("swappiness").is_err());
+}
+
+#[test]
+fn a_masked_timer_is_not_switched_on() {
+    let mut root = Root::new("rw,relatime");
+    root.facts.link("/etc/systemd/system/fstrim.timer", "/dev/null");
+    let why = root.plan("automatic-trim").unwrap_err().to_string();
+    assert!(why.contains("systemctl unmask"), "{why}");
+}
+
+/// A disk behind a USB bridge, with its settings as files below the root.
+fn usb(bits: u8) -> (Root, Vec<Stack>) {
+    let mut made = machine::Made::new();
+    made.usb("sdb", "uas", "full");
+    made.mount("/mnt", "ext4", "sdb", "rw,relatime");
+    let directory = made.directory("sdb");
+    made.facts.put_bytes(&format!("{directory}/device/vpd_pgb2"), vec![0, 0xb2, 0, 4, 0, bits]);
+    let mut root = Root::new("rw,relatime");
+    root.facts = made.done();
+    let setting = root.directory.path().join("sys/class/scsi_disk/7:0:0:0");
+    fs::create_dir_all(&setting).unwrap();
+    fs::write(setting.join("provisioning_mode"), "full\n").unwrap();
+    let stacks = vec![layers::of(&root.facts, "/mnt").unwrap()];
+    (root, stacks)
+}
+
+#[test]
+fn a_bridge_that_can_unmap_gets_a_rule_that_goes_again() {
+    let (root, stacks) = usb(0x80);
+    let fix = fix::plan("trim", &root.facts, &stacks, &root.place).unwrap();
+    let words: String = fix.changes.iter().map(Change::words).collect();
+    let rule = "ATTRS{idVendor}==\"152d\", ATTRS{idProduct}==\"0578\", ATTRS{serial}==\"DB00001\", \
+                ATTR{provisioning_mode}=\"unmap\"";
+    assert!(words.contains(rule), "{words}");
+    let setting = "sys/class/scsi_disk/7:0:0:0/provisioning_mode";
+    assert!(words.contains(&format!("echo unmap > /{setting}    # it is full now")), "{words}");
+    let file = "etc/udev/rules.d/60-ssdlab-trim-152d-0578.rules";
+    assert_eq!(root.read(file), None, "planning changes nothing");
+    fix.carry_out(&root.place).unwrap();
+    assert!(root.read(file).unwrap().contains(rule));
+    assert_eq!(root.read(setting).as_deref(), Some("unmap"));
+    let back: String = fix.changes.iter().rev().map(Change::words_back).collect();
+    assert!(back.contains(&format!("echo full > /{setting}")), "{back}");
+    assert_eq!(fix::undo(&root.place).unwrap().left, Vec::<String>::new());
+    assert_eq!((root.read(file), root.read(setting).as_deref()), (None, Some("full")));
+    // Somebody else's choice is left.
+    fix.carry_out(&root.place).unwrap();
+    fs::write(root.directory.path().join(setting), "writesame_16\n").unwrap();
+    let left = fix::undo(&root.place).unwrap().left;
+    assert!(matches!(&left[..], [one] if one.contains("is writesame_16 now")), "{left:?}");
+    // A device that is gone has no setting.
+    fs::write(root.directory.path().join(setting), "full\n").unwrap();
+    fix.carry_out(&root.place).unwrap();
+    fs::remove_file(root.directory.path().join(setting)).unwrap();
+    assert_eq!(fix::undo(&root.place).unwrap().left, Vec::<String>::new());
+}
+
+#[test]
+fn bridges_that_cannot_unmap_are_left_alone() {
+    let (root, stacks) = usb(0x60);
+    let error = fix::plan("trim", &root.facts, &stacks, &root.place).unwrap_err();
+    assert!(error.to_string().contains("/dev/sdb says that it cannot unmap"), "{error}");
+    let plain = Root::new("rw,relatime");
+    let why = plain.plan("trim").unwrap_err().to_string();
+    assert!(why.contains("there is none"), "{why}");
 }
 
 #[test]

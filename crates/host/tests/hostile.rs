@@ -3,6 +3,9 @@
 #[path = "stacks/machine.rs"]
 #[allow(dead_code)]
 mod machine;
+#[path = "reports/report.rs"]
+#[allow(dead_code)]
+mod report;
 mod untrusted;
 
 use proptest::prelude::*;
@@ -27,6 +30,68 @@ fn text() -> impl Strategy<Value = String> {
         "[ -~]{0,40}",
         ".{0,20}",
     ]
+}
+
+/// Any JSON.
+fn json() -> impl Strategy<Value = serde_json::Value> {
+    use serde_json::{Value, json};
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(|it| json!(it)),
+        any::<u64>().prop_map(|it| json!(it)),
+        any::<i64>().prop_map(|it| json!(it)),
+        any::<f64>().prop_map(|it| json!(it)),
+        any::<u64>().prop_map(|it| json!(it.to_string())),
+        text().prop_map(|it| json!(it)),
+    ];
+    leaf.prop_recursive(3, 16, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|it| json!(it)),
+            prop::collection::btree_map("value|string|table|count|[a-z]{1,6}", inner, 0..4)
+                .prop_map(|it| json!(it)),
+        ]
+    })
+}
+
+/// A report that has a bit of everything.
+fn full_report(kind: usize) -> serde_json::Value {
+    let report = match kind {
+        0 => report::nvme("x"),
+        1 => report::sas("x", 0),
+        _ => report::ssd("x")
+            .attribute(5, "Reallocated_Sector_Ct", 100, 1)
+            .attribute(177, "Wear_Leveling_Count", 90, 1)
+            .attribute(241, "Host_Writes_32MiB", 100, 1 << 60)
+            .attribute(233, "NAND_GB_Written_TLC", 100, u64::MAX)
+            .failed(190, "Airflow_Temperature_Cel", "past", false)
+            .statistics(&[("Logical Sectors Written", u64::MAX)])
+            .errors(3, 9_000, 0x40, "UNC")
+            .tests(&[(false, 0x79, 9_000), (true, 0, 8_000)])
+            .link(30, 60),
+    };
+    report.data
+}
+
+/// Puts something else into one place of a report.
+fn replace(
+    at: &mut serde_json::Value,
+    mut place: usize,
+    with: &serde_json::Value,
+) -> Option<usize> {
+    if place == 0 {
+        *at = with.clone();
+        return None;
+    }
+    place -= 1;
+    let children: Vec<&mut serde_json::Value> = match at {
+        serde_json::Value::Array(items) => items.iter_mut().collect(),
+        serde_json::Value::Object(fields) => fields.values_mut().collect(),
+        _ => Vec::new(),
+    };
+    for child in children {
+        place = replace(child, place, with)?;
+    }
+    Some(place)
 }
 
 const PARTS: [&str; 22] = [
@@ -126,6 +191,29 @@ proptest! {
         let files: String =
             files.iter().map(|(file, text)| format!("{} {text}\n", FILES[*file])).collect();
         untrusted::machine(&files, &mut facts);
+    }
+
+    #[test]
+    fn a_report_of_a_drive_that_holds_anything_is_read_without_a_panic(
+        kind in 0..3_usize,
+        changes in prop::collection::vec((0..200_usize, json()), 1..6),
+        cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let mut report = full_report(kind);
+        for (place, with) in &changes {
+            replace(&mut report, *place, with);
+        }
+        let mut text = report.to_string();
+        if let Some(cut) = cut {
+            let mut end = cut.index(text.len());
+            while !text.is_char_boundary(end) {
+                end -= 1;
+            }
+            text.truncate(end);
+        }
+        let mut made = made();
+        made.nvme("nvme0n1");
+        untrusted::smart(&text, &mut made.done());
     }
 
     #[test]

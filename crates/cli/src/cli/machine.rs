@@ -68,15 +68,15 @@ pub struct DoctorArguments {
     /// holds names, serial numbers and mount points of this machine
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "json", "all", "prometheus"])]
     pub capture: Option<PathBuf>,
-    /// Also write the outcomes to a file for Prometheus' textfile collector
+    /// Also write the outcomes and the figures of drives to a file for Prometheus' textfile collector
     #[arg(long, value_name = "FILE")]
     pub prometheus: Option<PathBuf>,
     /// Also put it to the test: write a file to the target's file system, delete it, trim, and
     /// look for it below the file system (needs root)
     #[arg(long, requires = "target", conflicts_with_all = ["from", "capture"])]
     pub proof: bool,
-    /// Mend what a check has found, where that can be taken back: automatic-trim, atime, barriers
-    /// or swappiness. What changes is shown first
+    /// Mend what a check has found, where that can be taken back: trim (USB bridges),
+    /// automatic-trim, atime, barriers or swappiness. What changes is shown first
     #[arg(
         long,
         value_name = "CHECK",

@@ -58,6 +58,7 @@ fn what_is_not_there_or_no_capture_is_said_and_nothing_is_changed() {
     let place = Place::new();
     place.run(&["doctor", "/no/such/place"]).fails(2, &["there is no '/no/such/place'"]);
     place.run(&["layers", "/no/such/place"]).fails(2, &["there is no '/no/such/place'"]);
+    place.run(&["doctor", ""]).fails(2, &["there is no ''"]);
     let file = place.file("broken.tar.gz", "no archive");
     place.run(&["doctor", "--from", &file]).fails(2, &["not a captured machine"]);
     place.run(&["layers", "--from", "no-such.tar.gz"]).fails(2, &["there is no such file"]);
@@ -69,7 +70,7 @@ fn what_is_not_there_or_no_capture_is_said_and_nothing_is_changed() {
     place.run(&["doctor", "--fix", "wear"]).fails(2, &["automatic-trim", "no fix"]);
     place.run(&["doctor", "--undo", "--fix", "atime"]).fails(2, &["cannot be used with"]);
     if is_root() {
-        // There is a terminal for nobody to agree on, so nothing changes.
+        // There is a terminal for nobody to agree on, or nothing to mend: nothing changes.
         let done = place.run(&["doctor", "--fix", "swappiness"]);
         assert!(done.code == 2 && done.stderr.contains("swappiness"), "{done:?}");
     }

@@ -1,30 +1,128 @@
-//! What a drive says of its own state: temperature, wear and errors, by smartctl or nvme-cli.
+//! The state of a drive by its own account: temperature, wear and errors, by smartctl or nvme-cli.
 //!
 //! Both print JSON whose names and types have changed over the years, so everything is looked for
 //! and nothing is expected.
+
+mod ata;
+mod loose;
+mod nvme;
+mod scsi;
+mod signs;
+mod smartctl;
+mod units;
 
 use std::path::Path;
 
 use serde_json::Value;
 use ssdlab_model::units::ByteLength;
 
+use self::smartctl::Report;
 use super::tool;
 
-/// What the drive told.
+pub use self::nvme::{Controller, from_nvme, reads_zeros};
+pub use self::signs::{Counter, CriticalWarning, ErrorCause, Sign};
+
+/// The state of a drive, as far as it tells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Smart {
     /// In degrees Celsius.
     pub temperature: Option<i64>,
+    /// The temperature that it may have in operation, in degrees Celsius.
+    pub temperature_limit: Option<i64>,
     /// Share of its rated life that is used, in percent; may exceed 100.
     pub percentage_used: Option<u64>,
+    /// Blocks of flash that are left to replace failed ones.
+    pub spare: Option<Spare>,
     /// Bytes that hosts have written to it.
     pub written: Option<ByteLength>,
+    /// Bytes that were written to its flash, by hosts and by itself.
+    pub flash_written: Option<ByteLength>,
+    /// A count of what hosts have written, where its unit is not known.
+    pub unitless_writes: Option<UnitlessWrites>,
     /// Hours it has been on.
     pub hours_on: Option<u64>,
     /// Sectors or blocks of flash taken out of use, or errors of the media.
     pub media_errors: Option<u64>,
     /// Its own verdict.
     pub passed: Option<bool>,
+    /// The newest self-test that came to its end.
+    pub self_test: Option<SelfTest>,
+    /// Counters of errors that it has, each once, also those that are zero.
+    pub counts: Vec<(Counter, u64)>,
+    /// All signs of trouble that it shows.
+    pub signs: Vec<Sign>,
+    /// Its model.
+    pub model: Option<String>,
+    /// `true` for a disk that spins, `false` for flash.
+    pub spins: Option<bool>,
+    /// The speed of its SATA link.
+    pub link: Option<Link>,
+    /// What it says of TRIM (ATA).
+    pub trim: Option<TrimSupport>,
+}
+
+/// Spare blocks of flash, in percent of those that there were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spare {
+    /// Left now.
+    pub available: u64,
+    /// The least that the maker finds sufficient.
+    pub threshold: Option<u64>,
+}
+
+impl Spare {
+    fn new(available: Option<u64>, threshold: Option<u64>) -> Option<Spare> {
+        Some(Spare { available: available?, threshold })
+    }
+
+    /// Returns `true` where less is left than the maker finds sufficient.
+    pub fn is_short(&self) -> bool {
+        self.threshold.is_some_and(|threshold| self.available < threshold)
+    }
+}
+
+/// A SMART attribute that counts writes in a unit that smartctl does not know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitlessWrites {
+    /// Its number.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Its raw value.
+    pub count: u64,
+}
+
+/// A self-test that came to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SelfTest {
+    /// `true` where it found no failure.
+    pub passed: bool,
+    /// `true` where it read all of the drive.
+    pub is_extended: bool,
+    /// The drive's words for how it ended.
+    pub said: String,
+    /// Hours of being on since then.
+    pub hours_ago: Option<u64>,
+}
+
+/// The speed of a SATA link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// As it is, in bits a second.
+    pub bits_per_second: u64,
+    /// The most that the drive can do, in bits a second.
+    pub most_bits_per_second: u64,
+}
+
+/// What an ATA drive says of TRIM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrimSupport {
+    /// `true` where it knows TRIM.
+    pub supported: bool,
+    /// `true` where trimmed sectors read as the same data each time.
+    pub deterministic: bool,
+    /// `true` where trimmed sectors read as zeros.
+    pub zeroed: bool,
 }
 
 /// Asks the drive.
@@ -50,7 +148,7 @@ fn by_smartctl(device: &Path) -> Result<Smart, String> {
     // The exit code is a set of flags, most of which tell of the drive and not of the program.
     let data = output.json().unwrap_or_default();
     let smart = from_smartctl(&data);
-    if smart != Smart::default() {
+    if !smart.is_silent() {
         return Ok(smart);
     }
     let said = data["smartctl"]["messages"][0]["string"].as_str().map(str::to_owned);
@@ -61,114 +159,135 @@ fn by_nvme(device: &Path) -> Result<Smart, String> {
     let arguments = ["smart-log".as_ref(), device.as_os_str(), "-o".as_ref(), "json".as_ref()];
     let output = tool::run("nvme", &arguments, Some(tool::LOOK))?;
     let smart = output.json().map(|data| from_nvme(&data)).unwrap_or_default();
-    match smart == Smart::default() {
+    match smart.is_silent() {
         true => Err(format!("nvme: {}", output.last_words())),
         false => Ok(smart),
     }
 }
 
-/// A number, also where it was printed as text or with a point.
-fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::Number(number) => number.as_u64().or_else(|| {
-            number.as_f64().filter(|number| *number >= 0.0).map(|number| number as u64)
-        }),
-        Value::String(text) => text.replace(',', "").trim().parse().ok(),
-        _ => None,
-    }
-}
-
-/// NVMe counts in units of 1000 blocks of 512 bytes.
-fn data_units(value: &Value) -> Option<ByteLength> {
-    Some(ByteLength::new(number(value)?.checked_mul(512_000)?))
-}
-
 /// From what `smartctl --json` prints; what it does not say is left out.
 pub fn from_smartctl(data: &Value) -> Smart {
-    let log = &data["nvme_smart_health_information_log"];
-    let endurance = &data["endurance_used"]["current_percent"];
+    let report = Report::read(data);
+    let mut smart = report.nvme_smart_health_information_log.smart();
+    smart.hours_on = smart.hours_on.or(report.power_on_time.hours.0);
+    nvme::add_logs(&report, &mut smart);
+    let mut smart = smart.or(scsi::smart(&report)).or(ata::smart(&report));
+    let passed = report.smart_status.passed.get();
+    let warns = smart.signs.iter().any(|sign| matches!(sign, Sign::Critical(_)));
+    if passed == Some(false) && !warns {
+        let said = report.smart_status.scsi.ie_string.get();
+        smart.signs.insert(0, Sign::HealthFailed { said });
+    }
+    let link = &report.interface_speed;
+    let trim = &report.trim;
+    let name = report.model_name.get().or_else(|| report.scsi_model_name.get());
     Smart {
-        temperature: data["temperature"]["current"]
-            .as_i64()
-            .or_else(|| log["temperature"].as_i64()),
-        percentage_used: number(&log["percentage_used"])
-            .or_else(|| number(endurance))
-            .or_else(|| statistic(data, "Percentage Used Endurance Indicator"))
-            .or_else(|| life_left(data).map(|left| 100 - left)),
-        written: data_units(&log["data_units_written"]).or_else(|| written_sectors(data)),
-        hours_on: number(&data["power_on_time"]["hours"])
-            .or_else(|| number(&log["power_on_hours"])),
-        media_errors: number(&log["media_errors"]).or_else(|| replaced_sectors(data)),
-        passed: data["smart_status"]["passed"].as_bool(),
+        passed: passed.or(smart.passed),
+        temperature: report.temperature.current.get().or(smart.temperature),
+        temperature_limit: report
+            .temperature
+            .op_limit_max
+            .get()
+            .or(report.temperature.drive_trip.get()),
+        model: name.map(|name| name.trim().to_owned()),
+        spins: report.rotation_rate.0.map(|rate| rate > 0),
+        link: link
+            .current
+            .bits()
+            .zip(link.max.bits())
+            .map(|(now, most)| Link { bits_per_second: now, most_bits_per_second: most }),
+        trim: trim.supported.get().map(|supported| TrimSupport {
+            supported,
+            deterministic: trim.deterministic.get() == Some(true),
+            zeroed: trim.zeroed.get() == Some(true),
+        }),
+        ..smart
     }
 }
 
-/// ATA Device Statistics, by name.
-fn statistic(data: &Value, name: &str) -> Option<u64> {
-    let pages = data["ata_device_statistics"]["pages"].as_array()?;
-    let rows = pages.iter().filter_map(|page| page["table"].as_array()).flatten();
-    let row = rows.into_iter().find(|row| row["name"].as_str() == Some(name))?;
-    number(&row["value"])
-}
-
-/// The SMART attribute of ATA with this number. What a number means is each maker's own; so it counts only
-/// where the name that smartctl knows for this drive has one of these words in it.
-fn attribute<'a>(data: &'a Value, id: u64, words: &[&str]) -> Option<&'a Value> {
-    let table = data["ata_smart_attributes"]["table"].as_array()?;
-    let row = table.iter().find(|row| row["id"].as_u64() == Some(id))?;
-    let name = row["name"].as_str()?.to_lowercase();
-    words.iter().any(|word| name.contains(word)).then_some(row)
-}
-
-/// What is left of the rated life, in percent, of the attributes that vendors count it in. Their
-/// normalised values go from 100 down, also where the name says "used".
-fn life_left(data: &Value) -> Option<u64> {
-    let row = attribute(data, 231, &["life"])
-        .or_else(|| attribute(data, 202, &["life"]))
-        .or_else(|| attribute(data, 233, &["wearout", "life"]))
-        .or_else(|| attribute(data, 177, &["wear_leveling"]))?;
-    number(&row["value"]).filter(|left| *left <= 100)
-}
-
-/// Sectors or blocks that were replaced. Some drives put more numbers into the raw value; then smartctl
-/// writes the count first, and the others behind it in parentheses.
-fn replaced_sectors(data: &Value) -> Option<u64> {
-    let row = attribute(data, 5, &["realloc", "retired", "bad_block"])?;
-    let text = row["raw"]["string"].as_str();
-    let first = text.and_then(|text| text.split_whitespace().next());
-    match first {
-        Some(first) => first.parse().ok(),
-        None => number(&row["raw"]["value"]),
-    }
-}
-
-/// Bytes written of the device statistics or, where there are none, of attribute 241 where its
-/// name says that it counts sectors.
-fn written_sectors(data: &Value) -> Option<ByteLength> {
-    let by_attribute = || number(&attribute(data, 241, &["lbas"])?["raw"]["value"]);
-    let sectors = statistic(data, "Logical Sectors Written").or_else(by_attribute)?;
-    let size = number(&data["logical_block_size"]).unwrap_or(512);
-    Some(ByteLength::new(sectors.checked_mul(size)?))
-}
-
-/// From what `nvme smart-log -o json` prints.
-pub fn from_nvme(data: &Value) -> Smart {
-    // Kelvin in the log itself; some versions print degrees Celsius.
-    let celsius = |kelvin: u64| kelvin as i64 - if kelvin > 200 { 273 } else { 0 };
-    let used = number(&data["percent_used"]).or_else(|| number(&data["percentage_used"]));
-    let warning =
-        number(&data["critical_warning"]).or_else(|| number(&data["critical_warning"]["value"]));
-    Smart {
-        temperature: number(&data["temperature"]).map(celsius),
-        percentage_used: used,
-        written: data_units(&data["data_units_written"]),
-        hours_on: number(&data["power_on_hours"]),
-        media_errors: number(&data["media_errors"]),
-        passed: warning.map(|bits| bits == 0),
-    }
+/// Returns the hours of being on since `at`; ATA and SCSI note that in 16 bits.
+fn hours_since(at: Option<u64>, now: Option<u64>) -> Option<u64> {
+    let (at, now) = at.zip(now)?;
+    Some(match now.checked_sub(at) {
+        Some(ago) if at > 0xffff => ago,
+        Some(ago) => ago & 0xffff,
+        None => 0,
+    })
 }
 
 impl Smart {
+    /// Returns `true` where it tells nothing of its state: neither health nor wear, errors, temperature
+    /// or use.
+    pub fn is_silent(&self) -> bool {
+        self.temperature.is_none()
+            && self.percentage_used.is_none()
+            && self.spare.is_none()
+            && self.written.is_none()
+            && self.unitless_writes.is_none()
+            && self.hours_on.is_none()
+            && self.media_errors.is_none()
+            && self.passed.is_none()
+            && self.signs.is_empty()
+    }
+
+    /// Fills what is not known here with what another report of the same drive says.
+    #[must_use]
+    pub fn or(self, other: Smart) -> Smart {
+        let mut signs = self.signs;
+        signs.extend(
+            other.signs.into_iter().filter(|sign| !signs.contains(sign)).collect::<Vec<_>>(),
+        );
+        let mut counts = self.counts;
+        for (counter, count) in other.counts {
+            if counts.iter().all(|(known, _)| *known != counter) {
+                counts.push((counter, count));
+            }
+        }
+        Smart {
+            temperature: self.temperature.or(other.temperature),
+            temperature_limit: self.temperature_limit.or(other.temperature_limit),
+            percentage_used: self.percentage_used.or(other.percentage_used),
+            spare: self.spare.or(other.spare),
+            written: self.written.or(other.written),
+            flash_written: self.flash_written.or(other.flash_written),
+            unitless_writes: self.unitless_writes.or(other.unitless_writes),
+            hours_on: self.hours_on.or(other.hours_on),
+            media_errors: self.media_errors.or(other.media_errors),
+            passed: self.passed.or(other.passed),
+            self_test: self.self_test.or(other.self_test),
+            counts,
+            signs,
+            model: self.model.or(other.model),
+            spins: self.spins.or(other.spins),
+            link: self.link.or(other.link),
+            trim: self.trim.or(other.trim),
+        }
+    }
+
+    /// Notes a counter of errors; above zero it is a sign.
+    fn take_count(&mut self, counter: Counter, count: Option<u64>) {
+        let Some(count) = count else { return };
+        self.counts.push((counter, count));
+        if count > 0 {
+            self.signs.push(Sign::Counted { counter, count });
+        }
+    }
+
+    /// Notes the outcome of self-tests, of which the newest comes first. A failure counts until an
+    /// extended test, which reads the whole drive, has passed.
+    fn take_self_tests(&mut self, tests: Vec<SelfTest>) {
+        let since = tests.iter().take_while(|test| !(test.passed && test.is_extended));
+        let failed = since.enumerate().find(|(_, test)| !test.passed);
+        if let Some((place, test)) = failed {
+            self.signs.push(Sign::SelfTestFailed {
+                said: test.said.clone(),
+                hours_ago: test.hours_ago,
+                is_newest: place == 0,
+            });
+        }
+        self.self_test = tests.into_iter().next();
+    }
+
     /// In words, for the report.
     pub(super) fn words(&self) -> String {
         let mut parts = Vec::new();

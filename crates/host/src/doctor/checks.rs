@@ -11,8 +11,8 @@ mod kernel;
 pub(super) mod regular_trim;
 mod scheduler;
 mod spare_area;
-mod swappiness;
-mod temperature;
+pub(super) mod swappiness;
+pub(super) mod temperature;
 mod temporary_files;
 pub(super) mod trim;
 mod trim_reads;
@@ -63,16 +63,21 @@ pub(super) fn of_target(context: &Context, stack: &Stack) -> Vec<Check> {
     checks
 }
 
-/// Of a drive.
+/// Of a drive; of one that spins, without what is of flash alone.
 pub(super) fn of_drive(context: &Context, drive: &Drive) -> Vec<Check> {
-    let mut checks = vec![spare_area::check(context, drive)];
-    checks.extend(unpartitioned::check(context, drive));
-    checks.push(wear::check(context, drive));
-    checks.push(endurance::check(context, drive));
+    let mut checks = Vec::new();
+    if drive.is_flash() != Some(false) {
+        checks.push(spare_area::check(context, drive));
+        checks.extend(unpartitioned::check(context, drive));
+        checks.push(wear::check(context, drive));
+        checks.push(endurance::check(context, drive));
+    }
     checks.push(errors::check(context, drive));
     checks.push(temperature::check(context, drive));
     checks.push(write_cache::check(context, drive));
-    checks.extend(trim_reads::check(context, drive));
+    if drive.is_flash() != Some(false) {
+        checks.extend(trim_reads::check(context, drive));
+    }
     checks.push(scheduler::check(drive));
     checks.extend(controller::check(context, drive));
     checks

@@ -1,29 +1,25 @@
 //! What a drive tells of itself, asked for once and looked at by several checks.
 
-use serde_json::Value;
-use ssdlab_drive::real::smart::{self, Smart};
+use ssdlab_drive::real::smart::{self, Controller, Smart};
 use ssdlab_model::units::ByteLength;
 
+use super::values::Values;
 use super::{Context, DriveDiagnosis, checks};
-use crate::facts::{Absent, Facts};
+use crate::facts::{Absent, CommandOutput, Facts};
 use crate::layers::{Layer, LayerKind};
 use crate::words;
 
 /// All that a drive and the kernel tell of it.
 pub(super) struct Drive<'a> {
     pub(super) layer: &'a Layer,
-    /// What `smartctl --json -x` prints; null where it prints nothing.
-    pub(super) smartctl: Value,
-    /// What `nvme id-ctrl` prints.
-    pub(super) controller: Value,
-    /// What `nvme id-ns` prints.
-    pub(super) namespace: Value,
-    /// What `nvme smart-log` prints.
-    pub(super) health_log: Value,
+    /// Its state, by smartctl and nvme-cli.
+    pub(super) smart: Smart,
+    /// Identify controller of an NVMe drive, by nvme-cli.
+    pub(super) controller: Controller,
+    /// Of an NVMe drive: whether deallocated blocks read as zeros.
+    pub(super) reads_zeros: Option<bool>,
     /// What `hdparm -I` prints.
     pub(super) identify: String,
-    /// What of that counts in common.
-    pub(super) smart: Smart,
     /// Why it tells nothing of its state.
     pub(super) silent: Option<String>,
     /// Whether disks of its kind have nothing to tell, whoever asks.
@@ -32,67 +28,59 @@ pub(super) struct Drive<'a> {
 
 impl<'a> Drive<'a> {
     fn of(context: &Context, layer: &'a Layer) -> Drive<'a> {
-        let mut drive = Drive {
-            layer,
-            smartctl: Value::Null,
-            controller: Value::Null,
-            namespace: Value::Null,
-            health_log: Value::Null,
-            identify: String::new(),
-            smart: Smart::default(),
-            silent: None,
-            is_mute: false,
-        };
         let path = layer.path.as_str();
         let mut why = Vec::new();
-        let mut json =
-            |program: &str, arguments: &[&str]| match asked(context.facts, program, arguments) {
-                Ok(text) => serde_json::from_str(&text).unwrap_or(Value::Null),
-                Err(absent) => {
-                    why.push(reason(program, &absent));
-                    Value::Null
-                }
-            };
+        let mut ask = |program: &str, arguments: &[&str]| {
+            let answer = asked(context.facts, program, arguments);
+            answer.map_err(|absent| why.push(reason(program, &absent))).ok()
+        };
         let is_nvme = layer.kind == LayerKind::Nvme;
         let speaks_scsi = layer.name.starts_with("sd");
+        let mut smart = Smart::default();
+        let mut controller = Controller::default();
+        let mut reads_zeros = None;
         if is_nvme || speaks_scsi {
-            drive.smartctl = json("smartctl", &["--json=c", "-x", path]);
-            drive.smart = smart::from_smartctl(&drive.smartctl);
+            let report = ask("smartctl", &["--json=c", "-x", path]).and_then(|it| it.json());
+            smart = report.as_ref().map(smart::from_smartctl).unwrap_or_default();
         }
         if is_nvme {
-            drive.controller = json("nvme", &["id-ctrl", path, "-o", "json"]);
-            drive.namespace = json("nvme", &["id-ns", path, "-o", "json"]);
-            drive.health_log = json("nvme", &["smart-log", path, "-o", "json"]);
-            if drive.smart == Smart::default() {
-                drive.smart = smart::from_nvme(&drive.health_log);
-            }
+            let text =
+                |output: Option<CommandOutput>| output.map(|it| it.stdout).unwrap_or_default();
+            controller = Controller::read(&text(ask("nvme", &["id-ctrl", path, "-o", "json"])));
+            reads_zeros = smart::reads_zeros(&text(ask("nvme", &["id-ns", path, "-o", "json"])));
+            let log = ask("nvme", &["smart-log", path, "-o", "json"]).and_then(|it| it.json());
+            let health = log.as_ref().map(smart::from_nvme).unwrap_or_default();
+            // The same log: what one program did not print, the other may have.
+            smart = if smart.passed.is_some() {
+                smart.or(Smart { signs: Vec::new(), ..health })
+            } else {
+                smart.or(health)
+            };
         }
+        let mut identify = String::new();
         if matches!(layer.kind, LayerKind::Sata | LayerKind::Usb { .. }) {
-            drive.identify = asked(context.facts, "hdparm", &["-I", path]).unwrap_or_default();
+            let output = asked(context.facts, "hdparm", &["-I", path]);
+            identify = output.map(|it| it.stdout).unwrap_or_default();
         }
-        drive.is_mute = !is_nvme && !speaks_scsi;
-        if drive.smart == Smart::default() {
-            drive.silent = Some(match (is_nvme || speaks_scsi, why.is_empty()) {
-                (false, _) => "a disk of this kind has no SMART".to_owned(),
-                (true, true) => "the drive does not say".to_owned(),
-                (true, false) => {
-                    why.dedup();
-                    words::list(&why)
-                }
-            });
-        }
-        drive
+        let is_mute = !is_nvme && !speaks_scsi;
+        let silent = smart.is_silent().then(|| match (is_mute, why.is_empty()) {
+            (true, _) => "a disk of this kind has no SMART".to_owned(),
+            (false, true) => "the drive does not say".to_owned(),
+            (false, false) => {
+                why.dedup();
+                words::list(&why)
+            }
+        });
+        Drive { layer, smart, controller, reads_zeros, identify, silent, is_mute }
     }
 
     /// The model, as the drive itself says it, not the part that SCSI has room for.
     pub(super) fn model(&self) -> Option<String> {
-        let told = [&self.smartctl["model_name"], &self.controller["mn"]];
-        let told =
-            told.into_iter().find_map(|name| name.as_str().map(|name| name.trim().to_owned()));
         let identify = || {
             let line = self.identify.lines().find_map(|it| it.trim().strip_prefix("Model Number:"));
             line.map(|name| name.trim().to_owned())
         };
+        let told = self.smart.model.clone().or_else(|| self.controller.model.clone());
         told.or_else(identify).or_else(|| self.layer.title.clone())
     }
 
@@ -102,8 +90,8 @@ impl<'a> Drive<'a> {
         if self.layer.kind == LayerKind::Nvme || self.layer.kind == LayerKind::Mmc {
             return Some(true);
         }
-        if let Some(rate) = self.smartctl["rotation_rate"].as_u64() {
-            return Some(rate == 0);
+        if let Some(spins) = self.smart.spins {
+            return Some(!spins);
         }
         if self.identify.contains("Solid State Device") {
             return Some(true);
@@ -133,7 +121,7 @@ impl<'a> Drive<'a> {
 }
 
 /// What a program prints, unless it failed to get at the drive.
-fn asked(facts: &dyn Facts, program: &str, arguments: &[&str]) -> Result<String, Absent> {
+fn asked(facts: &dyn Facts, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {
     let output = facts.run(program, arguments)?;
     // smartctl's exit code is a set of flags; the lowest two say that it got nowhere.
     let is_lost = match program {
@@ -150,7 +138,7 @@ fn asked(facts: &dyn Facts, program: &str, arguments: &[&str]) -> Result<String,
             .and_then(|json| Some(json["smartctl"]["messages"][0]["string"].as_str()?.to_owned()));
         return Err(Absent::Failed(said.unwrap_or_else(|| last.trim().to_owned())));
     }
-    Ok(output.stdout)
+    Ok(output)
 }
 
 fn reason(program: &str, absent: &Absent) -> String {
@@ -174,6 +162,8 @@ pub(super) fn examine(context: &Context) -> Vec<DriveDiagnosis> {
                 | LayerKind::Loop { .. }
                 | LayerKind::Mapper { .. }
         );
+        // A reader without a card, a network disk that is not connected.
+        let is_ours = is_ours && layer.size_bytes != Some(0);
         if is_ours && !seen.contains(&layer.name.as_str()) {
             seen.push(&layer.name);
             let drive = Drive::of(context, layer);
@@ -181,6 +171,7 @@ pub(super) fn examine(context: &Context) -> Vec<DriveDiagnosis> {
                 drive: layer.name.clone(),
                 path: layer.path.clone(),
                 what: layer.words(),
+                values: Values::of(context, &drive),
                 checks: checks::of_drive(context, &drive),
             });
         }

@@ -1,69 +1,79 @@
 //! Drives whose makers published what cannot be asked of them.
 //!
-//! Few, and each with its source: what is not known for sure is better not said. What this project
-//! has profiles of is here as well, with the same figures.
+//! Each with its source: what is not known for sure is better not said. What this project has profiles of is
+//! here as well, with the same figures.
+
+mod table;
 
 use ssdlab_model::units::{ByteLength, GIB};
 
-/// What is known of a model.
+/// What is known of drives that were sold under one name in several sizes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
-    /// How its name begins, as the drive says it, in capitals.
-    model: &'static str,
+struct Family {
+    /// The document that has the figures.
+    source: &'static str,
+    sizes: &'static [Size],
+}
+
+/// One size of a family.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    /// What its model, as the drive says it, has in it, in capitals; one of these.
+    models: &'static [&'static str],
     /// What it is sold as, in GB of 10^9 bytes.
     sold_as: u64,
     /// Flash in it, in GiB; 0 where that is not known.
     raw_gib: u64,
-    /// What may be written to it, in TB of 10^12 bytes; 0 where that is not known.
-    rated_tb: u64,
-    /// Who says so.
+    /// What may be written to it, in GB of 10^9 bytes; 0 where that is not known.
+    rated_gb: u64,
+}
+
+/// A size with its endurance in TB of 10^12 bytes.
+const fn rated(models: &'static [&'static str], sold_as: u64, rated_tb: u64) -> Size {
+    Size { models, sold_as, raw_gib: 0, rated_gb: rated_tb * 1_000 }
+}
+
+/// A size with the flash that is in it, in GiB.
+const fn raw(models: &'static [&'static str], sold_as: u64, raw_gib: u64) -> Size {
+    Size { models, sold_as, raw_gib, rated_gb: 0 }
+}
+
+/// What is known of a drive.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    size: Size,
+    /// The document that says so.
     pub(super) source: &'static str,
 }
 
 impl Known {
+    /// Returns the flash that is in it.
     pub(super) fn raw(&self) -> Option<ByteLength> {
-        (self.raw_gib > 0).then(|| GIB * self.raw_gib)
+        (self.size.raw_gib > 0).then(|| GIB * self.size.raw_gib)
     }
 
+    /// Returns what may be written to it.
     pub(super) fn rated_writes(&self) -> Option<ByteLength> {
-        (self.rated_tb > 0).then(|| ByteLength::new(self.rated_tb * 1_000_000_000_000))
+        (self.size.rated_gb > 0).then(|| ByteLength::new(self.size.rated_gb * 1_000_000_000))
     }
 }
 
-const fn known(
-    model: &'static str,
-    sold_as: u64,
-    raw_gib: u64,
-    rated_tb: u64,
-    source: &'static str,
-) -> Known {
-    Known { model, sold_as, raw_gib, rated_tb, source }
-}
-
-const TABLE: [Known; 14] = [
-    known("SAMSUNG SSD 840 PRO", 512, 512, 0, "Habr 242199"),
-    known("SAMSUNG SSD 850 PRO 128GB", 128, 129, 0, "Habr 242199"),
-    known("KINGSTON SNV425S264GB", 64, 64, 0, "KompyuterPress 01/2011"),
-    known("SAMSUNG SSD 870 EVO 250GB", 250, 0, 150, "the maker's rating, by pgrid.app"),
-    known("SAMSUNG SSD 870 EVO 1TB", 1000, 0, 600, "the maker's rating, by pgrid.app"),
-    known("SAMSUNG SSD 870 EVO 2TB", 2000, 0, 1200, "the maker's rating, by pgrid.app"),
-    known("SAMSUNG SSD 870 EVO 4TB", 4000, 0, 2400, "the maker's rating, by pgrid.app"),
-    known("SAMSUNG SSD 970 EVO 250GB", 250, 0, 150, "the maker's rating, by techgage.com"),
-    known("SAMSUNG SSD 970 EVO 500GB", 500, 0, 300, "the maker's rating, by techgage.com"),
-    known("SAMSUNG SSD 970 EVO 1TB", 1000, 0, 600, "the maker's rating, by techgage.com"),
-    known("SAMSUNG SSD 970 EVO 2TB", 2000, 0, 1200, "the maker's rating, by techgage.com"),
-    known("SAMSUNG SSD 980 PRO 1TB", 1000, 0, 600, "the maker's rating, by techbriefly.com"),
-    known("CT1000MX500SSD1", 1000, 0, 360, "the maker's rating, by techpowerup.com"),
-    known("CT1000MX500SSD4", 1000, 0, 360, "the maker's rating, by techpowerup.com"),
-];
-
-/// What is known of a drive that calls itself `model` and has this size.
-pub(super) fn find(model: &str, size: ByteLength) -> Option<&'static Known> {
+/// Finds what is known of a drive that calls itself `model` and has this size.
+pub(super) fn find(model: &str, size: ByteLength) -> Option<Known> {
     let model = model.to_uppercase();
-    // A drive that was made smaller than it was sold (host protected area, namespaces) is the
-    // same drive; one that is larger is another.
-    TABLE.iter().find(|known| {
-        model.starts_with(known.model) && size.bytes() <= known.sold_as * 1_030_000_000
+    let gigabytes = size.bytes() as f64 / 1e9;
+    // Makers say 500 GB of what has 500.1 or 512.1. A drive that was made smaller than it was sold (host
+    // protected area, namespaces) is told by a name that has the size in it.
+    let fits = |one: &&Size| {
+        let has_name = one.models.iter().any(|name| model.contains(name));
+        let sold_as = one.sold_as as f64;
+        let names_size = one.models.iter().any(|name| name.contains(&one.sold_as.to_string()));
+        let least = if names_size { 0.0 } else { sold_as * 0.9 };
+        has_name && (least..=sold_as * 1.03).contains(&gigabytes)
+    };
+    table::FAMILIES.iter().find_map(|family| {
+        let size = family.sizes.iter().find(fits)?;
+        Some(Known { size: *size, source: family.source })
     })
 }
 
@@ -72,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_model_is_found_by_how_its_name_begins_and_by_its_size() {
+    fn a_model_is_found_by_its_name_and_by_its_size() {
         let size = ByteLength::new(512_110_190_592);
         let found = find("Samsung SSD 840 PRO Series", size).unwrap();
         let raw = found.raw().unwrap();
@@ -80,6 +90,72 @@ mod tests {
         let spare = (raw.bytes() - size.bytes()) as f64 / raw.bytes() as f64;
         assert!((spare - 0.0685).abs() < 0.0001, "{spare}");
         assert!(find("Samsung SSD 840 PRO Series", ByteLength::new(1_000_000_000_000)).is_none());
-        assert!(find("Samsung SSD 970 EVO Plus 1TB", ByteLength::new(1_000_204_886_016)).is_none());
+        assert!(find("Samsung SSD 9999 1TB", ByteLength::new(1_000_204_886_016)).is_none());
+    }
+
+    #[test]
+    fn names_that_begin_alike_are_told_apart() {
+        let rated = |model: &str, gigabytes: u64| {
+            let known = find(model, ByteLength::new(gigabytes * 1_000_000_000))?;
+            Some(known.rated_writes()?.bytes() / 1_000_000_000_000)
+        };
+        for (model, gigabytes, expected) in [
+            ("Samsung SSD 970 EVO 1TB", 1_000, Some(600)),
+            ("Samsung SSD 970 EVO Plus 1TB", 1_000, Some(600)),
+            ("Samsung SSD 970 PRO 1TB", 1_024, Some(1_200)),
+            ("Samsung SSD 860 QVO 1TB", 1_000, Some(360)),
+            ("Samsung SSD 860 EVO M.2 500GB", 500, Some(300)),
+            ("Samsung SSD 850 EVO 250GB", 250, Some(75)),
+            ("CT1000P3SSD8", 1_000, Some(220)),
+            ("CT1000P3PSSD8", 1_000, Some(220)),
+            ("CT1000P5SSD8", 1_000, Some(600)),
+            ("CT500MX500SSD1", 500, Some(180)),
+            ("CT500MX500SSD4", 500, Some(180)),
+            ("WDC WDS500G2B0A-00SM50", 500, Some(200)),
+            ("WD Blue SN570 1TB", 1_000, Some(600)),
+            ("WD_BLACK SN850X 2000GB", 2_000, Some(1_200)),
+            ("KINGSTON SA400S37240G", 240, Some(80)),
+            ("KINGSTON SKC3000D2048G", 2_048, Some(1_600)),
+            ("INTEL SSDPEKNW010T8", 1_024, Some(200)),
+            ("INTEL SSDSC2BB480G6", 480, Some(275)),
+            ("Seagate FireCuda 520 SSD ZP1000GM30002", 1_000, Some(1_800)),
+            ("SHGP31-1000GM", 1_000, Some(750)),
+            ("Force MP510", 960, Some(1_700)),
+            ("Force MP510", 480, Some(800)),
+            ("Force MP510", 700, None),
+            ("Force MP600", 1_000, Some(1_800)),
+            ("SAMSUNG MZ7LH1T9HMLT-00005", 1_920, Some(2_733)),
+            // A part of it in another namespace.
+            ("Samsung SSD 980 PRO 1000GB", 400, None),
+            ("CT1000MX500SSD1", 400, Some(360)),
+            ("CT1000MX500SSD1", 2_000, None),
+        ] {
+            assert_eq!(rated(model, gigabytes), expected, "{model} {gigabytes}");
+        }
+    }
+
+    #[test]
+    fn the_table_has_no_gaps_and_no_name_twice() {
+        let mut names = Vec::new();
+        let mut count = 0;
+        for family in table::FAMILIES {
+            assert!(!family.source.is_empty());
+            for size in family.sizes {
+                count += 1;
+                assert!(size.raw_gib > 0 || size.rated_gb > 0, "{size:?}");
+                // From a tenth of a drive a day for three years to seventeen for five.
+                let drives = size.rated_gb as f64 / size.sold_as as f64;
+                assert!(size.rated_gb == 0 || (70.0..32_000.0).contains(&drives), "{size:?}");
+                for name in size.models {
+                    assert_eq!(*name, name.to_uppercase(), "{name}");
+                    names.push((*name, size.sold_as));
+                }
+            }
+        }
+        assert!(count >= 60, "{count} drives");
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
     }
 }

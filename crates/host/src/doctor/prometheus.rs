@@ -1,12 +1,14 @@
 //! A diagnosis as metrics, in the text format that Prometheus reads.
 
+use std::sync::atomic::AtomicU64;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::{Diagnosis, Verdict};
+use super::{Diagnosis, DriveDiagnosis, Verdict};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Outcome {
@@ -18,6 +20,85 @@ struct Outcome {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Subject {
     target: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfDrive {
+    drive: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Info {
+    drive: String,
+    model: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfKind {
+    drive: String,
+    kind: String,
+}
+
+/// A figure of a drive: its name, what it is, and where it comes from.
+type Figure = (&'static str, &'static str, fn(&DriveDiagnosis) -> Option<f64>);
+
+/// Percent as a ratio, as Prometheus likes it.
+fn ratio(percent: u64) -> f64 {
+    percent as f64 / 100.0
+}
+
+const FIGURES: [Figure; 8] = [
+    ("temperature_celsius", "Temperature of the drive", |it| {
+        it.values.temperature_celsius.map(|degrees| degrees as f64)
+    }),
+    (
+        "used_ratio",
+        "Share of the rated life that is used, by the drive's count; may exceed 1",
+        |it| it.values.used_percent.map(ratio),
+    ),
+    ("spare_ratio", "Share of the spare blocks that is left", |it| {
+        it.values.spare_percent.map(ratio)
+    }),
+    ("written_bytes", "Bytes that hosts have written to the drive", |it| {
+        it.values.written_bytes.map(|bytes| bytes as f64)
+    }),
+    ("flash_written_bytes", "Bytes that were written to the flash", |it| {
+        it.values.flash_written_bytes.map(|bytes| bytes as f64)
+    }),
+    ("rated_written_bytes", "Bytes that hosts may write, by the maker's data sheet", |it| {
+        it.values.rated_written_bytes.map(|bytes| bytes as f64)
+    }),
+    ("power_on_seconds", "Time that the drive has been on", |it| {
+        it.values.power_on_hours.map(|hours| hours as f64 * 3_600.0)
+    }),
+    ("health_passed", "Whether the drive says that its health is good", |it| {
+        it.values.health_passed.map(|passed| f64::from(u8::from(passed)))
+    }),
+];
+
+/// Adds the figures of all drives; what a drive does not tell is left out.
+fn add_figures(diagnosis: &Diagnosis, registry: &mut Registry) {
+    let info = Family::<Info, Gauge>::default();
+    let errors = Family::<OfKind, Gauge<f64, AtomicU64>>::default();
+    registry.register("drive_info", "A drive that was looked at; always 1", info.clone());
+    for (name, help, figure) in FIGURES {
+        let family = Family::<OfDrive, Gauge<f64, AtomicU64>>::default();
+        for found in &diagnosis.drives {
+            if let Some(value) = figure(found) {
+                family.get_or_create(&OfDrive { drive: found.drive.clone() }).set(value);
+            }
+        }
+        registry.register(format!("drive_{name}"), help, family);
+    }
+    for found in &diagnosis.drives {
+        let model = found.values.model.clone().unwrap_or_default();
+        info.get_or_create(&Info { drive: found.drive.clone(), model }).set(1);
+        for (kind, count) in &found.values.errors {
+            let labels = OfKind { drive: found.drive.clone(), kind: (*kind).to_owned() };
+            errors.get_or_create(&labels).set(*count as f64);
+        }
+    }
+    registry.register("drive_errors", "Errors that the drive has counted, by their kind", errors);
 }
 
 /// How bad a verdict is, as a number: what is unknown counts as -1, so that a rule for what is
@@ -67,6 +148,7 @@ pub(super) fn text(diagnosis: &Diagnosis) -> String {
             reach.get_or_create(&Subject { target: subject.to_owned() }).set(works.into());
         }
     }
+    add_figures(diagnosis, &mut registry);
     worst.set(level(diagnosis.worst));
     time.set(i64::try_from(diagnosis.machine.time).unwrap_or(i64::MAX));
     let mut text = String::new();

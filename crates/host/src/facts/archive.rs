@@ -43,6 +43,8 @@ struct Index {
     resolved: BTreeMap<String, Result<String, Absent>>,
     devices: BTreeMap<String, Result<String, Absent>>,
     modified: BTreeMap<String, Result<u64, Absent>>,
+    #[serde(default)]
+    executable: BTreeMap<String, Result<bool, Absent>>,
     commands: Vec<Command>,
 }
 
@@ -113,6 +115,7 @@ impl Captured {
             resolved: self.resolved.clone(),
             devices: self.numbers.iter().map(|(path, it)| (path.clone(), text(it))).collect(),
             modified: self.modified.clone(),
+            executable: self.executable.clone(),
             commands: self.commands.iter().map(command).collect(),
         }
     }
@@ -221,6 +224,7 @@ fn put_together(index: Index, mut entries: BTreeMap<String, Vec<u8>>) -> Result<
     captured.lists = index.lists;
     captured.resolved = index.resolved;
     captured.modified = index.modified;
+    captured.executable = index.executable;
     Ok(captured)
 }
 

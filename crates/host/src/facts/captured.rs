@@ -18,6 +18,7 @@ pub struct Captured {
     pub(super) resolved: BTreeMap<String, Result<String, Absent>>,
     pub(super) numbers: BTreeMap<String, Result<DeviceNumber, Absent>>,
     pub(super) modified: BTreeMap<String, Result<u64, Absent>>,
+    pub(super) executable: BTreeMap<String, Result<bool, Absent>>,
     pub(super) commands: BTreeMap<Asked, Result<CommandOutput, Absent>>,
     /// Whether what is not here is not there; otherwise it was just not asked for.
     pub(super) is_whole: bool,
@@ -33,6 +34,7 @@ impl Captured {
             resolved: BTreeMap::new(),
             numbers: BTreeMap::new(),
             modified: BTreeMap::new(),
+            executable: BTreeMap::new(),
             commands: BTreeMap::new(),
             is_whole: true,
         }
@@ -40,8 +42,29 @@ impl Captured {
 
     /// Gives it a file; the directories above it then list it.
     pub fn put(&mut self, path: &str, text: &str) {
-        self.files.insert(path.to_owned(), Ok(text.as_bytes().to_owned()));
+        self.put_bytes(path, text.as_bytes().to_owned());
+    }
+
+    /// Gives it a file that is no text.
+    pub fn put_bytes(&mut self, path: &str, bytes: Vec<u8>) {
+        self.files.insert(path.to_owned(), Ok(bytes));
         self.put_into_directories(path);
+    }
+
+    /// Gives it a file that may be executed.
+    pub fn put_program(&mut self, path: &str, text: &str) {
+        self.put(path, text);
+        self.executable.insert(path.to_owned(), Ok(true));
+    }
+
+    /// Takes a file away.
+    pub fn remove(&mut self, path: &str) {
+        self.files.remove(path);
+        if let Some((directory, name)) = path.rsplit_once('/')
+            && let Some(Ok(names)) = self.lists.get_mut(directory)
+        {
+            names.retain(|known| known != name);
+        }
     }
 
     /// Gives it a symbolic link to a path without links in it.
@@ -149,6 +172,14 @@ impl Facts for Captured {
 
     fn modified(&self, path: &str) -> Result<u64, Absent> {
         self.found(&self.modified, path)
+    }
+
+    fn is_executable(&self, path: &str) -> Result<bool, Absent> {
+        match self.found(&self.executable, path) {
+            // What a test made up is executable where it says so.
+            Err(Absent::Missing) if self.is_whole && self.files.contains_key(path) => Ok(false),
+            found => found,
+        }
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {

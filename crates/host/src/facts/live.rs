@@ -69,6 +69,11 @@ impl Facts for Live {
         u64::try_from(found.mtime()).map_err(|_| Absent::Failed("before 1970".to_owned()))
     }
 
+    fn is_executable(&self, path: &str) -> Result<bool, Absent> {
+        let found = fs::metadata(path).map_err(|error| Absent::of(&error))?;
+        Ok(found.mode() & 0o111 != 0)
+    }
+
     fn run(&self, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {
         let arguments: Vec<&OsStr> = arguments.iter().map(AsRef::as_ref).collect();
         let output = tool::run(program, &arguments, Some(tool::LOOK)).map_err(|why| {

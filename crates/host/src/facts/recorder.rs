@@ -57,17 +57,21 @@ impl Facts for Recorder<'_> {
         self.once(|noted| &mut noted.files, path.to_owned(), read)
     }
 
-    fn lines_with(&self, path: &str, word: &str) -> Result<Vec<String>, Absent> {
+    fn lines_where(
+        &self,
+        path: &str,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<String>, Absent> {
         let kept = self.once(
             |noted| &mut noted.files,
             path.to_owned(),
             || {
-                let lines = self.machine.lines_with(path, word)?;
+                let lines = self.machine.lines_where(path, is_wanted)?;
                 Ok(lines.into_iter().map(|line| line + "\n").collect::<String>().into_bytes())
             },
         )?;
         let kept = String::from_utf8_lossy(&kept).into_owned();
-        Ok(kept.lines().filter(|line| line.contains(word)).map(str::to_owned).collect())
+        Ok(kept.lines().filter(|line| is_wanted(line)).map(str::to_owned).collect())
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, Absent> {
@@ -84,6 +88,14 @@ impl Facts for Recorder<'_> {
 
     fn modified(&self, path: &str) -> Result<u64, Absent> {
         self.once(|noted| &mut noted.modified, path.to_owned(), || self.machine.modified(path))
+    }
+
+    fn is_executable(&self, path: &str) -> Result<bool, Absent> {
+        self.once(
+            |noted| &mut noted.executable,
+            path.to_owned(),
+            || self.machine.is_executable(path),
+        )
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {

@@ -232,7 +232,7 @@ fn on_file(facts: &dyn Facts, layer: &mut Layer, file: String, way: &mut Way) {
     if let Some(mount) = mounts::mount_of(&path, &mounted) {
         layer.below.push(file_system::layer(facts, mount, &mounted, way));
     }
-    layer.kind = LayerKind::Loop { file };
+    layer.kind = LayerKind::Loop { file: Some(file) };
 }
 
 fn disk_kind(facts: &dyn Facts, layer: &Layer) -> LayerKind {
@@ -243,6 +243,7 @@ fn disk_kind(facts: &dyn Facts, layer: &Layer) -> LayerKind {
     };
     match () {
         () if is("zram") => LayerKind::Zram,
+        () if is("loop") => LayerKind::Loop { file: None },
         () if is("nvme") => LayerKind::Nvme,
         () if is("bcache") => LayerKind::Bcache,
         () if is("nbd") || is("drbd") || is("rbd") => LayerKind::Network,

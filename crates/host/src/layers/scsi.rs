@@ -67,6 +67,50 @@ fn usb_interface(directory: &str) -> Option<&str> {
     None
 }
 
+/// A USB bridge, as udev knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UsbBridge {
+    /// Numbers of vendor and product, four hexadecimal digits each.
+    pub(crate) vendor: String,
+    pub(crate) product: String,
+    /// The serial number, where it has one of plain letters and digits.
+    pub(crate) serial: Option<String>,
+}
+
+/// Returns the bridge that a block device hangs on.
+pub(crate) fn usb_bridge(facts: &dyn Facts, directory: &str) -> Option<UsbBridge> {
+    let (device, _) = usb_interface(directory)?.rsplit_once('/')?;
+    let number = |name: &str| {
+        let text = facts.text(&format!("{device}/{name}"))?;
+        let is_number = text.len() == 4 && text.chars().all(|it| it.is_ascii_hexdigit());
+        is_number.then_some(text)
+    };
+    let is_plain = |text: &String| text.chars().all(|it| it.is_ascii_alphanumeric());
+    Some(UsbBridge {
+        vendor: number("idVendor")?,
+        product: number("idProduct")?,
+        serial: facts.text(&format!("{device}/serial")).filter(is_plain),
+    })
+}
+
+/// Returns whether a SCSI disk says that it knows UNMAP: LBPU of the logical block provisioning page (SBC-4,
+/// VPD page B2h), which the kernel keeps or `sg_vpd` asks for.
+pub(crate) fn can_unmap(facts: &dyn Facts, directory: &str, path: &str) -> Option<bool> {
+    const LBPU: u8 = 1 << 7;
+    let page = facts.read(&format!("{directory}/device/vpd_pgb2")).ok();
+    let kept = page.filter(|page| page.get(1) == Some(&0xb2)).and_then(|page| page.get(5).copied());
+    if let Some(bits) = kept {
+        return Some(bits & LBPU != 0);
+    }
+    let output = facts.run("sg_vpd", &["--page=lbpv", path]).ok()?;
+    let line = output.stdout.lines().find_map(|line| line.split_once("(LBPU):"));
+    match line?.1.trim() {
+        "1" => Some(true),
+        "0" => Some(false),
+        _ => None,
+    }
+}
+
 /// The directory of the kernel's SCSI disk for a block device.
 pub(crate) fn scsi_disk(facts: &dyn Facts, directory: &str) -> Option<String> {
     let place = format!("{directory}/device/scsi_disk");

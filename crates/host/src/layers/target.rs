@@ -15,6 +15,9 @@ const IMAGES: [&str; 5] = ["squashfs", "iso9660", "udf", "erofs", "cramfs"];
 
 pub(super) fn of(facts: &dyn Facts, target: &str) -> Result<Stack, HostError> {
     let stack = |top| Stack { target: target.to_owned(), top };
+    if target.is_empty() {
+        return Err(HostError::Target(nowhere(target, &Absent::Missing)));
+    }
     if let Some(directory) = device(facts, target) {
         return Ok(stack(on_device(facts, &directory)));
     }

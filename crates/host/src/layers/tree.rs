@@ -91,7 +91,8 @@ impl Layer {
             LayerKind::Md { level, is_firmware: true } => {
                 format!("md {level} with the firmware's metadata")
             }
-            LayerKind::Loop { file } => format!("loop device on {file}"),
+            LayerKind::Loop { file: Some(file) } => format!("loop device on {file}"),
+            LayerKind::Loop { file: None } => "loop device without a file".to_owned(),
             LayerKind::Zram => "compressed memory".to_owned(),
             LayerKind::Bcache => "bcache".to_owned(),
             LayerKind::Network => "disk of another machine".to_owned(),

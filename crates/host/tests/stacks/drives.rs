@@ -97,7 +97,7 @@ fn errors_and_failing_health_are_said() {
                                      "ata_smart_attributes": {"table": rows}})
     };
     assert_verdict(&check(&table(json!([attribute(5, 100, 0)]))), Verdict::Fine, &[]);
-    assert_verdict(&check(&table(json!([attribute(5, 90, 8)]))), Verdict::Warning, &["8 media"]);
+    assert_verdict(&check(&table(json!([attribute(5, 90, 8)]))), Verdict::Warning, &["8 replaced"]);
     let cable = table(json!([attribute(5, 100, 0), attribute(199, 100, 12)]));
     assert_verdict(&check(&cable), Verdict::Notice, &["12 errors of the link", "cable"]);
     let failed = json!({"smart_status": {"passed": false}});

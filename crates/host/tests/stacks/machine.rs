@@ -35,7 +35,13 @@ impl Made {
             statuses: String::new(),
             devices: 0,
         };
-        made.facts.put("/usr/lib/systemd/system/fstrim.timer", "[Timer]");
+        let timer = "[Unit]\nDescription=x\n[Timer]\nOnCalendar=weekly\nPersistent=true\n";
+        made.facts.put("/usr/lib/systemd/system/fstrim.timer", timer);
+        let command = "/sbin/fstrim --listed-in /etc/fstab:/proc/self/mountinfo --verbose";
+        let service = format!("[Service]\nType=oneshot\nExecStart={command}\n");
+        made.facts.put("/usr/lib/systemd/system/fstrim.service", &service);
+        made.facts.put("/usr/sbin/cron", "");
+        made.facts.put("/etc/os-release", "PRETTY_NAME=\"x\"\nID=debian\n");
         made.facts.put("/run/systemd/system/.", "");
         made.facts.put("/proc/sys/vm/swappiness", "60\n");
         made.facts.put("/proc/sys/vm/vfs_cache_pressure", "100\n");
@@ -71,6 +77,11 @@ impl Made {
     pub fn set(&mut self, name: &str, part: &str, text: &str) {
         let directory = self.directory(name);
         self.put(&directory, part, text);
+    }
+
+    /// The number of a device, as `259:3`.
+    pub fn number(&self, name: &str) -> String {
+        self.facts.text(&format!("{}/dev", self.directory(name))).unwrap()
     }
 
     fn queue(&mut self, name: &str, discard: bool) {
@@ -116,10 +127,25 @@ impl Made {
         self.facts.link(&format!("{interface}/driver"), &format!("/sys/bus/usb/drivers/{driver}"));
         let directory = format!("{interface}/host7/target7:0:0/7:0:0:0/block/{name}");
         self.disk(&directory, mode != "full");
+        let bridge = "/sys/devices/pci0000:00/0000:00:14.0/usb2/2-1";
+        self.put(bridge, "idVendor", "152d");
+        self.put(bridge, "idProduct", "0578");
+        self.put(bridge, "serial", "DB00001");
         self.put(&directory, "device/vendor", "JMicron");
         self.put(&directory, "device/model", "Generic");
         self.put(&directory, "device/scsi_disk/7:0:0:0/provisioning_mode", mode);
         self.set(name, "queue/rotational", "1");
+    }
+
+    /// A SAS drive behind a host bus adapter.
+    pub fn sas(&mut self, name: &str) {
+        let place =
+            "/sys/devices/pci0000:00/0000:03:00.0/host9/port-9:0/end_device-9:0/target9:0:0";
+        let directory = format!("{place}/9:0:0:0/block/{name}");
+        self.disk(&directory, true);
+        self.put(&directory, "device/vendor", "SEAGATE");
+        self.put(&directory, "device/model", "XS960SE70004");
+        self.facts.put("/sys/class/scsi_host/host9/proc_name", "mpt3sas");
     }
 
     /// A disk that a RAID controller shows.
@@ -177,7 +203,7 @@ impl Made {
         let directory = self.stacked(name, below, discard);
         self.put(&directory, "dm/name", title);
         self.put(&directory, "dm/uuid", id);
-        let number = self.facts.text(&format!("{}/dev", self.directory(below[0]))).unwrap();
+        let number = self.number(below[0]);
         let table = table.replace("DEVICE", &number);
         self.tables += &format!("{title}: 0 838860800 {table}\n");
         self.facts.link(&format!("/dev/mapper/{title}"), &format!("/dev/{name}"));
@@ -248,6 +274,18 @@ impl Made {
         let id = 100 + self.mounts.lines().count();
         self.mounts += &format!("{id} 1 {number} / {point} {options} - {kind} {source} rw\n");
         self.facts.put(&format!("{point}/."), "");
+    }
+
+    /// Mounts what is mounted there with other options.
+    pub fn remount(&mut self, point: &str, options: &str) {
+        let change = |line: &str| {
+            let mut fields: Vec<&str> = line.split(' ').collect();
+            if fields[4] == point {
+                fields[5] = options;
+            }
+            fields.join(" ") + "\n"
+        };
+        self.mounts = self.mounts.lines().map(change).collect();
     }
 
     /// Switches systemd's timer on; it ran `ago` seconds ago.

@@ -1,6 +1,7 @@
 //! Layers and verdicts on machines that are made up: each stack that people run, and each thing
 //! that can be wrong with it.
 
+mod automatic;
 mod drives;
 mod machine;
 mod outputs;

@@ -54,6 +54,45 @@ fn metrics_have_a_number_for_each_outcome_and_none_for_what_is_not_known() {
 }
 
 #[test]
+fn metrics_have_the_figures_of_each_drive_in_base_units() {
+    let mut made = Made::new();
+    made.nvme("nvme0n1");
+    made.sata("sda", true);
+    let mut facts = made.done();
+    let report = serde_json::json!({
+        "model_name": "Samsung SSD 970 EVO \"500GB\"", "temperature": {"current": 41},
+        "smart_status": {"passed": true}, "power_on_time": {"hours": 2},
+        "nvme_smart_health_information_log": {"critical_warning": 0, "percentage_used": 103,
+            "available_spare": 97, "available_spare_threshold": 10, "data_units_written": 2,
+            "media_errors": 5},
+    });
+    facts.answer("smartctl", &["--json=c", "-x", "/dev/nvme0n1"], 0, &report.to_string());
+    let diagnosis = doctor::examine(&facts, None).unwrap();
+    let text = diagnosis.prometheus();
+    let has = |line: &str| assert!(text.lines().any(|it| it == line), "no {line} in\n{text}");
+    let figures = [
+        ("temperature_celsius", "41.0"),
+        ("used_ratio", "1.03"),
+        ("spare_ratio", "0.97"),
+        ("written_bytes", "1024000.0"),
+        ("power_on_seconds", "7200.0"),
+        ("health_passed", "1.0"),
+    ];
+    for (name, value) in figures {
+        has(&format!("ssdlab_doctor_drive_{name}{{drive=\"nvme0n1\"}} {value}"));
+        has(&format!("# TYPE ssdlab_doctor_drive_{name} gauge"));
+    }
+    has("ssdlab_doctor_drive_errors{drive=\"nvme0n1\",kind=\"media\"} 5.0");
+    let model = "Samsung SSD 970 EVO \\\"500GB\\\"";
+    has(&format!("ssdlab_doctor_drive_info{{drive=\"nvme0n1\",model=\"{model}\"}} 1"));
+    // What a drive does not tell is left out, not zero.
+    assert!(!text.contains("_celsius{drive=\"sda\""), "{text}");
+    let values = serde_json::to_value(&diagnosis).unwrap()["drives"][0]["values"].clone();
+    assert_eq!(values["used_percent"], 103, "{values}");
+    assert_eq!(values["written_bytes"], 1_024_000, "{values}");
+}
+
+#[test]
 fn metrics_stand_in_the_same_order_in_each_run() {
     let text = diagnosis(false).prometheus();
     let checks = |text: &str| -> Vec<String> {

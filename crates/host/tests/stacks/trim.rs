@@ -215,6 +215,14 @@ fn usb_bridges_pass_it_by_their_provisioning_mode() {
 }
 
 #[test]
+fn a_sas_drive_behind_a_host_bus_adapter_passes_it() {
+    let mut made = Made::new();
+    made.sas("sda");
+    made.mount("/mnt", "xfs", "sda", "rw,relatime");
+    works(&made.done());
+}
+
+#[test]
 fn a_raid_controller_is_seen_and_passes_none() {
     let mut made = Made::new();
     made.raid_controller("sda", "megaraid_sas");
@@ -314,6 +322,80 @@ fn file_systems_that_send_none_are_where_it_stops() {
     let mut made = with_partition();
     made.mount("/mnt", "newfs", "sda1", "rw,relatime");
     assert_trim(&made.done(), None, None, Verdict::Unknown);
+}
+
+#[test]
+fn a_device_without_a_medium_is_no_problem() {
+    let mut made = Made::new();
+    made.loop_device("loop7", "/images/none", false);
+    let directory = made.directory("loop7");
+    made.facts.remove(&format!("{directory}/loop/backing_file"));
+    made.set("loop7", "size", "0");
+    let facts = made.done();
+    let check = outcome(&facts, "/dev/loop7", "trim");
+    assert_verdict(&check, Verdict::Unknown, &["loop7 has no file"]);
+    let diagnosis = crate::examined(&facts, "/dev/loop7");
+    assert_eq!(diagnosis.worst, Verdict::Fine, "{diagnosis:?}");
+    assert!(diagnosis.drives.is_empty(), "{diagnosis:?}");
+    let tree = layers::of(&facts, "/dev/loop7").unwrap().words(true);
+    assert!(tree.contains("loop device without a file"), "{tree}");
+    // A reader without a card.
+    let mut made = Made::new();
+    made.usb("sdb", "usb-storage", "full");
+    made.set("sdb", "size", "0");
+    let check = outcome(&made.done(), "/dev/sdb", "trim");
+    assert_verdict(&check, Verdict::Unknown, &["sdb has no medium"]);
+}
+
+#[test]
+fn no_name_at_all_is_refused() {
+    let error = layers::of(&with_partition().done(), "").unwrap_err().to_string();
+    assert!(error.contains("there is no ''") && error.contains("/dev/sda"), "{error}");
+}
+
+#[test]
+fn file_systems_by_fuse_are_told_by_what_lies_on_the_device() {
+    for (found, works) in [("ntfs", Some(true)), ("exfat", None), ("", None)] {
+        let mut made = with_partition();
+        made.mount("/mnt", "fuseblk", "sda1", "rw,relatime,user_id=0");
+        let number = made.number("sda1");
+        made.facts.put(&format!("/run/udev/data/b{number}"), &format!("E:ID_FS_TYPE={found}\n"));
+        let check = outcome(&made.done(), "/mnt", "trim");
+        assert_eq!(check.reach.as_ref().unwrap().works, works, "{found}: {check:?}");
+    }
+}
+
+#[test]
+fn ext2_that_the_driver_of_ext4_serves_is_trimmed() {
+    let mut made = with_partition();
+    made.mount("/mnt", "ext2", "sda1", "rw,relatime");
+    stops(&made.done(), "/mnt");
+    made.facts.put("/sys/fs/ext4/sda1/delayed_allocation_blocks", "0");
+    works(&made.done());
+}
+
+#[test]
+fn a_bridge_that_can_unmap_and_is_not_asked_to_is_told_from_one_that_cannot() {
+    let with = |bits: u8| {
+        let mut made = Made::new();
+        made.usb("sdb", "uas", "full");
+        made.mount("/mnt", "ext4", "sdb", "rw,relatime");
+        let directory = made.directory("sdb");
+        let page = vec![0, 0xb2, 0, 4, 0, bits, 0, 0];
+        made.facts.put_bytes(&format!("{directory}/device/vpd_pgb2"), page);
+        outcome(&made.done(), "/mnt", "trim")
+    };
+    let fix = "ssdlab doctor --fix trim /dev/sdb";
+    assert_verdict(&with(0x80), Verdict::Problem, &["can unmap (LBPU is 1)", fix]);
+    assert_verdict(&with(0x60), Verdict::Problem, &["cannot unmap (LBPU is 0)"]);
+    // Without the kernel's copy, a program asks.
+    let mut made = Made::new();
+    made.usb("sdb", "usb-storage", "full");
+    made.mount("/mnt", "ext4", "sdb", "rw,relatime");
+    let mut facts = made.done();
+    let said = "Logical block provisioning VPD page (SBC):\n  Unmap command supported (LBPU): 1\n";
+    facts.answer("sg_vpd", &["--page=lbpv", "/dev/sdb"], 0, said);
+    assert_verdict(&outcome(&facts, "/mnt", "trim"), Verdict::Problem, &[fix]);
 }
 
 #[test]

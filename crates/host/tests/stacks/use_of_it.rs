@@ -38,9 +38,9 @@ fn free_space_should_be_trimmed_by_one_thing() {
     assert_verdict(&check(&both), Verdict::Notice, &["remount,nodiscard /mnt"]);
 
     let mut cron = plain("rw,relatime");
-    cron.facts.put("/etc/cron.weekly/fstrim", "#!/bin/sh\n/sbin/fstrim -a\n");
+    cron.facts.put_program("/etc/cron.weekly/fstrim", "#!/bin/sh\n/sbin/fstrim -a\n");
     assert_verdict(&check(&cron), Verdict::Fine, &["/etc/cron.weekly/fstrim"]);
-    cron.facts.put("/etc/cron.weekly/fstrim", "#!/bin/sh\n# /sbin/fstrim -a\n");
+    cron.facts.put_program("/etc/cron.weekly/fstrim", "#!/bin/sh\n# /sbin/fstrim -a\n");
     assert_verdict(&check(&cron), Verdict::Warning, &[]);
 
     let mut useless = plain("rw,relatime");
@@ -98,7 +98,7 @@ fn what_trims_other_file_systems_does_not_count_for_this_one() {
         ("for point in $points; do fstrim $point; done", Verdict::Unknown),
         ("[ -x /sbin/fstrim ] || exit 0", Verdict::Warning),
     ] {
-        cron.facts.put("/etc/cron.weekly/trim", &format!("#!/bin/sh\n{line}\n"));
+        cron.facts.put_program("/etc/cron.weekly/trim", &format!("#!/bin/sh\n{line}\n"));
         assert_verdict(&check(&cron), verdict, &[]);
     }
 }
@@ -107,7 +107,7 @@ fn what_trims_other_file_systems_does_not_count_for_this_one() {
 fn of_what_cron_does_a_capture_holds_the_calls_of_fstrim_alone() {
     let mut made = plain("rw,relatime");
     let script = "#!/bin/sh\nTOKEN=hush backup\n/sbin/fstrim -a\n";
-    made.facts.put("/etc/cron.weekly/all", script);
+    made.facts.put_program("/etc/cron.weekly/all", script);
     made.facts.put("/etc/cron.daily/other", "#!/bin/sh\nPASSWORD=hush mail\n");
     let captured = ssdlab_host::capture(&made.done(), Some("/mnt")).unwrap();
     let of =
@@ -128,6 +128,21 @@ fn partitions_that_begin_in_the_middle_of_a_unit_are_found() {
     assert_verdict(&at(2048), Verdict::Fine, &["1 MiB"]);
     assert_verdict(&at(63), Verdict::Warning, &["byte 32256", "align-check"]);
     assert_verdict(&at(8), Verdict::Fine, &["not of 1 MiB"]);
+}
+
+#[test]
+fn a_loop_device_that_begins_in_the_middle_of_a_block_of_its_file_is_found() {
+    let at = |offset: &str| {
+        let mut made = plain("rw,relatime");
+        made.facts.put("/mnt/disk.img", "");
+        made.loop_device("loop0", "/mnt/disk.img", true);
+        made.set("loop0", "loop/offset", offset);
+        made.mount("/loop", "ext4", "loop0", "rw,relatime");
+        outcome(&made.done(), "/loop", "alignment")
+    };
+    assert_verdict(&at("32256"), Verdict::Warning, &["loop0 begins at byte 32256"]);
+    assert_verdict(&at("1048576"), Verdict::Fine, &["loop0"]);
+    assert!(!at("0").seen.contains("loop0"), "{:?}", at("0"));
 }
 
 #[test]

@@ -24,6 +24,16 @@ pub fn machine(text: &str, captured: &mut Captured) {
     examined(captured);
 }
 
+/// A report of a drive, as smartctl or nvme-cli might print it.
+pub fn smart(text: &str, captured: &mut Captured) {
+    captured.answer("smartctl", &["--json=c", "-x", "/dev/sda"], 0, text);
+    captured.answer("smartctl", &["--json=c", "-x", "/dev/nvme0n1"], 0, text);
+    for verb in ["id-ctrl", "id-ns", "smart-log"] {
+        captured.answer("nvme", &[verb, "/dev/nvme0n1", "-o", "json"], 0, text);
+    }
+    examined(captured);
+}
+
 fn examined(facts: &dyn Facts) {
     let diagnosis = doctor::examine(facts, None).expect("the whole machine is always there");
     let options = Options { width: 80, ascii: true, all: true };

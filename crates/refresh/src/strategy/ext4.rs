@@ -184,7 +184,8 @@ fn exchange_blocks(
             }
             Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => {
                 return Err(unsupported(
-                    "this file cannot be moved by its file system (ext2 or ext3, data=journal \
+                    "this file cannot be moved by its file system (it has no extents, as on ext2 \
+                     and ext3 or with inline_data, or the file system has bigalloc, data=journal \
                      or DAX); --frozen rewrites it where it lies",
                 ));
             }

@@ -1,4 +1,4 @@
-//! Does each layer begin where the flash likes it?
+//! Does each layer begin where the drive likes it?
 //!
 //! What matters is where data lies on the drive, so the beginnings of all layers are added up on
 //! each way down.
@@ -31,7 +31,7 @@ pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {
         let can_begin_anywhere = matches!(
             layer.kind,
             LayerKind::Partition | LayerKind::Crypt | LayerKind::Linear | LayerKind::Md { .. }
-        );
+        ) || is_loop_with_offset(layer);
         if !can_begin_anywhere || layer.is_metadata {
             continue;
         }
@@ -51,13 +51,24 @@ pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {
     let mut check = if !bad.is_empty() || !complaints.is_empty() {
         let seen = list(&[bad, complaints].concat());
         Check::new("alignment", Verdict::Warning, format!("{seen}, no multiple of 4 KiB"))
-            .because(
-                "Blocks of the file system lie across two units of the drive: each small write \
-                 makes it read, merge and write both, which costs speed and life.",
-            )
+            .because(match stack.drives().iter().all(|drive| drive.is_spinning()) {
+                true => {
+                    "Blocks of the file system lie across two sectors of the drive: each small write \
+                     makes it read and write both, which costs a turn."
+                }
+                false => {
+                    "Blocks of the file system lie across two units of the drive: each small write \
+                     makes it read, merge and write both, which costs speed and life."
+                }
+            })
             .remedy(
-                "Back up, make the partition anew at a multiple of 1 MiB (any current tool does so \
-                 by itself), restore",
+                match stack.top.all().iter().any(|layer| layer.kind == LayerKind::Partition) {
+                    true => {
+                        "Back up, make the partition anew at a multiple of 1 MiB (any current tool \
+                         does so by itself), restore"
+                    }
+                    false => "Back up, set it up anew at a multiple of 1 MiB, restore",
+                },
                 partition(&stack.top).map(|it| format!("parted {it} align-check optimal 1")),
             )
     } else if !odd.is_empty() {
@@ -82,6 +93,12 @@ pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {
         check = check.lacks(context.as_root(&format!("where {} begins", list(&unknown))));
     }
     Some(check)
+}
+
+/// Whether a loop device begins within its file. The blocks of the file lie where its file system wants
+/// them, so that only the offset counts.
+fn is_loop_with_offset(layer: &Layer) -> bool {
+    matches!(layer.kind, LayerKind::Loop { .. }) && layer.offset_bytes.is_some_and(|it| it > 0)
 }
 
 fn plural(names: &[String]) -> &'static str {

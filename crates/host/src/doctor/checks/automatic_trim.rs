@@ -1,6 +1,6 @@
 //! Is free space trimmed by itself, once, and when was it last?
 
-use super::regular_trim::{Covering, Regular};
+use super::regular_trim::{Covering, Regular, Timer};
 use crate::doctor::{Check, Context, Verdict};
 use crate::layers::{Layer, LayerKind, Stack};
 use crate::words::{age, list, quoted};
@@ -30,6 +30,11 @@ pub(in crate::doctor) fn check(
         let seen = "mounted read-only, so that nothing is freed";
         return Some(Check::new(NAME, Verdict::Fine, seen));
     }
+    let drives = stack.drives();
+    let spins = !drives.is_empty() && drives.iter().all(|it| it.is_spinning());
+    if spins && reaches == Some(false) {
+        return Some(Check::new(NAME, Verdict::Fine, "the drives below spin, and need none"));
+    }
     let regular = Regular::of(context.facts);
     let covering = regular.covering(context.facts, mount);
     let mut check = match (discards(layer), covering.is_any()) {
@@ -42,7 +47,7 @@ pub(in crate::doctor) fn check(
             }
         }
         (Some(option), true) => both(layer, option, &covering),
-        (None, true) => only_regular(context, &regular, &covering),
+        (None, true) => only_regular(context, &covering),
         (None, false) if !covering.unknown.is_empty() => {
             let seen =
                 format!("whether anything trims it is not known: {}", list(&covering.unknown));
@@ -51,11 +56,7 @@ pub(in crate::doctor) fn check(
         (None, false) => neither(&regular, &covering, &mount.point),
     };
     if reaches == Some(false) {
-        let is_all_spinning = stack.drives().iter().all(|it| it.limits.is_rotational == Some(true));
-        check.verdict = check.verdict.min(match is_all_spinning {
-            true => Verdict::Fine,
-            false => Verdict::Notice,
-        });
+        check.verdict = check.verdict.min(Verdict::Notice);
         check.seen += "; it does nothing until TRIM gets through";
     }
     Some(check)
@@ -86,10 +87,10 @@ fn both(layer: &Layer, option: &str, covering: &Covering) -> Check {
         )
 }
 
-fn only_regular(context: &Context, regular: &Regular, covering: &Covering) -> Check {
+fn only_regular(context: &Context, covering: &Covering) -> Check {
     let how = list(&covering.by);
-    let is_timer_alone = covering.by_timer && covering.by.len() == 1;
-    let Some(last) = regular.last_run.filter(|_| is_timer_alone) else {
+    let is_timer_alone = covering.is_timer_alone();
+    let Some(last) = covering.last_run.filter(|_| is_timer_alone) else {
         let seen = format!("{how} trims free space; when it did last is not known");
         // A timer that is on and has no stamp has not run since it was put there.
         return Check::new(
@@ -107,7 +108,7 @@ fn only_regular(context: &Context, regular: &Regular, covering: &Covering) -> Ch
             .because("It should run once a week. Free space that was not trimmed since is no spare area.")
             .remedy(
                 "See why it did not, and run it",
-                Some("systemctl status fstrim.timer fstrim.service; fstrim -av".to_owned()),
+                Some(format!("systemctl status {0} {1}.service; fstrim -av", how, how.trim_end_matches(".timer"))),
             ),
     }
 }
@@ -121,8 +122,8 @@ fn neither(regular: &Regular, covering: &Covering, point: &str) -> Check {
         "The drive keeps copying about what was deleted long ago, until somebody trims: that costs \
          spare area, speed under writes, and life.",
     );
-    match regular.timer {
-        Some(true) => check.remedy(
+    match regular.timer() {
+        Timer::On => check.remedy(
             "Give it a line in /etc/fstab without X-fstrim.notrim, which is what the timer goes by; or \
              once a week by cron",
             Some(format!(
@@ -131,11 +132,19 @@ fn neither(regular: &Regular, covering: &Covering, point: &str) -> Check {
                 quoted(&quoted(point))
             )),
         ),
-        Some(false) => check.remedy(
+        Timer::Masked => check.remedy(
+            "Somebody has masked the timer or its service (a link to /dev/null, or an empty file); find \
+             out why, and take that back",
+            Some(
+                "systemctl unmask fstrim.timer fstrim.service && systemctl enable --now fstrim.timer"
+                    .to_owned(),
+            ),
+        ),
+        Timer::Off => check.remedy(
             "Once a week, by systemd ('ssdlab doctor --fix automatic-trim' does it, and takes it back)",
             Some("systemctl enable --now fstrim.timer".to_owned()),
         ),
-        None => check.remedy(
+        Timer::Absent => check.remedy(
             "Once a week, by cron",
             Some(
                 "printf '#!/bin/sh\\nfstrim -a\\n' > /etc/cron.weekly/fstrim && \

@@ -62,26 +62,33 @@ fn sata(context: &Context, drive: &Drive) -> Option<Check> {
                 ),
         );
     }
-    let speed = link_speed(context, directory);
-    let seen = match &speed {
-        Some((now, _)) => format!("{driver}, {now}"),
+    // The most that the drive can do is in its own report: the kernel's limit is that of the port.
+    if let Some(link) = drive.smart.link {
+        let seen = format!("{driver}, {}", gigabits(link.bits_per_second));
+        if link.bits_per_second < link.most_bits_per_second {
+            let seen = format!("{seen}; the drive could {}", gigabits(link.most_bits_per_second));
+            return Some(
+                Check::new(NAME, Verdict::Notice, seen)
+                    .because("An older port, or a cable that made the link go down.")
+                    .remedy("Another port or cable", None),
+            );
+        }
+        return Some(Check::new(NAME, Verdict::Fine, seen));
+    }
+    let seen = match link_speed(context, directory) {
+        Some(now) => format!("{driver}, {now}"),
         None => driver,
     };
-    if let Some((now, supported)) = speed
-        && number(&now) > 0.0
-        && number(&now) < supported
-    {
-        return Some(
-            Check::new(NAME, Verdict::Notice, format!("{seen}; the drive could {supported} Gbps"))
-                .because("An older port, or a cable that made the link go down.")
-                .remedy("Another port or cable", None),
-        );
-    }
-    Some(Check::new(NAME, Verdict::Fine, seen))
+    let missing = drive.missing(context, "how fast a link the drive could have");
+    Some(Check::new(NAME, Verdict::Fine, seen).lacks(missing))
 }
 
-/// What the SATA link does, and what the drive could do at most, in Gbps.
-fn link_speed(context: &Context, directory: &str) -> Option<(String, f64)> {
+fn gigabits(bits_per_second: u64) -> String {
+    format!("{:.1} Gb/s", bits_per_second as f64 / 1e9)
+}
+
+/// The speed of the SATA link, in the kernel's words.
+fn link_speed(context: &Context, directory: &str) -> Option<String> {
     let parts: Vec<&str> = directory.split('/').collect();
     let port = parts.iter().position(|part| {
         part.strip_prefix("ata").is_some_and(|rest| rest.parse::<u32>().is_ok())
@@ -89,8 +96,5 @@ fn link_speed(context: &Context, directory: &str) -> Option<(String, f64)> {
     let place = parts[..=port].join("/");
     let names = context.facts.list(&place).ok()?;
     let link = names.iter().find(|name| name.starts_with("link") && !name.contains('.'))?;
-    let now = context.facts.text(&format!("{place}/{link}/ata_link/{link}/sata_spd"))?;
-    let limit = context.facts.text(&format!("{place}/{link}/ata_link/{link}/hw_sata_spd_limit"));
-    let limit = limit.map_or(0.0, |text| number(&text));
-    Some((now, limit))
+    context.facts.text(&format!("{place}/{link}/ata_link/{link}/sata_spd"))
 }

@@ -6,14 +6,28 @@ use crate::words::capacity;
 
 pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     let Some(written) = drive.smart.written else {
-        return Check::new("endurance", Verdict::Unknown, "how much was written is not known")
-            .lacks(drive.missing(context, "how much was written"));
+        let check = Check::new("endurance", Verdict::Unknown, "how much was written is not known");
+        return check.lacks(match &drive.smart.unitless_writes {
+            Some(writes) => format!(
+                "the unit in which attribute {} ({}) counts {} of it: smartctl does not know it for \
+                 this drive ('update-smart-drivedb' fetches newer drives)",
+                writes.id, writes.name, writes.count
+            ),
+            None => drive.missing(context, "how much was written"),
+        });
     };
     let mut seen = format!("{} written", capacity(written));
     if let Some(hours) = drive.smart.hours_on.filter(|&hours| hours >= 100) {
         let a_day = written.bytes() as f64 / (hours as f64 / 24.0);
         let drives = a_day / drive.size().bytes().max(1) as f64;
         seen += &format!(", {:.1} GB a day of being on ({drives:.3} of the drive)", a_day / 1e9);
+    }
+    if let Some(flash) = drive.smart.flash_written.filter(|_| written.bytes() > 0) {
+        let amplification = flash.bytes() as f64 / written.bytes() as f64;
+        seen += &format!(
+            "; {} written to the flash (write amplification {amplification:.2})",
+            capacity(flash)
+        );
     }
     let known = drive.model().and_then(|model| known::find(&model, drive.size()));
     let Some(rated) = known.and_then(|known| known.rated_writes()) else {

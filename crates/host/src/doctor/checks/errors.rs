@@ -1,71 +1,220 @@
 //! Does the drive report errors or failing health?
+//!
+//! Every sign of trouble in the drive's report is named, whatever the drive's own verdict is.
 
-use serde_json::Value;
+use ssdlab_drive::real::smart::{Counter, CriticalWarning, ErrorCause, Sign};
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};
+use crate::words::age;
 
-/// Bits of the critical warning, NVMe base specification, SMART / health information.
-const CRITICAL: [&str; 6] = [
-    "spare blocks run out",
-    "too hot or too cold",
-    "not reliable any more",
-    "read-only",
-    "the backup of its volatile memory failed",
-    "persistent memory is read-only",
-];
+const NAME: &str = "errors";
 
-/// ATA's count of errors of the link: a matter of cables.
-const LINK_ERRORS: u64 = 199;
+/// Hours of being on after which an error of the medium that was logged is past: a year. What it left
+/// behind is counted elsewhere (pending, replaced).
+const LONG_AGO: u64 = 8_766;
+
+/// Temperature attributes of ATA: they fail by heat, not by age.
+const TEMPERATURES: [u64; 2] = [190, 194];
+
+/// What to do about a sign.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Concern {
+    /// Nothing.
+    None,
+    /// The link to it.
+    Link,
+    /// Heat.
+    Heat,
+    /// The medium or the drive as a whole.
+    Drive,
+}
 
 pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     let smart = &drive.smart;
-    if smart.passed.is_none() && smart.media_errors.is_none() {
-        return Check::new("errors", Verdict::Unknown, "not known")
+    if smart.passed.is_none() && smart.media_errors.is_none() && smart.signs.is_empty() {
+        return Check::new(NAME, Verdict::Unknown, "not known")
             .lacks(drive.missing(context, "whether the drive reports errors"));
     }
-    let replace = |check: Check| check.remedy("Back up now, and replace it", None);
-    let warnings = critical(drive);
-    if smart.passed == Some(false) || !warnings.is_empty() {
-        let what = match warnings.is_empty() {
-            true => "the drive says that its health FAILED".to_owned(),
-            false => format!("the drive warns: {}", warnings.join(", ")),
-        };
-        return replace(
-            Check::new("errors", Verdict::Problem, what).because("Data is in danger now."),
-        );
+    let spins = drive.is_flash() == Some(false);
+    let mut found: Vec<(Verdict, Concern, String)> =
+        smart.signs.iter().filter_map(|sign| of_sign(sign, spins)).collect();
+    found.extend(critical(&smart.signs));
+    // The worst first; those that are as bad stay in order.
+    found.sort_by_key(|(verdict, _, _)| std::cmp::Reverse(*verdict));
+    let Some(&(verdict, concern, _)) = found.first() else {
+        return Check::new(NAME, Verdict::Fine, sound(drive));
+    };
+    let concern = found.iter().filter(|it| it.0 == verdict).map(|it| it.1).max().unwrap_or(concern);
+    let seen: Vec<String> = found.into_iter().map(|(_, _, words)| words).collect();
+    let check = Check::new(NAME, verdict, seen.join("; "));
+    match (verdict, concern) {
+        (Verdict::Problem, _) => {
+            check.because("Data is in danger now.").remedy("Back up now, and replace it", None)
+        }
+        (Verdict::Warning, Concern::Heat) => check
+            .because("Drives slow down to cool, and heat shortens their life.")
+            .remedy("More air, a heat sink, another slot", None),
+        (Verdict::Warning, _) => check
+            .because(match spins {
+                true => "Sectors have failed where data was. More may follow.",
+                false => "Flash has failed where data was. More may follow.",
+            })
+            .remedy("Back up now, and replace it if the counts grow", None)
+            .remedy(
+                "An extended self-test reads all of it, in the background",
+                Some(format!("smartctl -t long {}", drive.layer.path)),
+            ),
+        (_, Concern::Link) => check
+            .because("A cable or plug, rather than the drive; each costs time.")
+            .remedy("If the count grows: another cable, another port", None),
+        _ => check.because("No harm by itself; worth a second look if the counts grow."),
     }
-    if let Some(errors) = smart.media_errors.filter(|&errors| errors > 0) {
-        return replace(
-            Check::new(
-                "errors",
-                Verdict::Warning,
-                format!("{errors} media errors or replaced sectors"),
-            )
-            .because("Flash has failed where data was. More may follow."),
-        );
-    }
-    if let Some(errors) = attribute(&drive.smartctl, LINK_ERRORS).filter(|&errors| errors > 0) {
-        return Check::new(
-            "errors",
-            Verdict::Notice,
-            format!("{errors} errors of the link, so far"),
-        )
-        .because("A cable or plug, rather than the drive; each costs time.")
-        .remedy("If the count grows: another cable, another port", None);
-    }
-    Check::new("errors", Verdict::Fine, "none reported")
 }
 
-fn critical(drive: &Drive) -> Vec<&'static str> {
-    let log = &drive.smartctl["nvme_smart_health_information_log"]["critical_warning"];
-    let other = &drive.health_log["critical_warning"];
-    let bits = [log, other, &other["value"]].into_iter().find_map(Value::as_u64).unwrap_or(0);
-    let set = CRITICAL.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
-    set.map(|(_, words)| *words).collect()
+fn sound(drive: &Drive) -> String {
+    let Some(test) = &drive.smart.self_test else { return "none reported".to_owned() };
+    let when = test.hours_ago.map(|hours| format!(" {}", ago(hours))).unwrap_or_default();
+    match test.passed {
+        true => format!("none reported; the last self-test passed{when}"),
+        false => format!("none reported; an earlier self-test failed{when}"),
+    }
 }
 
-fn attribute(smartctl: &Value, id: u64) -> Option<u64> {
-    let table = smartctl["ata_smart_attributes"]["table"].as_array()?;
-    table.iter().find(|row| row["id"].as_u64() == Some(id))?["raw"]["value"].as_u64()
+/// Hours of being on, in words.
+fn ago(hours: u64) -> String {
+    format!("{} of being on ago", age(hours.saturating_mul(3_600)))
+}
+
+/// The critical warning of NVMe, whose bits stand together.
+fn critical(signs: &[Sign]) -> Option<(Verdict, Concern, String)> {
+    let set: Vec<CriticalWarning> = signs
+        .iter()
+        .filter_map(|sign| match sign {
+            Sign::Critical(warning) => Some(*warning),
+            _ => None,
+        })
+        .collect();
+    if set.is_empty() {
+        return None;
+    }
+    let words: Vec<&str> = set
+        .iter()
+        .map(|warning| match warning {
+            CriticalWarning::Spare => "spare blocks run out",
+            CriticalWarning::Temperature => "too hot or too cold",
+            CriticalWarning::Reliability => "not reliable any more",
+            CriticalWarning::ReadOnly => "read-only",
+            CriticalWarning::Backup => "the backup of its volatile memory failed",
+            CriticalWarning::PersistentMemory => "persistent memory is read-only",
+            CriticalWarning::Other => "something that this program does not know",
+        })
+        .collect();
+    let words = format!("the drive warns: {}", words.join(", "));
+    Some(match set.iter().all(|warning| *warning == CriticalWarning::Temperature) {
+        true => (Verdict::Warning, Concern::Heat, words),
+        false => (Verdict::Problem, Concern::Drive, words),
+    })
+}
+
+fn of_sign(sign: &Sign, spins: bool) -> Option<(Verdict, Concern, String)> {
+    Some(match sign {
+        Sign::Critical(_) => return None,
+        Sign::HealthFailed { said } => {
+            let said = said.as_ref().map(|said| format!(" ({said})")).unwrap_or_default();
+            let words = format!("the drive says that its health FAILED{said}");
+            (Verdict::Problem, Concern::Drive, words)
+        }
+        Sign::AttributeFailed { id, name, now, prefailure } => {
+            let verdict = match (now, prefailure) {
+                (true, true) => Verdict::Problem,
+                (true, false) | (false, true) => Verdict::Warning,
+                (false, false) => Verdict::Notice,
+            };
+            let when = if *now { "is" } else { "was" };
+            let words = format!("attribute {id} ({name}) {when} beyond the maker's threshold");
+            match TEMPERATURES.contains(id) {
+                true => (verdict.min(Verdict::Warning), Concern::Heat, words),
+                false => (verdict, Concern::Drive, words),
+            }
+        }
+        Sign::Counted { counter, count } => of_counter(*counter, *count, spins),
+        Sign::LoggedErrors { count, hours_ago, cause } => {
+            let is_past = hours_ago.is_some_and(|hours| hours > LONG_AGO);
+            let (verdict, concern, what) = match cause {
+                ErrorCause::Media if is_past => {
+                    (Verdict::Notice, Concern::Drive, "unreadable data")
+                }
+                ErrorCause::Media => (Verdict::Warning, Concern::Drive, "unreadable data"),
+                ErrorCause::Link => (Verdict::Notice, Concern::Link, "damage on the link"),
+                ErrorCause::Refused => (Verdict::Notice, Concern::None, "refused commands"),
+                ErrorCause::Unknown => (Verdict::Notice, Concern::None, "causes not told"),
+            };
+            let when = hours_ago.map(|hours| format!(", the newest {}", ago(hours)));
+            let many = if *count == 1 { "error" } else { "errors" };
+            let words = format!("{count} {many} in its log: {what}{}", when.unwrap_or_default());
+            (verdict, concern, words)
+        }
+        Sign::SelfTestFailed { said, hours_ago, is_newest } => {
+            let when = hours_ago.map(|hours| format!(" {}", ago(hours))).unwrap_or_default();
+            let said = if said.is_empty() { "failed" } else { said };
+            match is_newest {
+                true => (
+                    Verdict::Problem,
+                    Concern::Drive,
+                    format!("the last self-test failed{when} ({said})"),
+                ),
+                false => (
+                    Verdict::Warning,
+                    Concern::Drive,
+                    format!(
+                        "a self-test failed{when} ({said}), and no extended one has passed since"
+                    ),
+                ),
+            }
+        }
+    })
+}
+
+fn of_counter(counter: Counter, count: u64, spins: bool) -> (Verdict, Concern, String) {
+    let (one, many) = match counter {
+        Counter::Replaced if spins => ("replaced sector", "replaced sectors"),
+        Counter::Replaced => ("replaced block or sector", "replaced blocks or sectors"),
+        Counter::Pending => {
+            ("sector that waits to be replaced", "sectors that wait to be replaced")
+        }
+        Counter::ReportedUncorrectable => (
+            "uncorrectable error reported to the host",
+            "uncorrectable errors reported to the host",
+        ),
+        Counter::OfflineUncorrectable => {
+            ("sector that its own scan could not read", "sectors that its own scan could not read")
+        }
+        Counter::EndToEnd => {
+            ("error inside the drive (end-to-end)", "errors inside the drive (end-to-end)")
+        }
+        Counter::ProgramFailures => {
+            ("program of flash that failed", "programs of flash that failed")
+        }
+        Counter::EraseFailures => ("erase of flash that failed", "erases of flash that failed"),
+        Counter::Link => ("error of the link, so far", "errors of the link, so far"),
+        Counter::Media => ("media error", "media errors"),
+        Counter::GrownDefects => ("grown defect", "grown defects"),
+        Counter::UncorrectedReads => ("uncorrected error of reads", "uncorrected errors of reads"),
+        Counter::UncorrectedWrites => {
+            ("uncorrected error of writes", "uncorrected errors of writes")
+        }
+        Counter::UncorrectedVerifies => {
+            ("uncorrected error of verifications", "uncorrected errors of verifications")
+        }
+    };
+    let words = format!("{count} {}", if count == 1 { one } else { many });
+    match counter {
+        Counter::Link => (Verdict::Notice, Concern::Link, words),
+        // Flash replaces what fails; how much of that is left is counted elsewhere (wear).
+        Counter::ProgramFailures | Counter::EraseFailures => {
+            (Verdict::Notice, Concern::None, words)
+        }
+        _ => (Verdict::Warning, Concern::Drive, words),
+    }
 }

@@ -1,7 +1,5 @@
 //! How much flash does the drive have that nobody can address?
 
-use ssdlab_model::units::ByteLength;
-
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict, known};
 use crate::words::capacity;
@@ -14,18 +12,14 @@ const WHY: &str = "Spare area is what the drive collects garbage with: under ran
 
 pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     let size = drive.size();
-    if drive.is_flash() == Some(false) {
-        return Check::new(NAME, Verdict::Fine, "the drive says that it spins");
-    }
     if drive.layer.kind == crate::LayerKind::Virtual {
         return Check::new(NAME, Verdict::Unknown, "a disk of a virtual machine")
             .lacks("what its host has below it: look there");
     }
     let mut notes = Vec::new();
     // Of the NVM subsystem: what no namespace has is spare as well.
-    let field = |name: &str| drive.controller[name].as_u64().filter(|&bytes| bytes > 0);
-    if let Some(free) = field("unvmcap") {
-        notes.push(format!("{} in no namespace, so spare", capacity(ByteLength::new(free))));
+    if let Some(free) = drive.controller.unallocated {
+        notes.push(format!("{} in no namespace, so spare", capacity(free)));
     }
     let known = drive.model().and_then(|model| known::find(&model, size));
     if let Some(raw) = known.and_then(|known| known.raw()) {
@@ -43,9 +37,8 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
         return Check::new(NAME, Verdict::Fine, seen).because(WHY);
     }
     let mut seen = format!("{} addressed", capacity(size));
-    if let Some(whole) = field("tnvmcap") {
-        seen +=
-            &format!(", of {} that the drive has for namespaces", capacity(ByteLength::new(whole)));
+    if let Some(whole) = drive.controller.capacity {
+        seen += &format!(", of {} that the drive has for namespaces", capacity(whole));
     }
     for note in notes {
         seen += &format!("; {note}");

@@ -12,7 +12,7 @@ const WHY: &str = "A lower swappiness makes the kernel drop cached files instead
     those are then read again: it saves writes and costs reads. Advice to set it to 1 or 5 comes \
     from the first SSDs. It should be changed where much is swapped out, not as a matter of course.";
 
-pub(super) fn check(context: &Context) -> Check {
+pub(crate) fn check(context: &Context) -> Check {
     let facts = context.facts;
     let number = |name: &str| facts.number(&format!("/proc/sys/vm/{name}"));
     let Some(swappiness) = number("swappiness") else {

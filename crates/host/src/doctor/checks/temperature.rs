@@ -3,25 +3,38 @@
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};
 
-/// What most makers allow in operation, in degrees Celsius (data sheets: 0 to 70).
+/// What most makers allow in operation, in degrees Celsius (data sheets: 0 to 70 for flash, 0 to 60 for
+/// disks that spin).
 const ALLOWED: i64 = 70;
+const ALLOWED_SPINNING: i64 = 60;
+
+/// Returns the temperature, in degrees Celsius: of the kernel's sensor or, where there is none, by SMART.
+pub(in crate::doctor) fn of(context: &Context, drive: &Drive) -> Option<i64> {
+    sensor(context, drive).map(|(now, _)| now).or(drive.smart.temperature)
+}
 
 pub(super) fn check(context: &Context, drive: &Drive) -> Check {
-    let sensor = sensor(context, drive);
-    let told = sensor.map(|(now, _)| now).or(drive.smart.temperature);
-    let Some(now) = told else {
+    let Some(now) = of(context, drive) else {
         return Check::new("temperature", Verdict::Unknown, "not known")
             .lacks(drive.missing(context, "the temperature"));
     };
-    let limit = sensor.and_then(|(_, limit)| limit).filter(|limit| (40..120).contains(limit));
-    let limit = limit.unwrap_or(ALLOWED);
+    let spins = drive.is_flash() == Some(false);
+    let by_sensor = sensor(context, drive).and_then(|(_, limit)| limit);
+    let told = [by_sensor, drive.smart.temperature_limit];
+    let limit = told.into_iter().flatten().find(|limit| (40..120).contains(limit));
+    let limit = limit.unwrap_or(if spins { ALLOWED_SPINNING } else { ALLOWED });
     let seen = format!("{now} C (allowed: {limit} C)");
     match now {
         now if now >= limit => Check::new("temperature", Verdict::Warning, seen)
-            .because("Drives slow down to cool, and hot flash keeps its data for a shorter time.")
+            .because(match spins {
+                true => "Heat shortens the life of a disk.",
+                false => {
+                    "Drives slow down to cool, and hot flash keeps its data for a shorter time."
+                }
+            })
             .remedy("More air, a heat sink, another slot", None),
         now if now >= limit - 5 => Check::new("temperature", Verdict::Notice, seen)
-            .because("Close to where drives slow down to cool."),
+            .because("Close to the most that its maker allows."),
         _ => Check::new("temperature", Verdict::Fine, seen),
     }
 }

@@ -52,12 +52,12 @@ pub struct Stop {
 }
 
 /// File systems whose kernel code knows FITRIM or a discard option (`grep FITRIM fs/` of Linux
-/// 6.12, and bcachefs).
-const CAN: [&str; 15] = [
-    "ext4", "ext3", "xfs", "btrfs", "f2fs", "vfat", "msdos", "exfat", "ntfs3", "jfs", "gfs2",
-    "ocfs2", "nilfs2", "bcachefs", "hfsplus",
+/// 6.12, and bcachefs), and ntfs-3g, which takes FITRIM through FUSE (ntfs-3g(8), fstrim).
+const CAN: [&str; 16] = [
+    "ntfs-3g", "ext4", "ext3", "xfs", "btrfs", "f2fs", "vfat", "msdos", "exfat", "ntfs3", "jfs",
+    "gfs2", "ocfs2", "nilfs2", "bcachefs", "hfsplus",
 ];
-/// File systems that never send discards.
+/// File systems that never send discards; ext2 where the driver of ext4 does not serve it.
 const CANNOT: [&str; 8] = ["ext2", "reiserfs", "minix", "ntfs", "hfs", "ufs", "affs", "udf"];
 /// File systems in memory.
 const MEMORY: [&str; 4] = ["tmpfs", "ramfs", "rootfs", "hugetlbfs"];
@@ -158,7 +158,7 @@ impl Walk {
             layer: layer.called().to_owned(),
             why: why.into(),
             remedies,
-            is_spinning: is_spinning(layer),
+            is_spinning: layer.is_spinning(),
             is_delay: false,
         };
         if !self.stops.iter().any(|known| known.layer == stop.layer) {
@@ -171,7 +171,8 @@ impl Walk {
         match &layer.kind {
             _ if layer.is_metadata => {}
             LayerKind::FileSystem { file_system } => {
-                let open = self.file_system(layer, file_system) && open;
+                let kind = driver_of(context, layer, file_system);
+                let open = self.file_system(layer, &kind) && open;
                 for below in &layer.below {
                     self.down(context, below, open);
                 }
@@ -205,6 +206,13 @@ impl Walk {
     }
 
     fn device(&mut self, context: &Context, layer: &Layer, open: bool) {
+        // A loop device without a file, a reader without a card, a network disk without a server.
+        if layer.size_bytes == Some(0) && layer.below.is_empty() {
+            let what = if layer.name.starts_with("loop") { "file" } else { "medium" };
+            let name = layer.called();
+            self.unknown.push(format!("{name} has no {what}: there is nothing to trim"));
+            return;
+        }
         let below: Vec<&Layer> = layer.below.iter().filter(|it| !it.is_metadata).collect();
         let own = refusal(context, layer);
         match layer.limits.takes_discards() {
@@ -285,13 +293,25 @@ fn remedy(words: impl Into<String>, command: Option<String>) -> Remedy {
     Remedy { words: words.into(), command }
 }
 
-/// USB bridges, RAID controllers and virtual disks say of everything that it spins.
-fn is_spinning(layer: &Layer) -> bool {
-    let is_bridge = matches!(
-        layer.kind,
-        LayerKind::Usb { .. } | LayerKind::HardwareRaid { .. } | LayerKind::Virtual
-    );
-    layer.is_drive() && !is_bridge && layer.limits.is_rotational == Some(true)
+/// Returns the file system by whose rules a mount works, where the name of the mount hides it: ntfs-3g
+/// and others are mounted as `fuseblk`, and the driver of ext4 serves ext2 as well (which it lists).
+fn driver_of(context: &Context, layer: &Layer, kind: &str) -> String {
+    let below = layer.below.first();
+    let name = below.map_or("", |it| it.name.as_str());
+    if kind == "ext2" && context.facts.list(&format!("/sys/fs/ext4/{name}")).is_ok() {
+        return "ext4".to_owned();
+    }
+    if kind == "fuseblk" {
+        let number = below.and_then(|it| it.device.as_deref()).unwrap_or_default();
+        let noted = context.facts.text(&format!("/run/udev/data/b{number}")).unwrap_or_default();
+        let found = noted.lines().find_map(|line| line.strip_prefix("E:ID_FS_TYPE="));
+        return match found {
+            Some("ntfs") => "ntfs-3g".to_owned(),
+            Some(other) => format!("{other} (by FUSE)"),
+            None => kind.to_owned(),
+        };
+    }
+    kind.to_owned()
 }
 
 /// What emulated disks, and disks of clouds that lie elsewhere, call themselves: QEMU, VirtualBox, VMware,

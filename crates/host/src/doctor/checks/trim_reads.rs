@@ -1,5 +1,7 @@
 //! What do trimmed sectors read as?
 
+use ssdlab_drive::real::smart::TrimSupport;
+
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};
 use crate::layers::LayerKind;
@@ -40,20 +42,19 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
     ))
 }
 
-/// Bits 2 to 0 of DLFEAT, NVMe base specification, identify namespace: 1 is zeros.
 fn nvme(drive: &Drive) -> Option<(bool, String)> {
-    let zeros = drive.namespace["dlfeat"].as_u64()? & 7 == 1;
+    let zeros = drive.reads_zeros?;
     let words = if zeros { "zeros" } else { "anything, as far as the drive says" };
     Some((zeros, format!("trimmed sectors read as {words}")))
 }
 
 fn sata(drive: &Drive) -> Option<(bool, String)> {
     let has = |words: &str| drive.identify.contains(words);
+    if drive.identify.is_empty() {
+        return drive.smart.trim.map(by_smartctl);
+    }
     if !has("Data Set Management TRIM supported") {
-        return match drive.identify.is_empty() {
-            true => None,
-            false => Some((false, "the drive does not know TRIM".to_owned())),
-        };
+        return Some((false, "the drive does not know TRIM".to_owned()));
     }
     let limit = drive.identify.lines().find_map(|line| line.split_once("(limit "));
     let limit = limit
@@ -68,6 +69,19 @@ fn sata(drive: &Drive) -> Option<(bool, String)> {
         }
         () => (false, format!("trimmed sectors read as anything{limit}")),
     })
+}
+
+/// smartctl reads the same words of identify, but for the limit.
+fn by_smartctl(trim: TrimSupport) -> (bool, String) {
+    let words = match trim {
+        TrimSupport { supported: false, .. } => "the drive does not know TRIM",
+        TrimSupport { zeroed: true, .. } => "trimmed sectors read as zeros",
+        TrimSupport { deterministic: true, .. } => {
+            "trimmed sectors read as always the same, zeros or not"
+        }
+        _ => "trimmed sectors read as anything",
+    };
+    (trim.supported && trim.zeroed, words.to_owned())
 }
 
 /// Whether a RAID with parity lies on it.

@@ -15,7 +15,7 @@ const MIB: u64 = 1 << 20;
 pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
     let size = drive.size().bytes();
     let partitions = partitions(context, drive);
-    if partitions.is_empty() || drive.is_flash() == Some(false) {
+    if partitions.is_empty() {
         return None;
     }
     let gaps = gaps(&partitions, size);

@@ -1,36 +1,34 @@
 //! How much of its life has the drive used?
 
+use ssdlab_drive::real::smart::Spare;
+
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};
 
 pub(super) fn check(context: &Context, drive: &Drive) -> Check {
-    let Some(used) = drive.smart.percentage_used else {
-        return Check::new("wear", Verdict::Unknown, "not known")
-            .lacks(drive.missing(context, "how much of its life is used"));
-    };
-    let mut seen = format!("{used} % of its rated life used");
-    if let Some(years) = years_left(used, drive.smart.hours_on) {
-        seen += &format!("; at the pace so far the rest lasts {years}");
+    let smart = &drive.smart;
+    let mut seen = Vec::new();
+    if let Some(used) = smart.percentage_used {
+        seen.push(format!("{used} % of its rated life used"));
+        let left = time_left(used, smart.hours_on);
+        seen.extend(left.map(|left| format!("at the pace so far the rest lasts {left}")));
     }
-    let log = &drive.smartctl["nvme_smart_health_information_log"];
-    let spare = |name: &str| log[name].as_u64().or_else(|| drive.health_log[name].as_u64());
-    let spare = spare("available_spare").or_else(|| spare("avail_spare"));
-    let threshold = log["available_spare_threshold"]
-        .as_u64()
-        .or_else(|| drive.health_log["spare_thresh"].as_u64());
-    // Emulated ones say 0 of both.
-    let spare = spare.filter(|&spare| spare > 0 || threshold.is_some_and(|least| least > 0));
-    if let Some(spare) = spare {
-        seen += &format!("; {spare} % of the spare blocks left");
-    }
+    seen.extend(smart.spare.map(|spare| format!("{} % of the spare blocks left", spare.available)));
+    let seen = seen.join("; ");
     let replace = |check: Check| check.remedy("Back up now, and replace it", None);
-    if let (Some(spare), Some(threshold)) = (spare, threshold)
-        && spare < threshold
-    {
+    if let Some(spare) = smart.spare.filter(Spare::is_short) {
+        let least = spare.threshold.unwrap_or_default();
         return replace(Check::new("wear", Verdict::Problem, seen).because(format!(
-            "Less than {threshold} % of the spare blocks: soon it can only be read."
+            "Less than {least} % of the spare blocks: soon it can only be read."
         )));
     }
+    let Some(used) = smart.percentage_used else {
+        let missing = drive.missing(context, "how much of its life is used");
+        return match seen.is_empty() {
+            true => Check::new("wear", Verdict::Unknown, "not known").lacks(missing),
+            false => Check::new("wear", Verdict::Fine, seen).lacks(missing),
+        };
+    };
     let worn = "Rated life is what the maker answers for: after it, data may not last without \
                 power as long as it should, and blocks fail sooner.";
     match used {
@@ -41,14 +39,39 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     }
 }
 
-/// In words, where there was enough of both to tell.
-fn years_left(used: u64, hours: Option<u64>) -> Option<String> {
-    let hours = hours.filter(|&hours| hours >= 1_000 && used >= 1)?;
-    let left = 100_u64.saturating_sub(used);
+const HOURS_A_YEAR: f64 = 8_766.0;
+
+/// Returns the time until all of the rated life is used, in words, where there was enough of both to tell.
+fn time_left(used: u64, hours: Option<u64>) -> Option<String> {
+    let hours = hours.filter(|&hours| hours >= 1_000 && (1..100).contains(&used))?;
     // Percents are whole ones, rounded by the drive as it likes: of one or two nothing exact comes.
-    let years = left as f64 / used as f64 * hours as f64 / 8_766.0;
-    Some(match years {
-        years if years > 20.0 => "over 20 years of being on".to_owned(),
-        years => format!("about {years:.1} years of being on"),
-    })
+    let left = (100 - used) as f64 / used as f64 * hours as f64;
+    let (years, months, days) = (left / HOURS_A_YEAR, left / HOURS_A_YEAR * 12.0, left / 24.0);
+    let words = match () {
+        () if years > 20.0 => "over 20 years".to_owned(),
+        () if years >= 2.0 => format!("about {years:.1} years"),
+        () if months >= 2.0 => format!("about {months:.0} months"),
+        () if days >= 2.0 => format!("about {days:.0} days"),
+        () => "less than two days".to_owned(),
+    };
+    Some(format!("{words} of being on"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_that_is_left_is_never_said_to_be_none() {
+        let left = |used, hours| time_left(used, Some(hours)).unwrap();
+        assert_eq!(left(1, 20_000), "over 20 years of being on");
+        assert_eq!(left(50, 20_000), "about 2.3 years of being on");
+        assert_eq!(left(90, 20_000), "about 3 months of being on");
+        assert_eq!(left(99, 20_000), "about 8 days of being on");
+        assert_eq!(left(99, 2_000), "less than two days of being on");
+        assert_eq!(time_left(0, Some(20_000)), None);
+        assert_eq!(time_left(100, Some(20_000)), None);
+        assert_eq!(time_left(255, Some(20_000)), None);
+        assert_eq!(time_left(50, Some(10)), None);
+    }
 }

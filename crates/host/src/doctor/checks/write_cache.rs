@@ -19,8 +19,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
         );
     }
     let seen = format!("{mode}: no flushes are sent");
-    // NVMe base specification, identify controller: bit 0 of VWC.
-    let nvme_has = drive.controller["vwc"].as_u64().map(|bits| bits & 1 == 1);
+    let nvme_has = drive.controller.has_write_cache;
     let kernel_has = scsi_disk(context.facts, &layer.directory)
         .and_then(|disk| context.facts.text(&format!("{disk}/cache_type")))
         .map(|kind| kind.starts_with("write back"));
@@ -63,10 +62,16 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
             "The drive says that its cache loses nothing (capacitors), or that it has none.",
         ),
         LayerKind::Sata => Check::new("write-cache", Verdict::Notice, seen)
-            .because(
-                "The cache is off. Each write then waits for the flash, and small ones cannot be \
-                 gathered: that costs speed, and wear where pages are filled only in part.",
-            )
+            .because(match drive.is_flash() {
+                Some(false) => {
+                    "The cache is off. Each write then waits for the disk, and small ones cannot be \
+                     put in order: that costs speed."
+                }
+                _ => {
+                    "The cache is off. Each write then waits for the flash, and small ones cannot be \
+                     gathered: that costs speed, and wear where pages are filled only in part."
+                }
+            })
             .remedy("On, where flushes are sent", Some(format!("hdparm -W1 {}", layer.path))),
         _ => Check::new("write-cache", Verdict::Fine, seen),
     }

@@ -3,7 +3,7 @@
 use super::remedy;
 use crate::doctor::{Context, Remedy};
 use crate::facts::Absent;
-use crate::layers::{Layer, LayerKind, provisioning_mode_file};
+use crate::layers::{Layer, LayerKind, can_unmap, provisioning_mode_file};
 use crate::mapper;
 use crate::words::quoted;
 
@@ -245,7 +245,22 @@ fn usb(context: &Context, layer: &Layer, driver: Option<&str>) -> Refusal {
     let mode = provisioning_mode_file(context.facts, &layer.directory);
     let mut why = "the USB bridge does not say that it takes discards".to_owned();
     let mut remedies = Vec::new();
-    if let Some((path, mode)) = mode {
+    let can = can_unmap(context.facts, &layer.directory, &layer.path);
+    if can == Some(false) {
+        why = "the USB bridge says that it cannot unmap (LBPU is 0)".to_owned();
+        remedies.push(remedy("Another bridge, or the drive in the machine itself", None));
+    } else if let Some((_, mode)) = mode.as_ref().filter(|_| can == Some(true)) {
+        why = format!(
+            "the USB bridge can unmap (LBPU is 1), and the kernel does not use it (provisioning_mode \
+             is {mode})"
+        );
+        remedies.push(remedy(
+            "Have the kernel use it, now and whenever it is plugged in: this shows the udev rule, writes \
+             it, and --undo takes it back. Some bridges lose data by it: try it on data that you have \
+             twice, and see with --proof whether it works",
+            Some(format!("ssdlab doctor --fix trim {}", quoted(&layer.path))),
+        ));
+    } else if let Some((path, mode)) = mode {
         why += &format!(" (provisioning_mode is {mode})");
         remedies.push(remedy(
             "If the bridge knows UNMAP all the same ('sg_vpd --page=lbpv' shows LBPU=1), tell the \

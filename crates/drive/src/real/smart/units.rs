@@ -1,0 +1,133 @@
+//! Units of counters of writes, by the names that smartmontools gives to attributes.
+
+/// Where what is counted was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// To the drive, by hosts.
+    Host,
+    /// To the flash, by hosts and by the drive.
+    Flash,
+}
+
+/// A unit of a counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Logical sectors.
+    Sectors,
+    /// This many bytes.
+    Bytes(u64),
+}
+
+impl Unit {
+    /// Returns its bytes, with a sector of `sector` bytes.
+    pub(super) fn bytes(self, sector: u64) -> Option<u64> {
+        match self {
+            Unit::Sectors => Some(sector),
+            Unit::Bytes(bytes) => Some(bytes),
+        }
+    }
+}
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const TIB: u64 = 1 << 40;
+
+/// Endings of names with their units; longer ones before those that end alike.
+const UNITS: [(&str, u64); 9] = [
+    ("16gib", 16 * GIB),
+    ("32mib", 32 * MIB),
+    ("16mib", 16 * MIB),
+    ("gib", GIB),
+    ("mib", MIB),
+    ("tib", TIB),
+    ("gb", 1_000_000_000),
+    ("mb", 1_000_000),
+    ("tb", 1_000_000_000_000),
+];
+
+/// Returns the side and the unit of a counter of writes, by its name in small letters; `None` for
+/// everything else, for halves of a number, and where the name has no unit.
+pub(super) fn of_writes(name: &str) -> Option<(Side, Unit)> {
+    if !is_writes(name) {
+        return None;
+    }
+    let words: Vec<&str> = name.split('_').collect();
+    let unit = words.iter().rev().find_map(|word| {
+        let ends = UNITS.iter().find(|(unit, _)| word.strip_suffix(unit).is_some_and(is_count));
+        ends.map(|(_, bytes)| Unit::Bytes(*bytes))
+    });
+    let is_sectors =
+        || words.iter().any(|word| matches!(*word, "lba" | "lbas" | "sector" | "sectors"));
+    let unit = unit.or_else(|| is_sectors().then_some(Unit::Sectors))?;
+    Some((side(name), unit))
+}
+
+/// Returns `true` for a name that counts what hosts have written, whatever the unit.
+pub(super) fn is_host_writes(name: &str) -> bool {
+    is_writes(name) && side(name) == Side::Host
+}
+
+fn is_count(text: &str) -> bool {
+    matches!(text, "" | "1")
+}
+
+fn side(name: &str) -> Side {
+    const FLASH: [&str; 7] = ["nand", "flash", "flsh", "slc", "tlc", "media_writ", "to_ssd"];
+    match FLASH.iter().any(|word| name.contains(word)) {
+        true => Side::Flash,
+        false => Side::Host,
+    }
+}
+
+fn is_writes(name: &str) -> bool {
+    // Errors and speeds of writing, numbers of commands and pages, and numbers in two halves.
+    const NOT: [&str; 15] = [
+        "error", "fail", "prot", "rate", "head", "throttl", "erase", "command", "page", "log_",
+        "fly", "amp", "_low", "_high", "_exp",
+    ];
+    let words =
+        ["writes", "written", "write_sector", "sector_write", "_wts_", "nand_prog", "nand_prg"];
+    words.iter().any(|word| name.contains(word)) && !NOT.iter().any(|word| name.contains(word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_read_off_the_names() {
+        let host = |bytes| Some((Side::Host, Unit::Bytes(bytes)));
+        let flash = |bytes| Some((Side::Flash, Unit::Bytes(bytes)));
+        for (name, expected) in [
+            ("Total_LBAs_Written", Some((Side::Host, Unit::Sectors))),
+            ("Total_Host_LBA_Written", Some((Side::Host, Unit::Sectors))),
+            ("Total_Host_Sector_Write", Some((Side::Host, Unit::Sectors))),
+            ("Host_Writes_32MiB", host(32 << 20)),
+            ("Host_Writes_MiB", host(1 << 20)),
+            ("Host_Writes_GiB", host(1 << 30)),
+            ("Lifetime_Writes_GiB", host(1 << 30)),
+            ("Total_Writes_GiB", host(1 << 30)),
+            ("Total_Writes_GB", host(1_000_000_000)),
+            ("Lifetime_Wts_Frm_Hst_GB", host(1_000_000_000)),
+            ("NAND_Writes_1GiB", flash(1 << 30)),
+            ("Flash_Writes_32MiB", flash(32 << 20)),
+            ("Total_NAND_Prog_Ct_GiB", flash(1 << 30)),
+            ("NAND_GB_Written_TLC", flash(1_000_000_000)),
+            ("Sectors_Written_to_NAND", Some((Side::Flash, Unit::Sectors))),
+            ("Sectors_Written_to_SSD", Some((Side::Flash, Unit::Sectors))),
+            // No unit, halves, and what only sounds alike.
+            ("Host_Writes", None),
+            ("NAND_Writes", None),
+            ("Total_LBAs_Written_Low", None),
+            ("Host_LBA_Write_Exp", None),
+            ("Total_LBAs_Read", None),
+            ("High_Fly_Writes", None),
+            ("Write_Error_Rate", None),
+            ("Host_Program_Page_Count", None),
+            ("Unsafe_Shutdown_Count", None),
+        ] {
+            assert_eq!(of_writes(&name.to_lowercase()), expected, "{name}");
+        }
+        assert!(is_host_writes("host_writes") && !is_host_writes("nand_writes"));
+    }
+}

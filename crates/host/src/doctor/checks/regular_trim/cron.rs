@@ -1,0 +1,148 @@
+//! Jobs of cron that call fstrim: tables, and directories of scripts.
+
+use super::{Extent, Job, shell};
+use crate::facts::{Absent, Facts};
+
+/// Programs that carry out the tables of cron.
+const DAEMONS: [&str; 5] = [
+    "/usr/sbin/cron",
+    "/usr/sbin/crond",
+    "/usr/bin/crond",
+    "/usr/sbin/fcron",
+    "/usr/lib/systemd/system-generators/systemd-crontab-generator",
+];
+
+/// Tables that name no user: root's own.
+const OF_ROOT: [&str; 3] =
+    ["/var/spool/cron/crontabs/root", "/var/spool/cron/root", "/var/spool/cron/tabs/root"];
+
+/// Directories of scripts: those of crontab(5) packages, and of Alpine.
+const DIRECTORIES: [&str; 9] = [
+    "/etc/cron.hourly",
+    "/etc/cron.daily",
+    "/etc/cron.weekly",
+    "/etc/cron.monthly",
+    "/etc/periodic/15min",
+    "/etc/periodic/hourly",
+    "/etc/periodic/daily",
+    "/etc/periodic/weekly",
+    "/etc/periodic/monthly",
+];
+
+/// The names of files that are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    /// Letters, digits, underscores and dashes: run-parts(8) of Debian and of BusyBox.
+    Strict,
+    /// All but those of backups and packages: run-parts of Fedora, run-crons of SUSE.
+    Loose,
+    /// Not known here.
+    Unknown,
+}
+
+impl Names {
+    fn of(facts: &dyn Facts) -> Names {
+        let text = facts.text("/etc/os-release").unwrap_or_default();
+        let lines = text.lines().filter(|it| it.starts_with("ID=") || it.starts_with("ID_LIKE="));
+        let words: Vec<&str> = lines.flat_map(|it| it.split(['=', '"', '\'', ' '])).collect();
+        let is = |names: &[&str]| words.iter().any(|word| names.contains(word));
+        match () {
+            () if is(&["debian", "ubuntu", "alpine"]) => Names::Strict,
+            () if is(&["fedora", "rhel", "centos", "suse", "opensuse", "arch"]) => Names::Loose,
+            () => Names::Unknown,
+        }
+    }
+
+    /// Returns `true` where a file of this name is carried out, `None` where that is not known.
+    fn take(self, name: &str) -> Option<bool> {
+        const LEFT_OUT: [&str; 8] =
+            ["~", ",", ".rpmsave", ".rpmorig", ".rpmnew", ".swp", ".cfsaved", ".dpkg-old"];
+        let strict = name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_' || it == '-');
+        let loose =
+            !name.starts_with(['.', '#']) && !LEFT_OUT.iter().any(|ending| name.ends_with(ending));
+        match self {
+            Names::Strict => Some(strict),
+            Names::Loose => Some(loose),
+            Names::Unknown if strict == loose => Some(strict),
+            Names::Unknown => None,
+        }
+    }
+}
+
+/// Returns the jobs of cron that call fstrim.
+pub(super) fn jobs(facts: &dyn Facts) -> Vec<Job> {
+    let names = Names::of(facts);
+    let mut jobs = Vec::new();
+    let mut add = |path: String, calls: Vec<Extent>| {
+        if !calls.is_empty() {
+            jobs.push(Job { name: path, calls, last_run: None });
+        }
+    };
+    add("/etc/crontab".to_owned(), table(facts, "/etc/crontab", true));
+    add("/etc/anacrontab".to_owned(), anacrontab(facts));
+    for path in OF_ROOT {
+        add(path.to_owned(), table(facts, path, false));
+    }
+    for name in facts.list("/etc/cron.d").unwrap_or_default() {
+        let path = format!("/etc/cron.d/{name}");
+        let calls = table(facts, &path, true);
+        add(path, where_taken(names.take(&name), "a name that cron skips", calls));
+    }
+    for directory in DIRECTORIES {
+        for name in facts.list(directory).unwrap_or_default() {
+            let path = format!("{directory}/{name}");
+            let mut calls = script(facts, &path);
+            if !calls.is_empty() && facts.is_executable(&path) == Ok(false) {
+                calls =
+                    vec![Extent::Never("is not executable ('chmod +x' makes it so)".to_owned())];
+            }
+            add(path, where_taken(names.take(&name), "a name that run-parts skips", calls));
+        }
+    }
+    let is_there = |path: &str| !matches!(facts.resolve(path), Err(Absent::Missing));
+    if !DAEMONS.iter().any(|path| is_there(path)) {
+        for job in &mut jobs {
+            job.calls = vec![Extent::Never("is not carried out: cron is not installed".to_owned())];
+        }
+    }
+    jobs
+}
+
+/// The calls of a file with a name that is taken, or not.
+fn where_taken(is_taken: Option<bool>, why: &str, calls: Vec<Extent>) -> Vec<Extent> {
+    match is_taken {
+        Some(true) => calls,
+        _ if calls.is_empty() => calls,
+        Some(false) => vec![Extent::Never(format!("has {why}"))],
+        None => vec![Extent::Unknown],
+    }
+}
+
+/// The lines of a file that name fstrim, in small letters or as a variable.
+pub(super) fn lines(facts: &dyn Facts, path: &str) -> Vec<String> {
+    let names_it = |line: &str| line.to_lowercase().contains("fstrim");
+    facts.lines_where(path, &names_it).unwrap_or_default()
+}
+
+pub(super) fn script(facts: &dyn Facts, path: &str) -> Vec<Extent> {
+    lines(facts, path).iter().flat_map(|line| shell::calls(line)).collect()
+}
+
+fn table(facts: &dyn Facts, path: &str, has_user: bool) -> Vec<Extent> {
+    lines(facts, path).iter().flat_map(|line| shell::calls_in_table(line, has_user)).collect()
+}
+
+/// anacrontab(5): period, delay and name come before the command.
+fn anacrontab(facts: &dyn Facts) -> Vec<Extent> {
+    let command = |line: &String| {
+        let mut rest = line.trim_start();
+        for _ in 0..3 {
+            let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+            rest = rest[end..].trim_start();
+        }
+        rest.to_owned()
+    };
+    let lines = lines(facts, "/etc/anacrontab");
+    let lines = lines.iter().filter(|line| !line.trim_start().starts_with('#'));
+    lines.flat_map(|line| shell::calls(&command(line))).collect()
+}

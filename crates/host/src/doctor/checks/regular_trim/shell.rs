@@ -1,0 +1,380 @@
+//! Calls of fstrim in a line of a script, of a table of cron or of a unit.
+//!
+//! A line alone is looked at, so that what only the shell could tell (variables, loops, patterns) is
+//! unknown.
+
+use super::Extent;
+
+/// A word of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Word {
+    text: String,
+    /// Whether only the shell knows what becomes of it: variables, patterns, a line that goes on.
+    is_dynamic: bool,
+}
+
+impl Word {
+    /// Whether it is the program of this name.
+    fn is(&self, program: &str) -> bool {
+        let place = self.text.strip_suffix(program);
+        place.is_some_and(|it| it.is_empty() || it.ends_with("/bin/") || it.ends_with("/sbin/"))
+    }
+
+    fn names_fstrim(&self) -> bool {
+        self.is("fstrim") || self.is("fstrim-all")
+    }
+}
+
+/// Words before a command that change nothing about what it does.
+const BEFORE: [&str; 11] =
+    ["if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "exec"];
+
+/// Programs that run the command behind their options.
+const RUNNERS: [&str; 19] = [
+    "sudo",
+    "doas",
+    "su",
+    "nice",
+    "ionice",
+    "chrt",
+    "taskset",
+    "timeout",
+    "nohup",
+    "setsid",
+    "env",
+    "flock",
+    "chronic",
+    "systemd-cat",
+    "systemd-run",
+    "systemd-inhibit",
+    "sh",
+    "bash",
+    "dash",
+];
+
+/// Programs for which a name among their words is only a word.
+const TALKERS: [&str; 27] = [
+    "echo", "printf", "logger", "cat", "grep", "which", "whereis", "type", "hash", "command",
+    "test", "[", "[[", "ls", "rm", "touch", "mail", "true", "false", ":", "export", "exit",
+    "return", "chmod", "install", "cp", "stat",
+];
+
+/// Returns the calls of fstrim in a line of a script.
+pub(super) fn calls(line: &str) -> Vec<Extent> {
+    commands(line).iter().filter_map(|words| call(words)).flatten().collect()
+}
+
+/// Returns the calls in a line of a table of cron: those after the times and, where the table has it, the
+/// user. Only root may trim.
+pub(super) fn calls_in_table(line: &str, has_user: bool) -> Vec<Extent> {
+    let line = line.trim_start();
+    let is_setting = || {
+        let name = line.split('=').next().unwrap_or_default().trim();
+        line.contains('=') && !name.contains(char::is_whitespace) && !name.starts_with(['*', '@'])
+    };
+    if line.starts_with('#') || is_setting() {
+        return Vec::new();
+    }
+    let times = if line.starts_with('@') { 1 } else { 5 };
+    let mut rest = line;
+    let mut last = "";
+    for _ in 0..times + usize::from(has_user) {
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        last = &rest[..end];
+        rest = rest[end..].trim_start();
+    }
+    // What stands behind a percent sign is the input of the command.
+    let found = calls(rest.split('%').next().unwrap_or_default());
+    match has_user && last != "root" && !found.is_empty() {
+        true => vec![Extent::Never(format!("runs it as {last}, who may not"))],
+        false => found,
+    }
+}
+
+/// Splits a line into its commands, and these into words, without redirections and comments.
+fn commands(line: &str) -> Vec<Vec<Word>> {
+    let mut found = vec![Vec::new()];
+    let mut word: Option<Word> = None;
+    // The file of a redirection is no word of the command.
+    let mut is_file = false;
+    let mut letters = line.chars().peekable();
+    let end_word = |word: &mut Option<Word>, is_file: &mut bool, found: &mut Vec<Vec<Word>>| {
+        if let Some(word) = word.take()
+            && !std::mem::take(is_file)
+            && let Some(words) = found.last_mut()
+        {
+            words.push(word);
+        }
+    };
+    while let Some(letter) = letters.next() {
+        match letter {
+            ' ' | '\t' => end_word(&mut word, &mut is_file, &mut found),
+            '#' if word.is_none() => break,
+            '>' | '<' => {
+                // The number of a descriptor belongs to the redirection.
+                if word.as_ref().is_some_and(|it| it.text.bytes().all(|byte| byte.is_ascii_digit()))
+                {
+                    word = None;
+                }
+                end_word(&mut word, &mut is_file, &mut found);
+                while letters.next_if(|next| matches!(next, '>' | '&' | '<')).is_some() {}
+                is_file = true;
+            }
+            '&' if letters.peek() == Some(&'>') => end_word(&mut word, &mut is_file, &mut found),
+            ';' | '&' | '|' | '(' | ')' | '\n' => {
+                end_word(&mut word, &mut is_file, &mut found);
+                is_file = false;
+                found.push(Vec::new());
+            }
+            letter => take(letter, &mut letters, word.get_or_insert_default()),
+        }
+    }
+    end_word(&mut word, &mut is_file, &mut found);
+    found.retain(|words| !words.is_empty());
+    found
+}
+
+/// Takes a letter of a word, with what it quotes.
+fn take(letter: char, letters: &mut std::iter::Peekable<std::str::Chars>, word: &mut Word) {
+    match letter {
+        '\'' => word.text.extend(letters.by_ref().take_while(|next| *next != '\'')),
+        '"' => {
+            while let Some(next) = letters.next().filter(|next| *next != '"') {
+                word.is_dynamic |= matches!(next, '$' | '`');
+                let escaped = (next == '\\').then(|| letters.next()).flatten();
+                word.text.push(escaped.unwrap_or(next));
+            }
+        }
+        '\\' => match letters.next() {
+            Some(next) => word.text.push(next),
+            // The line goes on.
+            None => word.is_dynamic = true,
+        },
+        letter => {
+            word.is_dynamic |= matches!(letter, '$' | '`' | '*' | '?');
+            word.text.push(letter);
+        }
+    }
+}
+
+/// Returns the calls of fstrim that a command is, if it is one.
+fn call(words: &[Word]) -> Option<Vec<Extent>> {
+    let is_before = |word: &Word| BEFORE.contains(&word.text.as_str()) || is_assignment(&word.text);
+    let words = &words[words.iter().position(|word| !is_before(word))?..];
+    let (first, rest) = words.split_first()?;
+    if first.is("fstrim") {
+        return Some(vec![fstrim(rest)]);
+    }
+    if first.is("fstrim-all") {
+        return Some(vec![match rest.iter().any(|word| word.text == "--no-model-check") {
+            true => Extent::All,
+            // A script of Ubuntu 14.04, which trims drives of some makers alone.
+            false => Extent::Unknown,
+        }]);
+    }
+    if first.is("systemctl") {
+        let starts = rest.iter().any(|word| matches!(word.text.as_str(), "start" | "restart"));
+        let service = |word: &&Word| matches!(word.text.as_str(), "fstrim" | "fstrim.service");
+        return (starts && rest.iter().any(|word| service(&word))).then(|| vec![Extent::Listed]);
+    }
+    if TALKERS.iter().any(|name| first.is(name)) {
+        return None;
+    }
+    if RUNNERS.iter().any(|name| first.is(name)) {
+        if let Some(at) = rest.iter().position(|word| word.text == "-c")
+            && let Some(script) = rest.get(at + 1)
+        {
+            return Some(calls(&script.text));
+        }
+        let at = rest.iter().position(|word| word.names_fstrim() || word.is("systemctl"))?;
+        return call(&rest[at..]);
+    }
+    // A program that is not known, or a variable: perhaps it runs what it is given.
+    let may_call = first.is_dynamic && first.text.to_lowercase().contains("fstrim");
+    (may_call || rest.iter().any(Word::names_fstrim)).then(|| vec![Extent::Unknown])
+}
+
+fn is_assignment(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
+    })
+}
+
+/// Long options of fstrim(8), with the short ones.
+const OPTIONS: [(&str, char); 12] = [
+    ("all", 'a'),
+    ("fstab", 'A'),
+    ("listed-in", 'I'),
+    ("offset", 'o'),
+    ("length", 'l'),
+    ("minimum", 'm'),
+    ("types", 't'),
+    ("verbose", 'v'),
+    ("quiet-unsupported", 'q'),
+    ("dry-run", 'n'),
+    ("help", 'h'),
+    ("version", 'V'),
+];
+
+/// Options that take a value.
+const WITH_VALUE: [char; 5] = ['I', 'o', 'l', 'm', 't'];
+
+/// Returns what a call of fstrim with these arguments trims.
+fn fstrim(arguments: &[Word]) -> Extent {
+    let Some(given) = options(arguments) else { return Extent::Unknown };
+    let value = |wanted: char| given.iter().rev().find(|(option, _)| *option == wanted);
+    let has = |wanted: char| value(wanted).is_some();
+    if has('n') {
+        return Extent::Never("only tries it (--dry-run)".to_owned());
+    }
+    if has('h') || has('V') {
+        return Extent::Never("only asks fstrim about itself".to_owned());
+    }
+    let is_partial = has('o') || has('l');
+    if is_partial || given.iter().any(|(_, word)| word.is_dynamic) {
+        return Extent::Unknown;
+    }
+    let extent = match () {
+        () if has('a') => Extent::All,
+        () if has('A') => Extent::Listed,
+        () if has('I') => listed_in(value('I').map_or("", |(_, word)| &word.text)),
+        () => {
+            let points = given.iter().filter(|(option, _)| *option == '/');
+            let points: Vec<String> = points.map(|(_, word)| super::plain(&word.text)).collect();
+            return if points.is_empty() { Extent::Unknown } else { Extent::Points(points) };
+        }
+    };
+    match value('t') {
+        Some((_, types)) => {
+            let types = types.text.split(',').map(str::to_owned).collect();
+            Extent::OfTypes(types, Box::new(extent))
+        }
+        None => extent,
+    }
+}
+
+/// Returns the options with their values, and paths as the option `/`; `None` where there are others.
+fn options(arguments: &[Word]) -> Option<Vec<(char, Word)>> {
+    let mut given = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(word) = rest.next() {
+        if let Some(long) = word.text.strip_prefix("--").filter(|long| !long.is_empty()) {
+            let (name, value) = match long.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (long, None),
+            };
+            // A beginning is enough where only one option has it.
+            let mut fitting = OPTIONS.iter().filter(|(option, _)| option.starts_with(name));
+            let exact = OPTIONS.iter().find(|(option, _)| *option == name);
+            let (_, option) =
+                exact.or_else(|| fitting.next().filter(|_| fitting.next().is_none()))?;
+            let value = match value {
+                Some(value) => Word { text: value.to_owned(), is_dynamic: word.is_dynamic },
+                None if WITH_VALUE.contains(option) => rest.next()?.clone(),
+                None => Word::default(),
+            };
+            given.push((*option, value));
+        } else if let Some(short) =
+            word.text.strip_prefix('-').filter(|it| !it.is_empty() && *it != "-")
+        {
+            let mut letters = short.chars();
+            while let Some(option) = letters.next() {
+                OPTIONS.iter().find(|(_, known)| *known == option)?;
+                let mut value = Word::default();
+                if WITH_VALUE.contains(&option) {
+                    let behind: String = letters.by_ref().collect();
+                    value = match behind.is_empty() {
+                        true => rest.next()?.clone(),
+                        false => Word { text: behind, is_dynamic: word.is_dynamic },
+                    };
+                }
+                given.push((option, value));
+            }
+        } else if word.text != "--" {
+            given.push(('/', word.clone()));
+        }
+    }
+    Some(given)
+}
+
+fn listed_in(files: &str) -> Extent {
+    match files.split(':').next() {
+        Some("/etc/fstab") => Extent::Listed,
+        Some("/proc/self/mountinfo" | "/proc/mounts" | "/proc/self/mounts") => Extent::All,
+        _ => Extent::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(points: &[&str]) -> Extent {
+        Extent::Points(points.iter().map(|&it| it.into()).collect())
+    }
+
+    #[test]
+    fn calls_are_told_from_what_only_names_the_program() {
+        for (line, expected) in [
+            ("/sbin/fstrim --all || exit 1", vec![Extent::All]),
+            (
+                "fstrim -v / && fstrim -m 1M -v /home >/dev/null",
+                vec![points(&["/"]), points(&["/home"])],
+            ),
+            ("[ -x /sbin/fstrim ] || exit 0", vec![]),
+            ("[ -x /sbin/fstrim ] && /sbin/fstrim -av 2>&1 | logger -t fstrim", vec![Extent::All]),
+            ("  # fstrim -a", vec![]),
+            ("true # fstrim -a", vec![]),
+            ("echo fstrim -a", vec![]),
+            ("echo 'now; fstrim -a'", vec![]),
+            ("logger \"fstrim / done\"", vec![]),
+            ("command -v fstrim >/dev/null || exit", vec![]),
+            ("if command -v fstrim; then fstrim /; fi", vec![points(&["/"])]),
+            ("FSTRIM=/sbin/fstrim", vec![]),
+            ("$FSTRIM -a", vec![Extent::Unknown]),
+            ("LC_ALL=C exec ionice -c3 nice -n 19 fstrim -av", vec![Extent::All]),
+            (
+                "flock -n /run/fstrim.lock timeout 1h /usr/sbin/fstrim /mnt/",
+                vec![points(&["/mnt"])],
+            ),
+            ("sh -c 'fstrim /; fstrim /home'", vec![points(&["/"]), points(&["/home"])]),
+            ("sudo -n sh -c \"fstrim -a\"", vec![Extent::All]),
+            ("systemctl start fstrim.service", vec![Extent::Listed]),
+            ("systemctl status fstrim.service", vec![]),
+            ("for d in $disks; do fstrim \"$d\"; done", vec![Extent::Unknown]),
+            ("fstrim /mnt/*", vec![Extent::Unknown]),
+            ("xargs -n1 fstrim < /etc/trim", vec![Extent::Unknown]),
+            ("fstrim \\", vec![Extent::Unknown]),
+            ("fstrim -I /etc/fstab:/proc/self/mountinfo", vec![Extent::Listed]),
+            ("fstrim --listed=/proc/self/mountinfo", vec![Extent::All]),
+            ("fstrim -l 1G /", vec![Extent::Unknown]),
+            ("fstrim --nonsense -a", vec![Extent::Unknown]),
+            ("fstrim-all", vec![Extent::Unknown]),
+            ("/sbin/fstrim-all --no-model-check", vec![Extent::All]),
+            ("&> /var/log/trim fstrim '/my disk'", vec![points(&["/my disk"])]),
+            ("echo done", vec![]),
+            ("", vec![]),
+        ] {
+            assert_eq!(calls(line), expected, "{line}");
+        }
+        for line in ["fstrim -n /", "fstrim -avn", "fstrim --all --dry-run", "fstrim --dry /"] {
+            assert!(matches!(&calls(line)[..], [Extent::Never(_)]), "{line}");
+        }
+        let ext4 =
+            Extent::OfTypes(vec!["ext4".to_owned(), "xfs".to_owned()], Box::new(Extent::All));
+        assert_eq!(calls("fstrim -a -t ext4,xfs"), [ext4]);
+    }
+
+    #[test]
+    fn times_and_users_of_a_table_of_cron_are_no_commands() {
+        let table = |line| calls_in_table(line, true);
+        assert_eq!(table("0 3 * * 0 root /sbin/fstrim /boot/"), [points(&["/boot"])]);
+        assert_eq!(table("@weekly root fstrim -a"), [Extent::All]);
+        assert_eq!(table("#0 3 * * 0 root fstrim -a"), []);
+        assert_eq!(table("COMMAND=\"fstrim -a\""), []);
+        assert_eq!(table("0 3 * * 0 root logger x%fstrim -a"), []);
+        assert!(matches!(&table("0 3 * * 0 nobody fstrim -a")[..], [Extent::Never(_)]));
+        assert_eq!(calls_in_table("0 3 * * 0 fstrim -a", false), [Extent::All]);
+        assert_eq!(table("0 3"), []);
+    }
+}

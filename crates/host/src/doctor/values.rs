@@ -1,0 +1,64 @@
+//! What a drive counts and measures, as numbers.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::drive::Drive;
+use super::{Context, checks, known};
+
+/// What a drive counts and measures; what is not known is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Values {
+    /// The model, as the drive says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// In degrees Celsius.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature_celsius: Option<i64>,
+    /// Share of the rated life that is used, in percent; may exceed 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_percent: Option<u64>,
+    /// Spare blocks that are left, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spare_percent: Option<u64>,
+    /// Written by hosts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
+    /// Written to the flash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flash_written_bytes: Option<u64>,
+    /// What the maker rates it for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rated_written_bytes: Option<u64>,
+    /// Hours it has been on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub power_on_hours: Option<u64>,
+    /// The drive's own verdict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_passed: Option<bool>,
+    /// Errors, by their kind.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: BTreeMap<&'static str, u64>,
+}
+
+impl Values {
+    pub(super) fn of(context: &Context, drive: &Drive) -> Values {
+        let smart = &drive.smart;
+        let model = drive.model();
+        let known = model.as_deref().and_then(|model| known::find(model, drive.size()));
+        let rated = known.and_then(|known| known.rated_writes());
+        Values {
+            model,
+            temperature_celsius: checks::temperature::of(context, drive),
+            used_percent: smart.percentage_used,
+            spare_percent: smart.spare.map(|spare| spare.available),
+            written_bytes: smart.written.map(|it| it.bytes()),
+            flash_written_bytes: smart.flash_written.map(|it| it.bytes()),
+            rated_written_bytes: rated.map(|it| it.bytes()),
+            power_on_hours: smart.hours_on,
+            health_passed: smart.passed,
+            errors: smart.counts.iter().map(|(counter, count)| (counter.name(), *count)).collect(),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! One change: made, taken back, and said in words before.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Place, read, write};
+use crate::error::HostError;
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// A unit of systemd is switched on.
+    Enable {
+        /// Its name.
+        unit: String,
+    },
+    /// A file is written; `before` is what it held, if it was there.
+    Write {
+        /// The file, below the root.
+        path: String,
+        /// What it held.
+        before: Option<String>,
+        /// What it holds then.
+        after: String,
+    },
+    /// A file of the kernel's that holds a setting of a device is written to.
+    SetFile {
+        /// The file, below the root.
+        path: String,
+        /// What it was.
+        before: String,
+        /// What it is then.
+        after: String,
+    },
+    /// A setting of the kernel is changed.
+    Set {
+        /// Its name, as sysctl has it.
+        name: String,
+        /// What it was.
+        before: String,
+        /// What it is then.
+        after: String,
+    },
+}
+
+impl Change {
+    /// What happens, in words: commands, or lines that go and come.
+    pub fn words(&self) -> String {
+        match self {
+            Change::Enable { unit } => format!("systemctl enable --now {unit}\n"),
+            Change::Set { name, before, after } => {
+                format!("sysctl {name}={after}    # it is {before} now\n")
+            }
+            Change::SetFile { path, before, after } => {
+                format!("echo {after} > /{path}    # it is {before} now\n")
+            }
+            Change::Write { path, before, after } => {
+                let mut text = format!("/{path}:\n");
+                text += &lines_between(before.as_deref().unwrap_or(""), after);
+                if before.is_some() {
+                    text += &format!("  (a copy is kept as /{path}.ssdlab-backup)\n");
+                }
+                text
+            }
+        }
+    }
+
+    /// What happens when it is taken back, in words of the same kind.
+    pub fn words_back(&self) -> String {
+        match self {
+            Change::Enable { unit } => format!("systemctl disable --now {unit}\n"),
+            Change::Set { name, before, after } => {
+                format!("sysctl {name}={before}    # it was set to {after}\n")
+            }
+            Change::SetFile { path, before, after } => {
+                format!("echo {before} > /{path}    # it was set to {after}\n")
+            }
+            Change::Write { path, before: Some(before), after } => {
+                format!("/{path}:\n{}", lines_between(after, before))
+            }
+            Change::Write { path, before: None, .. } => format!("/{path} is removed\n"),
+        }
+    }
+}
+
+/// Lines that go and come from one text to another.
+fn lines_between(before: &str, after: &str) -> String {
+    let old: Vec<&str> = before.lines().collect();
+    let new: Vec<&str> = after.lines().collect();
+    let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("  - {line}\n"));
+    let come = new.iter().filter(|line| !old.contains(line)).map(|line| format!("  + {line}\n"));
+    gone.chain(come).collect()
+}
+
+impl Change {
+    pub(super) fn make(&self, place: &Place) -> Result<(), HostError> {
+        match self {
+            Change::Enable { unit } => run(place, "systemctl", &["enable", "--now", unit]),
+            Change::Set { name, after, .. } => {
+                run(place, "sysctl", &["-w", &format!("{name}={after}")])
+            }
+            Change::SetFile { path, after, .. } => write_setting(place, path, after),
+            Change::Write { path, before, after } => {
+                let file = place.path(path);
+                let Some(before) = before else { return write_for_all(&file, after) };
+                let backup = file.with_added_extension("ssdlab-backup");
+                write(&backup, before, Some(&file))?;
+                write(&file, after, Some(&file))
+            }
+        }
+    }
+
+    /// Takes it back; a setting that somebody else chose since, or that cannot be set, is left as it is,
+    /// which is returned in words: files count from the next start on.
+    pub(super) fn take_back(&self, place: &Place) -> Result<Option<String>, HostError> {
+        match self {
+            Change::Enable { unit } => run(place, "systemctl", &["disable", "--now", unit])?,
+            Change::Set { name, before, after } => {
+                let now = read(place, &format!("proc/sys/{}", name.replace('.', "/")))?;
+                if let Some(now) = now.as_deref().map(str::trim).filter(|now| now != after) {
+                    return Ok(Some(format!("{name} is {now} now, which somebody else chose")));
+                }
+                let outcome = run(place, "sysctl", &["-w", &format!("{name}={before}")]);
+                return Ok(outcome.err().map(|error| {
+                    format!("{name} is {before} again from the next start on: {error}")
+                }));
+            }
+            Change::SetFile { path, before, after } => {
+                // The device may be gone, and another may have come.
+                let Some(now) = read(place, path)?.map(|now| now.trim().to_owned()) else {
+                    return Ok(None);
+                };
+                if now != *after {
+                    return Ok(Some(format!("/{path} is {now} now, which somebody else chose")));
+                }
+                write_setting(place, path, before)?;
+            }
+            Change::Write { path, before: Some(before), .. } => {
+                let file = place.path(path);
+                write(&file, before, Some(&file))?;
+                let _ = std::fs::remove_file(place.path(&format!("{path}.ssdlab-backup")));
+            }
+            Change::Write { path, before: None, .. } => {
+                let file = place.path(path);
+                match std::fs::remove_file(&file) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(HostError::io(format!("remove {}", file.display()), error));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A file of our own that all may read.
+fn write_for_all(path: &Path, text: &str) -> Result<(), HostError> {
+    write(path, text, None)?;
+    let all = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(path, all)
+        .map_err(|source| HostError::io(format!("change the rights of {}", path.display()), source))
+}
+
+/// Writes to a file of the kernel's, which is there already.
+fn write_setting(place: &Place, path: &str, text: &str) -> Result<(), HostError> {
+    let file = place.path(path);
+    let write =
+        || OpenOptions::new().write(true).truncate(true).open(&file)?.write_all(text.as_bytes());
+    write().map_err(|source| HostError::io(format!("write {text} to {}", file.display()), source))
+}
+
+fn run(place: &Place, program: &str, arguments: &[&str]) -> Result<(), HostError> {
+    if !place.runs_programs {
+        return Ok(());
+    }
+    let shown = format!("{program} {}", arguments.join(" "));
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .map_err(|source| HostError::io(format!("run {shown}"), source))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(HostError::io(format!("do '{shown}'"), std::io::Error::other(said)))
+        }
+    }
+}
