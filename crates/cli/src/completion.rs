@@ -19,6 +19,12 @@ const PROGRAM: &str = "ssdlab";
 
 const SHELLS: Shells<'static> = Shells(&[&bash::Bash, &Elvish, &Fish, &Powershell, &Zsh]);
 
+/// zsh runs a file of its fpath for the first completion, which would only define the function.
+const AUTOLOADED: &str = r#"if [[ ${funcstack[1]} == _ssdlab ]]; then
+    _clap_dynamic_completer_ssdlab "$@"
+fi
+"#;
+
 /// Answers a shell that asks for completions, and ends the program then.
 pub fn answer_if_asked() {
     CompleteEnv::with_factory(cli::command)
@@ -36,7 +42,11 @@ pub fn script(shell: &str) -> Option<String> {
     completer
         .write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)
         .expect("writing to memory does not fail");
-    String::from_utf8(script).ok()
+    let mut script = String::from_utf8(script).ok()?;
+    if completer.name() == Zsh.name() {
+        script.push_str(AUTOLOADED);
+    }
+    Some(script)
 }
 
 #[cfg(test)]
@@ -49,6 +59,8 @@ mod tests {
         for shell in clap_complete::Shell::value_variants() {
             let script = script(&shell.to_string()).unwrap();
             assert!(script.contains(VARIABLE) && script.contains(PROGRAM), "{shell}: {script}");
+            let calls = script.matches("_clap_dynamic_completer_ssdlab").count();
+            assert_eq!(calls, if shell.to_string() == "zsh" { 3 } else { 0 }, "{shell}: {script}");
         }
         assert_eq!(script("tcsh"), None);
     }

@@ -101,3 +101,25 @@ fn bash_itself_completes_targets_with_colons_and_commas() {
     let line = "ssdlab run steady --set ";
     assert!(ask("ssdlab run steady --set ''", line, "").unwrap().contains("depth=\n"));
 }
+
+#[test]
+fn fish_itself_completes_targets_and_settings() {
+    let place = Place::new();
+    place.file("script", place.run(&["completions", "fish"]).with_code(0).stdout);
+    let program = assert_cmd::cargo::cargo_bin!("ssdlab").parent().unwrap().to_owned();
+    let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+    let ask = |line: &str| {
+        let mut fish = Command::new("fish");
+        fish.args(["--no-config", "-c", &format!("source ./script; complete -C '{line}'")]);
+        fish.current_dir(place.path("")).env("PATH", &path).env("HOME", place.path(""));
+        let output = fish.stdin(Stdio::null()).output().ok()?;
+        assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(String::from_utf8(output.stdout).unwrap())
+    };
+    let Some(found) = ask("ssdlab run fragmentation sim:tosh") else {
+        return skipped("fish itself", "fish is missing");
+    };
+    assert!(found.starts_with("sim:toshiba-xg5\tToshiba"), "{found}");
+    let found = ask("ssdlab run steady --set dep").unwrap();
+    assert!(found.starts_with("depth=\t"), "{found}");
+}
