@@ -380,11 +380,16 @@ mod tests {
         assert_eq!(by_attributes.percentage_used, Some(4));
         assert_eq!(by_attributes.written, Some(ByteLength::new(2_048_000)));
         assert_eq!(by_attributes.media_errors, Some(3));
-        // What is counted in units of the vendor's own is not taken for bytes.
-        let in_gib = json!({"ata_smart_attributes": {"table": [
-            {"id": 241, "name": "Host_Writes_GiB", "value": 99, "raw": {"value": 4000}},
-        ]}});
-        assert_eq!(from_smartctl(&in_gib).written, None);
+        // Units of the vendor's own are in the name, or else not known.
+        let of = |name: &str| {
+            from_smartctl(&json!({"ata_smart_attributes": {"table": [
+                {"id": 241, "name": name, "value": 99, "raw": {"value": 4000}},
+            ]}}))
+        };
+        assert_eq!(of("Host_Writes_GiB").written, Some(ByteLength::new(4000 << 30)));
+        assert_eq!(of("Host_Writes").written, None);
+        let unitless = of("Host_Writes").unitless_writes.map(|it| (it.id, it.name, it.count));
+        assert_eq!(unitless, Some((241, "Host_Writes".to_owned(), 4000)));
     }
 
     #[test]
