@@ -174,7 +174,7 @@ impl Written {
             for slot in 0..2 {
                 let state = layout.state + 4096 * (2 * slot + copy);
                 records.push((format!("state {slot} {copy}"), state, 128));
-                let head = if copy == 0 { 0 } else { layout.dump_size - layout.dump_head };
+                let head = copy * layout.dump_head;
                 let at = layout.dump + slot * layout.dump_size + head;
                 records.push((format!("dump {slot} {copy}"), at, 96));
             }
@@ -256,7 +256,7 @@ fn where_nobody_knows_what_is_lost_the_drive_is_opened_by_a_repair_alone() {
     let written = written(&PROTECTED, false);
     let layout = &written.layout;
     let dump = layout.dump + layout.dump_size;
-    let last = |slot: u64| [slot, slot + layout.dump_size - layout.dump_head];
+    let last = |slot: u64| [slot, slot + layout.dump_head];
     let both: [(&str, Vec<u64>); 4] = [
         ("states", vec![layout.state, layout.state + 4096]),
         ("states", vec![layout.state + 2 * 4096, layout.state + 3 * 4096]),

@@ -5,8 +5,8 @@
 //! needed beside what was durable when it was written, whatever else of the image came to the disk.
 //!
 //! There are two slots. A dump is written to the one that does not hold the latest, and only when that
-//! is durable. The head of a dump has two copies, one at each end of its slot; its data begins at the
-//! first whole 4 KiB behind the first head, and every unit has a checksum of its own.
+//! is durable. The head of a dump has two copies, one behind the other in whole pages of 4 KiB, so long
+//! that all units have room; its data follows, and every unit has a checksum of its own.
 //!
 //! | bytes of the head | what |
 //! | --- | --- |
@@ -45,7 +45,10 @@ const LOST: u64 = 1 << 63;
 /// Added to the number of a unit that was trimmed; no drive reaches it.
 const TRIMMED: u64 = 1 << 62;
 
-/// Data begins on a multiple of this.
+/// Heads up to this length are written together with the data, in whole.
+const WRITTEN_AT_ONCE: u64 = 16 << 10;
+
+/// Heads and data begin on a multiple of this.
 pub(super) const DATA_ALIGNMENT: u64 = 4096;
 
 /// A unit in a dump.
@@ -116,13 +119,13 @@ impl Dump {
     /// Where the copies of its head begin in `slot`.
     fn heads_at(layout: &Layout, slot: u64) -> [u64; 2] {
         let first = layout.dump + slot * layout.dump_size;
-        [first, first + layout.dump_size - layout.dump_head]
+        [first, first + layout.dump_head]
     }
 
-    /// Where the data of its unit `index` begins in `slot`.
-    fn data_at(&self, layout: &Layout, slot: u64, index: usize) -> u64 {
-        let head = head_size(self.units.len() as u64).next_multiple_of(DATA_ALIGNMENT);
-        layout.dump + slot * layout.dump_size + head + index as u64 * layout.unit
+    /// Where the data of unit `index` begins in `slot`.
+    fn data_at(layout: &Layout, slot: u64, index: usize) -> u64 {
+        let data = layout.dump + slot * layout.dump_size + 2 * layout.dump_head;
+        data + index as u64 * layout.unit
     }
 
     fn head(&self) -> Vec<u8> {
@@ -161,10 +164,17 @@ impl Dump {
         if self.units.len() as u64 > layout.dump_units {
             return Err(io::Error::other("the buffer holds more than an image has room for"));
         }
-        let mut bytes = self.head();
+        let head = self.head();
         let [first, second] = Dump::heads_at(layout, slot);
-        file.write_all_at(&bytes, second)?;
-        bytes.resize(bytes.len().next_multiple_of(DATA_ALIGNMENT as usize), 0);
+        if layout.dump_head > WRITTEN_AT_ONCE {
+            file.write_all_at(&head, first)?;
+            file.write_all_at(&head, second)?;
+            return file.write_all_at(data, Dump::data_at(layout, slot, 0));
+        }
+        // One call, and one request of the disk.
+        let mut bytes = vec![0; 2 * layout.dump_head as usize];
+        bytes[..head.len()].copy_from_slice(&head);
+        bytes[layout.dump_head as usize..][..head.len()].copy_from_slice(&head);
         bytes.extend(data);
         file.write_all_at(&bytes, first)
     }
@@ -182,7 +192,7 @@ impl Dump {
                 *head = Dump::read_head(file, layout, at)?;
             }
             let damaged_head = heads.iter().position(Option::is_none);
-            let newest = heads.into_iter().flatten().max_by_key(|dump| dump.generation);
+            let newest = heads.into_iter().rev().flatten().max_by_key(|dump| dump.generation);
             let Some(dump) = newest else { continue };
             found.generation = found.generation.max(dump.generation);
             let newer = found.newest.as_ref().is_none_or(|it| it.dump.generation < dump.generation);
@@ -221,7 +231,7 @@ impl Dump {
     fn is_whole(&self, file: &HostFile, layout: &Layout, slot: u64) -> io::Result<bool> {
         for (index, unit) in self.units.iter().enumerate() {
             let Content::Data(sum) = unit.content else { continue };
-            if crc32fast::hash(&self.read_unit(file, layout, slot, index)?) != sum {
+            if crc32fast::hash(&Dump::read_unit(file, layout, slot, index)?) != sum {
                 return Ok(false);
             }
         }
@@ -233,14 +243,13 @@ impl Dump {
     /// # Errors
     /// When reading fails.
     pub fn read_unit(
-        &self,
         file: &HostFile,
         layout: &Layout,
         slot: u64,
         index: usize,
     ) -> io::Result<Vec<u8>> {
         let mut data = vec![0; layout.unit as usize];
-        file.read_exact_at(&mut data, self.data_at(layout, slot, index))?;
+        file.read_exact_at(&mut data, Dump::data_at(layout, slot, index))?;
         Ok(data)
     }
 }

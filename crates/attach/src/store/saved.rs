@@ -67,7 +67,7 @@ impl Store {
                 }
                 Content::Lost => None,
                 Content::Data(sum) => {
-                    let data = dump.read_unit(self.image.file(), &self.layout, *slot, index)?;
+                    let data = Dump::read_unit(self.image.file(), &self.layout, *slot, index)?;
                     (crc32fast::hash(&data) == sum).then(|| (data.into(), sum))
                 }
             };
