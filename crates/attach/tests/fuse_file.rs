@@ -63,7 +63,8 @@ fn nothing_stays_behind_of_reads_large_and_small() {
             assert_eq!(file.read_at(&mut found, end - 512).expect("the rest"), 512);
             assert_eq!(file.read_at(&mut found, end).expect("the end"), 0);
             assert!(file.write_at(&data, end).is_err());
-            file.set_len(7).expect("as of a device: nothing happens");
+            let refused = file.set_len(7).expect_err("a drive keeps its size");
+            assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
             assert_eq!(path.metadata().expect("it is there").len(), end);
             let listed = path.parent().expect("one").read_dir().expect("a directory");
             assert_eq!(listed.flatten().map(|it| it.file_name()).collect::<Vec<_>>(), ["disk"]);

@@ -167,6 +167,10 @@ fn by_nvme(device: &Path) -> Result<Smart, String> {
 
 /// From what `smartctl --json` prints; what it does not say is left out.
 pub fn from_smartctl(data: &Value) -> Smart {
+    // A list would be taken for the values of a report in their order.
+    if !data.is_object() {
+        return Smart::default();
+    }
     let report = Report::read(data);
     let mut smart = report.nvme_smart_health_information_log.smart();
     smart.hours_on = smart.hours_on.or(report.power_on_time.hours.0);

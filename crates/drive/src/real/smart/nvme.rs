@@ -157,6 +157,10 @@ pub fn reads_zeros(json: &str) -> Option<bool> {
 
 /// Reads what `nvme smart-log -o json` prints; what it does not say is left out.
 pub fn from_nvme(data: &Value) -> Smart {
+    // A list would be taken for the values of a log in their order.
+    if !data.is_object() {
+        return Smart::default();
+    }
     let log: Part<HealthLog> = serde_json::from_value(data.clone()).unwrap_or_default();
     log.smart()
 }
