@@ -10,7 +10,7 @@ use crate::units::ByteLength;
 const ENTRY: u64 = 4;
 
 /// What is kept of a block: its state, erases, links among victims, stream, age.
-const PER_BLOCK: u64 = 64;
+const PER_BLOCK: u64 = 48;
 
 /// What is kept for each number of valid units that a block may have: a list of victims.
 const PER_COUNT: u64 = 16;

@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn a_drive_of_log_blocks_has_used_its_flash_once_each_block_was_written() {
-        let configuration = small_configuration(&[("mapping.scheme", "log-block")]);
+        let configuration =
+            small_configuration(&[("mapping.scheme", "log-block"), ("mapping.log_blocks", "4")]);
         let mut drive = LogBlockSsd::new(&configuration).expect("a sound drive");
         let per_block = drive.geometry().units_per_block();
         assert_eq!(drive.unused_flash(), drive.as_ssd().in_blocks(drive.geometry().blocks()));
