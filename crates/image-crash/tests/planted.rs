@@ -70,7 +70,7 @@ fn a_block_that_is_punched_out_before_its_copies_are_durable() {
 
 #[test]
 fn a_block_that_keeps_its_records_when_it_is_written_anew() {
-    // It needs a block that was erased late in a history and a drive that is nearly full.
+    // Few images show it: none of the first 1,000 of each of fifteen histories did.
     find_among("plain", Fault::NeverPunched, 3 * IMAGES_OF_A_HISTORY);
 }
 
