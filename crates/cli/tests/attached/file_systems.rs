@@ -119,7 +119,10 @@ fn who_cannot_make_a_file_system_beside_a_dead_device_is_told_the_way_out() {
     std::fs::create_dir(&other).unwrap();
     let attached =
         place.attach(&["--time", "fast", "--mount", dead.to_str().unwrap(), "--fs", "ext4"]);
+    let device = attached.at.clone();
     attached.kill();
+    // What the kernel still holds of the dead device would be read as if the device lived.
+    tool("blockdev", &["--flushbufs", &device]);
     place.done(&["create", "sim:,scale=1/512", "other.ssd"]);
     let options = ["--time", "fast", "--mount", other.to_str().unwrap(), "--fs", "btrfs"];
     let output = place.run(&[&["attach", "other.ssd"], &options[..]].concat());

@@ -46,6 +46,9 @@ pub fn count(variable: &str, otherwise: u32) -> u32 {
     std::env::var(variable).ok().and_then(|it| it.parse().ok()).unwrap_or(otherwise)
 }
 
+/// No command of a test takes longer, even on a busy machine: one that does waits for ever.
+const LONGEST_RUN: Duration = Duration::from_secs(600);
+
 /// Who may run at the same time. Tools that look at every loop device and mount of the system, such as
 /// `mkfs.btrfs`, fail while any of them is dead; so whoever kills a program that has one, and whoever
 /// calls such a tool, is alone.
@@ -103,8 +106,14 @@ impl Place {
         command
     }
 
+    /// Runs it to its end, which it has to reach within ten minutes.
+    #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+        let start = Instant::now();
+        let mut command = assert_cmd::Command::from_std(self.command(arguments));
+        let output = command.timeout(LONGEST_RUN).output().unwrap();
+        assert!(start.elapsed() < LONGEST_RUN, "{arguments:?} does not end: {output:?}");
+        output
     }
 
     /// Runs it, and it succeeds; returns what it printed.
