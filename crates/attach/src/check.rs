@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use serde::Serialize;
-use ssdlab_model::units::{Instant, LogicalUnit};
+use ssdlab_units::{Instant, LogicalUnit};
 
 use crate::drive;
 use crate::engine::{Engine, Errno, Options, restore};

@@ -4,15 +4,15 @@ use std::io::{self, Write};
 
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
-use ssdlab_model::geometry::GeometryError;
 use ssdlab_model::mapping::cached::{CachedMap, InRam};
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_model::recovery::{Recovery, RecoveryError};
 use ssdlab_model::snapshot::{Decoder, Encoder, SnapshotError};
-use ssdlab_model::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, Sector, SectorCount};
 use ssdlab_model::{Configuration, Ssd};
+use ssdlab_nand::geometry::GeometryError;
+use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, Sector, SectorCount};
 
 use crate::store::Store;
 

@@ -28,7 +28,7 @@ pub(crate) use tables::restore;
 use std::sync::Arc;
 
 use ssdlab_model::Configuration;
-use ssdlab_model::units::{Instant, LogicalUnit};
+use ssdlab_units::{Instant, LogicalUnit};
 
 use crate::drive::Model;
 use crate::image::damage::Damage;

@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
 use ssdlab_model::ssd::BufferParameters;
-use ssdlab_model::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
+use ssdlab_units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
 
 use crate::image::Image;
 use crate::image::host::HostFile;

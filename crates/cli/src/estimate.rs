@@ -6,7 +6,7 @@ use ssdlab_drive::real::{EXAMINED, PROBE_LENGTH, RealDrive};
 use ssdlab_drive::{Drive, DriveKind};
 use ssdlab_lab::experiment::Plan;
 use ssdlab_lab::{Target, effort};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use crate::progress::about;
 use crate::terminal::Terminal;
@@ -144,7 +144,7 @@ fn duration_words(plan: &Plan, probed: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ssdlab_model::units::MIB;
+    use ssdlab_units::MIB;
 
     #[test]
     fn the_short_try_is_part_of_what_is_written() {

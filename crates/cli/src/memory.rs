@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ssdlab_lab::Target;
 use ssdlab_lab::memory::Need;
-use ssdlab_model::units::{ByteLength, KIB};
+use ssdlab_units::{ByteLength, KIB};
 
 use crate::failure::{Exit, Failure};
 
@@ -112,7 +112,7 @@ fn of_address_space(root: &Path) -> Option<ByteLength> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ssdlab_model::units::{GIB, MIB};
+    use ssdlab_units::{GIB, MIB};
 
     fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();

@@ -8,7 +8,7 @@ use std::path::Path;
 use ssdlab_drive::data::BlockData;
 use ssdlab_drive::real::{Engine, RealDrive, RealOptions, run_on_nothing};
 use ssdlab_drive::{Amount, Drive, DriveError, Mix, Pattern, Phase, Region, Unobserved};
-use ssdlab_model::units::{ByteLength, GIB, KIB, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, GIB, KIB, MIB, Nanoseconds};
 
 fn phase(pattern: Pattern, mix: Mix, depth: u32, amount: Amount) -> Phase {
     Phase {

@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 use common::{configuration, phase};
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Drive, Mix, Pattern, Phase, PhaseResult, Region, Unobserved};
-use ssdlab_model::units::{ByteLength, GIB, KIB, MIB};
+use ssdlab_units::{ByteLength, GIB, KIB, MIB};
 
 /// Logical capacity of the drive.
 const CAPACITY: ByteLength = GIB;

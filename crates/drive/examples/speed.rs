@@ -14,7 +14,7 @@ use ssdlab_drive::memory::LargePages;
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Drive, Mix, Pattern, Phase, PhaseResult, Region, Unobserved};
 use ssdlab_model::Configuration;
-use ssdlab_model::units::{ByteLength, GIB, KIB, MIB};
+use ssdlab_units::{ByteLength, GIB, KIB, MIB};
 
 #[global_allocator]
 static ALLOCATOR: LargePages = LargePages;

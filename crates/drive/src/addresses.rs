@@ -306,7 +306,7 @@ impl SplitMix64 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use ssdlab_model::units::{ByteLength, Nanoseconds};
+    use ssdlab_units::{ByteLength, Nanoseconds};
 
     use super::*;
     use crate::phase::{Amount, Region};

@@ -4,7 +4,7 @@
 //! in Connection with Random Digits, 1951): it compares uniform numbers and takes no logarithm,
 //! whose last digit differs between machines.
 
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use crate::addresses::SplitMix64;
 

@@ -14,7 +14,7 @@
 
 pub(crate) mod stock;
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 use thiserror::Error;
 
 use crate::addresses::SplitMix64;
@@ -239,7 +239,7 @@ mod tests {
     use std::collections::HashSet;
 
     use proptest::prelude::*;
-    use ssdlab_model::units::{KIB, MIB};
+    use ssdlab_units::{KIB, MIB};
 
     use super::*;
 

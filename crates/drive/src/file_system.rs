@@ -24,7 +24,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use ssdlab_model::units::{ByteLength, Instant, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, MIB, Nanoseconds};
 
 use crate::error::{DriveError, ErrorKind};
 use crate::simulated::SimulatedDrive;

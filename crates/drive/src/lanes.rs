@@ -5,7 +5,7 @@
 //! a fio job file that run together are lanes, and so is a trace. A phase is faster to run; what a
 //! phase can say should be one.
 
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::{Latencies, PhaseResult};

@@ -27,7 +27,7 @@ use ssdlab_model::Expectation;
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::health::Health;
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 /// What kind of drive answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

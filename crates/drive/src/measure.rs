@@ -1,7 +1,7 @@
 //! What a phase measured: bytes, time, latencies, throughput per interval.
 
 use hdrhistogram::Histogram;
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 /// Longer latencies are counted as this one.
 const LATENCY_MAX: Nanoseconds = Nanoseconds::from_secs(3600);

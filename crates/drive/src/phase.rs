@@ -1,7 +1,7 @@
 //! One workload, in the vocabulary of fio: pattern, block size, depth, mix, region, amount, rate.
 
 use serde::{Deserialize, Serialize};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use crate::error::{DriveError, ErrorKind};
 

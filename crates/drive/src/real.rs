@@ -56,7 +56,7 @@ pub use self::probe::{PROBE_LENGTH, run_on_nothing};
 
 use std::path::Path;
 
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use self::awake::{Awake, Sleep};
 use self::believable::Believable;

@@ -19,9 +19,9 @@ mod usb;
 use std::path::PathBuf;
 
 use ssdlab_model::Configuration;
-use ssdlab_model::geometry::GeometryError;
-use ssdlab_model::timing::TransferRate;
-use ssdlab_model::units::{ByteLength, Instant, KIB, Nanoseconds};
+use ssdlab_nand::geometry::GeometryError;
+use ssdlab_nand::timing::TransferRate;
+use ssdlab_units::{ByteLength, Instant, KIB, Nanoseconds};
 
 use crate::simulated::model::{Model, model_of};
 use crate::simulated::saved::SavedDrive;

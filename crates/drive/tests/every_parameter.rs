@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use ssdlab_drive::simulated::{Request, SimulatedDrive};
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
 use ssdlab_model::profile::{DEFAULT, Profile, parameter_keys};
-use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 
 type Changes = &'static [(&'static str, &'static str)];
 

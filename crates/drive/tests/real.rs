@@ -18,7 +18,7 @@ use ssdlab_drive::{
     Amount, Control, Drive, DriveKind, ErrorKind, Mix, Observer, Pattern, Progress, Rate, Region,
     Unobserved,
 };
-use ssdlab_model::units::{ByteLength, GIB, KIB, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, GIB, KIB, MIB, Nanoseconds};
 
 #[test]
 fn a_fill_is_read_back_byte_for_byte() {

@@ -10,7 +10,7 @@
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{MIB, Nanoseconds};
+use ssdlab_units::{MIB, Nanoseconds};
 
 /// Seconds that reading fresh data takes, by the microseconds that sensing a page does.
 fn seconds(changes: &[(&str, &str)], page_reads: &[u64]) -> Vec<f64> {

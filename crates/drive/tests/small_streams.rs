@@ -4,7 +4,7 @@
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 
 const AREA: ByteLength = ByteLength::new(512 << 20);
 

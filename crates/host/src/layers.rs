@@ -17,7 +17,7 @@ mod target;
 mod tree;
 
 use serde::Serialize;
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use crate::error::HostError;
 use crate::facts::Facts;

@@ -1,6 +1,6 @@
 //! Quantities and lists as people say them.
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 /// A capacity, with three digits: `465 GiB`.
 pub(crate) fn capacity(length: ByteLength) -> String {

@@ -9,7 +9,7 @@ mod sh;
 pub use arguments::step_name;
 
 use ssdlab_drive::{Phase, Region};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 /// What is to be done, one thing after the other.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ pub use reader::{Reader, open};
 pub use survey::{Choice, Survey};
 
 use ssdlab_drive::{Operation, Region};
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 /// One form of traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

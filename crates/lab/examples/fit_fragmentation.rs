@@ -15,7 +15,7 @@ use ssdlab_drive::memory::LargePages;
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 use table::PUBLISHED;
 
 #[global_allocator]

@@ -267,7 +267,7 @@ fn conclude(tried: &[Tried], workload: Workload, record: &mut Record) {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::units::ByteLength;
+    use ssdlab_units::ByteLength;
 
     use super::*;
     use crate::experiment::Unwatched;

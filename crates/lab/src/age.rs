@@ -7,8 +7,8 @@ use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region};
 use ssdlab_model::age::AgeError;
 pub use ssdlab_model::age::{CacheFill, Past, Workload};
 use ssdlab_model::profile::Profile;
-use ssdlab_model::text::{QuantityError, parse_duration, parse_length, parse_percent};
-use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+use ssdlab_units::text::{QuantityError, parse_duration, parse_length, parse_percent};
+use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use crate::error::LabError;
 use crate::experiment::{Watched, Watcher};
@@ -291,7 +291,7 @@ pub fn save(
 mod tests {
     use super::*;
     use crate::experiment::Unwatched;
-    use ssdlab_model::units::GIB;
+    use ssdlab_units::GIB;
 
     fn profile() -> Profile {
         let mut profile = Profile::named("toshiba-xg5").unwrap();

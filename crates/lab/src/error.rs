@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ssdlab_drive::{DriveError, ErrorKind};
 use ssdlab_model::profile::ProfileError;
-use ssdlab_model::text::QuantityError;
+use ssdlab_units::text::QuantityError;
 
 /// Why a run could not be made or did not come to its end.
 #[derive(Debug, thiserror::Error)]

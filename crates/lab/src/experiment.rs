@@ -22,8 +22,8 @@ mod words;
 mod workload;
 
 use ssdlab_drive::{Control, Description, Drive, Observer, Phase, Progress};
-use ssdlab_model::text::hint;
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::text::hint;
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use crate::error::LabError;
 use crate::report::{Finding, LatencyHistogram, Level, Parameter, Percentile, Series, Table};

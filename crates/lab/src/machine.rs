@@ -1,6 +1,6 @@
 //! What a report says of the machine it was made on, and what the run took of it.
 
-use ssdlab_model::units::{ByteLength, KIB};
+use ssdlab_units::{ByteLength, KIB};
 
 use crate::report::Host;
 

@@ -1,6 +1,6 @@
 //! The memory that a run on simulated drives takes, known before it begins.
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use crate::experiment::Plan;
 use crate::target::Target;

@@ -15,7 +15,7 @@ use ssdlab_model::power_cut::tested::Tested;
 use ssdlab_model::power_cut::text::parse_history;
 use ssdlab_model::profile::Profile;
 use ssdlab_model::recovery::{Fault, RecoveryError};
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use crate::error::LabError;
 use crate::experiment::Watcher;

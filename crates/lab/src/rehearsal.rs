@@ -10,7 +10,7 @@ mod notes;
 use ssdlab_drive::{Drive, DriveError, ErrorKind};
 use ssdlab_interchange::fio::json::{FioJob, FioRun};
 use ssdlab_interchange::script::{Script, Step, Tag};
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use crate::error::LabError;
 use crate::experiment::{self, Experiment, Record, Settings, Unwatched};

@@ -5,7 +5,7 @@ use std::time::Instant;
 use ssdlab_drive::{Drive, DriveKind, Inside, When};
 use ssdlab_model::attribution::Parts;
 use ssdlab_model::health::Health;
-use ssdlab_model::units::{KIB, Nanoseconds};
+use ssdlab_units::{KIB, Nanoseconds};
 
 use crate::error::LabError;
 use crate::experiment::oracle;

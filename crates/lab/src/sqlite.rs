@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::{Connection, OpenFlags, ffi};
 use ssdlab_drive::DriveError;
 use ssdlab_drive::file_system::{FileNumber, FileSystem};
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use crate::error::LabError;
 
@@ -140,7 +140,7 @@ mod tests {
     use ssdlab_drive::file_system::MountOptions;
     use ssdlab_drive::simulated::SimulatedDrive;
     use ssdlab_model::profile::Profile;
-    use ssdlab_model::units::GIB;
+    use ssdlab_units::GIB;
 
     fn on_a_drive<R>(work: impl FnOnce(&mut FileSystem<'_>) -> R) -> R {
         let mut profile = Profile::named("generic-tlc").unwrap();
@@ -213,7 +213,7 @@ mod tests {
         let mut profile = Profile::named("generic-tlc").unwrap();
         profile.set("scale", "1/256").unwrap();
         let mut drive = SimulatedDrive::new("test", profile.configuration().unwrap()).unwrap();
-        let size = ssdlab_model::units::MIB * 64;
+        let size = ssdlab_units::MIB * 64;
         let mut files = FileSystem::new(&mut drive, size, MountOptions::default()).unwrap();
         let error = with_database(&mut files, "a.db", |database| {
             set_up(database, "delete");

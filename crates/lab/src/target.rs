@@ -17,7 +17,7 @@ use ssdlab_drive::Drive;
 use ssdlab_drive::real::{RealDrive, RealOptions};
 use ssdlab_drive::simulated::saved::SavedDrive;
 use ssdlab_model::profile::{self, Profile};
-use ssdlab_model::text::nearest;
+use ssdlab_units::text::nearest;
 
 use crate::error::LabError;
 
@@ -173,7 +173,7 @@ mod tests {
         };
         let after = logical("sim:generic-tlc,capacity.physical=256GiB,spare=28%");
         assert_eq!(after, logical("sim:generic-tlc,spare=28%,capacity.physical=256GiB"));
-        assert!(after < ssdlab_model::units::GIB * 185);
+        assert!(after < ssdlab_units::GIB * 185);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use ssdlab_lab::experiment::{self, Settings, Unwatched};
 use ssdlab_lab::report::Report;
 use ssdlab_lab::{Target, run};
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{GIB, KIB, MIB, Nanoseconds};
+use ssdlab_units::{GIB, KIB, MIB, Nanoseconds};
 use table::PUBLISHED;
 
 fn run_on(target: &str, seed: u64) -> Report {

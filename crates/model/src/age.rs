@@ -1,7 +1,7 @@
 //! A used drive built at once, from theory: full, in the state in which random writes of single
 //! units leave it after a long time, without writing any of them.
 //!
-//! The closed forms of [`crate::theory`] say how many blocks hold how many valid units. Which of a
+//! The closed forms of [`ssdlab_theory`] say how many blocks hold how many valid units. Which of a
 //! block's units are valid, and which logical units they are, is a matter of chance: under uniform
 //! writes no unit is different from another. Blocks always kept free stay free, the open ones are
 //! half written, and one is half collected (theory counts none of them). With FIFO a block's age
@@ -25,7 +25,7 @@ mod page;
 mod plan;
 
 use crate::geometry::GeometryError;
-use crate::theory::ParameterError;
+use ssdlab_theory::ParameterError;
 
 /// Keeps the generator's words apart from those of anything else that is given the same seed.
 const STREAM: u64 = 0x6167_6564;

@@ -6,10 +6,10 @@ use crate::age::Workload;
 use crate::mapping::MappingScheme;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::ssd::Configuration;
-use crate::theory::hot_cold::HotCold;
-use crate::theory::{SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random};
 use crate::units::ByteLength;
 use crate::wear_levelling::LevellingParameters;
+use ssdlab_theory::hot_cold::HotCold;
+use ssdlab_theory::{SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random};
 
 /// With fewer blocks the choice of victim is a matter of luck, which no closed form knows.
 const BLOCKS_LEAST: u32 = 200;

@@ -51,7 +51,6 @@ pub mod sparse;
 pub mod ssd;
 mod stream;
 pub mod streams;
-pub mod theory;
 mod touched;
 pub mod trim;
 mod trim_log;
@@ -64,6 +63,6 @@ mod write;
 pub use expectation::Expectation;
 pub use resources::{Span, suspend};
 pub use ssd::{Configuration, Ssd};
-pub use ssdlab_nand::{geometry, timing};
-pub use ssdlab_units as units;
-pub use ssdlab_units::text;
+
+use ssdlab_nand::{geometry, timing};
+use ssdlab_units::{self as units, text};

@@ -1,6 +1,6 @@
 //! What a drive collects next, and when: policies, asked once per victim or per program unit.
 
-use crate::theory::Choices;
+use ssdlab_theory::Choices;
 
 /// Which closed block is collected next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

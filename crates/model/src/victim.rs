@@ -13,12 +13,12 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::policy::VictimPolicy;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
-use crate::theory::Choices;
 use crate::units::BlockIndex;
 use bag::Bag;
 use cost_benefit::CostBenefit;
 use greedy::Greedy;
 use lists::Lists;
+use ssdlab_theory::Choices;
 
 /// Sets the generator of victims apart from others that are made of the drive's seed.
 const STREAM: u64 = 0x7669_6374_696d;

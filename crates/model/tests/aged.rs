@@ -12,8 +12,8 @@ use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, PageMap};
 use ssdlab_model::profile::{DEFAULT, Profile};
 use ssdlab_model::streams::{StreamId, StreamParameters};
-use ssdlab_model::units::{Instant, LogicalUnit, Nanoseconds};
 use ssdlab_model::{Configuration, Ssd};
+use ssdlab_units::{Instant, LogicalUnit, Nanoseconds};
 
 /// A drive of 2,048 blocks of 64 units, 12 % of them spare, with changes of its profile.
 fn configuration(changes: &[(&str, &str)]) -> Configuration {

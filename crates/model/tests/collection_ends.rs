@@ -18,8 +18,8 @@ use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea};
 use ssdlab_model::profile::{DEFAULT, Profile};
-use ssdlab_model::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 use ssdlab_model::{Configuration, Ssd};
+use ssdlab_units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// How often a request may have as much programmed as the drive has flash, before it counts as one
 /// that does not end.

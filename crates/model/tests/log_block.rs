@@ -9,12 +9,12 @@ use checked_media::{CheckedMedia, Versions};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_model::Configuration;
-use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::log_block::LogBlockSsd;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::profile::Profile;
 use ssdlab_model::trim::TrimParameters;
-use ssdlab_model::units::{Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount};
+use ssdlab_nand::geometry::{Geometry, GeometryParameters};
+use ssdlab_units::{Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 /// A drive with the timing of the default profile, of the given shape.
 fn configuration(parameters: GeometryParameters, log_blocks: u32) -> Configuration {

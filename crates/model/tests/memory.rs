@@ -5,7 +5,7 @@
 
 use ssdlab_model::Ssd;
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{ByteLength, Instant, LogicalUnit};
+use ssdlab_units::{ByteLength, Instant, LogicalUnit};
 
 /// Memory of this process that is there.
 fn resident() -> u64 {

@@ -13,8 +13,8 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
-use ssdlab_model::units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 use ssdlab_model::{Configuration, Ssd};
+use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 fn cases(count: u32) -> ProptestConfig {
     // A failure is printed with its input; no file beside the sources is wanted. The seed is fixed,

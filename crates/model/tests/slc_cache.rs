@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 
 use ssdlab_model::Ssd;
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{Instant, KIB, Sector, SectorCount};
+use ssdlab_units::{Instant, KIB, Sector, SectorCount};
 
 /// The profile of the 1 TB model with half of its flash, and a cache. Size and rates are published;
 /// the SLC program time is fitted to 1800 MB/s (16 dies of two planes of 16 KiB). What follows when

@@ -16,10 +16,8 @@ mod bench;
 
 use bench::{Bench, Case, Spare, Steady, Workload};
 use ssdlab_model::policy::VictimPolicy;
-use ssdlab_model::theory::hot_cold::{HotCold, Split};
-use ssdlab_model::theory::{
-    Choices, SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random, trim,
-};
+use ssdlab_theory::hot_cold::{HotCold, Split};
+use ssdlab_theory::{Choices, SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random, trim};
 
 /// How far the model may be from the closed form.
 const LIMIT: f64 = 0.01;

@@ -6,7 +6,7 @@ mod look;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use crate::DriveError;
 use crate::journal::Journal;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 /// Keeps reads and writes together below a rate.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::path::Path;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rustix::fs::{Mode, OFlags};
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use crate::buffer::Buffer;
 use crate::pace::Pace;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant as HostInstant};
 
-use ssdlab_model::units::{Instant, Nanoseconds};
+use ssdlab_units::{Instant, Nanoseconds};
 
 /// How long a request takes for whoever asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

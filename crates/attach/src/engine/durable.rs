@@ -3,7 +3,7 @@
 use std::time::Instant as HostInstant;
 
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
-use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit};
+use ssdlab_units::{Instant, LogicalUnit, PhysicalUnit};
 
 use super::{Answer, Engine, Errno, Inner, Kind, errno};
 use crate::sync::MutexGuard;

@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use ssdlab_model::units::Instant;
+use ssdlab_units::Instant;
 
 use super::requests::AT_REST;
 use super::{Engine, Inner, Time};

@@ -7,7 +7,7 @@ use std::time::Instant as HostInstant;
 use serde::{Deserialize, Serialize};
 use ssdlab_model::recovery::{Recovery, RecoveryError};
 use ssdlab_model::trim::ReadsAfterTrim;
-use ssdlab_model::units::{Instant, LogicalUnit};
+use ssdlab_units::{Instant, LogicalUnit};
 
 use super::clock::Clock;
 use super::helper::backlog_max;

@@ -4,7 +4,7 @@ use std::io::IoSlice;
 use std::sync::PoisonError;
 use std::time::Instant as HostInstant;
 
-use ssdlab_model::units::LogicalUnit;
+use ssdlab_units::LogicalUnit;
 
 use super::requests::{SCRATCH, Scratch, sectors};
 use super::{Answer, Engine, Errno, Inner, Kind, Time, errno};

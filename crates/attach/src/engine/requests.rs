@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Instant as HostInstant;
 
-use ssdlab_model::units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
+use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 use super::read::Stretch;
 use super::{Answer, Engine, Errno, Inner, Kind, errno};

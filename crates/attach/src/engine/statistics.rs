@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 /// What kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::time::Instant as HostInstant;
 
-use ssdlab_model::units::Instant;
+use ssdlab_units::Instant;
 
 use super::requests::sectors;
 use super::{Answer, Engine, Errno, Kind, errno};

@@ -2,7 +2,7 @@
 
 use std::time::Instant as HostInstant;
 
-use ssdlab_model::units::{Instant, LogicalUnit};
+use ssdlab_units::{Instant, LogicalUnit};
 
 use super::requests::{SCRATCH, Scratch, sectors};
 use super::{Answer, Engine, Errno, Kind, errno};

@@ -22,7 +22,7 @@
 use std::io;
 
 use ssdlab_model::media::SequenceNumber;
-use ssdlab_model::units::LogicalUnit;
+use ssdlab_units::LogicalUnit;
 
 use super::host::HostFile;
 use super::layout::Layout;

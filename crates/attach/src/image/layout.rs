@@ -15,8 +15,8 @@
 //! what is not used costs nothing.
 
 use ssdlab_model::Configuration;
-use ssdlab_model::geometry::Geometry;
-use ssdlab_model::units::{BlockIndex, DieIndex, PhysicalUnit};
+use ssdlab_nand::geometry::Geometry;
+use ssdlab_units::{BlockIndex, DieIndex, PhysicalUnit};
 
 use super::{dump, table};
 use crate::error::AttachError;

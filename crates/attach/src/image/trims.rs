@@ -21,7 +21,7 @@
 use std::io;
 
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
-use ssdlab_model::units::LogicalUnit;
+use ssdlab_units::LogicalUnit;
 
 use super::host::HostFile;
 use super::layout::Layout;

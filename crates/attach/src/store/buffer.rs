@@ -10,7 +10,7 @@
 use std::io;
 
 use ssdlab_model::media::SequenceNumber;
-use ssdlab_model::units::{LogicalUnit, PhysicalUnit};
+use ssdlab_units::{LogicalUnit, PhysicalUnit};
 
 use super::Store;
 use super::due::Action;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ssdlab_model::units::{Instant, PhysicalUnit};
+use ssdlab_units::{Instant, PhysicalUnit};
 
 use super::due::Action;
 use super::parts::Part;

@@ -94,7 +94,7 @@ mod tests {
     use ssdlab_model::media::{Media, SequenceNumber};
     use ssdlab_model::profile::{DEFAULT, Profile};
     use ssdlab_model::recovery::{FlashContents, ProgramUnit};
-    use ssdlab_model::units::{Instant, LogicalUnit, PhysicalUnit};
+    use ssdlab_units::{Instant, LogicalUnit, PhysicalUnit};
 
     use super::super::due::Action;
     use super::*;

@@ -2,7 +2,7 @@
 
 use ssdlab_model::media::{SequenceNumber, SpareArea, TrimRecord};
 use ssdlab_model::recovery::{FlashContents, ProgramUnit};
-use ssdlab_model::units::{BlockIndex, LogicalUnit, PhysicalUnit};
+use ssdlab_units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
 use super::Store;
 use crate::image::layout::Layout;

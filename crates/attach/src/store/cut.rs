@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ssdlab_model::units::Instant;
+use ssdlab_units::Instant;
 
 use super::Store;
 use super::due::Action;

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use ssdlab_model::Span;
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
-use ssdlab_model::units::{Instant, PhysicalUnit};
+use ssdlab_units::{Instant, PhysicalUnit};
 
 use super::Store;
 

@@ -27,7 +27,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 
-use ssdlab_model::units::{LogicalUnit, PhysicalUnit};
+use ssdlab_units::{LogicalUnit, PhysicalUnit};
 
 use super::{Source, Staged, Store, alone};
 use crate::sync::{Condvar, Mutex, MutexGuard};

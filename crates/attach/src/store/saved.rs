@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
-use ssdlab_model::units::{LogicalUnit, PhysicalUnit};
+use ssdlab_units::{LogicalUnit, PhysicalUnit};
 
 use super::contents::Found;
 use super::{Source, Store};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use ssdlab_model::units::{LogicalUnit, PhysicalUnit};
+use ssdlab_units::{LogicalUnit, PhysicalUnit};
 
 use crate::image::layout::Layout;
 

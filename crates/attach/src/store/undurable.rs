@@ -6,7 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use ssdlab_model::media::SequenceNumber;
-use ssdlab_model::units::LogicalUnit;
+use ssdlab_units::LogicalUnit;
 
 /// A program unit that is not known to be durable.
 #[derive(Debug)]

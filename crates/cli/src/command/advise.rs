@@ -7,8 +7,8 @@ use ssdlab_host::{LayerKind, Live, Stack, layers};
 use ssdlab_lab::advise::{self, Load, Request};
 use ssdlab_lab::age::{self, Workload};
 use ssdlab_lab::output::{html, text};
-use ssdlab_model::text::{parse_length, parse_percent};
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
+use ssdlab_units::text::{parse_length, parse_percent};
 
 use crate::cli::{AdviseArguments, AdvisePattern};
 use crate::failure::{Exit, Failure};

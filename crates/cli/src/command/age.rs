@@ -3,7 +3,7 @@
 use ssdlab_lab::Target;
 use ssdlab_lab::age::{self, Ageing, CacheFill, State, Workload, Written};
 use ssdlab_lab::memory::Need;
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use crate::cli::{AgeArguments, AgeCache, AgeState};
 use crate::failure::{Exit, Failure};

@@ -121,6 +121,6 @@ fn opened_words(opened: Opened) -> String {
         recovery.units_saved,
         recovery.program_units_unreadable,
         recovery.program_units_read,
-        recovery.ready_at.since(ssdlab_model::units::Instant::START),
+        recovery.ready_at.since(ssdlab_units::Instant::START),
     )
 }

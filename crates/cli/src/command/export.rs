@@ -3,8 +3,8 @@
 use ssdlab_interchange::script::{Form, Tag};
 use ssdlab_lab::experiment::{self, Settings};
 use ssdlab_lab::rehearsal::{self, Elsewhere};
-use ssdlab_model::text::parse_length;
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
+use ssdlab_units::text::parse_length;
 
 use crate::cli::{ExportArguments, ExportForm};
 use crate::failure::Failure;

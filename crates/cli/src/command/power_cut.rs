@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ssdlab_lab::Target;
 use ssdlab_lab::power_cut::{Broken, Exploration, Histories, Order, Request, explore};
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use super::json;
 use crate::cli::ExploreArguments;

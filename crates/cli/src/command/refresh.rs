@@ -8,13 +8,13 @@ use ssdlab_attach::control;
 use ssdlab_drive::Control;
 use ssdlab_lab::LabError;
 use ssdlab_lab::experiment::Watcher;
-use ssdlab_model::text::parse_length;
-use ssdlab_model::units::ByteLength;
 use ssdlab_refresh::course::{Options, Refresh, Watch};
 use ssdlab_refresh::interval::Estimate;
 use ssdlab_refresh::lateness::Tell;
 use ssdlab_refresh::plan::{Plan, Summary};
 use ssdlab_refresh::survey::{Agreed, Needed};
+use ssdlab_units::ByteLength;
+use ssdlab_units::text::parse_length;
 
 use super::json;
 use crate::cli::RefreshArguments;

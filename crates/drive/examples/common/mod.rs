@@ -3,12 +3,12 @@
 use ssdlab_drive::{Amount, Mix, Pattern, Phase, Region};
 use ssdlab_model::Configuration;
 use ssdlab_model::collection::CollectionParameters;
-use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
-use ssdlab_model::timing::{Delivery, Timing, TransferRate};
-use ssdlab_model::units::{ByteLength, KIB, Nanoseconds};
+use ssdlab_nand::geometry::{Geometry, GeometryParameters};
+use ssdlab_nand::timing::{Delivery, Timing, TransferRate};
+use ssdlab_units::{ByteLength, KIB, Nanoseconds};
 
 /// 32 dies on 8 channels, two planes, 16 KiB pages, superblocks of 4,096 units; spare area as a
 /// share of the logical capacity, blocks that are always free or open not counted.

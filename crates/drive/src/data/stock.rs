@@ -89,7 +89,7 @@ fn renewal(seed: u64, uses: u64) -> u64 {
 mod tests {
     use std::collections::HashSet;
 
-    use ssdlab_model::units::{ByteLength, KIB};
+    use ssdlab_units::{ByteLength, KIB};
 
     use super::*;
 

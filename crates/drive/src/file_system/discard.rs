@@ -1,7 +1,7 @@
 //! Telling the drive what is free: when a transaction has committed (`discard`), or all at once
 //! (`fstrim`).
 
-use ssdlab_model::units::{ByteLength, Instant};
+use ssdlab_units::{ByteLength, Instant};
 
 use super::FileSystem;
 use super::layout::{BLOCK, Extent, GROUP_BLOCKS};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::FileSystem;
 use super::inodes::{FileNumber, Kind};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ssdlab_model::units::Instant;
+use ssdlab_units::Instant;
 
 use super::layout::{Extent, GROUP_BLOCKS, Layout};
 use super::{FileSystem, TICK, full};

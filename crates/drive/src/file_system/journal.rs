@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use ssdlab_model::units::Instant;
+use ssdlab_units::Instant;
 
 use super::layout::Extent;
 use super::queue::{requests, runs};

@@ -1,7 +1,7 @@
 //! Where things lie: block groups, with their metadata gathered for sixteen of them, and the
 //! journal.
 
-use ssdlab_model::units::{ByteLength, KIB, MIB};
+use ssdlab_units::{ByteLength, KIB, MIB};
 
 use crate::error::{DriveError, ErrorKind};
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 
 use super::inodes::FileNumber;
 use super::{FileSystem, MountOptions, Sent};

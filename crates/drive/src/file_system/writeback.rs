@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::inodes::FileNumber;
 use super::layout::{BLOCK, Extent, Layout};

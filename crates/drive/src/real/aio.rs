@@ -13,7 +13,7 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::buffers::Buffers;
 use super::course::{Clock, Course, Request, Step, Watch};
@@ -359,7 +359,7 @@ fn is_passing(error: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::units::{KIB, MIB};
+    use ssdlab_units::{KIB, MIB};
 
     use super::*;
     use crate::phase::{Amount, Mix, Pattern, Phase, Rate, Region};
@@ -411,7 +411,7 @@ mod tests {
         let mut watch = Watch::new(&mut unobserved);
         let outcome = queue.run(&mut course, &mut watch, &clock, may_share).unwrap();
         assert_eq!(queue.in_flight, 0);
-        let requests = course.finish(ssdlab_model::units::Instant::START, clock.now()).requests;
+        let requests = course.finish(ssdlab_units::Instant::START, clock.now()).requests;
         (outcome, requests)
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::buffers::Buffers;
 use super::course::{Clock, Request, Watch};

@@ -1,7 +1,7 @@
 //! Whether a drive's answers can be believed: whether it reads faster than its link carries, and
 //! whether what is easy to compress is written faster.
 
-use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::RealDrive;
 use super::buffers::Buffers;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 
 use crate::phase::Region;
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 /// A run of a file's bytes on the block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

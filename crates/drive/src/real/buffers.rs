@@ -3,7 +3,7 @@
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
 
-use ssdlab_model::units::{ByteLength, MIB};
+use ssdlab_units::{ByteLength, MIB};
 
 use crate::error::{DriveError, ErrorKind};
 
@@ -91,7 +91,7 @@ impl Drop for Buffers {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::units::KIB;
+    use ssdlab_units::KIB;
 
     use super::*;
 

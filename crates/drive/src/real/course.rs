@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant as SystemInstant};
 
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use crate::addresses::{Addresses, BlockRequest};
 use crate::arrivals::Arrivals;
@@ -276,7 +276,7 @@ impl Course {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::units::KIB;
+    use ssdlab_units::KIB;
 
     use super::*;
     use crate::phase::{Mix, Pattern, Region};

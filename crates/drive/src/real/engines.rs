@@ -2,7 +2,7 @@
 
 use std::io;
 
-use ssdlab_model::units::{Instant, Nanoseconds};
+use ssdlab_units::{Instant, Nanoseconds};
 
 use super::course::{Clock, Course, Watch};
 use super::handle::Access;
@@ -237,7 +237,7 @@ pub(super) fn why_no_uring() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::units::{ByteLength, KIB, MIB};
+    use ssdlab_units::{ByteLength, KIB, MIB};
 
     use super::*;
     use crate::phase::{Amount, Pattern, Region};

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::buffers::Buffers;
 use super::handle::{Access, Handle, alignments_to_try, clear_direct, io_error, set_direct};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::device::{DeviceNumber, System};
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::buffers::Buffers;
 use super::course::{Clock, Request, Watch};
@@ -294,7 +294,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::units::{KIB, MIB};
+    use ssdlab_units::{KIB, MIB};
 
     use crate::lanes::Listed;
     use crate::phase::Region;

@@ -16,7 +16,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use super::course::Clock;
 use crate::error::DriveError;

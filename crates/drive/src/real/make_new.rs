@@ -8,7 +8,7 @@
 use std::ffi::OsStr;
 
 use serde_json::Value;
-use ssdlab_model::units::{ByteLength, GIB};
+use ssdlab_units::{ByteLength, GIB};
 
 use super::gate::OpenDevice;
 use super::handle::io_error;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use ssdlab_model::units::{ByteLength, KIB};
+use ssdlab_units::{ByteLength, KIB};
 
 use super::buffers::Buffers;
 use super::course::Request;
@@ -114,7 +114,7 @@ impl Payload {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::units::Nanoseconds;
+    use ssdlab_units::Nanoseconds;
 
     use super::*;
     use crate::phase::{Amount, Pattern, Region};

@@ -1,7 +1,7 @@
 //! Short looks at a drive beside the phases of an experiment: how fast it roughly is, whether it
 //! holds what was written, and what the generator itself costs.
 
-use ssdlab_model::units::{ByteLength, Instant, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, MIB, Nanoseconds};
 
 use super::RealDrive;
 use super::buffers::Buffers;

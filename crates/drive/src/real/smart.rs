@@ -14,7 +14,7 @@ mod units;
 use std::path::Path;
 
 use serde_json::Value;
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use self::smartctl::Report;
 use super::tool;

@@ -1,6 +1,6 @@
 //! Whether a file fits: free space, and what has to stay free beside it.
 
-use ssdlab_model::units::{ByteLength, GIB};
+use ssdlab_units::{ByteLength, GIB};
 
 use super::file::OwnFile;
 use super::handle::io_error;

@@ -1,7 +1,7 @@
 //! The engine for one request at a time: positioned reads and writes. At depth 1 no other way is
 //! faster; io_uring costs twice the processor time there.
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::course::{Clock, Course, Request, Step, Watch};
 use super::payload::Payload;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use ssdlab_model::text::nearest;
+use ssdlab_units::text::nearest;
 
 use super::device::{self, DeviceNumber, System};
 use super::surroundings::file_system_of;

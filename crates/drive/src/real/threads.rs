@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use super::course::{Clock, Course, Request, Step, Watch};
 use super::handle::Handle;

@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use io_uring::types::{Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::course::{Clock, Course, Request, Step, Watch};
 use super::handle::{Handle, io_error};
@@ -327,7 +327,7 @@ fn is_passing(error: &io::Error) -> bool {
 mod tests {
     use std::io::Write;
 
-    use ssdlab_model::units::{KIB, MIB};
+    use ssdlab_units::{KIB, MIB};
 
     use super::*;
     use crate::data::BlockData;

@@ -2,7 +2,7 @@
 
 use ssdlab_model::Configuration;
 use ssdlab_model::health::Service;
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::{MakeNew, SimulatedDrive, TrimEnd, built, lanes};
 use crate::error::{DriveError, ErrorKind};

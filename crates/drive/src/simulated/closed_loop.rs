@@ -1,6 +1,6 @@
 //! The loop that keeps a simulated drive busy: the hot path of every experiment.
 
-use ssdlab_model::units::{Instant, Nanoseconds, Sector, SectorCount};
+use ssdlab_units::{Instant, Nanoseconds, Sector, SectorCount};
 
 use super::in_flight::InFlight;
 use super::responder::Responder;

@@ -9,7 +9,7 @@
 //! Entries are compared as if they were floating-point numbers. Those that are positive have the order
 //! of their bits, and processors have an instruction for the lesser of two.
 
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 /// Bits of an entry that hold the place. The rest holds nanoseconds up to 26 days of a phase, which
 /// is asked to last no longer than [`Phase::LONGEST`](crate::Phase::LONGEST).

@@ -1,7 +1,7 @@
 //! Several lanes on a simulated drive: whichever can send first sends next, so that the drive sees
 //! all requests in the order of their time.
 
-use ssdlab_model::units::{Instant, Nanoseconds, Sector, SectorCount};
+use ssdlab_units::{Instant, Nanoseconds, Sector, SectorCount};
 
 use super::responder::{Kind, Request, Responder};
 use super::steps::Steps;
@@ -259,7 +259,7 @@ fn carry_out(
 #[cfg(test)]
 mod tests {
     use ssdlab_model::profile::Profile;
-    use ssdlab_model::units::{ByteLength, KIB, MIB};
+    use ssdlab_units::{ByteLength, KIB, MIB};
 
     use crate::lanes::Listed;
     use crate::phase::{Amount, Mix, Pattern, Region};

@@ -4,7 +4,7 @@ use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::log_block::LogBlockSsd;
 use ssdlab_model::snapshot::{Encoder, SnapshotError};
-use ssdlab_model::units::{ByteLength, Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
+use ssdlab_units::{ByteLength, Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 use super::responder::Responder;
 

@@ -1,7 +1,7 @@
 //! The closed loop of phases whose requests are gone on with step by step: those that mix reads and
 //! writes, and streams of reads.
 
-use ssdlab_model::units::{Instant, SectorCount};
+use ssdlab_units::{Instant, SectorCount};
 
 use super::closed_loop::{Drawn, LookAhead, OBSERVE_EVERY, Outcome, Pace};
 use super::responder::{Kind, Request, Responder};

@@ -1,14 +1,14 @@
 //! Which model a configuration means, and how a drive holds one without naming its type.
 
 use ssdlab_model::age::{AgeError, Past};
-use ssdlab_model::geometry::GeometryError;
 use ssdlab_model::log_block::LogBlockSsd;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{MappingScheme, PageMap};
 use ssdlab_model::snapshot::{Decoder, SnapshotError};
-use ssdlab_model::units::Instant;
 use ssdlab_model::{Configuration, Ssd};
+use ssdlab_nand::geometry::GeometryError;
+use ssdlab_units::Instant;
 
 use super::closed_loop::{self, Outcome};
 use super::responder::Responder;

@@ -5,7 +5,7 @@
 //! latency counts from its arrival. At most `depth` requests are with the drive at a time, as in
 //! a host's queue; the others wait before it.
 
-use ssdlab_model::units::{Instant, SectorCount};
+use ssdlab_units::{Instant, SectorCount};
 
 use super::closed_loop::{Drawn, LookAhead, OBSERVE_EVERY, Outcome};
 use super::responder::{Kind, Request, Responder};
@@ -97,7 +97,7 @@ mod tests {
     use crate::phase::{Mix, Pattern, Rate, Region};
     use ssdlab_model::attribution::Attribution;
     use ssdlab_model::counters::{Counters, Wear};
-    use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds, Sector};
+    use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds, Sector};
 
     /// A drive that answers a request sent at some instant as it is told to.
     struct Answers<F>(F);

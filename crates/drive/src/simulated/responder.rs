@@ -12,7 +12,7 @@ use ssdlab_model::mapping::Mapping;
 use ssdlab_model::media::Null;
 use ssdlab_model::pending::{Step, Waiting};
 use ssdlab_model::snapshot::{Encoder, SnapshotError};
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,7 +24,7 @@ use crc32fast::Hasher;
 use ssdlab_model::Configuration;
 use ssdlab_model::profile::Profile;
 use ssdlab_model::snapshot::{Decoder, Encoder, SnapshotError};
-use ssdlab_model::units::Instant;
+use ssdlab_units::Instant;
 
 use super::SimulatedDrive;
 use super::model::{Model, restored_model};
@@ -354,7 +354,7 @@ impl<R: Read> Read for Counting<R> {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
+    use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 
     use super::*;
     use crate::stack::Composition;

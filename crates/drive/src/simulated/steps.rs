@@ -4,7 +4,7 @@
 //! is read ahead: see [`ssdlab_model::pending`]. Other requests are asked for at once, which is faster.
 
 use ssdlab_model::pending::{Step, Waiting};
-use ssdlab_model::units::Instant;
+use ssdlab_units::Instant;
 
 use super::in_flight::InFlight;
 use super::responder::{Request, Responder};
@@ -109,8 +109,8 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use ssdlab_model::mapping::Mapping;
     use ssdlab_model::profile::Profile;
-    use ssdlab_model::units::{Nanoseconds, Sector, SectorCount};
     use ssdlab_model::{Configuration, Ssd};
+    use ssdlab_units::{Nanoseconds, Sector, SectorCount};
 
     use super::super::responder::Kind;
     use super::*;

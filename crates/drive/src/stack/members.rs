@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
 use super::{Shape, StackError, used_of_each};
 use crate::simulated::model::Model;

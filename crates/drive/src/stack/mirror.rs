@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
 use super::ReadPolicy;
 use super::members::{Kind, Members};

@@ -11,7 +11,7 @@
 
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
 use super::members::{Kind, Members};
 use super::runs::Runs;

@@ -1,7 +1,7 @@
 //! Pieces of a request, gathered by member: what lies together on a member goes there as one
 //! request, as the block layer merges it.
 
-use ssdlab_model::units::{Sector, SectorCount};
+use ssdlab_units::{Sector, SectorCount};
 
 /// One run of sectors for each member, growing.
 #[derive(Clone, Debug)]

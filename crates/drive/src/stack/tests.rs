@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{GIB, MIB, Sector, SectorCount};
+use ssdlab_units::{GIB, MIB, Sector, SectorCount};
 
 use super::members::Kind;
 use super::*;

@@ -6,7 +6,7 @@
 
 use ssdlab_model::attribution::{Attribution, Parts};
 use ssdlab_model::counters::{Counters, Wear};
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
 use super::UsbBridge;
 use super::members::Kind;

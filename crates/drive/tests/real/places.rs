@@ -10,7 +10,7 @@ use ssdlab_drive::real::{Engine, RealDrive, RealOptions};
 use ssdlab_drive::{
     Amount, Drive, DriveError, Mix, Pattern, Phase, PhaseResult, Region, Unobserved,
 };
-use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 use tempfile::TempDir;
 
 /// Says that a test did not run, past the capturing of output.

@@ -1,7 +1,7 @@
 //! What a drive tells of itself, asked for once and looked at by several checks.
 
 use ssdlab_drive::real::smart::{self, Controller, Smart};
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::values::Values;
 use super::{Context, DriveDiagnosis, checks};

@@ -5,7 +5,7 @@
 
 mod table;
 
-use ssdlab_model::units::{ByteLength, GIB};
+use ssdlab_units::{ByteLength, GIB};
 
 /// What is known of drives that were sold under one name in several sizes.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ssdlab_drive::Rate;
-use ssdlab_model::units::{ByteLength, KIB, Nanoseconds};
+use ssdlab_units::{ByteLength, KIB, Nanoseconds};
 
 use super::options;
 use super::sections::{Given, Section, sections};

@@ -9,7 +9,7 @@ mod intervals;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use crate::error::{InputError, shown};
 use intervals::Recorder;

@@ -2,7 +2,7 @@
 //! so, and all others, which are errors. Source: fio's HOWTO, version 3.33.
 
 use ssdlab_drive::Rate;
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::job::{Direction, Extent, Job};
 use super::sections::Given;

@@ -2,7 +2,7 @@
 //! (`kb_base=1024`, the default, has them the wrong way round), a time without unit depends on the
 //! option.
 
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 /// Reads a size: `4096`, `4k`, `0x1000`, `1g`, `4kib` (which is 4000).
 pub(super) fn size(text: &str) -> Option<ByteLength> {

@@ -5,7 +5,7 @@ use ssdlab_drive::arrivals::Arrivals;
 use ssdlab_drive::{
     Amount, DriveError, Lane, LaneRequest, Mix, Operation, Pattern, Phase, Rate, Region, Source,
 };
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::job::{Direction, Extent, Job};
 use crate::error::{InputError, shown};

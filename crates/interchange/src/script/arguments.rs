@@ -1,7 +1,7 @@
 //! A phase as options of fio, the same in all forms.
 
 use ssdlab_drive::{Amount, Pattern, Phase, Rate};
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 /// The name of a step's job: its number and what is done.
 pub fn step_name(number: usize, phase: &Phase) -> String {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use ssdlab_drive::{Amount, Mix, Pattern, Rate};
-use ssdlab_model::units::{KIB, MIB};
+use ssdlab_units::{KIB, MIB};
 
 use super::*;
 use crate::fio::JobFile;

@@ -1,7 +1,7 @@
 //! One line of a trace, in each of the forms.
 
 use ssdlab_drive::{Operation, Region};
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::{Format, Stage};
 use crate::error::shown;

@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use ssdlab_drive::{Operation, Region};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::detect::{detect, header, is_title};
 use super::forms::{Line, Said, Time, line};

@@ -4,7 +4,7 @@
 use std::io::BufRead;
 
 use ssdlab_drive::Operation;
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::{Event, Format, Reader, Stage};
 use crate::error::InputError;

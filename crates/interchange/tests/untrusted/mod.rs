@@ -5,7 +5,7 @@ use ssdlab_drive::Source;
 use ssdlab_interchange::fio::JobFile;
 use ssdlab_interchange::fio::work::{Space, Work};
 use ssdlab_interchange::trace::{Choice, Format, Reader, Survey};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 /// The most requests drawn of a job: some run for ever.
 const MOST: usize = 1000;

@@ -6,7 +6,7 @@ use ssdlab_drive::{Amount, Description, Mix, Pattern, Phase, Region};
 use ssdlab_interchange::InputError;
 use ssdlab_interchange::fio::work::{Space, Work};
 use ssdlab_interchange::fio::{Direction, Job, JobFile};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use crate::error::LabError;
 

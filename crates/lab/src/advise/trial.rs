@@ -4,7 +4,7 @@
 use ssdlab_drive::{Amount, Drive, Phase};
 use ssdlab_model::age::Workload;
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::Request;
 use super::load::Sizes;

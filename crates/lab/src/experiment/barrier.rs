@@ -17,7 +17,7 @@ use ssdlab_drive::real::place::Place;
 use ssdlab_drive::{
     Amount, Control, Description, Drive, Durability, ErrorKind, Latencies, Mix, Phase, Region,
 };
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::course::{Course, Emptied};
 use super::real_files::OwnDirectory;

@@ -13,7 +13,7 @@
 mod findings;
 
 use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::course::{Course, Emptied};
 use super::trials::{self, Start, Trial};

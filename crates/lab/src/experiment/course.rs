@@ -4,7 +4,7 @@ use ssdlab_drive::simulated::{MakeNew, SimulatedDrive, TrimEnd};
 use ssdlab_drive::{
     Drive, DriveError, DriveKind, ErrorKind, Inside, Lane, LaneResult, Phase, PhaseResult, Region,
 };
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::oracle::{Judgement, Oracle, Verdict};
 use super::{Record, Watched, Watcher, words};

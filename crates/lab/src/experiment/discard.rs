@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use ssdlab_drive::real::place::Place;
 use ssdlab_drive::{Description, Drive, DriveKind};
-use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 
 use super::course::Course;
 use super::trials::{self, Start, Trial};

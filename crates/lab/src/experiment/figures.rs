@@ -1,7 +1,7 @@
 //! The table of jobs: what workloads came to, whether they were run here or elsewhere.
 
 use ssdlab_drive::{LaneResult, Latencies, ThroughputPoint};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::{Record, words};
 use crate::report::{Cell, Column, Level, Table};

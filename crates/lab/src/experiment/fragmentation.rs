@@ -10,7 +10,7 @@
 mod findings;
 
 use ssdlab_drive::{Amount, Description, Drive, Latencies, Mix, Pattern, Phase, Region};
-use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::course::Course;
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words};

@@ -12,7 +12,7 @@ use ssdlab_drive::{
 use ssdlab_interchange::fio::work::{Space, Work};
 use ssdlab_interchange::fio::{Direction, Job, JobFile};
 use ssdlab_interchange::{InputError, Remark};
-use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::course::Course;
 use super::figures::{self, JobFigures};

@@ -8,7 +8,7 @@
 //! coordinated omission).
 
 use ssdlab_drive::{Amount, Description, Drive, Latencies, Mix, Pattern, Phase, PhaseResult, Rate};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::course::{Course, Emptied};
 use super::steady::fill;

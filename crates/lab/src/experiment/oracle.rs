@@ -6,7 +6,7 @@
 
 use ssdlab_drive::{Inside, Pattern, Phase};
 use ssdlab_model::counters::Counters;
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::Record;
 use crate::report::Level;
@@ -201,7 +201,7 @@ mod tests {
     use ssdlab_drive::simulated::SimulatedDrive;
     use ssdlab_drive::{Amount, Drive, Mix, Region, Unobserved};
     use ssdlab_model::profile::{DEFAULT, Profile};
-    use ssdlab_model::units::{MIB, Nanoseconds};
+    use ssdlab_units::{MIB, Nanoseconds};
 
     use super::*;
 

@@ -15,7 +15,7 @@ mod state;
 
 use ssdlab_drive::simulated::{MakeNew, TrimEnd};
 use ssdlab_drive::{Amount, Description, Drive, DriveKind, Mix, Pattern, Phase, Region};
-use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::course::Course;
 use super::rounds::{Figures, Rounds, Until};

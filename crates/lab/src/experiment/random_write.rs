@@ -9,7 +9,7 @@ mod development;
 mod findings;
 
 use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::course::Course;
 use super::trials::{self, Start, Trial};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use ssdlab_drive::{Description, Drive, DriveKind, Lane, Phase, Region};
 use ssdlab_interchange::trace::{self, Choice, Format, Survey};
-use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::course::Course;
 use super::figures::{self, JobFigures};

@@ -2,7 +2,7 @@
 
 use ssdlab_drive::{Amount, Drive, Latencies, Pattern, Phase, PhaseResult};
 use ssdlab_model::counters::Counters;
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::course::Course;
 use crate::error::LabError;

@@ -6,8 +6,8 @@ use ssdlab_drive::Description;
 use ssdlab_drive::DriveKind;
 use ssdlab_drive::phase::DEPTH_MOST;
 use ssdlab_model::profile::{SHORT_KEYS, parameter_keys};
-use ssdlab_model::text::{QuantityError, hint, parse_duration, parse_length};
-use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+use ssdlab_units::text::{QuantityError, hint, parse_duration, parse_length};
+use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::Experiment;
 use crate::error::LabError;

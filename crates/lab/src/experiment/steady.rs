@@ -8,7 +8,7 @@
 mod single;
 
 use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::course::{Course, Emptied};
 use super::oracle::{Programs, Verdict};

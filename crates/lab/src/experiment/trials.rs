@@ -282,7 +282,7 @@ mod tests {
     use crate::target::Target;
     use ssdlab_drive::real::RealOptions;
     use ssdlab_drive::{Amount, Mix, Pattern, Phase};
-    use ssdlab_model::units::{KIB, MIB, Nanoseconds};
+    use ssdlab_units::{KIB, MIB, Nanoseconds};
 
     fn drive() -> Box<dyn Drive> {
         let target = Target::parse("sim:generic-tlc,capacity.physical=2GiB,flash.dies=2,flash.channels=2,flash.pages_per_block=96,spare=20%").unwrap();

@@ -13,7 +13,7 @@ mod simulated;
 use std::path::Path;
 
 use ssdlab_drive::{Description, Drive, DriveKind};
-use ssdlab_model::units::{ByteLength, KIB, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 
 use super::course::Course;
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};

@@ -1,6 +1,6 @@
 //! How experiments put amounts into words and names.
 
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 /// A duration as it would be given to `--set`: `1m 30s`.
 pub(super) fn duration(duration: Nanoseconds) -> String {
@@ -55,7 +55,7 @@ pub(super) fn change(share: f64, decimals: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ssdlab_model::units::KIB;
+    use ssdlab_units::KIB;
 
     #[test]
     fn sizes_are_named_in_the_largest_unit_that_is_exact() {

@@ -1,7 +1,7 @@
 //! A workload as several experiments let one set it: its parameters, and the phase that they make.
 
 use ssdlab_drive::{Amount, Description, Mix, Pattern, Phase, Region};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::{Kind, ParameterSpec, Settings};
 use crate::error::LabError;

@@ -312,7 +312,7 @@ where
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use ssdlab_model::text::{parse_duration, parse_length};
+    use ssdlab_units::text::{parse_duration, parse_length};
 
     proptest! {
         /// Sizes and durations that reports show are taken where one is given.

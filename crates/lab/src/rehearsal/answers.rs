@@ -2,7 +2,7 @@
 
 use ssdlab_drive::{Latencies, PhaseResult, ThroughputPoint};
 use ssdlab_interchange::fio::json::{FioJob, Interval};
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use crate::error::LabError;
 

@@ -5,7 +5,7 @@ use ssdlab_drive::{
     Phase, PhaseResult, Rate, Region,
 };
 use ssdlab_interchange::script::{Step, step_name};
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::Elsewhere;
 use super::answers::Answer;

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use rusqlite::ffi;
 use ssdlab_drive::DriveError;
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::{OpenFile, Shared};
 

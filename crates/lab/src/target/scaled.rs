@@ -3,9 +3,9 @@
 //! [`Profile`] says what stays as it is at a scale: rates, means of latencies, write amplification and
 //! shares. Here is how small a drive may become before they do not.
 
-use ssdlab_model::geometry::Geometry;
 use ssdlab_model::profile::Profile;
-use ssdlab_model::units::ByteLength;
+use ssdlab_nand::geometry::Geometry;
+use ssdlab_units::ByteLength;
 
 use super::{StackTarget, Target};
 use crate::error::LabError;

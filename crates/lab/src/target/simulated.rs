@@ -5,8 +5,8 @@ use std::path::Path;
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::simulated::saved::{SavedDrive, is_saved};
 use ssdlab_drive::stack::Composition;
-use ssdlab_model::geometry::Geometry;
 use ssdlab_model::profile::{self, Basis, Profile, ProfileError};
+use ssdlab_nand::geometry::Geometry;
 
 use super::Target;
 use crate::error::LabError;

@@ -12,9 +12,9 @@ use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::stack::{
     Array, Composition, Encryption, Level, ReadPolicy, Synchronisation, UsbBridge,
 };
-use ssdlab_model::text::{QuantityError, hint, parse_duration, parse_length, parse_switch};
-use ssdlab_model::timing::TransferRate;
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_nand::timing::TransferRate;
+use ssdlab_units::Nanoseconds;
+use ssdlab_units::text::{QuantityError, hint, parse_duration, parse_length, parse_switch};
 
 use super::{Target, simulated};
 use crate::error::LabError;
@@ -272,7 +272,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ssdlab_model::units::{KIB, MIB};
+    use ssdlab_units::{KIB, MIB};
 
     fn error(text: &str) -> String {
         Target::parse(text).unwrap_err().to_string()

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use rand_pcg::Pcg64Mcg;
 
 use super::plan::{Held, binomial};
-use crate::theory::SpareFactor;
-use crate::theory::hot_cold::HotCold;
+use ssdlab_theory::SpareFactor;
+use ssdlab_theory::hot_cold::HotCold;
 
 /// Hot and cold units under FIFO with one stream. A unit of a class that gets share `r` of the
 /// writes and is fraction `f` of all units lives on to share `t` of its block's way with

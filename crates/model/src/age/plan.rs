@@ -10,8 +10,8 @@ use crate::flash::BlockState;
 use crate::policy::VictimPolicy;
 use crate::ssd::Configuration;
 use crate::streams::StreamId;
-use crate::theory::hot_cold::HotCold;
-use crate::theory::{Choices, SpareFactor, SteadyState, UnitsPerBlock, d_choices, fifo, greedy};
+use ssdlab_theory::hot_cold::HotCold;
+use ssdlab_theory::{Choices, SpareFactor, SteadyState, UnitsPerBlock, d_choices, fifo, greedy};
 
 /// Valid units of a block, and the stream that it belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -15,9 +15,9 @@ use crate::resources::suspend::{SuspendParameters, Suspendable};
 use crate::ssd::{BufferParameters, Configuration};
 use crate::streams::StreamParameters;
 use crate::text::exact_length;
-use crate::theory::Choices;
 use crate::timing::{Delivery, Timing, TransferRate};
 use crate::units::{ByteLength, Nanoseconds};
+use ssdlab_theory::Choices;
 
 impl Profile {
     /// The configuration that the profile describes.

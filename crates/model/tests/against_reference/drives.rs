@@ -3,14 +3,14 @@
 use ssdlab_model::Configuration;
 use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::flush::{FlushParameters, WriteCache};
-use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::suspend::{SuspendParameters, Suspendable};
-use ssdlab_model::timing::{Delivery, Timing, TransferRate};
-use ssdlab_model::units::{KIB, Nanoseconds};
+use ssdlab_nand::geometry::{Geometry, GeometryParameters};
+use ssdlab_nand::timing::{Delivery, Timing, TransferRate};
+use ssdlab_units::{KIB, Nanoseconds};
 
 #[derive(Clone, Copy)]
 pub enum Host {

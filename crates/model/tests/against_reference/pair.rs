@@ -6,11 +6,11 @@ use std::collections::BinaryHeap;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use ssdlab_model::geometry::GeometryError;
 use ssdlab_model::mapping::Mapping;
 use ssdlab_model::pending::{Step, Waiting};
-use ssdlab_model::units::{Instant, Sector, SectorCount};
 use ssdlab_model::{Configuration, Ssd};
+use ssdlab_nand::geometry::GeometryError;
+use ssdlab_units::{Instant, Sector, SectorCount};
 
 use crate::reference::{Measured, Operation, Reference};
 

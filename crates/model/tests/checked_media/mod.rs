@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use ssdlab_model::Span;
-use ssdlab_model::geometry::Geometry;
 use ssdlab_model::mapping::{Mapping, PageMap};
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea};
 use ssdlab_model::snapshot::{Decoder, Encoder, SnapshotError};
-use ssdlab_model::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
+use ssdlab_nand::geometry::Geometry;
+use ssdlab_units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
 
 /// A page map that knows which write of the host's each place holds. The medium and the test look
 /// into it while the drive uses it.

@@ -6,7 +6,6 @@ use ssdlab_model::bad_blocks::BadBlockParameters;
 use ssdlab_model::checkpoint::CheckpointParameters;
 use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::flush::{FlushHandling, FlushParameters, WriteCache};
-use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::health::WearParameters;
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::MappingScheme;
@@ -18,9 +17,10 @@ use ssdlab_model::slc::{SlcParameters, SlcSpace, WhenFull};
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::streams::StreamParameters;
 use ssdlab_model::suspend::{SuspendParameters, Suspendable};
-use ssdlab_model::timing::{Delivery, Timing, TransferRate};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
 use ssdlab_model::wear_levelling::LevellingParameters;
+use ssdlab_nand::geometry::{Geometry, GeometryParameters};
+use ssdlab_nand::timing::{Delivery, Timing, TransferRate};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 /// Which kind of drive: how it maps, or what it caches writes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

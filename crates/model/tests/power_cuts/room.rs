@@ -4,12 +4,12 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_model::Configuration;
 use ssdlab_model::collection::CollectionParameters;
-use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::mechanisms::Mechanisms;
 use ssdlab_model::policy::VictimPolicy;
 use ssdlab_model::power_cut::history::{Operation, Step};
 use ssdlab_model::power_cut::tested::Tested;
-use ssdlab_model::units::{ByteLength, LogicalUnit};
+use ssdlab_nand::geometry::{Geometry, GeometryParameters};
+use ssdlab_units::{ByteLength, LogicalUnit};
 
 use crate::drives::{Kind, configuration_of};
 

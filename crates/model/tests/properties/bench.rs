@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use ssdlab_model::flush::WriteCache;
 use ssdlab_model::mapping::Mapping;
 use ssdlab_model::streams::StreamId;
-use ssdlab_model::units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 use ssdlab_model::{Configuration, Ssd};
+use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 use crate::checked_media::{CheckedMedia, Versions};
 

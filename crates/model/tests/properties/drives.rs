@@ -5,7 +5,6 @@ use ssdlab_model::Configuration;
 use ssdlab_model::bad_blocks::BadBlockParameters;
 use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::flush::{FlushHandling, FlushParameters, WriteCache};
-use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::health::WearParameters;
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::MappingScheme;
@@ -15,10 +14,11 @@ use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::streams::StreamParameters;
 use ssdlab_model::suspend::{SuspendParameters, Suspendable};
-use ssdlab_model::theory::Choices;
-use ssdlab_model::timing::{Delivery, Timing, TransferRate};
-use ssdlab_model::units::{ByteLength, KIB, Nanoseconds};
 use ssdlab_model::wear_levelling::LevellingParameters;
+use ssdlab_nand::geometry::{Geometry, GeometryParameters};
+use ssdlab_nand::timing::{Delivery, Timing, TransferRate};
+use ssdlab_theory::Choices;
+use ssdlab_units::{ByteLength, KIB, Nanoseconds};
 
 /// A small drive of any shape.
 pub fn configuration() -> impl Strategy<Value = Configuration> {

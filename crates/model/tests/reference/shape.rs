@@ -4,7 +4,7 @@ use ssdlab_model::Configuration;
 use ssdlab_model::flush::{FlushHandling, WriteCache};
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::suspend::SuspendParameters;
-use ssdlab_model::timing::Delivery;
+use ssdlab_nand::timing::Delivery;
 
 /// A physical unit: its collection unit, and its place in that one's write order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,8 +9,8 @@ use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecor
 use ssdlab_model::profile::Profile;
 use ssdlab_model::recovery::{FlashContents, ProgramUnit, Recovery, RecoveryError};
 use ssdlab_model::snapshot::{Decoder, Encoder};
-use ssdlab_model::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
 use ssdlab_model::{Configuration, Ssd};
+use ssdlab_units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
 
 /// A profile's text.
 pub fn profile(bytes: &[u8]) {

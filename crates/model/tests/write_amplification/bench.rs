@@ -5,7 +5,6 @@ use std::fmt;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_model::collection::CollectionParameters;
-use ssdlab_model::geometry::{Geometry, GeometryParameters};
 use ssdlab_model::mapping::PageMap;
 use ssdlab_model::mechanisms::Mechanisms;
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea};
@@ -13,10 +12,11 @@ use ssdlab_model::policy::VictimPolicy;
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::streams::{StreamId, StreamParameters};
-use ssdlab_model::theory::trim;
-use ssdlab_model::timing::{Delivery, Timing, TransferRate};
-use ssdlab_model::units::{BlockIndex, Instant, KIB, LogicalUnit, Nanoseconds, PhysicalUnit};
 use ssdlab_model::{Configuration, Ssd};
+use ssdlab_nand::geometry::{Geometry, GeometryParameters};
+use ssdlab_nand::timing::{Delivery, Timing, TransferRate};
+use ssdlab_theory::trim;
+use ssdlab_units::{BlockIndex, Instant, KIB, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Enough that neither the few blocks kept nor chance come near to a hundredth.
 const BLOCKS: u32 = 4_096;

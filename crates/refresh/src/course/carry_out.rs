@@ -302,7 +302,7 @@ fn words(error: &DriveError) -> String {
 mod tests {
     use std::path::Path;
 
-    use ssdlab_model::units::ByteLength;
+    use ssdlab_units::ByteLength;
 
     use super::super::Options;
     use super::*;

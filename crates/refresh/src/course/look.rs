@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::{Options, Refresh, Watch, go_on};
 use crate::ground::Ground;

@@ -363,7 +363,7 @@ mod tests {
         content[..1 << 20].fill(0);
         file.write_all_at(&content, 0).unwrap();
         let mut rewrite = Rewrite::alone(file);
-        let rate = ssdlab_model::units::ByteLength::new(10 << 20);
+        let rate = ssdlab_units::ByteLength::new(10 << 20);
         let start = Instant::now();
         let window = Span::new(0, 3 << 20);
         rewrite.rewrite(window, &mut Pace::new(Some(rate)), &mut endless()).unwrap();

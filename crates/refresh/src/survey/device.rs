@@ -8,7 +8,7 @@ use ssdlab_drive::phase::Region;
 use ssdlab_drive::real::block_map::free_space;
 use ssdlab_drive::real::place::{hidden_flash, layers_below};
 use ssdlab_drive::real::{DeviceNumber, Mount};
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::{Identity, Survey, Way};
 use crate::ground::{Ground, Mounted, mounted, open};

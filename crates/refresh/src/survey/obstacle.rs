@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use ssdlab_drive::real::mounts::swaps;
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::{Agreed, Way};
 use crate::extents::{Content, Extent};

@@ -7,7 +7,7 @@ use ssdlab_drive::real::{RealDrive, RealOptions};
 use ssdlab_host::doctor::{Diagnosis, Proof};
 use ssdlab_lab::experiment::{self, Settings};
 use ssdlab_lab::{LabError, Outcome};
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use crate::cli::SEED_DEFAULT;
 use crate::failure::{Exit, Failure};

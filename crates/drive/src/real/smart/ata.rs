@@ -3,7 +3,7 @@
 //! The meaning of an attribute's number is each maker's own, so that it counts only under a name that fits:
 //! the one that smartmontools' database of drives gives it.
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::signs::{Counter, ErrorCause, Sign};
 use super::smartctl::{AtaError, AtaSelfTest, Attribute, ErrorLog, Report};

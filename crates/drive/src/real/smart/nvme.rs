@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::loose::{Number, Part, Told};
 use super::signs::{Counter, CriticalWarning, ErrorCause, Sign};

@@ -1,6 +1,6 @@
 //! SCSI and SAS: grown defects, counters of errors, the endurance indicator and the newest self-test.
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::signs::Counter;
 use super::smartctl::{Report, ScsiSelfTest};

@@ -2,7 +2,7 @@
 
 use crate::doctor::{Check, Context, Verdict};
 use crate::words::capacity;
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 /// What is swapped out in a day beyond which it counts: a tenth of the 40 GB a day that drives of
 /// the smallest rated life (150 TB in ten years) are made for.

@@ -1,6 +1,6 @@
 //! Is there space outside all partitions, to be spare area?
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};

@@ -1,6 +1,6 @@
 //! What the cost of durability allows to say, and whether it can be true.
 
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use super::{Case, Measured, Pattern, inserts};
 use crate::experiment::Record;
@@ -303,7 +303,7 @@ fn as_many(ratio: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::units::ByteLength;
+    use ssdlab_units::ByteLength;
 
     use super::*;
 

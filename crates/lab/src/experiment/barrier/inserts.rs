@@ -7,7 +7,7 @@
 use ssdlab_drive::file_system::{FileSystem, MountOptions};
 use ssdlab_drive::real::place::Place;
 use ssdlab_drive::{Control, Drive, DriveError};
-use ssdlab_model::units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::super::course::Course;
 use super::super::real_files::OwnDirectory;

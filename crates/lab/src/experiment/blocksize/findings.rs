@@ -1,6 +1,6 @@
 //! What the curves over the request size allow to say.
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::{Measured, Operation, Protocol, SMALL, State};
 use crate::experiment::words::{list, speed};
@@ -253,7 +253,7 @@ fn random_against_sequential(measured: &[Measured], record: &mut Record) {
 mod tests {
     use super::*;
     use crate::experiment::blocksize::BlockSize;
-    use ssdlab_model::units::{GIB, KIB, Nanoseconds};
+    use ssdlab_units::{GIB, KIB, Nanoseconds};
 
     fn found(curves: &[(Operation, &[(u64, f64)])]) -> Vec<(String, String)> {
         found_after(GIB, curves)

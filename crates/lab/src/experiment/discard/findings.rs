@@ -1,6 +1,6 @@
 //! What the passes allow to say.
 
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::{Case, Measured, Pass, Protocol, is_published};
@@ -199,7 +199,7 @@ fn about_trims(with: &Measured, record: &mut Record) {
             "Each pass with discard sent {} trims of {} in all: files that lie side by side are \
              freed as one extent.",
             count(trims / passes),
-            ssdlab_model::units::ByteLength::new(bytes.bytes() / passes)
+            ssdlab_units::ByteLength::new(bytes.bytes() / passes)
         ),
     );
 }
@@ -228,7 +228,7 @@ fn about_the_tree(protocol: &Protocol, simulated: bool, record: &mut Record) {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::units::ByteLength;
+    use ssdlab_units::ByteLength;
 
     use super::*;
 

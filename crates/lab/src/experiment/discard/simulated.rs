@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use ssdlab_drive::file_system::{FileNumber, FileSystem, MountOptions};
 use ssdlab_drive::{Control, Drive, DriveError};
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use super::super::course::Course;
 use super::tree::Entry;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 use statrs::distribution::{ContinuousCDF, LogNormal};
 
 use crate::error::LabError;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use ssdlab_drive::real::place::Place;
 use ssdlab_drive::{Control, DriveError};
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use super::super::course::Course;
 use super::super::real_files::{OwnDirectory, failed};

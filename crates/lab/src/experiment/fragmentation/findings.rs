@@ -4,7 +4,7 @@ use super::{Protocol, READ_REQUEST, Reads, WRITE_BLOCK};
 use crate::experiment::words::{duration as rest_words, mib as mib_words};
 use crate::experiment::{Record, Settings};
 use crate::report::Level;
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 /// Reads that differ by less than this share are taken as equal even where repeats agree better:
 /// the published times are given to a tenth of a second of 2 to 11.
@@ -287,7 +287,7 @@ fn half_of_it(
 /// independent of each other.
 fn moved_share(protocol: &Protocol, step: &Reads) -> f64 {
     let mut untouched = 1.0;
-    let mut written = ssdlab_model::units::ByteLength::ZERO;
+    let mut written = ssdlab_units::ByteLength::ZERO;
     for &amount in &protocol.steps {
         written += amount;
         if written > step.written {
@@ -346,7 +346,7 @@ mod tests {
     use super::*;
     use crate::experiment::fragmentation::Fragmentation;
     use ssdlab_drive::Latencies;
-    use ssdlab_model::units::{ByteLength, MIB};
+    use ssdlab_units::{ByteLength, MIB};
 
     fn step(mib: u64, seconds: &[f64]) -> Reads {
         Reads {

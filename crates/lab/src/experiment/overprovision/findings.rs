@@ -206,7 +206,7 @@ fn states(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Re
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::units::{GIB, MIB};
+    use ssdlab_units::{GIB, MIB};
 
     use super::super::Unsteady;
     use super::*;

@@ -1,7 +1,7 @@
 //! The states a drive is brought into, and what of it holds data then.
 
 use ssdlab_drive::{Amount, Description, Mix, Pattern, Phase, Region};
-use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::whole_mib;
 use crate::error::LabError;

@@ -1,7 +1,7 @@
 //! A throughput over time: second by second at first, then minute by minute.
 
 use ssdlab_drive::{PhaseResult, ThroughputPoint};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::super::figures::whole;
 

@@ -1,6 +1,6 @@
 //! What the curves over time allow to say.
 
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use super::development::FALLEN;
 use super::{Intervals, Written};

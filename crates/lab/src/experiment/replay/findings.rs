@@ -1,7 +1,7 @@
 //! What a replay allows to say: what was done to the trace, and whether the drive kept up.
 
 use ssdlab_interchange::trace::Format;
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::Protocol;
 use super::requests::Map;

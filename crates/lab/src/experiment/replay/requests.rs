@@ -2,7 +2,7 @@
 
 use ssdlab_drive::{DriveError, ErrorKind, LaneRequest, Operation, Region, Source};
 use ssdlab_interchange::trace::{Event, Reader};
-use ssdlab_model::units::{ByteLength, MIB, Nanoseconds};
+use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::Protocol;
 

@@ -1,7 +1,7 @@
 //! The workload measured once for a given time, whether or not it is steady.
 
 use ssdlab_drive::{Amount, Phase, PhaseResult};
-use ssdlab_model::units::Nanoseconds;
+use ssdlab_units::Nanoseconds;
 
 use crate::error::LabError;
 use crate::experiment::Record;

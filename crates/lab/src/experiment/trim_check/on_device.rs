@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use ssdlab_drive::real::block_map::{Placed, free_space, places_of, trim_free_space};
 use ssdlab_drive::real::place::Place;
 use ssdlab_drive::{DriveError, ErrorKind, Region};
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use super::super::course::Course;
 use super::super::real_files::{OwnDirectory, failed};

@@ -3,7 +3,7 @@
 use ssdlab_drive::file_system::{FileSystem, MountOptions};
 use ssdlab_drive::simulated::TrimEnd;
 use ssdlab_drive::{Control, Drive, DriveError, ErrorKind, Region};
-use ssdlab_model::units::{ByteLength, Nanoseconds};
+use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::super::course::Course;
 use super::blocks::{BLOCK, Content};
