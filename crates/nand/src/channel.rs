@@ -42,7 +42,7 @@ impl Transit {
         };
         Transit {
             pool: Pool::default(),
-            clock: Clock::new(dies, channels),
+            clock: Clock::new(dies, channels, Instant::START),
             channels: vec![channel; channels].into_boxed_slice(),
         }
     }
@@ -88,6 +88,11 @@ impl Transit {
     pub(crate) fn go_on(&mut self, channel: usize) {
         self.channels[channel].is_between = false;
         self.choose(channel);
+    }
+
+    /// The operations in line for all channels, channel by channel.
+    pub(crate) fn in_line(&self) -> impl Iterator<Item = u32> {
+        self.channels.iter().flat_map(|channel| self.pool.iter(&channel.queue))
     }
 
     /// Adds an operation to those in flight.

@@ -82,8 +82,10 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub(crate) fn new(dies: usize, channels: usize) -> Clock {
-        Clock { dies: WinnerTree::new(dies), channels: WinnerTree::new(channels), epoch: 0 }
+    /// No keys, from `now` on.
+    pub(crate) fn new(dies: usize, channels: usize, now: Instant) -> Clock {
+        let (dies, channels) = (WinnerTree::new(dies), WinnerTree::new(channels));
+        Clock { dies, channels, epoch: now.nanos() }
     }
 
     #[inline(always)]
@@ -175,7 +177,7 @@ mod tests {
             changes in proptest::collection::vec(
                 (any::<bool>(), 0usize..70, proptest::option::weighted(0.8, 0u64..50)), 1..200),
         ) {
-            let mut clock = Clock::new(dies, channels);
+            let mut clock = Clock::new(dies, channels, Instant::START);
             let mut slow = (vec![None; dies], vec![None; channels]);
             for (is_die, index, at) in changes as Vec<Change> {
                 let set = at.map(Instant::from_nanos);
@@ -201,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_century_passes_without_a_key_that_overflows() {
-        let mut clock = Clock::new(5, 3);
+        let mut clock = Clock::new(5, 3, Instant::START);
         let mut now = Instant::START;
         for step in 0..4_000 {
             clock.keep_epoch_near(now);

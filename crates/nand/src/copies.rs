@@ -99,6 +99,12 @@ impl Copies {
         Some((number, oldest))
     }
 
+    /// The program units that wait for their data, with their dies.
+    pub(crate) fn filling(&self) -> impl Iterator<Item = (CopyNumber, u16)> {
+        let number = |place| CopyNumber(self.first.wrapping_add(place) & NUMBERS);
+        (0..).zip(&self.filling).map(move |(place, it)| (number(place), it.die))
+    }
+
     /// Makes all up to `through` urgent.
     pub(crate) fn hurry(&mut self, through: CopyNumber) {
         if self.urgent.is_none_or(|urgent| urgent.is_not_after(through)) {

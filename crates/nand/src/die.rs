@@ -14,7 +14,7 @@
 use ssdlab_units::{Instant, Nanoseconds};
 
 use crate::channel::Transit;
-use crate::pool::{Kind, NONE, Op, Queue, mark};
+use crate::pool::{Kind, NONE, Op, Pool, Queue, mark};
 use crate::suspend::{SuspendParameters, Suspendable};
 
 /// What a die does next, where that is a choice.
@@ -33,6 +33,16 @@ pub struct DieParameters {
 pub(crate) enum Line {
     Foreground,
     Background,
+}
+
+/// How far an operation is that a die has been given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Waiting,
+    /// Until it ends.
+    InProgress(Instant),
+    /// With so much of it left.
+    Suspended(Nanoseconds),
 }
 
 /// A die. Its size is a line of the cache.
@@ -401,6 +411,27 @@ impl Dies {
     #[inline(always)]
     pub(crate) fn set_happening(&mut self, die: Option<usize>) {
         self.happening = die.unwrap_or(usize::MAX);
+    }
+
+    /// The operations of a die that are no reads, in the order in which it would do them.
+    pub(crate) fn operations(
+        &self,
+        pool: &Pool,
+        number: usize,
+    ) -> impl Iterator<Item = (u32, Stage)> {
+        let die = &self.dies[number];
+        let begun = [
+            (die.current, Stage::InProgress(die.free_at)),
+            (die.suspended, Stage::Suspended(Nanoseconds::new(die.left.into()))),
+        ];
+        let begun = begun.into_iter().filter(|it| it.0 != NONE);
+        let waiting = pool.iter(&die.foreground).chain(pool.iter(&die.background));
+        begun.chain(waiting.map(|index| (index, Stage::Waiting)))
+    }
+
+    /// The parameters that all dies have.
+    pub(crate) fn parameters(&self) -> DieParameters {
+        self.parameters
     }
 
     /// The number of dies.

@@ -109,6 +109,7 @@ pub use completions::{Completions, ReadTime, Tag};
 pub use copies::CopyNumber;
 pub use die::DieParameters;
 pub use erase::EraseId;
+pub use nand::power_cut::{FlashOperation, Progress, UnderWay};
 pub use nand::{Nand, Page, ProgramUnit};
 pub use program_log::ProgramLog;
 pub use request::{PieceIndex, ReadId};

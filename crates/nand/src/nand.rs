@@ -1,6 +1,7 @@
 //! The flash as one machine: what can be asked of it, and the loop that lets time pass.
 
 mod events;
+pub(crate) mod power_cut;
 #[cfg(test)]
 mod tests;
 
@@ -49,6 +50,7 @@ pub struct ProgramUnit {
 #[derive(Clone, Debug)]
 pub struct Nand {
     geometry: Geometry,
+    timing: Timing,
     transit: Transit,
     dies: Dies,
     controller: Controller,
@@ -92,6 +94,7 @@ impl Nand {
             now: Instant::START,
             events: 0,
             geometry: geometry.clone(),
+            timing: timing.clone(),
         }
     }
 
@@ -168,21 +171,24 @@ impl Nand {
         self.requests.begin(tag, is_stream)
     }
 
-    /// Adds units that are in RAM to a read.
-    pub fn add_buffered(&mut self, read: ReadId, units: u32) -> PieceIndex {
-        self.requests.add_piece(read, self.link_nanos(units), 0, true)
+    /// Adds data that is in RAM to a read, and takes the host link for `link`: [`Nand::link_time`] of its
+    /// units, or less where the host asks for a part of one.
+    pub fn add_buffered(&mut self, read: ReadId, link: Nanoseconds) -> PieceIndex {
+        self.requests.add_piece(read, in_32_bits(link), 0, true)
     }
 
-    /// Adds units to a read that will be in RAM once [`Nand::piece_arrived`] says so.
-    pub fn add_awaited(&mut self, read: ReadId, units: u32) -> PieceIndex {
-        self.requests.add_piece(read, self.link_nanos(units), 0, false)
+    /// Adds data to a read that will be in RAM once [`Nand::piece_arrived`] says so, and takes the host
+    /// link for `link`.
+    pub fn add_awaited(&mut self, read: ReadId, link: Nanoseconds) -> PieceIndex {
+        self.requests.add_piece(read, in_32_bits(link), 0, false)
     }
 
-    /// Adds a page to a read. Pages that a multi-plane read senses together are sensed once.
-    pub fn add_page(&mut self, read: ReadId, page: Page) -> PieceIndex {
+    /// Adds a page to a read, whose data takes the host link for `link`. Whole units cross the channel,
+    /// also where the host asks for a part of one. Pages that a multi-plane read senses together are sensed
+    /// once.
+    pub fn add_page(&mut self, read: ReadId, page: Page, link: Nanoseconds) -> PieceIndex {
         let duration = in_32_bits(page.sense);
-        let link = self.link_nanos(page.units);
-        let piece = self.requests.add_piece(read, link, duration, false);
+        let piece = self.requests.add_piece(read, in_32_bits(link), duration, false);
         let needed = Needed {
             die: self.geometry.die_of(page.unit).0 as u16,
             sense: self.geometry.sense_of(page.unit),
@@ -375,10 +381,6 @@ impl Nand {
     #[inline(always)]
     fn transfer_time(&self, units: u32) -> u32 {
         (self.unit_over_channel.nanos() * u64::from(units)) as u32
-    }
-
-    fn link_nanos(&self, units: u32) -> u32 {
-        in_32_bits(self.unit_over_link * u64::from(units))
     }
 }
 

@@ -1,126 +1,23 @@
 //! The engine against a slow, plain event simulator: the same requests, to the nanosecond.
 
+mod cases;
 mod drive;
 mod slow;
 
-use drive::{Drive, Engine, Parameters, Workload};
+use cases::{Case, FILL};
+use drive::{Drive, Engine, Workload};
 use slow::Slow;
-use ssdlab_nand::DieParameters;
-use ssdlab_nand::geometry::{Geometry, GeometryParameters};
-use ssdlab_nand::suspend::{SuspendParameters, Suspendable};
-use ssdlab_nand::timing::{Delivery, Timing, TransferRate};
-use ssdlab_units::{KIB, Nanoseconds};
-
-/// A generator of small numbers: the cases are always the same.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-    fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-    /// A hundred times about so many microseconds. Times are long and rough, so that hardly ever two things
-    /// happen at one nanosecond that do not have to.
-    fn micros(&mut self, about: u64) -> Nanoseconds {
-        Nanoseconds::new(about * 1_000 * (50 + self.below(100)) + self.below(99_991))
-    }
-    /// A hundredth of a rate of about so many MB/s.
-    fn rate(&mut self, least: u64, most: u64) -> TransferRate {
-        let rate = least * 10_000 + self.below((most - least) * 10_000);
-        TransferRate::from_mb_per_second(rate as f64 / 1e6)
-    }
-}
-
-/// A drive and a load, by the number of the case.
-fn case(number: u64) -> (Parameters, DieParameters, Workload) {
-    let mut draw = Draw(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
-    draw.below(2);
-    let channels = 1 + draw.below(4) as u32;
-    let dies = channels * (1 + draw.below(4) as u32);
-    let stripes: Vec<u32> = (1..=dies).filter(|it| dies.is_multiple_of(*it)).collect();
-    let stripe = draw.one_of(&stripes);
-    let pages_per_shot = draw.one_of(&[1, 1, 2, 3]);
-    let planes = draw.one_of(&[1, 2, 4]);
-    let units_per_page = draw.one_of(&[1u64, 2, 4]);
-    let groups = dies / stripe;
-    let per_block = (units_per_page as u32 * planes * pages_per_shot) * 8 * stripe;
-    let blocks = groups * (8 + draw.below(8) as u32);
-    let logical = (blocks - 5 * groups) * per_block * (60 + draw.below(35) as u32) / 100;
-    let geometry = Geometry::new(GeometryParameters {
-        channels,
-        dies,
-        planes_per_die: planes,
-        multi_plane_read: draw.below(3) > 0,
-        pages_per_shot,
-        pages_per_block: 8 * pages_per_shot,
-        page_size: KIB * 4 * units_per_page,
-        unit_size: KIB * 4,
-        dies_per_collection_unit: stripe,
-        collection_units: blocks,
-        metadata_collection_units: 0,
-        logical_units: logical,
-    })
-    .expect("a sound geometry");
-    let timing = Timing {
-        page_read: draw.micros(60),
-        program: draw.micros(600),
-        erase: draw.micros(3_000),
-        channel: draw.rate(200, 1_100),
-        link: draw.rate(300, 3_300),
-        link_full_duplex: draw.below(3) > 0,
-        delivery: draw.one_of(&[Delivery::InOrder, Delivery::AnyOrder, Delivery::WhenComplete]),
-        command_latency: draw.micros(10),
-        command_occupancy: draw.micros(2),
-    };
-    let suspend = SuspendParameters {
-        operations: draw.one_of(&[
-            Suspendable::Off,
-            Suspendable::Both,
-            Suspendable::Program,
-            Suspendable::Erase,
-        ]),
-        suspend: draw.micros(20),
-        resume: draw.micros(10),
-        most: draw.below(5) as u32,
-    };
-    let dies_do = DieParameters {
-        suspend,
-        background_most: draw.below(9) as u32,
-        page_register: draw.below(2) > 0,
-    };
-    let depth = draw.one_of(&[1, 2, 8, 32]);
-    let load = Workload {
-        read_percent: draw.one_of(&[0, 30, 70, 95, 100]),
-        flush_percent: draw.one_of(&[0, 0, 0, 3]),
-        fua_percent: draw.one_of(&[0, 0, 0, 5]),
-        units_most: draw.one_of(&[1, 1, 2, 16, 40]),
-        is_sequential: draw.below(4) == 0,
-        map_misses: draw.one_of(&[0, 0, 2, 5]),
-    };
-    let parameters = Parameters {
-        buffer: (per_block / stripe / 8 * 2).max(64) + draw.below(200) as u32,
-        low_water: 3 * groups,
-        is_eager: draw.below(3) == 0,
-        depth,
-        seed: number,
-        geometry,
-        timing,
-    };
-    (parameters, dies_do, load)
-}
+use slow::power_cut::Change;
+use ssdlab_nand::{FlashOperation, Progress};
+use ssdlab_units::{Instant, Nanoseconds};
 
 /// Runs a case on both. Returns where they first differ.
 fn difference(number: u64) -> Option<String> {
-    let (parameters, dies, load) = case(number);
+    let Case { parameters, dies, load } = Case::of(number);
     let logical = u64::from(parameters.geometry.logical_units());
     let mut engine = Engine::new(&parameters, dies);
     let mut slow = Slow::new(&parameters, dies);
     let mut slow_drive = Drive::new(&parameters);
-    let fill = Workload { units_most: 16, is_sequential: true, ..Workload::WRITES };
     let answers = vec![Vec::new(); parameters.depth as usize];
     for kept in [&mut engine.sink.drive.host.answers, &mut slow_drive.host.answers] {
         *kept = Some(answers.clone());
@@ -128,7 +25,7 @@ fn difference(number: u64) -> Option<String> {
     for trace in [&mut engine.sink.drive.trace, &mut slow_drive.trace] {
         *trace = Some(Vec::new());
     }
-    let phases = [(fill, logical / 8), (Workload::WRITES, logical / 2), (load, 2_000)];
+    let phases = [(FILL, logical / 8), (Workload::WRITES, logical / 2), (load, 2_000)];
     for (phase, (load, requests)) in phases.into_iter().enumerate() {
         engine.run(load, requests);
         slow.run(&mut slow_drive, load, requests);
@@ -171,13 +68,100 @@ fn difference(number: u64) -> Option<String> {
     None
 }
 
-#[test]
-fn every_request_ends_when_the_slow_simulator_says() {
+type Changes = Vec<(u32, Change<u32>, Progress)>;
+
+/// The programs and erases that are under way on the engine, and slowly.
+fn under_way(engine: &Engine, slow: &Slow, slow_drive: &Drive<slow::Places>) -> [Changes; 2] {
+    let fast = engine.nand.under_way().into_iter().map(|it| {
+        let change = match it.operation {
+            FlashOperation::Program(tag) => Change::Program(tag.0),
+            FlashOperation::CopyProgram(copies) => Change::CopyProgram(copies.index()),
+            FlashOperation::Erase(erase) => {
+                Change::Erase(engine.sink.drive.blocks.block_erased_by(erase))
+            }
+        };
+        (it.die.0, change, it.progress)
+    });
+    let slow = slow.under_way().into_iter().map(|(die, change, progress)| {
+        (die, change.map(|erase| slow_drive.blocks.block_erased_by(erase)), progress)
+    });
+    // In line at no die they come in any order.
+    [fast.collect(), slow.collect()].map(|mut list: Changes| {
+        let order = |it: &(u32, Change<u32>, Progress)| matches!(it.1, Change::CopyProgram(_));
+        list.sort_by_key(|it| (order(it), it.0, order(it).then(|| format!("{:?}", it.1))));
+        list
+    })
+}
+
+/// Stops a case under its load. Compares what is under way with what is so slowly, lets a clone and the engine
+/// go on side by side, and begins anew on the flash after a power cut. Returns how many programs and erases
+/// were under way.
+fn stop(number: u64) -> usize {
+    let Case { parameters, dies, load } = Case::of(number);
+    let logical = u64::from(parameters.geometry.logical_units());
+    let mut engine = Engine::new(&parameters, dies);
+    let mut slow = Slow::new(&parameters, dies);
+    let mut slow_drive = Drive::new(&parameters);
+    for (load, requests) in [(FILL, logical / 8), (Workload::WRITES, logical / 2)] {
+        engine.run(load, requests);
+        slow.run(&mut slow_drive, load, requests);
+    }
+    engine.begin(load, 500);
+    slow.begin_phase(&mut slow_drive, load, 500);
+    // Somewhere within the first of them.
+    let programs = Nanoseconds::new(parameters.timing.program.nanos() * (number % 37) / 12);
+    let until = engine.nand.now() + programs + parameters.timing.command_latency * 3;
+    engine.run_until(until);
+    slow.run_until(&mut slow_drive, until.nanos());
+    let [fast, slowly] = under_way(&engine, &slow, &slow_drive);
+    assert_eq!(fast, slowly, "case {number}: what is under way at {until:?}");
+
+    let kept = vec![Vec::new(); parameters.depth as usize];
+    engine.sink.drive.host.answers = Some(kept.clone());
+    let (mut clone, mut cut) = (engine.clone(), engine.clone());
+    for engine in [&mut engine, &mut clone] {
+        engine.sink.drive.trace = Some(Vec::new());
+        engine.run_until(Instant::from_nanos(u64::MAX - 1));
+        assert!(engine.nand.is_idle(), "case {number}");
+    }
+    assert_eq!(engine.sink.drive.trace, clone.sink.drive.trace, "case {number}: a clone");
+    let answers = |engine: &Engine| engine.sink.drive.host.answers.clone();
+    assert_eq!(answers(&engine), answers(&clone), "case {number}: a clone");
+
+    cut.nand.cut_power();
+    assert!(cut.nand.is_idle() && cut.nand.under_way().is_empty(), "case {number}: a power cut");
+    let passed = cut.nand.now().since(Instant::START);
+    let mut new = Engine::new(&parameters, dies);
+    new.sink.drive.host.answers = Some(kept);
+    cut.sink = new.sink.clone();
+    for engine in [&mut new, &mut cut] {
+        engine.run(FILL, logical / 8);
+        engine.run(load, 200);
+    }
+    let mut expected = answers(&new).expect("they are kept");
+    expected.iter_mut().flatten().for_each(|it| it.2 += passed.nanos());
+    assert_eq!(answers(&cut), Some(expected), "case {number}: after a power cut");
+    fast.len()
+}
+
+/// The numbers of the cases: those that `NAND_CASES` asks for, or the first `count`.
+fn cases(count: u64) -> std::ops::Range<u64> {
     let asked = std::env::var("NAND_CASES").ok();
     let asked = asked.as_deref().and_then(|cases| cases.split_once(".."));
-    let number = |text: &str| text.parse::<u64>().expect("NAND_CASES is a range such as 0..500");
-    let (from, to) = asked.map_or((0, 200), |(from, to)| (number(from), number(to)));
-    let differences: Vec<String> = (from..to).filter_map(difference).collect();
-    let (count, all) = (differences.len(), to - from);
+    let number = |text: &str| text.parse().expect("NAND_CASES is a range such as 0..500");
+    asked.map_or(0..count, |(from, to)| number(from)..number(to))
+}
+
+#[test]
+fn every_request_ends_when_the_slow_simulator_says() {
+    let all = cases(200);
+    let differences: Vec<String> = all.clone().filter_map(difference).collect();
+    let (count, all) = (differences.len(), all.end - all.start);
     assert!(differences.is_empty(), "{count} of {all} cases differ:\n{}", differences.join("\n"));
+}
+
+#[test]
+fn a_clone_goes_on_alike_and_a_power_cut_leaves_idle_flash() {
+    let under_way: usize = cases(100).map(stop).sum();
+    assert!(under_way > 0, "something is under way when it stops");
 }

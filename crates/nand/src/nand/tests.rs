@@ -2,6 +2,7 @@
 
 use ssdlab_units::{DieIndex, Instant, KIB, Nanoseconds, PhysicalUnit};
 
+use super::power_cut::{FlashOperation, Progress, UnderWay};
 use super::{Nand, Page, ProgramUnit};
 use crate::completions::{Completions, ReadTime, Tag};
 use crate::copies::CopyNumber;
@@ -177,7 +178,7 @@ fn pages_of_one_multi_plane_read_are_sensed_once_and_a_stream_finds_them_in_the_
         for (tag, units) in [(0, [0, 4]), (1, [1, 5])] {
             let read = nand.begin_read(Tag(tag), true);
             for unit in units {
-                nand.add_page(read, page(unit, 2));
+                nand.add_page(read, page(unit, 2), LINK * 2);
             }
             nand.issue_read(read);
         }
@@ -208,4 +209,110 @@ fn copies_go_to_their_dies_in_order_and_what_is_in_ram_is_sent_at_once() {
     assert_eq!(notes.reads, [(9, (now + LINK * 3).nanos(), ReadTime::default())]);
     let end = (now + CHANNEL * 8 + PROGRAM).nanos();
     assert_eq!(notes.copied, [(0, end), (1, end)], "each over its own channel");
+}
+
+#[test]
+fn a_part_of_a_unit_takes_the_link_for_its_own_time_and_the_channel_for_that_of_the_unit() {
+    let (mut nand, mut notes) = (nand(NO_SUSPEND, false), Notes::default());
+    let read = nand.begin_read(Tag(3), false);
+    let part = Nanoseconds::new(125);
+    nand.add_page(read, page(0, 1), part);
+    nand.add_buffered(read, LINK + part);
+    nand.issue_read(read);
+    finish(&mut nand, &mut notes);
+    assert_eq!(notes.reads[0].1, (SENSE + CHANNEL + part).nanos());
+    assert_eq!(notes.reads[0].2.transfer, CHANNEL);
+}
+
+#[test]
+fn a_power_cut_finds_what_is_in_progress_suspended_and_waiting_and_forgets_it() {
+    let us = Nanoseconds::from_micros;
+    let (suspend, most) = (us(20), 1);
+    let operations = Suspendable::Both;
+    let suspend = SuspendParameters { operations, suspend, resume: us(7), most };
+    let (mut nand, mut notes) = (nand(suspend, false), Notes::default());
+    let erase = nand.announce_erase(DieIndex(0)..DieIndex(2));
+    nand.program(Tag(1), program(0, None));
+    nand.program(Tag(2), program(32, Some(erase)));
+    let copies = nand.begin_copies(program(24, None));
+    nand.copy(page(8, 4), copies, None);
+    submit_read(&mut nand, 4);
+    // Until the first is in progress. The copy's sense keeps die 1 from its erase until 60 us.
+    nand.run_until(Instant::from_nanos(40_000), &mut notes);
+    nand.erase(erase, ERASE);
+    nand.run_until(Instant::from_nanos(120_000), &mut notes);
+    let die = |die, operation, progress| UnderWay { operation, die: DieIndex(die), progress };
+    let begun = CHANNEL * 8;
+    let left = begun + PROGRAM - ARRIVAL;
+    assert_eq!(
+        nand.under_way(),
+        [
+            die(0, FlashOperation::Program(Tag(1)), Progress::Suspended { left }),
+            die(0, FlashOperation::Erase(erase), Progress::Waiting),
+            die(0, FlashOperation::Program(Tag(2)), Progress::Waiting),
+            die(
+                1,
+                FlashOperation::Erase(erase),
+                Progress::InProgress { end: Instant::START + us(60) + ERASE }
+            ),
+            die(3, FlashOperation::CopyProgram(copies), Progress::Waiting),
+        ]
+    );
+    nand.cut_power();
+    assert!(nand.is_idle() && nand.under_way().is_empty());
+    assert_eq!(nand.now(), Instant::from_nanos(120_000).min(nand.now()));
+    // It starts anew from there.
+    let now = nand.now().since(Instant::START);
+    let mut notes = Notes::default();
+    nand.program(Tag(5), program(0, None));
+    finish(&mut nand, &mut notes);
+    assert_eq!(notes.programmed, [(5, (now + CHANNEL * 8 + PROGRAM).nanos())]);
+    assert_eq!(notes.reads, []);
+}
+
+#[test]
+fn after_years_a_power_cut_leaves_flash_that_programs_at_once() {
+    let (mut nand, mut notes) = (nand(NO_SUSPEND, false), Notes::default());
+    let decade = Nanoseconds::from_secs(10 * 365 * 24 * 3600);
+    nand.set_alarm(Instant::START + decade, Tag(0));
+    nand.run_until(Instant::START + decade, &mut notes);
+    nand.cut_power();
+    nand.program(Tag(1), program(0, None));
+    nand.run_until(Instant::START + decade * 2, &mut notes);
+    assert_eq!(notes.programmed, [(1, (decade + CHANNEL * 8 + PROGRAM).nanos())]);
+}
+
+/// Programs a unit anew, on the next die, when the die says that it has failed.
+struct Failing {
+    notes: Notes,
+    fails: u32,
+    next: u32,
+}
+
+impl Completions for Failing {
+    fn fetched(&mut self, nand: &mut Nand, tag: Tag, at: Instant) {
+        self.notes.fetched(nand, tag, at);
+    }
+    fn read(&mut self, nand: &mut Nand, tag: Tag, at: Instant, time: ReadTime) {
+        self.notes.read(nand, tag, at, time);
+    }
+    fn programmed(&mut self, nand: &mut Nand, tag: Tag, at: Instant) {
+        if self.fails == 0 {
+            return self.notes.programmed(nand, tag, at);
+        }
+        self.fails -= 1;
+        self.next += 8;
+        nand.program(tag, program(self.next, None));
+    }
+}
+
+#[test]
+fn a_program_that_fails_is_repeated_elsewhere_by_another_call() {
+    let mut nand = nand(NO_SUSPEND, false);
+    let mut sink = Failing { notes: Notes::default(), fails: 2, next: 0 };
+    nand.program(Tag(4), program(0, None));
+    nand.run_until(Instant::from_nanos(1 << 40), &mut sink);
+    let once = CHANNEL * 8 + PROGRAM;
+    assert_eq!(sink.notes.programmed, [(4, (once * 3).nanos())], "data again, then the program");
+    assert!(nand.is_idle());
 }

@@ -14,6 +14,7 @@ const NO_VICTIM: u32 = 1 << 31;
 /// Blocks of which the least count is kept.
 const GROUP: usize = 32;
 
+#[derive(Clone)]
 pub struct Blocks<H: Handles> {
     pub reverse: Vec<u32>,
     valid: Vec<u32>,

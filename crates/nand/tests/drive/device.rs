@@ -6,7 +6,7 @@ use ssdlab_nand::{CopyNumber, EraseId, Nand, Page, PieceIndex, ProgramUnit, Read
 use ssdlab_units::{BlockIndex, DieIndex, Instant, Nanoseconds, PhysicalUnit};
 
 /// The numbers by which flash and translation layer know things.
-pub trait Handles {
+pub trait Handles: Clone {
     type Copies: Copy;
     type Erase: Copy + PartialEq;
     type Read: Copy;
@@ -24,9 +24,11 @@ pub trait Device<H: Handles> {
     fn set_alarm(&mut self, at: Instant, tag: u32);
     fn read_unit(&mut self, tag: u32, unit: u32);
     fn begin_read(&mut self, tag: u32, is_stream: bool) -> H::Read;
-    fn add_buffered(&mut self, read: H::Read, units: u32);
-    fn add_awaited(&mut self, read: H::Read, units: u32) -> H::Piece;
-    fn add_page(&mut self, read: H::Read, unit: u32, units: u32);
+    /// How long units take the link.
+    fn link_time(&self, units: u32) -> Nanoseconds;
+    fn add_buffered(&mut self, read: H::Read, link: Nanoseconds);
+    fn add_awaited(&mut self, read: H::Read, link: Nanoseconds) -> H::Piece;
+    fn add_page(&mut self, read: H::Read, unit: u32, units: u32, link: Nanoseconds);
     fn issue_read(&mut self, read: H::Read);
     fn piece_arrived(&mut self, read: H::Read, piece: H::Piece);
     fn load_page(&mut self, tag: u32, unit: u32, units: u32, is_stream: bool);
@@ -80,6 +82,7 @@ pub fn dies_of(geometry: &Geometry, block: u32) -> std::ops::Range<DieIndex> {
 }
 
 /// The engine's numbers.
+#[derive(Clone)]
 pub struct Numbers;
 
 impl Handles for Numbers {
@@ -118,15 +121,18 @@ impl Device<Numbers> for Told<'_> {
     fn begin_read(&mut self, tag: u32, is_stream: bool) -> ReadId {
         self.nand.begin_read(Tag(tag), is_stream)
     }
-    fn add_buffered(&mut self, read: ReadId, units: u32) {
-        self.nand.add_buffered(read, units);
+    fn link_time(&self, units: u32) -> Nanoseconds {
+        self.nand.link_time(units)
     }
-    fn add_awaited(&mut self, read: ReadId, units: u32) -> PieceIndex {
-        self.nand.add_awaited(read, units)
+    fn add_buffered(&mut self, read: ReadId, link: Nanoseconds) {
+        self.nand.add_buffered(read, link);
     }
-    fn add_page(&mut self, read: ReadId, unit: u32, units: u32) {
+    fn add_awaited(&mut self, read: ReadId, link: Nanoseconds) -> PieceIndex {
+        self.nand.add_awaited(read, link)
+    }
+    fn add_page(&mut self, read: ReadId, unit: u32, units: u32, link: Nanoseconds) {
         let page = self.page(unit, units);
-        self.nand.add_page(read, page);
+        self.nand.add_page(read, page, link);
     }
     fn issue_read(&mut self, read: ReadId) {
         self.nand.issue_read(read);

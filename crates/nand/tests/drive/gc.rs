@@ -18,6 +18,7 @@ struct Victim {
 }
 
 /// A block of which nothing is valid any more.
+#[derive(Clone)]
 struct Emptied<H: Handles> {
     block: u32,
     /// Copies before this one have to be programmed before it is erased.
@@ -27,6 +28,7 @@ struct Emptied<H: Handles> {
     erase: Option<H::Erase>,
 }
 
+#[derive(Clone)]
 pub struct Collector<H: Handles> {
     victim: Option<Victim>,
     /// Units to move for each that the host writes, and those that are owed, in 1/65,536.

@@ -20,6 +20,8 @@ pub struct Workload {
     pub units_most: u32,
     /// Each slot reads and writes in order, a region of its own.
     pub is_sequential: bool,
+    /// Reads of several units begin within their first unit.
+    pub is_partial: bool,
     /// One read in so many needs a map page first; none of 0.
     pub map_misses: u32,
 }
@@ -31,6 +33,7 @@ impl Workload {
         fua_percent: 0,
         units_most: 1,
         is_sequential: false,
+        is_partial: false,
         map_misses: 0,
     };
 }
@@ -53,6 +56,7 @@ struct Slot {
     left: u64,
 }
 
+#[derive(Clone)]
 pub struct Host {
     slots: Vec<Slot>,
     load: Workload,

@@ -43,10 +43,11 @@ pub struct Parameters {
 }
 
 /// The drive: everything but the flash.
+#[derive(Clone)]
 pub struct Drive<H: Handles> {
     units_per_program: u32,
     units_per_page: u32,
-    blocks: Blocks<H>,
+    pub blocks: Blocks<H>,
     map: Vec<u32>,
     frontier: Frontier,
     collector: Collector<H>,
@@ -150,12 +151,14 @@ impl<H: Handles> Drive<H> {
 }
 
 /// The drive over the engine.
+#[derive(Clone)]
 pub struct Engine {
     pub nand: Nand,
     pub sink: Sink,
 }
 
 /// The drive as the engine tells it what has happened.
+#[derive(Clone)]
 pub struct Sink {
     pub drive: Drive<Numbers>,
     durations: Durations,
@@ -169,14 +172,23 @@ impl Engine {
     }
 
     /// Runs requests until all are answered and the flash is idle.
-    pub fn run(&mut self, load: Workload, requests: u64) -> Instant {
+    pub fn run(&mut self, load: Workload, requests: u64) {
+        self.begin(load, requests);
+        self.run_until(Instant::from_nanos(u64::MAX - 1));
+    }
+
+    /// Has the host begin to send requests.
+    pub fn begin(&mut self, load: Workload, requests: u64) {
         let at = self.nand.now().max(self.sink.drive.host.latest);
         let durations = self.sink.durations;
         let told = &mut Told { nand: &mut self.nand, durations };
         self.sink.drive.begin_phase(told, at, load, requests);
-        let end = Instant::from_nanos(u64::MAX - 1);
-        while self.nand.step(end, &mut self.sink) {}
-        self.nand.now()
+    }
+
+    /// Lets everything happen that is due until then.
+    #[inline(always)]
+    pub fn run_until(&mut self, until: Instant) {
+        while self.nand.step(until, &mut self.sink) {}
     }
 }
 

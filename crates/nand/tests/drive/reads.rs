@@ -108,15 +108,20 @@ impl<H: Handles> Drive<H> {
             }
         }
         let read = flash.begin_read(slot, is_stream);
-        for part in &parts {
+        for (index, part) in parts.iter().enumerate() {
+            let mut link = flash.link_time(part.units);
+            if self.host.load().is_partial && index == 0 {
+                // The request begins within its first unit.
+                link -= flash.link_time(1) / 3;
+            }
             match part.from {
-                From::Ram => flash.add_buffered(read, part.units),
-                From::Page(place) => flash.add_page(read, place, part.units),
+                From::Ram => flash.add_buffered(read, link),
+                From::Page(place) => flash.add_page(read, place, part.units, link),
                 From::Ahead if self.streams[slot as usize].is_here => {
-                    flash.add_buffered(read, part.units);
+                    flash.add_buffered(read, link);
                 }
                 From::Ahead => {
-                    let piece = flash.add_awaited(read, part.units);
+                    let piece = flash.add_awaited(read, link);
                     self.streams[slot as usize].waiting = Some((read, piece));
                 }
             }

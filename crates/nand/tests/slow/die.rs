@@ -47,11 +47,11 @@ pub struct Die {
     pub background: VecDeque<Job>,
     pub running: Option<Job>,
     pub register: Option<u32>,
-    running_until: u64,
+    pub running_until: u64,
     /// Which of the announced ends is that of what is running.
     pub end: u64,
     /// What was suspended, what is left of it, and how often it was.
-    suspended: Option<(Job, u64, u32)>,
+    pub suspended: Option<(Job, u64, u32)>,
     times: u32,
 }
 

@@ -2,6 +2,7 @@
 //! list. It has the rules of the engine and nothing else in common with it.
 
 mod die;
+pub mod power_cut;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
@@ -9,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use ssdlab_nand::DieParameters;
 use ssdlab_nand::geometry::Geometry;
 use ssdlab_nand::timing::{Delivery, Timing};
-use ssdlab_units::Instant;
+use ssdlab_units::{Instant, Nanoseconds};
 
 use crate::drive::device::{Device, Handles, dies_of};
 use crate::drive::{Drive, Parameters, Workload};
 use die::{Die, Job};
 
 /// The simulator's numbers: places in its lists.
+#[derive(Clone)]
 pub struct Places;
 
 impl Handles for Places {
@@ -95,7 +97,8 @@ enum State {
 struct Read {
     tag: u32,
     is_stream: bool,
-    pieces: Vec<(u32, State)>,
+    /// How long each takes the link, and where it is.
+    pieces: Vec<(u64, State)>,
     needed: Vec<(u32, u32, usize)>,
 }
 
@@ -182,9 +185,20 @@ impl Slow {
 
     /// Runs requests until all are answered and the flash is idle.
     pub fn run(&mut self, drive: &mut Drive<Places>, load: Workload, requests: u64) {
+        self.begin_phase(drive, load, requests);
+        self.run_until(drive, u64::MAX);
+    }
+
+    /// Has the host begin to send requests.
+    pub fn begin_phase(&mut self, drive: &mut Drive<Places>, load: Workload, requests: u64) {
         let start = Instant::from_nanos(self.now).max(drive.host.latest);
         drive.begin_phase(self, start, load, requests);
-        while let Some(Reverse((time, _, _, event))) = self.heap.pop() {
+    }
+
+    /// Lets everything happen that is due until then.
+    pub fn run_until(&mut self, drive: &mut Drive<Places>, until: u64) {
+        while self.heap.peek().is_some_and(|Reverse(first)| first.0 <= until) {
+            let Some(Reverse((time, _, _, event))) = self.heap.pop() else { return };
             self.now = time;
             self.happen(event);
             while let Some(call) = self.calls.pop_front() {
@@ -223,7 +237,7 @@ impl Slow {
             Event::Alarm { .. } => self.calls.push_back(Call::Alarm),
             Event::Deliver { read } => self.deliver(read),
             Event::Send { tag, units } => {
-                let end = self.over_link(false, units);
+                let end = self.over_link(false, self.unit_over_link * u64::from(units));
                 self.at(end, Event::Answered { tag });
             }
             Event::Answered { tag } => self.calls.push_back(Call::Read(tag)),
@@ -257,9 +271,8 @@ impl Slow {
         }
     }
 
-    fn over_link(&mut self, to_drive: bool, units: u32) -> u64 {
+    fn over_link(&mut self, to_drive: bool, duration: u64) -> u64 {
         let lane = usize::from(to_drive && self.timing.link_full_duplex);
-        let duration = self.unit_over_link * u64::from(units);
         self.link[lane] = self.link[lane].max(self.now) + duration;
         self.link[lane]
     }
@@ -267,7 +280,7 @@ impl Slow {
     fn transferred(&mut self, transfer: Transfer) {
         match transfer {
             Transfer::Page { to: To::Host { tag } } => {
-                let end = self.over_link(false, 1);
+                let end = self.over_link(false, self.unit_over_link);
                 self.at(end, Event::Answered { tag });
             }
             Transfer::Page { to: To::Ram { tag } } => self.calls.push_back(Call::Loaded(tag)),
@@ -318,14 +331,14 @@ impl Slow {
         }
         let mut has_sent = None;
         for piece in 0..self.reads[read].pieces.len() {
-            let (units, state) = self.reads[read].pieces[piece];
+            let (duration, state) = self.reads[read].pieces[piece];
             match state {
                 State::Sent => {}
                 State::Missing if delivery == Delivery::InOrder => break,
                 State::Missing => {}
                 State::Ready => {
                     self.reads[read].pieces[piece].1 = State::Sent;
-                    has_sent = Some(self.over_link(false, units));
+                    has_sent = Some(self.over_link(false, duration));
                 }
             }
         }
@@ -384,7 +397,7 @@ impl Device<Places> for Slow {
         self.at(at.nanos(), Event::Arrived { tag });
     }
     fn receive(&mut self, units: u32) -> Instant {
-        Instant::from_nanos(self.over_link(true, units))
+        Instant::from_nanos(self.over_link(true, self.unit_over_link * u64::from(units)))
     }
     fn send(&mut self, tag: u32, units: u32) {
         self.at(self.now, Event::Send { tag, units });
@@ -399,15 +412,18 @@ impl Device<Places> for Slow {
         self.reads.push(Read { tag, is_stream, pieces: Vec::new(), needed: Vec::new() });
         self.reads.len() - 1
     }
-    fn add_buffered(&mut self, read: usize, units: u32) {
-        self.reads[read].pieces.push((units, State::Ready));
+    fn link_time(&self, units: u32) -> Nanoseconds {
+        Nanoseconds::new(self.unit_over_link * u64::from(units))
     }
-    fn add_awaited(&mut self, read: usize, units: u32) -> usize {
-        self.reads[read].pieces.push((units, State::Missing));
+    fn add_buffered(&mut self, read: usize, link: Nanoseconds) {
+        self.reads[read].pieces.push((link.nanos(), State::Ready));
+    }
+    fn add_awaited(&mut self, read: usize, link: Nanoseconds) -> usize {
+        self.reads[read].pieces.push((link.nanos(), State::Missing));
         self.reads[read].pieces.len() - 1
     }
-    fn add_page(&mut self, read: usize, unit: u32, units: u32) {
-        let piece = self.add_awaited(read, units);
+    fn add_page(&mut self, read: usize, unit: u32, units: u32, link: Nanoseconds) {
+        let piece = self.add_awaited(read, link);
         self.reads[read].needed.push((unit, units, piece));
     }
     fn issue_read(&mut self, read: usize) {
