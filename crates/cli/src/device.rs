@@ -3,9 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
-use ssdlab_drive::real::{
-    Candidate, Engine, MakeNew, Permit, RealDrive, RealOptions, is_block_device,
-};
+use ssdlab_blockio::{Candidate, Engine, MakeNew, Permit, RealDrive, RealOptions, is_block_device};
 use ssdlab_drive::simulated;
 use ssdlab_drive::{Drive, DriveError, ErrorKind};
 use ssdlab_lab::experiment::{self, Experiment, Settings};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ssdlab_drive::real::{EXAMINED, PROBE_LENGTH, RealDrive};
+use ssdlab_blockio::{EXAMINED, PROBE_LENGTH, RealDrive};
 use ssdlab_drive::{Drive, DriveKind};
 use ssdlab_lab::experiment::Plan;
 use ssdlab_lab::{Target, effort};

@@ -79,9 +79,9 @@ impl Addresses {
     pub fn new(phase: &Phase) -> Self {
         let blocks = phase.blocks();
         assert!((1..=1 << 62).contains(&blocks), "a phase over {blocks} blocks");
-        let mut seeds = SplitMix64(phase.seed);
+        let mut seeds = SplitMix64::new(phase.seed);
         // The generator's state has to be odd; `new` sees to it.
-        let state = u128::from(seeds.next()) << 64 | u128::from(seeds.next());
+        let state = u128::from(seeds.next_word()) << 64 | u128::from(seeds.next_word());
         let order = match phase.pattern {
             Pattern::Sequential => Order::Sequential { next: 0 },
             Pattern::SequentialFrom(first) => Order::Sequential { next: first },
@@ -256,7 +256,7 @@ impl Permutation {
             lefts,
             rights: blocks.div_ceil(lefts),
             // Odd multipliers lose nothing of what they multiply.
-            keys: std::array::from_fn(|_| (seeds.next(), seeds.next() | 1)),
+            keys: std::array::from_fn(|_| (seeds.next_word(), seeds.next_word() | 1)),
         }
     }
 
@@ -290,11 +290,17 @@ fn add_below(a: u64, b: u64, bound: u64) -> u64 {
 
 /// SplitMix64 (Steele, Lea, Flood 2014): seeds from a seed.
 #[derive(Clone, Debug)]
-pub(crate) struct SplitMix64(pub(crate) u64);
+pub struct SplitMix64(u64);
 
 impl SplitMix64 {
+    /// The generator that begins at `seed`.
+    pub const fn new(seed: u64) -> Self {
+        SplitMix64(seed)
+    }
+
+    /// The next word.
     #[inline]
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn next_word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -351,9 +357,9 @@ mod tests {
     #[test]
     fn splitmix_is_the_published_one() {
         // The first outputs for seed 1234567, as in the reference implementation.
-        let mut seeds = SplitMix64(1_234_567);
-        assert_eq!(seeds.next(), 6_457_827_717_110_365_317);
-        assert_eq!(seeds.next(), 3_203_168_211_198_807_973);
+        let mut seeds = SplitMix64::new(1_234_567);
+        assert_eq!(seeds.next_word(), 6_457_827_717_110_365_317);
+        assert_eq!(seeds.next_word(), 3_203_168_211_198_807_973);
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl Arrivals {
     /// So many arrivals a second on average.
     pub fn new(per_second: f64, seed: u64) -> Self {
         // Not the words that addresses with the same seed are drawn from.
-        let words = SplitMix64(seed ^ 0x6172_7269_7661_6c73);
+        let words = SplitMix64::new(seed ^ 0x6172_7269_7661_6c73);
         let mut this = Arrivals { words, mean_gap: 1e9 / per_second, next: 0.0 };
         this.advance();
         this
@@ -41,7 +41,7 @@ impl Arrivals {
 
     /// Between 0 and 1, all 53 bits of it.
     fn uniform(&mut self) -> f64 {
-        (self.words.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.words.next_word() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// With a mean of 1: a uniform number is the fraction where a falling run from it has odd

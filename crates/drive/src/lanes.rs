@@ -82,7 +82,7 @@ pub struct LaneResult {
 
 impl LaneResult {
     /// One without measurements, begun when its phase did.
-    pub(crate) fn begun(phase: PhaseResult) -> Self {
+    pub fn begun(phase: PhaseResult) -> Self {
         LaneResult {
             phase,
             trims: Latencies::default(),
@@ -92,7 +92,7 @@ impl LaneResult {
     }
 
     /// Counts one answer.
-    pub(crate) fn count(&mut self, request: &LaneRequest, latency: Nanoseconds) {
+    pub fn count(&mut self, request: &LaneRequest, latency: Nanoseconds) {
         let length = request.region.length;
         self.phase.requests += 1;
         match request.operation {
@@ -117,7 +117,7 @@ impl LaneResult {
 pub const MOST_LANES: usize = 256;
 
 /// Checks what can be checked before lanes run.
-pub(crate) fn check(lanes: &[Lane<'_>]) -> Result<(), DriveError> {
+pub fn check(lanes: &[Lane<'_>]) -> Result<(), DriveError> {
     let wrong = |what: String| Err(DriveError::new(ErrorKind::Usage, what));
     if lanes.is_empty() || lanes.len() > MOST_LANES {
         return wrong(format!("{} workloads at once: 1 to {MOST_LANES} can be", lanes.len()));
@@ -131,7 +131,7 @@ pub(crate) fn check(lanes: &[Lane<'_>]) -> Result<(), DriveError> {
 }
 
 /// Checks one request against the drive it goes to.
-pub(crate) fn check_request(
+pub fn check_request(
     lane: &str,
     request: &LaneRequest,
     capacity: ByteLength,

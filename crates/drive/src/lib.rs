@@ -6,21 +6,19 @@
 
 pub mod addresses;
 pub mod arrivals;
-pub mod data;
-pub mod error;
-pub mod file_system;
 pub mod lanes;
 pub mod measure;
 pub mod memory;
 pub mod phase;
-pub mod real;
 pub mod simulated;
 pub mod stack;
 
-pub use error::{DriveError, ErrorKind};
+pub use ssdlab_error::{DriveError, ErrorKind};
+
 pub use lanes::{Lane, LaneRequest, LaneResult, Operation, Source};
 pub use measure::{Latencies, PhaseResult, ThroughputPoint};
 pub use phase::{Amount, Mix, Pattern, Phase, Rate, Region};
+use ssdlab_error as error;
 
 use serde::{Deserialize, Serialize};
 use ssdlab_model::Expectation;

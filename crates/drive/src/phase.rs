@@ -1,6 +1,7 @@
 //! One workload, in the vocabulary of fio: pattern, block size, depth, mix, region, amount, rate.
 
 use serde::{Deserialize, Serialize};
+pub use ssdlab_units::Region;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use crate::error::{DriveError, ErrorKind};
@@ -54,27 +55,6 @@ impl Mix {
     /// Whether there are reads and writes.
     pub fn is_mixed(self) -> bool {
         self != Mix::READ && self != Mix::WRITE
-    }
-}
-
-/// A range of bytes of a drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Region {
-    /// Where it starts.
-    pub offset: ByteLength,
-    /// How long it is.
-    pub length: ByteLength,
-}
-
-impl Region {
-    /// The first `length` bytes.
-    pub const fn first(length: ByteLength) -> Region {
-        Region { offset: ByteLength::ZERO, length }
-    }
-
-    /// The first byte behind it.
-    pub fn end(&self) -> ByteLength {
-        self.offset + self.length
     }
 }
 

@@ -7,7 +7,7 @@ mod recorder;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use ssdlab_drive::real::DeviceNumber;
+use ssdlab_blockdev::DeviceNumber;
 
 pub use self::captured::Captured;
 pub use self::live::Live;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ssdlab_drive::real::{Mount, mounts};
+use ssdlab_blockdev::{Mount, mounts};
 
 use crate::facts::Facts;
 

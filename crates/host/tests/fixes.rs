@@ -6,7 +6,7 @@ mod machine;
 
 use std::fs;
 
-use ssdlab_drive::real::DeviceNumber;
+use ssdlab_blockdev::DeviceNumber;
 use ssdlab_host::facts::Machine;
 use ssdlab_host::fix::{self, Change, Place};
 use ssdlab_host::{Captured, HostError, Stack, layers};

@@ -56,7 +56,7 @@ mod tests {
         let target = Target::parse(text).unwrap();
         let experiment = experiment::named(name).unwrap();
         let settings = Settings::new(experiment, false, &[]).unwrap();
-        let drive = target.open(&ssdlab_drive::real::RealOptions::default()).unwrap();
+        let drive = target.open(&ssdlab_blockio::RealOptions::default()).unwrap();
         let plan = experiment.plan(&settings, &drive.description()).unwrap();
         processor_time(&plan, &target).unwrap().as_secs_f64()
     }

@@ -103,7 +103,7 @@ mod tests {
         let target = Target::parse(text).unwrap();
         let experiment = experiment::named(name).unwrap();
         let settings = Settings::new(experiment, false, &[]).unwrap();
-        let drive = target.open(&ssdlab_drive::real::RealOptions::default()).unwrap();
+        let drive = target.open(&ssdlab_blockio::RealOptions::default()).unwrap();
         let plan = experiment.plan(&settings, &drive.description()).unwrap();
         Need::of(&target, &plan).unwrap()
     }

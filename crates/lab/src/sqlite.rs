@@ -1,7 +1,7 @@
 //! The real SQLite on the simulated file system, in virtual time.
 //!
 //! SQLite reaches files through a VFS. Ours hands every call to a
-//! [`FileSystem`](ssdlab_drive::file_system::FileSystem) and does with it what SQLite's own VFS
+//! [`FileSystem`](ssdlab_fs_model::FileSystem) and does with it what SQLite's own VFS
 //! for Unix does with system calls: data is synced with `fdatasync`, and a directory once after a
 //! journal was created in it. (The crate sqlite-plugin knows no flags of a sync, no sync of a
 //! directory, and no end of a VFS; hence our own.)
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::{Connection, OpenFlags, ffi};
 use ssdlab_drive::DriveError;
-use ssdlab_drive::file_system::{FileNumber, FileSystem};
+use ssdlab_fs_model::{FileNumber, FileSystem};
 use ssdlab_units::Nanoseconds;
 
 use crate::error::LabError;
@@ -137,8 +137,8 @@ struct OpenFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ssdlab_drive::file_system::MountOptions;
     use ssdlab_drive::simulated::SimulatedDrive;
+    use ssdlab_fs_model::MountOptions;
     use ssdlab_model::profile::Profile;
     use ssdlab_units::GIB;
 

@@ -13,8 +13,8 @@ pub use stack::{StackKind, StackOption, StackTarget, stacks};
 
 use std::path::{Path, PathBuf};
 
+use ssdlab_blockio::{RealDrive, RealOptions};
 use ssdlab_drive::Drive;
-use ssdlab_drive::real::{RealDrive, RealOptions};
 use ssdlab_drive::simulated::saved::SavedDrive;
 use ssdlab_model::profile::{self, Profile};
 use ssdlab_units::text::nearest;

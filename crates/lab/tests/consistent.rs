@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use ssdlab_blockio::RealOptions;
 use ssdlab_drive::Control;
-use ssdlab_drive::real::RealOptions;
 use ssdlab_lab::experiment::{self, Experiment, Kind, Watcher};
 use ssdlab_lab::quick::quick;
 use ssdlab_lab::report::{Cell, Report};

@@ -5,7 +5,7 @@
 //! commands are `ssdlab run barrier sim:goodram-c50-120` and so on; here the drives are smaller,
 //! which saves time and changes no figure.
 
-use ssdlab_drive::real::RealOptions;
+use ssdlab_blockio::RealOptions;
 use ssdlab_lab::experiment::{self, Settings, Unwatched};
 use ssdlab_lab::report::{Cell, Report};
 use ssdlab_lab::{Target, run};

@@ -4,7 +4,7 @@
 //!     ssdlab run blocksize sim:kingston-v-64
 //!     ssdlab run random-write sim:kingston-v-64
 
-use ssdlab_drive::real::RealOptions;
+use ssdlab_blockio::RealOptions;
 use ssdlab_lab::experiment::{self, Settings, Unwatched};
 use ssdlab_lab::report::{Cell, Report};
 use ssdlab_lab::{Target, run};

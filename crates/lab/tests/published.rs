@@ -4,7 +4,7 @@
 #[path = "published/table.rs"]
 mod table;
 
-use ssdlab_drive::real::RealOptions;
+use ssdlab_blockio::RealOptions;
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
 use ssdlab_lab::experiment::{self, Settings, Unwatched};

@@ -11,8 +11,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use ssdlab_drive::real::openers::Users;
-use ssdlab_drive::real::{DeviceNumber, Mount, loop_above, mounts, place, related, writers};
+use ssdlab_blockdev::openers::Users;
+use ssdlab_blockdev::{DeviceNumber, Mount, loop_above, mounts, place, related, writers};
 
 use crate::file_system::FileSystem;
 use crate::lateness::Place;

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use ssdlab_drive::real::place::{Layer, LayerKind};
-use ssdlab_drive::real::tool;
+use ssdlab_blockdev::place::{Layer, LayerKind};
+use ssdlab_blockdev::tool;
 
 /// What is known of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

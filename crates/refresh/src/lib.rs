@@ -39,7 +39,7 @@ mod urgency;
 pub mod window;
 pub mod yardstick;
 
-pub use ssdlab_drive::{DriveError, ErrorKind};
+pub use ssdlab_error::{DriveError, ErrorKind};
 
 /// A failure of the system's with what was being done.
 pub(crate) fn io(what: impl Into<String>, source: impl Into<std::io::Error>) -> DriveError {

@@ -12,8 +12,8 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{AtFlags, Dir, FsWord, Mode, OFlags, fstatfs, openat, statat};
 use rustix::io::Errno;
-use ssdlab_drive::real::DeviceNumber;
-use ssdlab_drive::real::openers::{FIRST_PROCESS, Users, sees_all_processes};
+use ssdlab_blockdev::DeviceNumber;
+use ssdlab_blockdev::openers::{FIRST_PROCESS, Users, sees_all_processes};
 
 use crate::system::{self, SharedMap};
 

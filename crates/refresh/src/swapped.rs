@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use ssdlab_drive::real::{DeviceNumber, place};
+use ssdlab_blockdev::{DeviceNumber, place};
 
 /// Where swapping would be written to past a freeze.
 #[derive(Clone, Copy, Debug)]

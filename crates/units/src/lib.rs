@@ -3,7 +3,7 @@
 //!
 //! | what | types |
 //! | --- | --- |
-//! | lengths, in bytes | [`ByteLength`], [`KIB`], [`MIB`], [`GIB`] |
+//! | lengths, in bytes | [`ByteLength`], [`KIB`], [`MIB`], [`GIB`]; ranges of them, [`Region`] |
 //! | time, in nanoseconds | [`Instant`] of a drive's own clock, [`Nanoseconds`] between two |
 //! | the host's addresses | [`Sector`], [`SectorCount`] |
 //! | the map's addresses | [`LogicalUnit`], [`PhysicalUnit`] |
@@ -28,9 +28,11 @@ mod address;
 pub mod codec;
 pub mod divisor;
 mod length;
+mod region;
 pub mod text;
 mod time;
 
 pub use address::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit, Sector, SectorCount};
 pub use length::{ByteLength, GIB, KIB, MIB};
+pub use region::Region;
 pub use time::{Instant, Nanoseconds};

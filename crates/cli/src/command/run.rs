@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ssdlab_drive::real::{RealDrive, RealOptions};
+use ssdlab_blockio::{RealDrive, RealOptions};
 use ssdlab_drive::simulated::MakeNew;
 use ssdlab_drive::{Drive, ErrorKind, When};
 use ssdlab_lab::experiment::{self, Experiment, Kind, Settings};

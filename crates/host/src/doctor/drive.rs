@@ -1,6 +1,6 @@
 //! What a drive tells of itself, asked for once and looked at by several checks.
 
-use ssdlab_drive::real::smart::{self, Controller, Smart};
+use ssdlab_blockdev::smart::{self, Controller, Smart};
 use ssdlab_units::ByteLength;
 
 use super::values::Values;

@@ -15,7 +15,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
-use ssdlab_drive::real::DeviceNumber;
+use ssdlab_blockdev::DeviceNumber;
 
 use super::captured::Captured;
 use super::{Absent, CommandOutput, Machine};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ssdlab_drive::real::DeviceNumber;
+use ssdlab_blockdev::DeviceNumber;
 
 use super::{Absent, CommandOutput, Facts, Machine};
 

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use ssdlab_drive::real::{DeviceNumber, tool};
+use ssdlab_blockdev::{DeviceNumber, tool};
 
 use super::{Absent, CommandOutput, Facts, Machine};
 

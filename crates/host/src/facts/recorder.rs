@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use ssdlab_drive::real::DeviceNumber;
+use ssdlab_blockdev::DeviceNumber;
 
 use super::captured::{Captured, asked};
 use super::{Absent, CommandOutput, Facts, Machine};

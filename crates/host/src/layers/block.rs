@@ -1,7 +1,7 @@
 //! A block device, as the kernel describes it, and what it lies on.
 
-use ssdlab_drive::real::Mount;
-use ssdlab_drive::real::node::{Node, NodeKind, Sysfs};
+use ssdlab_blockdev::Mount;
+use ssdlab_blockdev::node::{Node, NodeKind, Sysfs};
 
 use super::{Layer, LayerKind, Limits, file_system, scsi};
 use crate::facts::Facts;

@@ -1,6 +1,6 @@
 //! A file system: how it is mounted, and the devices it lies on.
 
-use ssdlab_drive::real::{DeviceNumber, Mount};
+use ssdlab_blockdev::{DeviceNumber, Mount};
 
 use super::block::{self, Way};
 use super::{Layer, LayerKind, Limits, Mounted};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ssdlab_drive::real::Mount;
+use ssdlab_blockdev::Mount;
 
 use super::block::{self, Way};
 use super::{Layer, Stack, file_system};

@@ -1,6 +1,6 @@
 //! A machine that is made up: its devices described as the kernel describes them.
 
-use ssdlab_drive::real::DeviceNumber;
+use ssdlab_blockdev::DeviceNumber;
 use ssdlab_host::facts::Machine;
 use ssdlab_host::{Captured, Facts};
 

@@ -1,6 +1,6 @@
 //! What stands against comparing these runs, said before anything is compared.
 
-use ssdlab_drive::real::{KEPT_AWAKE, PROCESSORS};
+use ssdlab_blockio::{KEPT_AWAKE, PROCESSORS};
 
 use super::{Finding, Labelled, Level, TargetKind};
 

@@ -12,8 +12,8 @@ mod inserts;
 
 use std::path::Path;
 
+use ssdlab_blockdev::place::Place;
 use ssdlab_drive::addresses::Addresses;
-use ssdlab_drive::real::place::Place;
 use ssdlab_drive::{
     Amount, Control, Description, Drive, Durability, ErrorKind, Latencies, Mix, Phase, Region,
 };

@@ -16,7 +16,7 @@ pub use remount::undo_what_was_left;
 
 use std::path::{Path, PathBuf};
 
-use ssdlab_drive::real::place::Place;
+use ssdlab_blockdev::place::Place;
 use ssdlab_drive::{Description, Drive, DriveKind};
 use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 

@@ -385,7 +385,7 @@ const AREA_LEAST: ByteLength = ByteLength::new(16 << 20);
 
 fn parse_lengths(text: &str) -> Result<Vec<ByteLength>, QuantityError> {
     let lengths: Vec<ByteLength> = text.split(',').map(parse_length).collect::<Result<_, _>>()?;
-    let sector = ssdlab_drive::data::SECTOR;
+    let sector = ssdlab_blockio::data::SECTOR;
     let are_sectors =
         lengths.iter().all(|&one| one > ByteLength::ZERO && one.is_multiple_of(sector));
     if are_sectors && lengths.is_sorted_by(|a, b| a < b) {

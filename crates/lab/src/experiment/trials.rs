@@ -280,7 +280,7 @@ mod tests {
     use super::*;
     use crate::experiment::Unwatched;
     use crate::target::Target;
-    use ssdlab_drive::real::RealOptions;
+    use ssdlab_blockio::RealOptions;
     use ssdlab_drive::{Amount, Mix, Pattern, Phase};
     use ssdlab_units::{KIB, MIB, Nanoseconds};
 

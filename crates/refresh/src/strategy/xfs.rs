@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
-use ssdlab_drive::real::openers::Users;
+use ssdlab_blockdev::openers::Users;
 
 use super::donor::Lender;
 use super::{Left, Outcome, Strategy};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ssdlab_drive::real::{DeviceNumber, mounts};
+use ssdlab_blockdev::{DeviceNumber, mounts};
 
 use crate::{DriveError, ErrorKind, refused};
 
@@ -108,7 +108,7 @@ fn images_of_loop_devices(blocks: &Path) -> Vec<Needed> {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_drive::real::place;
+    use ssdlab_blockdev::place;
 
     use super::*;
 

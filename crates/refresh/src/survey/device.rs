@@ -4,11 +4,11 @@ use std::fs::File;
 use std::path::Path;
 
 use rustix::fs::OFlags;
-use ssdlab_drive::phase::Region;
-use ssdlab_drive::real::block_map::free_space;
-use ssdlab_drive::real::place::{hidden_flash, layers_below};
-use ssdlab_drive::real::{DeviceNumber, Mount};
+use ssdlab_blockdev::block_map::free_space;
+use ssdlab_blockdev::place::{hidden_flash, layers_below};
+use ssdlab_blockdev::{DeviceNumber, Mount};
 use ssdlab_units::ByteLength;
+use ssdlab_units::Region;
 
 use super::{Identity, Survey, Way};
 use crate::ground::{Ground, Mounted, mounted, open};

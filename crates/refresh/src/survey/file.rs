@@ -5,8 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
-use ssdlab_drive::real::openers::Users;
-use ssdlab_drive::real::place::{Layer, Place, hidden_flash, layers_below};
+use ssdlab_blockdev::openers::Users;
+use ssdlab_blockdev::place::{Layer, Place, hidden_flash, layers_below};
 
 use super::obstacle::{FLAG_JOURNAL_DATA, refuse_extents, refuse_flags, refuse_swap};
 use super::{Agreed, Identity, Survey, Way};

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use ssdlab_drive::real::mounts::swaps;
+use ssdlab_blockdev::mounts::swaps;
 use ssdlab_units::ByteLength;
 
 use super::{Agreed, Way};

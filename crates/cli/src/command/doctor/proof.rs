@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use ssdlab_blockio::{RealDrive, RealOptions};
 use ssdlab_drive::Drive;
-use ssdlab_drive::real::{RealDrive, RealOptions};
 use ssdlab_host::doctor::{Diagnosis, Proof};
 use ssdlab_lab::experiment::{self, Settings};
 use ssdlab_lab::{LabError, Outcome};

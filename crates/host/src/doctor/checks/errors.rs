@@ -2,7 +2,7 @@
 //!
 //! Every sign of trouble in the drive's report is named, whatever the drive's own verdict is.
 
-use ssdlab_drive::real::smart::{Counter, CriticalWarning, ErrorCause, Sign};
+use ssdlab_blockdev::smart::{Counter, CriticalWarning, ErrorCause, Sign};
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};

@@ -9,7 +9,7 @@ mod cron;
 mod shell;
 mod systemd;
 
-use ssdlab_drive::real::Mount;
+use ssdlab_blockdev::Mount;
 
 pub(crate) use self::systemd::Timer;
 use crate::facts::{Absent, Facts};

@@ -1,6 +1,6 @@
 //! What do trimmed sectors read as?
 
-use ssdlab_drive::real::smart::TrimSupport;
+use ssdlab_blockdev::smart::TrimSupport;
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};

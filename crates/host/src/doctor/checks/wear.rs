@@ -1,6 +1,6 @@
 //! How much of its life has the drive used?
 
-use ssdlab_drive::real::smart::Spare;
+use ssdlab_blockdev::smart::Spare;
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};

@@ -6,7 +6,7 @@ use super::{Case, Measured, Pattern, inserts};
 use crate::experiment::Record;
 use crate::output::format::{significant, span};
 use crate::report::Level;
-use ssdlab_drive::real::place::Place;
+use ssdlab_blockdev::place::Place;
 
 /// No flash that is sold programs faster than in about this time: SLC takes 200 to 300 us, the
 /// fastest (Z-NAND, XL-FLASH) about 100 us with the transfer.

@@ -4,9 +4,9 @@
 //! write barriers and without. On a real one it runs on files in a directory made for it, with
 //! what the mount has.
 
-use ssdlab_drive::file_system::{FileSystem, MountOptions};
-use ssdlab_drive::real::place::Place;
+use ssdlab_blockdev::place::Place;
 use ssdlab_drive::{Control, Drive, DriveError};
+use ssdlab_fs_model::{FileSystem, MountOptions};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::super::course::Course;

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use ssdlab_drive::real::place::Place;
+use ssdlab_blockdev::place::Place;
 use ssdlab_drive::{DriveError, ErrorKind};
 
 use super::super::real_files::{OwnDirectory, failed};

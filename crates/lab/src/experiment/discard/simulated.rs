@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use ssdlab_drive::file_system::{FileNumber, FileSystem, MountOptions};
 use ssdlab_drive::{Control, Drive, DriveError};
+use ssdlab_fs_model::{FileNumber, FileSystem, MountOptions};
 use ssdlab_units::Nanoseconds;
 
 use super::super::course::Course;

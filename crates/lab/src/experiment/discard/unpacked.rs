@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use ssdlab_drive::real::place::Place;
+use ssdlab_blockdev::place::Place;
 use ssdlab_drive::{Control, DriveError};
 use ssdlab_units::Nanoseconds;
 

@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ssdlab_drive::real::block_map::{Placed, free_space, places_of, trim_free_space};
-use ssdlab_drive::real::place::Place;
+use ssdlab_blockdev::block_map::{Placed, free_space, places_of, trim_free_space};
+use ssdlab_blockdev::place::Place;
 use ssdlab_drive::{DriveError, ErrorKind, Region};
 use ssdlab_units::ByteLength;
 

@@ -1,8 +1,8 @@
 //! The check on a simulated drive: what was trimmed is read without flash, sooner or later.
 
-use ssdlab_drive::file_system::{FileSystem, MountOptions};
 use ssdlab_drive::simulated::TrimEnd;
 use ssdlab_drive::{Control, Drive, DriveError, ErrorKind, Region};
+use ssdlab_fs_model::{FileSystem, MountOptions};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::super::course::Course;

@@ -1,0 +1,309 @@
+//! Programs that have a block device or a file open or mapped for writing, though they have claimed
+//! nothing.
+//!
+//! The kernel keeps no list of that. Each process is looked at: its descriptors (`/proc/PID/fd`), and
+//! its shared maps (`/proc/PID/maps`), which outlive the descriptor that they were made of.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::device::DeviceNumber;
+use super::inode::{Inode, Node};
+
+/// How often is looked again before somebody counts as having it open: smartctl and udev open devices
+/// for a moment.
+const LOOKS: u32 = 5;
+
+/// How long is waited between two looks.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Of the flags that a file was opened with: for what, and that it was only to be read.
+const ACCESS: u32 = OFlags::RWMODE.bits();
+const READING: u32 = OFlags::RDONLY.bits();
+
+/// The system's own, which some systems let nobody look at.
+pub const FIRST_PROCESS: u32 = 1;
+
+/// The name space of processes that sees all of them (`PROC_PID_INIT_INO`, linux/proc_ns.h).
+const ALL_PROCESSES: &str = "pid:[4026531836]";
+
+/// Who uses something so that they could write to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Users {
+    /// Nobody does.
+    Nobody,
+    /// This program does, in words.
+    Program(String),
+    /// Nobody that can be seen, but not everybody can be seen.
+    NotSeen,
+}
+
+/// Block devices and files that somebody might have open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The block devices.
+    pub devices: Vec<DeviceNumber>,
+    /// The files.
+    pub files: Vec<Inode>,
+}
+
+impl Wanted {
+    pub(crate) fn has(&self, node: Node) -> bool {
+        match node {
+            Node::BlockDevice(number) => self.devices.contains(&number),
+            Node::File(inode) => self.files.contains(&inode),
+            Node::Other => false,
+        }
+    }
+}
+
+/// Returns another program that has one of these open or mapped for writing.
+///
+/// # Errors
+/// When there is no list of processes.
+pub fn openers(wanted: &Wanted) -> io::Result<Users> {
+    let proc = Path::new("/proc");
+    for _ in 1..LOOKS {
+        match openers_in(proc, wanted)? {
+            Users::Program(_) => std::thread::sleep(PAUSE),
+            other => return Ok(other),
+        }
+    }
+    openers_in(proc, wanted)
+}
+
+fn openers_in(proc: &Path, wanted: &Wanted) -> io::Result<Users> {
+    let own = std::process::id();
+    let mut sees_all = sees_all_in(proc);
+    for entry in fs::read_dir(proc)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(id) = name.to_str().and_then(|it| it.parse::<u32>().ok()) else { continue };
+        if id == own {
+            continue;
+        }
+        match use_of(&entry.path(), wanted) {
+            // Our own child has what we have until it has closed it.
+            Ok(Some(_)) if parent_of(&entry.path()) == Some(own) => {}
+            Ok(Some(how)) => {
+                let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+                return Ok(Users::Program(format!("{} (process {id}) has {how}", comm.trim())));
+            }
+            Ok(None) => {}
+            // It has ended meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
+            Err(_) if id == FIRST_PROCESS => {}
+            Err(_) => sees_all = false,
+        }
+    }
+    Ok(if sees_all { Users::Nobody } else { Users::NotSeen })
+}
+
+/// Whether the processes of all the system can be seen from here.
+pub fn sees_all_processes() -> bool {
+    sees_all_in(Path::new("/proc"))
+}
+
+fn sees_all_in(proc: &Path) -> bool {
+    let namespace = fs::read_link(proc.join("self/ns/pid"));
+    namespace.is_ok_and(|it| it == Path::new(ALL_PROCESSES))
+}
+
+/// How a process could write to what is wanted, in words.
+fn use_of(process: &Path, wanted: &Wanted) -> io::Result<Option<String>> {
+    if let Some(path) = opened_in(process, wanted)? {
+        return Ok(Some(format!("{} open for writing", path.display())));
+    }
+    let mapped = mapped_in(process, wanted)?;
+    Ok(mapped.map(|path| format!("{} mapped for writing", path.display())))
+}
+
+/// What is wanted that a process has open for writing.
+fn opened_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
+    for entry in fs::read_dir(process.join("fd"))? {
+        let entry = entry?;
+        match Node::at(&entry.path()) {
+            Ok(node) if wanted.has(node) => {}
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+            // Something else, or closed meanwhile.
+            Ok(_) | Err(_) => continue,
+        }
+        let about = fs::read_to_string(process.join("fdinfo").join(entry.file_name()));
+        if about.map_or(true, |about| is_for_writing(&about)) {
+            return Ok(Some(fs::read_link(entry.path()).unwrap_or_else(|_| entry.path())));
+        }
+    }
+    Ok(None)
+}
+
+/// What is wanted that a process has mapped so that its stores reach it.
+fn mapped_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
+    // Names of files need not be text.
+    let maps = fs::read(process.join("maps"))?;
+    for line in maps.split(|&byte| byte == b'\n') {
+        let Some(map) = SharedMap::parse(&String::from_utf8_lossy(line)) else { continue };
+        // The line has the number of the device node's file system, not of the device.
+        let node = match Node::at(&process.join("map_files").join(&map.range)) {
+            Ok(node) => node,
+            // It is not mapped any more.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            // Who may not follow it may still look at what it is called.
+            Err(_) => match Node::at(Path::new(&map.name)) {
+                Ok(Node::BlockDevice(number)) => Node::BlockDevice(number),
+                _ => Node::File(map.inode),
+            },
+        };
+        if wanted.has(node) {
+            return Ok(Some(map.name.into()));
+        }
+    }
+    Ok(None)
+}
+
+/// A shared map of a file that can be written to, as a line of `/proc/PID/maps` has it.
+#[derive(Debug, PartialEq, Eq)]
+struct SharedMap {
+    /// Its addresses, as the name in `map_files`.
+    range: String,
+    inode: Inode,
+    name: String,
+}
+
+impl SharedMap {
+    /// Returns `None` for maps of memory, private ones and those that can only be read.
+    fn parse(line: &str) -> Option<SharedMap> {
+        // proc_pid_maps(5): address, permissions, offset, device, inode, name.
+        let mut fields = line.splitn(6, ' ');
+        let (range, permissions) = (fields.next()?, fields.next()?.as_bytes());
+        if permissions.get(1) != Some(&b'w') || permissions.get(3) != Some(&b's') {
+            return None;
+        }
+        let (device, number) = (fields.nth(1)?, fields.next()?.parse().ok()?);
+        if number == 0 {
+            return None;
+        }
+        let (major, minor) = device.split_once(':')?;
+        let hex = |text| u32::from_str_radix(text, 16).ok();
+        let file_system = DeviceNumber { major: hex(major)?, minor: hex(minor)? };
+        Some(SharedMap {
+            range: range.to_owned(),
+            inode: Inode { file_system, number },
+            name: fields.next().unwrap_or_default().trim_start().to_owned(),
+        })
+    }
+}
+
+/// Whether what is open was opened for writing, by what `fdinfo` says; where that cannot be told, it was.
+fn is_for_writing(about: &str) -> bool {
+    let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
+    let flags = flags.and_then(|it| u32::from_str_radix(it.trim(), 8).ok());
+    flags.is_none_or(|flags| flags & ACCESS != READING)
+}
+
+fn parent_of(process: &Path) -> Option<u32> {
+    let status = fs::read_to_string(process.join("status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// A process below `proc` with one open file, and nothing mapped.
+    fn process(proc: &Path, id: u32, parent: u32, target: &Path, flags: &str) -> PathBuf {
+        let directory = proc.join(id.to_string());
+        for name in ["fd", "fdinfo", "map_files"] {
+            fs::create_dir_all(directory.join(name)).unwrap();
+        }
+        symlink(target, directory.join("fd/7")).unwrap();
+        fs::write(directory.join("fdinfo/7"), format!("pos:\t0\nflags:\t{flags}\n")).unwrap();
+        fs::write(directory.join("maps"), "7f00-7f01 rw-p 00000000 00:00 0 [heap]\n").unwrap();
+        fs::write(directory.join("comm"), "qemu\n").unwrap();
+        fs::write(directory.join("status"), format!("Name:\tqemu\nPPid:\t{parent}\n")).unwrap();
+        directory
+    }
+
+    /// A list of processes that is all there is, and a file beside it that is wanted.
+    fn scene() -> (tempfile::TempDir, PathBuf, PathBuf, Wanted) {
+        let root = tempfile::tempdir().unwrap();
+        let (proc, file) = (root.path().join("proc"), root.path().join("image"));
+        fs::create_dir_all(proc.join("self/ns")).unwrap();
+        symlink(ALL_PROCESSES, proc.join("self/ns/pid")).unwrap();
+        fs::write(&file, "").unwrap();
+        let Node::File(inode) = Node::at(&file).unwrap() else { panic!("it is a file") };
+        (root, proc, file, Wanted { devices: Vec::new(), files: vec![inode] })
+    }
+
+    fn program(found: Users) -> String {
+        let Users::Program(words) = found else { panic!("nobody was found: {found:?}") };
+        words
+    }
+
+    #[test]
+    fn who_has_it_open_for_writing_is_named_and_who_only_reads_is_not() {
+        let (root, proc, file, wanted) = scene();
+        let look = || openers_in(&proc, &wanted).unwrap();
+        let other = root.path().join("other");
+        fs::write(&other, "").unwrap();
+        process(&proc, 100, 1, &file, "0100000");
+        process(&proc, 101, 1, &other, "0100002");
+        process(&proc, 102, std::process::id(), &file, "0100002");
+        process(&proc, std::process::id(), 1, &file, "0100002");
+        assert_eq!(look(), Users::Nobody);
+        // By any name of it.
+        let link = root.path().join("link");
+        fs::hard_link(&file, &link).unwrap();
+        process(&proc, 103, 1, &link, "0140002");
+        let expected = format!("qemu (process 103) has {} open for writing", link.display());
+        assert_eq!(program(look()), expected);
+    }
+
+    #[test]
+    fn who_has_it_mapped_for_writing_and_closed_it_is_named() {
+        let (_root, proc, file, wanted) = scene();
+        let look = || openers_in(&proc, &wanted).unwrap();
+        let directory = process(&proc, 100, 1, Path::new("/dev/null"), "0100002");
+        let name = file.display();
+        let maps = |permissions: &str| {
+            let text = format!("7f00-7f01 {permissions} 00000000 fe:00 12 {name}\n");
+            fs::write(directory.join("maps"), text).unwrap();
+        };
+        symlink(&file, directory.join("map_files/7f00-7f01")).unwrap();
+        for harmless in ["r--s", "rw-p", "r-xp"] {
+            maps(harmless);
+            assert_eq!(look(), Users::Nobody, "{harmless}");
+        }
+        maps("rw-s");
+        assert_eq!(program(look()), format!("qemu (process 100) has {name} mapped for writing"));
+    }
+
+    #[test]
+    fn lines_of_maps_are_read_with_names_that_hold_blanks() {
+        let line = "7f0b-7f0c rw-s 00001000 fd:1a 1234                  /srv/my disk (deleted)";
+        let map = SharedMap::parse(line).unwrap();
+        let file_system = DeviceNumber { major: 0xFD, minor: 0x1A };
+        assert_eq!(map.inode, Inode { file_system, number: 1234 });
+        assert_eq!((&*map.range, &*map.name), ("7f0b-7f0c", "/srv/my disk (deleted)"));
+        for other in ["", "7f0b-7f0c rw-s 00000000 00:00 0 ", "7f0b-7f0c r--s 0 fd:1a 9 /a"] {
+            assert_eq!(SharedMap::parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn where_not_all_processes_are_seen_nobody_says_that_nobody_has_it_open() {
+        let (_root, proc, _, wanted) = scene();
+        fs::remove_file(proc.join("self/ns/pid")).unwrap();
+        let look = || openers_in(&proc, &wanted).unwrap();
+        assert_eq!(look(), Users::NotSeen);
+        symlink("pid:[4026532200]", proc.join("self/ns/pid")).unwrap();
+        assert_eq!(look(), Users::NotSeen);
+    }
+}

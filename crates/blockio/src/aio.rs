@@ -1,0 +1,465 @@
+//! The engine for many requests at a time where io_uring would hand each to a thread of its own:
+//! Linux asynchronous I/O (aio_abi.h of the kernel, io_submit(2)).
+//!
+//! Block devices that cannot say in advance whether a request would wait (zram, loop devices, some
+//! stacks) make io_uring give every request to a worker, which costs two switches of threads. Here
+//! the thread that submits carries the request to the driver itself.
+//!
+//! A drive in memory then carries it out within that call. All requests of a call are answered
+//! when it returns, one after the other by the one processor that sends them, whatever depth was
+//! asked for: nothing is ever in flight, and the other processors have nothing to do. Where that
+//! shows, the course goes on with more threads that send ([`super::threads`]).
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use ssdlab_error::DriveError;
+use ssdlab_units::{ByteLength, Nanoseconds};
+
+use super::buffers::Buffers;
+use super::course::{Clock, Course, Request, Step, Watch};
+use super::handle::{Handle, io_error};
+use super::payload::{Carried, Payload};
+
+/// `struct iocb`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Block {
+    data: u64,
+    /// `aio_key` and `aio_rw_flags`, in an order that depends on the machine's; both are zero.
+    key_and_flags: [u32; 2],
+    opcode: u16,
+    priority: i16,
+    file: u32,
+    buffer: u64,
+    length: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    event_file: u32,
+}
+
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+
+/// `struct io_event`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Answer {
+    data: u64,
+    block: u64,
+    result: i64,
+    result2: i64,
+}
+
+/// So many calls in a row that return with all requests answered show that the drive carries
+/// them out within the call. A drive that works by itself may be done with a few by then, but has
+/// just been given the last one.
+const CALLS_TOLD: u32 = 16;
+
+/// Whether requests are carried out within the call that hands them over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InCall {
+    /// So it was with so many calls, all so far.
+    Perhaps(u32),
+    /// Some request was not.
+    No,
+}
+
+/// How a course has come to an end here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is over.
+    Over,
+    /// Nothing is in flight, and the drive carries requests out within the call that hands them
+    /// over: more senders would have more of them under way.
+    WantsSenders,
+}
+
+/// Whether io_uring would need a worker for each request to `handle`: the kernel refuses to read
+/// from it without waiting.
+pub(super) fn is_better_for(handle: &Handle, block: ByteLength) -> bool {
+    use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+    let Ok(mut buffers) = Buffers::new(1, block) else { return false };
+    let mut pieces = [io::IoSliceMut::new(buffers.get(0))];
+    let tried = preadv2(&handle.file, &mut pieces, 0, ReadWriteFlags::NOWAIT);
+    tried == Err(Errno::OPNOTSUPP) && Context::new(1).is_ok()
+}
+
+/// A context of the kernel.
+struct Context(u64);
+
+impl Context {
+    fn new(depth: u32) -> io::Result<Context> {
+        let mut context: u64 = 0;
+        // SAFETY: the call writes one word, which is zero as it has to be.
+        let done = unsafe { libc::syscall(libc::SYS_io_setup, depth, &raw mut context) };
+        if done == 0 { Ok(Context(context)) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Hands blocks over; returns how many were taken.
+    ///
+    /// # Safety
+    /// The blocks are whole, and their buffers stay, untouched, until they are answered.
+    unsafe fn submit(&self, blocks: &[*const Block]) -> io::Result<usize> {
+        let count = blocks.len() as libc::c_long;
+        // SAFETY: as the caller promises.
+        let done = unsafe { libc::syscall(libc::SYS_io_submit, self.0, count, blocks.as_ptr()) };
+        usize::try_from(done).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Waits for an answer for no longer than `timeout`; returns how many there are.
+    fn wait(&self, answers: &mut [Answer], timeout: Nanoseconds) -> io::Result<usize> {
+        let time = libc::timespec {
+            tv_sec: (timeout.nanos() / 1_000_000_000) as libc::time_t,
+            tv_nsec: (timeout.nanos() % 1_000_000_000) as libc::c_long,
+        };
+        let most = answers.len() as libc::c_long;
+        // SAFETY: there is room for as many answers, and the time outlives the call.
+        let done = unsafe {
+            libc::syscall(
+                libc::SYS_io_getevents,
+                self.0,
+                1 as libc::c_long,
+                most,
+                answers.as_mut_ptr(),
+                &raw const time,
+            )
+        };
+        usize::try_from(done).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+impl Drop for Context {
+    /// Waits for what is in flight.
+    fn drop(&mut self) {
+        // SAFETY: the context is this value's own.
+        unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
+    }
+}
+
+/// Requests in flight, each in a slot of its own.
+pub(super) struct Queue<'a> {
+    // Dropped first: the kernel is done with the buffers then.
+    context: Context,
+    handle: &'a Handle,
+    payload: Payload,
+    blocks: Vec<Block>,
+    answers: Vec<Answer>,
+    /// What is in flight, by slot, and when it was handed over.
+    slots: Vec<Option<(Request, Nanoseconds)>>,
+    /// What the writes in flight carry, by slot.
+    carried: Vec<Carried>,
+    free: Vec<u32>,
+    /// Slots that are filled and not handed over yet.
+    fresh: Vec<u32>,
+    pointers: Vec<*const Block>,
+    in_flight: usize,
+    in_call: InCall,
+}
+
+impl<'a> Queue<'a> {
+    /// A queue for `depth` requests with what `payload` holds, made for that depth.
+    pub(super) fn new(
+        handle: &'a Handle,
+        depth: u32,
+        payload: Payload,
+    ) -> Result<Self, DriveError> {
+        let context = Context::new(depth).map_err(|error| {
+            io_error(format!("cannot set up asynchronous I/O at depth {depth}"), error)
+        })?;
+        let blocks = (0..depth).map(|slot| Block {
+            data: u64::from(slot),
+            file: handle.file.as_raw_fd() as u32,
+            length: payload.length().bytes(),
+            ..Block::default()
+        });
+        Ok(Queue {
+            context,
+            handle,
+            blocks: blocks.collect(),
+            payload,
+            answers: vec![Answer::default(); depth as usize],
+            slots: vec![None; depth as usize],
+            carried: vec![Carried::default(); depth as usize],
+            free: (0..depth).rev().collect(),
+            fresh: Vec::with_capacity(depth as usize),
+            pointers: Vec::with_capacity(depth as usize),
+            in_flight: 0,
+            in_call: InCall::Perhaps(0),
+        })
+    }
+
+    /// Runs a course to its end, or until it is clear that more senders would do better, where
+    /// `may_share` says that there can be more; `clock` started with the phase.
+    pub(super) fn run(
+        &mut self,
+        course: &mut Course,
+        watch: &mut Watch<'_>,
+        clock: &Clock,
+        may_share: bool,
+    ) -> Result<Outcome, DriveError> {
+        if !may_share {
+            self.in_call = InCall::No;
+        }
+        let mut outcome = Ok(());
+        let mut now = clock.now();
+        loop {
+            let next_due = self.fill_due(course, now);
+            if !self.fresh.is_empty() {
+                now = if self.has_writes() { clock.now() } else { now };
+                self.submit(now)?;
+            }
+            if self.in_flight > 0 {
+                now = self.wait(course, clock, next_due, &mut outcome)?;
+            } else if let Some(until) = next_due {
+                clock.wait(until);
+                now = clock.now();
+            } else if self.fresh.is_empty() {
+                return outcome.map(|()| Outcome::Over);
+            }
+            let told = watch.tell(now, || course.progress(now));
+            if let Err(error) = told
+                && outcome.is_ok()
+            {
+                outcome = Err(error);
+            }
+            if outcome.is_err() {
+                // The first failure counts, and waits until what is in flight has come home.
+                course.stop();
+            } else if self.is_in_call() && self.fresh.is_empty() {
+                return Ok(Outcome::WantsSenders);
+            }
+        }
+    }
+
+    /// Whether enough calls have shown that the drive carries requests out within them.
+    fn is_in_call(&self) -> bool {
+        matches!(self.in_call, InCall::Perhaps(calls) if calls >= CALLS_TOLD)
+    }
+
+    /// Whether making the data of what is to be handed over took some time.
+    fn has_writes(&self) -> bool {
+        self.fresh.iter().any(|&slot| self.blocks[slot as usize].opcode == WRITE)
+    }
+
+    /// Fills slots with the requests that are due. Returns when the next one is due, where time
+    /// is what it waits for.
+    fn fill_due(&mut self, course: &mut Course, now: Nanoseconds) -> Option<Nanoseconds> {
+        while let Some(&slot) = self.free.last() {
+            match course.next(now) {
+                Step::Send(request) => {
+                    self.free.pop();
+                    let (buffer, carried) = self.payload.of(&request, slot);
+                    self.carried[slot as usize] = carried;
+                    let block = &mut self.blocks[slot as usize];
+                    block.opcode = if request.read { READ } else { WRITE };
+                    block.offset = request.offset.bytes() as i64;
+                    block.buffer = buffer.as_mut_ptr() as u64;
+                    self.slots[slot as usize] = Some((request, Nanoseconds::ZERO));
+                    self.fresh.push(slot);
+                }
+                Step::Wait(until) => return Some(until),
+                Step::Done => return None,
+            }
+        }
+        None
+    }
+
+    fn submit(&mut self, now: Nanoseconds) -> Result<(), DriveError> {
+        self.pointers.clear();
+        for &slot in &self.fresh {
+            self.pointers.push(&raw const self.blocks[slot as usize]);
+            if let Some((_, sent)) = &mut self.slots[slot as usize] {
+                *sent = now;
+            }
+        }
+        // SAFETY: each slot has its own block, and its request a buffer, which nothing touches
+        // until it is answered; the context is dropped before them and waits for what is in flight.
+        let taken = match unsafe { self.context.submit(&self.pointers) } {
+            Ok(taken) => taken,
+            Err(error) if is_passing(&error) => 0,
+            Err(error) => {
+                let what = format!("asynchronous I/O on {}", self.handle.shown.display());
+                return Err(io_error(what, error));
+            }
+        };
+        self.fresh.drain(..taken);
+        self.in_flight += taken;
+        Ok(())
+    }
+
+    /// Takes in the answers that come until the next request is due; returns the time then.
+    fn wait(
+        &mut self,
+        course: &mut Course,
+        clock: &Clock,
+        next_due: Option<Nanoseconds>,
+        outcome: &mut Result<(), DriveError>,
+    ) -> Result<Nanoseconds, DriveError> {
+        let mut count = self.look_for_answers()?;
+        if count == 0 {
+            let timeout = match next_due {
+                Some(until) => Clock::sleepable(clock.now(), until),
+                None => Watch::PAUSE,
+            };
+            count = self.answers_within(timeout)?;
+        }
+        let now = clock.now();
+        self.in_flight -= count;
+        for answer in &self.answers[..count] {
+            let slot = answer.data as u32;
+            let (request, sent) =
+                self.slots[slot as usize].take().expect("an answer belongs to what is in flight");
+            self.free.push(slot);
+            self.payload.give_back(self.carried[slot as usize]);
+            let length = self.blocks[slot as usize].length;
+            let done = match answer.result {
+                code @ ..0 => Err(io::Error::from_raw_os_error(-code as i32)),
+                done => Ok(done as usize),
+            };
+            match done {
+                Ok(done) if done as u64 == length => course.answered(&request, sent, now),
+                failed if outcome.is_ok() => {
+                    *outcome = Err(self.handle.transfer_error(&request, length as usize, failed));
+                }
+                _ => {}
+            }
+        }
+        Ok(now)
+    }
+
+    /// Answers that are there already, while it is not clear whether all of them always are.
+    fn look_for_answers(&mut self) -> Result<usize, DriveError> {
+        let InCall::Perhaps(calls) = self.in_call else { return Ok(0) };
+        let count = self.answers_within(Nanoseconds::ZERO)?;
+        self.in_call =
+            if count == self.in_flight { InCall::Perhaps(calls + 1) } else { InCall::No };
+        Ok(count)
+    }
+
+    /// How many answers have come within `timeout`, once there is one.
+    fn answers_within(&mut self, timeout: Nanoseconds) -> Result<usize, DriveError> {
+        match self.context.wait(&mut self.answers, timeout) {
+            Ok(count) => Ok(count),
+            Err(error) if is_passing(&error) => Ok(0),
+            Err(error) => {
+                let what = format!("asynchronous I/O on {}", self.handle.shown.display());
+                Err(io_error(what, error))
+            }
+        }
+    }
+}
+
+/// Whether a call ended for a reason that passes: a signal came, or the queue is full.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_drive::phase::{Amount, Mix, Pattern, Phase, Rate, Region};
+    use ssdlab_drive::{Control, Drive, ErrorKind, Observer, Progress, Unobserved};
+    use ssdlab_units::{KIB, MIB};
+
+    use super::*;
+    use crate::{RealDrive, RealOptions};
+
+    const AREA: ByteLength = ByteLength::new(MIB.bytes() * 4);
+
+    /// A file that is reached by this engine above depth 1.
+    fn drive(directory: &tempfile::TempDir) -> RealDrive {
+        let options = RealOptions {
+            require_direct: false,
+            reserve: Some(ByteLength::ZERO),
+            ..RealOptions::default()
+        };
+        let mut drive = RealDrive::open(directory.path(), options).unwrap();
+        drive.without_workers = true;
+        drive.prepare(AREA).unwrap();
+        drive
+    }
+
+    fn phase(mix: Mix, depth: u32) -> Phase {
+        Phase {
+            name: "test".into(),
+            pattern: Pattern::RandomOnce,
+            block_size: KIB * 4,
+            depth,
+            mix,
+            region: Region::first(AREA),
+            amount: Amount::Bytes(AREA),
+            rate: None,
+            seed: 3,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    /// How a course of reads through the page cache ends, which carries them out within the call.
+    fn outcome(bytes: ByteLength, may_share: bool) -> (Outcome, u64) {
+        // A file system in memory works within the call.
+        let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+        let mut drive = drive(&directory);
+        drive.run_phase(&phase(Mix::WRITE, 1), &mut Unobserved).unwrap();
+        let read = Phase { amount: Amount::Bytes(bytes), ..phase(Mix::READ, 8) };
+        let payload = Payload::new(&crate::data::BlockData::new(3), &read, 0).unwrap();
+        let mut queue = Queue::new(drive.handle().unwrap(), read.depth, payload).unwrap();
+        let (mut course, clock) = (Course::new(&read, 0), Clock::start());
+        let mut unobserved = Unobserved;
+        let mut watch = Watch::new(&mut unobserved);
+        let outcome = queue.run(&mut course, &mut watch, &clock, may_share).unwrap();
+        assert_eq!(queue.in_flight, 0);
+        let requests = course.finish(ssdlab_units::Instant::START, clock.now()).requests;
+        (outcome, requests)
+    }
+
+    #[test]
+    fn a_drive_that_works_within_the_call_is_told_and_nothing_is_left_in_flight() {
+        let few = u64::from(CALLS_TOLD) * 8;
+        assert_eq!(outcome(AREA, true), (Outcome::WantsSenders, few));
+        assert_eq!(outcome(AREA, false), (Outcome::Over, 1024));
+        assert_eq!(outcome(KIB * 64, true), (Outcome::Over, 16));
+    }
+
+    #[test]
+    fn what_is_written_at_any_depth_is_there() {
+        let directory = tempfile::tempdir_in(".").unwrap();
+        for depth in [2, 32, 128] {
+            let mut drive = drive(&directory);
+            let result = drive.run_phase(&phase(Mix::WRITE, depth), &mut Unobserved).unwrap();
+            assert_eq!(result.write_latencies.count(), 1024);
+            drive.verify(Region::first(AREA), 3).unwrap();
+            let read = drive.run_phase(&phase(Mix::READ, depth), &mut Unobserved).unwrap();
+            assert_eq!((read.bytes_read, read.read_latencies.count()), (AREA, 1024));
+        }
+    }
+
+    #[test]
+    fn latencies_of_an_open_loop_count_from_the_arrivals() {
+        let directory = tempfile::tempdir_in(".").unwrap();
+        let mut drive = drive(&directory);
+        let mut phase = phase(Mix::WRITE, 4);
+        phase.rate = Some(Rate::Open(2000.0));
+        phase.amount = Amount::Time(Nanoseconds::from_millis(200));
+        let result = drive.run_phase(&phase, &mut Unobserved).unwrap();
+        assert!((250..600).contains(&result.requests), "{}", result.requests);
+        assert!(result.elapsed >= Nanoseconds::from_millis(150), "{}", result.elapsed);
+    }
+
+    #[test]
+    fn whoever_watches_may_end_it() {
+        struct Impatient;
+        impl Observer for Impatient {
+            fn progress(&mut self, _: &Progress) -> Control {
+                Control::Cancel
+            }
+        }
+        let directory = tempfile::tempdir_in(".").unwrap();
+        let mut endless = phase(Mix::WRITE, 8);
+        endless.amount = Amount::Time(Nanoseconds::from_secs(3600));
+        let error = drive(&directory).run_phase(&endless, &mut Impatient).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+    }
+}

@@ -1,0 +1,157 @@
+//! Whether a drive's answers can be believed: whether it reads faster than its link carries, and
+//! whether what is easy to compress is written faster.
+
+use ssdlab_drive::Remark;
+use ssdlab_drive::measure::PhaseResult;
+use ssdlab_error::DriveError;
+use ssdlab_units::{ByteLength, MIB, Nanoseconds};
+
+use super::RealDrive;
+use super::buffers::Buffers;
+use super::course::{Clock, Request};
+use super::synchronous::Transfer;
+use crate::data::BlockData;
+
+/// The most that [`ssdlab_drive::Drive::examine`] writes to a real drive.
+pub const EXAMINED: ByteLength = ByteLength::new(PIECE.bytes() * 2 * PAIRS as u64);
+
+/// What is written at a time, of zeros and of data that cannot be compressed by turns.
+const PIECE: ByteLength = ByteLength::new(MIB.bytes() * 8);
+/// How often.
+const PAIRS: usize = 3;
+/// Longer than this no piece is written.
+const PIECE_TIME: Nanoseconds = Nanoseconds::from_millis(250);
+const REQUEST: ByteLength = ByteLength::new(256 << 10);
+
+/// Zeros that are so many times faster than other data are not written like it.
+const EASIER: f64 = 1.5;
+/// Above what the link carries by so much, reads did not come through it.
+const ABOVE_LINK: f64 = 1.05;
+/// Shorter phases say nothing of speed.
+const LEAST_TIME: Nanoseconds = Nanoseconds::from_millis(100);
+
+/// What phases have shown so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Believable {
+    /// The fastest reads, in bytes a second.
+    fastest: f64,
+}
+
+impl Believable {
+    /// Takes note of a phase.
+    pub(super) fn note(&mut self, result: &PhaseResult) {
+        if result.elapsed >= LEAST_TIME {
+            let speed = result.bytes_read.bytes() as f64 / result.elapsed.seconds();
+            self.fastest = self.fastest.max(speed);
+        }
+    }
+}
+
+impl RealDrive {
+    /// What has to be said of the answers. Writes at most [`EXAMINED`] to the beginning of the
+    /// prepared region, where that may be written to.
+    pub(super) fn examine_answers(&mut self) -> Vec<Remark> {
+        let mut remarks: Vec<Remark> = self.faster_than_link().into_iter().collect();
+        let is_writable = self.medium.check_writable().is_ok() && self.handle().is_ok();
+        if is_writable && self.length >= REQUEST {
+            // A drive that fails here has measured what it was asked for all the same.
+            remarks.extend(self.compare_data().ok().flatten());
+        }
+        remarks
+    }
+
+    fn faster_than_link(&self) -> Option<Remark> {
+        let link = self.surroundings.drive.as_ref()?.link.as_ref()?;
+        let carried = link.bytes_per_second as f64;
+        (self.believable.fastest > carried * ABOVE_LINK).then(|| Remark {
+            code: "faster-than-link",
+            text: format!(
+                "Reads reached {:.0} MB/s, more than the link carries ({}, {:.0} MB/s): something \
+                 on this side of it has answered, and not the drive.",
+                self.believable.fastest / 1e6,
+                link.name,
+                carried / 1e6
+            ),
+        })
+    }
+
+    /// Writes zeros and data without any pattern by turns.
+    fn compare_data(&mut self) -> Result<Option<Remark>, DriveError> {
+        let mut buffers = Buffers::new(2, REQUEST)?;
+        buffers.get(0).fill(0);
+        let data = BlockData::new(u64::MAX);
+        let (mut zeros, mut others) = (Vec::new(), Vec::new());
+        for _ in 0..PAIRS {
+            zeros.push(self.write_piece(buffers.get(0), None)?);
+            others.push(self.write_piece(buffers.get(1), Some(&data))?);
+        }
+        Ok(judge(&zeros, &others))
+    }
+
+    /// Writes one piece and makes it durable; returns its bytes a second, without the time that
+    /// making the data takes.
+    fn write_piece(
+        &mut self,
+        buffer: &mut [u8],
+        data: Option<&BlockData>,
+    ) -> Result<f64, DriveError> {
+        let most = PIECE.min(self.length).whole(REQUEST);
+        let mut handle = self.handle()?;
+        let (mut time, mut bytes) = (Nanoseconds::ZERO, ByteLength::ZERO);
+        for index in 0..most {
+            let request = Request {
+                offset: REQUEST * index,
+                read: false,
+                sequence: self.sequence + index,
+                intended: None,
+            };
+            if let Some(data) = data {
+                data.fill(buffer, request.offset, request.sequence);
+            }
+            let clock = Clock::start();
+            handle.transfer(&request, buffer)?;
+            time += clock.now();
+            bytes += REQUEST;
+            if time > PIECE_TIME {
+                break;
+            }
+        }
+        let clock = Clock::start();
+        handle.sync_data()?;
+        time += clock.now();
+        self.sequence += most;
+        Ok(bytes.bytes() as f64 / time.seconds().max(1e-9))
+    }
+}
+
+/// Says so where even the slowest zeros were clearly faster than the fastest other data.
+fn judge(zeros: &[f64], others: &[f64]) -> Option<Remark> {
+    let mean = |speeds: &[f64]| speeds.iter().sum::<f64>() / speeds.len() as f64;
+    let slowest = zeros.iter().copied().fold(f64::INFINITY, f64::min);
+    let fastest = others.iter().copied().fold(0.0, f64::max);
+    (slowest > fastest * EASIER).then(|| Remark {
+        code: "compresses",
+        text: format!(
+            "Zeros are written {:.1} times faster than data without a pattern: the drive, or \
+             something before it, compresses or leaves out what is easy. Figures here are those \
+             of data that cannot be compressed; tools that write zeros or one block over and over \
+             would show more.",
+            mean(zeros) / mean(others)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_that_are_only_sometimes_faster_are_not_called_easier() {
+        assert!(judge(&[300.0, 310.0, 290.0], &[100.0, 120.0, 90.0]).is_some());
+        let text = judge(&[300.0; 3], &[100.0; 3]).unwrap().text;
+        assert!(text.contains("3.0 times faster"), "{text}");
+        assert!(judge(&[300.0, 310.0, 130.0], &[100.0, 120.0, 90.0]).is_none());
+        assert!(judge(&[100.0; 3], &[100.0; 3]).is_none());
+        assert!(judge(&[50.0; 3], &[100.0; 3]).is_none());
+    }
+}

@@ -1,0 +1,370 @@
+//! The course of a phase, whatever engine carries it out: which request is due when, when it is
+//! over, and what came of it.
+
+use std::time::{Duration, Instant as SystemInstant};
+
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
+
+use ssdlab_drive::addresses::{Addresses, BlockRequest};
+use ssdlab_drive::arrivals::Arrivals;
+use ssdlab_drive::measure::{LatencyCounts, PhaseResult, ThroughputMeter};
+use ssdlab_drive::phase::{Amount, Phase, Rate};
+use ssdlab_drive::{Control, Observer, Progress};
+use ssdlab_error::DriveError;
+
+/// Time since some start, monotonic.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(SystemInstant);
+
+/// How exactly a sleep ends, as a rule: the last of it is spent turning in place instead.
+const SLEEP_SLACK: Nanoseconds = Nanoseconds::from_micros(100);
+
+impl Clock {
+    /// A clock that starts now.
+    pub(super) fn start() -> Self {
+        Clock(SystemInstant::now())
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Nanoseconds {
+        self.0.elapsed().into()
+    }
+
+    /// Waits until `until`, or for [`Watch::PAUSE`] if that is sooner.
+    pub(super) fn wait(&self, until: Nanoseconds) {
+        let now = self.now();
+        let until = until.min(now + Watch::PAUSE);
+        let asleep = until.saturating_sub(now).saturating_sub(SLEEP_SLACK);
+        if asleep > Nanoseconds::ZERO {
+            std::thread::sleep(Duration::from(asleep));
+        }
+        while self.now() < until {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// How long a wait for `until` may sleep before it has to turn in place.
+    #[cfg(target_os = "linux")]
+    pub(super) fn sleepable(now: Nanoseconds, until: Nanoseconds) -> Nanoseconds {
+        let span = until.saturating_sub(now).saturating_sub(SLEEP_SLACK);
+        span.min(Watch::PAUSE)
+    }
+}
+
+/// Asks the observer now and then, and at least ten times a second where requests are short.
+pub(super) struct Watch<'a> {
+    observer: &'a mut dyn Observer,
+    next: Nanoseconds,
+}
+
+impl<'a> Watch<'a> {
+    /// Time between two calls of the observer.
+    pub(super) const PAUSE: Nanoseconds = Nanoseconds::from_millis(100);
+
+    pub(super) fn new(observer: &'a mut dyn Observer) -> Self {
+        Watch { observer, next: Nanoseconds::ZERO }
+    }
+
+    /// Tells the observer how far it is, if it is time to; fails where the observer cancels.
+    #[inline]
+    pub(super) fn tell(
+        &mut self,
+        now: Nanoseconds,
+        progress: impl FnOnce() -> Progress,
+    ) -> Result<(), DriveError> {
+        if now < self.next {
+            return Ok(());
+        }
+        self.next = now + Watch::PAUSE;
+        match self.observer.progress(&progress()) {
+            Control::Continue => Ok(()),
+            Control::Cancel => Err(DriveError::cancelled()),
+        }
+    }
+}
+
+/// An open loop that the drive is too slow for ends after so many times the phase's time, though
+/// not all that has arrived was sent.
+const LATE_MAX: u64 = 2;
+
+/// One request on its way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    /// Where it goes.
+    pub(super) offset: ByteLength,
+    /// Whether it reads.
+    pub(super) read: bool,
+    /// The drive's number of the write; of no meaning for a read.
+    pub(super) sequence: u64,
+    /// When it was meant to start, where a rate is set.
+    pub(super) intended: Option<Nanoseconds>,
+}
+
+/// What an engine has to do next.
+pub(super) enum Step {
+    /// Send this.
+    Send(Request),
+    /// Nothing is due before then.
+    Wait(Nanoseconds),
+    /// Nothing more will be sent.
+    Done,
+}
+
+/// Requests that are drawn together: one after the other each would wait for its own computation.
+const DRAWN: usize = 32;
+
+/// The state of a phase under way.
+pub(super) struct Course {
+    addresses: Addresses,
+    /// What was drawn ahead, and how much of it was sent.
+    drawn: [BlockRequest; DRAWN],
+    taken: usize,
+    start_of_region: ByteLength,
+    block_size: ByteLength,
+    requests_left: u64,
+    deadline: Nanoseconds,
+    spacing: Option<f64>,
+    arrivals: Option<Arrivals>,
+    sent: u64,
+    sequence: u64,
+    result: PhaseResult,
+    reads: LatencyCounts,
+    writes: LatencyCounts,
+    meter: ThroughputMeter,
+    bytes_total: Option<ByteLength>,
+    time_total: Option<Nanoseconds>,
+}
+
+impl Course {
+    /// The course of `phase`, which was validated. Its writes are numbered from `sequence` on.
+    pub(super) fn new(phase: &Phase, sequence: u64) -> Self {
+        let (requests_left, time_total) = match phase.amount {
+            Amount::Bytes(bytes) => (bytes.whole(phase.block_size), None),
+            Amount::Time(time) => (u64::MAX, Some(time)),
+        };
+        let spacing = phase.rate.and_then(|rate| match rate {
+            Rate::RequestsPerSecond(rate) => Some(1e9 / rate),
+            Rate::BytesPerSecond(rate) => Some(1e9 * phase.block_size.bytes() as f64 / rate),
+            Rate::Open(_) => None,
+        });
+        let arrivals = match phase.rate {
+            Some(Rate::Open(rate)) => Some(Arrivals::new(rate, phase.seed)),
+            _ => None,
+        };
+        Course {
+            addresses: Addresses::new(phase),
+            drawn: [BlockRequest { block: 0, read: false }; DRAWN],
+            taken: DRAWN,
+            start_of_region: phase.region.offset,
+            block_size: phase.block_size,
+            requests_left,
+            deadline: time_total.unwrap_or(Nanoseconds::new(u64::MAX)),
+            spacing,
+            arrivals,
+            sent: 0,
+            sequence,
+            result: PhaseResult::begun(Instant::START),
+            reads: LatencyCounts::new(),
+            writes: LatencyCounts::new(),
+            meter: ThroughputMeter::new(phase.interval),
+            bytes_total: phase.bytes_total(),
+            time_total,
+        }
+    }
+
+    /// Ends the phase after `time`, even if its amount is not reached by then.
+    pub(super) fn end_by(&mut self, time: Nanoseconds) {
+        self.deadline = self.deadline.min(time);
+    }
+
+    /// Sends nothing more.
+    pub(super) fn stop(&mut self) {
+        self.requests_left = 0;
+    }
+
+    /// What to do `now`, counted from the start of the phase.
+    #[inline]
+    pub(super) fn next(&mut self, now: Nanoseconds) -> Step {
+        // What has arrived in time is sent, however late.
+        if self.requests_left == 0 || (now >= self.deadline && self.arrivals.is_none()) {
+            return Step::Done;
+        }
+        let mut intended = None;
+        if let Some(arrivals) = &mut self.arrivals {
+            let due = arrivals.next();
+            if due >= self.deadline || now.nanos() >= self.deadline.nanos().saturating_mul(LATE_MAX)
+            {
+                return Step::Done;
+            }
+            if due > now {
+                return Step::Wait(due);
+            }
+            arrivals.advance();
+            intended = Some(due);
+        }
+        if let Some(spacing) = self.spacing {
+            // Each start follows from the count, so that a late request delays no later one.
+            let due = Nanoseconds::new((self.sent as f64 * spacing) as u64);
+            if due >= self.deadline {
+                return Step::Done;
+            }
+            if due > now {
+                return Step::Wait(due);
+            }
+            intended = Some(due);
+        }
+        if self.taken == DRAWN {
+            self.addresses.draw(&mut self.drawn);
+            self.taken = 0;
+        }
+        let next = self.drawn[self.taken];
+        self.taken += 1;
+        self.requests_left -= 1;
+        self.sent += 1;
+        let sequence = self.sequence;
+        self.sequence += u64::from(!next.read);
+        Step::Send(Request {
+            offset: self.start_of_region + self.block_size * next.block,
+            read: next.read,
+            sequence,
+            intended,
+        })
+    }
+
+    /// Counts a request that was sent at `sent` and answered at `now`.
+    ///
+    /// Where a rate is set, latency counts from the intended start: a request that waits because
+    /// the drive is behind waits for the drive.
+    #[inline]
+    pub(super) fn answered(&mut self, request: &Request, sent: Nanoseconds, now: Nanoseconds) {
+        let latency = now.saturating_sub(request.intended.unwrap_or(sent));
+        if request.read {
+            self.reads.record(latency);
+            self.result.bytes_read += self.block_size;
+        } else {
+            self.writes.record(latency);
+            self.result.bytes_written += self.block_size;
+        }
+        self.result.requests += 1;
+        self.meter.record(now, self.block_size);
+    }
+
+    pub(super) fn progress(&self, elapsed: Nanoseconds) -> Progress {
+        Progress {
+            bytes_done: self.result.bytes(),
+            bytes_total: self.bytes_total,
+            elapsed,
+            time_total: self.time_total,
+        }
+    }
+
+    /// The number of the write that would come next.
+    pub(super) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// The result of a phase that began at `started` and took `elapsed`.
+    pub(super) fn finish(mut self, started: Instant, elapsed: Nanoseconds) -> PhaseResult {
+        self.reads.add_to(&mut self.result.read_latencies);
+        self.writes.add_to(&mut self.result.write_latencies);
+        self.result.started = started;
+        self.result.elapsed = elapsed;
+        self.result.throughput = self.meter.finish(elapsed);
+        self.result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_drive::phase::{Mix, Pattern, Region};
+    use ssdlab_units::KIB;
+
+    use super::*;
+
+    fn phase(amount: Amount, rate: Option<Rate>) -> Phase {
+        Phase {
+            name: "test".into(),
+            pattern: Pattern::Sequential,
+            block_size: KIB * 4,
+            depth: 1,
+            mix: Mix::WRITE,
+            region: Region { offset: KIB * 64, length: KIB * 16 },
+            amount,
+            rate,
+            seed: 1,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    #[test]
+    fn blocks_lie_in_the_region_and_writes_are_numbered_on() {
+        let mut course = Course::new(&phase(Amount::Bytes(KIB * 24), None), 100);
+        let mut sent = Vec::new();
+        while let Step::Send(request) = course.next(Nanoseconds::ZERO) {
+            sent.push((request.offset.bytes() / 1024, request.sequence));
+        }
+        let expected = [(64, 100), (68, 101), (72, 102), (76, 103), (64, 104), (68, 105)];
+        assert_eq!(sent, expected);
+        assert_eq!(course.sequence(), 106);
+    }
+
+    #[test]
+    fn what_arrives_by_itself_is_sent_though_it_is_late() {
+        let rate = Some(Rate::Open(1000.0));
+        let mut course = Course::new(&phase(Amount::Time(Nanoseconds::from_millis(100)), rate), 0);
+        let (mut now, mut sent) = (Nanoseconds::ZERO, 0);
+        loop {
+            match course.next(now) {
+                Step::Done => break,
+                Step::Wait(until) => now = until,
+                Step::Send(request) => {
+                    assert!(request.intended.unwrap() <= now);
+                    sent += 1;
+                    // A drive that takes 1.5 ms for what comes every millisecond.
+                    now += Nanoseconds::from_micros(1500);
+                }
+            }
+        }
+        assert!((70..135).contains(&sent), "{sent} requests");
+        assert!(now > Nanoseconds::from_millis(100), "{now}");
+    }
+
+    #[test]
+    fn a_rate_sets_the_intended_starts_and_latency_counts_from_them() {
+        let rate = Some(Rate::RequestsPerSecond(1000.0));
+        let mut course = Course::new(&phase(Amount::Bytes(KIB * 12), rate), 0);
+        let Step::Send(_) = course.next(Nanoseconds::ZERO) else {
+            panic!("the first request is due at once");
+        };
+        let Step::Wait(until) = course.next(Nanoseconds::from_micros(10)) else {
+            panic!("the second one is not due yet");
+        };
+        assert_eq!(until, Nanoseconds::from_millis(1));
+        // The drive held the loop up: both are due, and keep the start they were meant to have.
+        let late = Nanoseconds::from_millis(5);
+        for due in [1, 2] {
+            let Step::Send(request) = course.next(late) else {
+                panic!("two requests are overdue");
+            };
+            assert_eq!(request.intended, Some(Nanoseconds::from_millis(due)));
+            course.answered(&request, late, late + Nanoseconds::from_micros(7));
+        }
+        let result = course.finish(Instant::START, late);
+        let mean = result.write_latencies.mean();
+        assert_eq!(mean, Some(Nanoseconds::from_micros(3507)));
+    }
+
+    #[test]
+    fn nothing_is_sent_after_the_time_is_up() {
+        let time = Amount::Time(Nanoseconds::from_millis(3));
+        let mut course = Course::new(&phase(time, None), 0);
+        assert!(matches!(course.next(Nanoseconds::new(2_999_999)), Step::Send(_)));
+        assert!(matches!(course.next(Nanoseconds::from_millis(3)), Step::Done));
+        // Nor is a start waited for that lies behind the end.
+        let slow = Some(Rate::RequestsPerSecond(100.0));
+        let mut course = Course::new(&phase(time, slow), 0);
+        assert!(matches!(course.next(Nanoseconds::ZERO), Step::Send(_)));
+        assert!(matches!(course.next(Nanoseconds::ZERO), Step::Done));
+    }
+}

@@ -1,0 +1,382 @@
+//! The gate before a block device's data: nothing opens one for writing but a [`Permit`], and
+//! nothing makes a permit but [`Candidate::confirm`].
+//!
+//! A device that anything uses becomes no candidate, and no option changes that. One that is a
+//! candidate is shown with what is found on it, and confirmed by typing its serial or path.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use ssdlab_blockdev::openers::sees_all_processes;
+use ssdlab_blockdev::{DeviceNumber, Identity, System, signatures};
+use ssdlab_error::{DriveError, ErrorKind};
+use ssdlab_units::ByteLength;
+
+use super::handle::Handle;
+
+/// A block device that nothing uses. It was looked at and not changed.
+#[derive(Debug)]
+pub struct Candidate {
+    /// How the user named it.
+    named: PathBuf,
+    /// The device file itself, free of links.
+    device: PathBuf,
+    number: DeviceNumber,
+    identity: Identity,
+    /// What lies on it and its partitions; or why that is not known.
+    found: Vec<Result<String, String>>,
+    /// Whether all programs were seen that may have it open.
+    sees_all: bool,
+}
+
+/// Permission to destroy what a block device holds, given by whoever typed its serial or path.
+#[derive(Debug)]
+pub struct Permit(Candidate);
+
+/// Whether `path` leads to a block device.
+pub fn is_block_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
+}
+
+impl Candidate {
+    /// Looks at the block device at `path`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] where it, a partition of it or what it is a partition of is in use,
+    /// where that cannot be found out, and where this user may not write to it.
+    /// [`ErrorKind::Unsupported`] where it is read-only, without a medium or zoned.
+    pub fn look_at(path: &Path) -> Result<Candidate, DriveError> {
+        Candidate::in_system(path, &System::real())
+    }
+
+    fn in_system(path: &Path, system: &System) -> Result<Candidate, DriveError> {
+        let (device, number) = resolved(path, system)?;
+        refuse_if_used(path, &device, number, system)?;
+        refuse_if_forbidden(path, &device)?;
+        let identity = Identity::of(number, system);
+        refuse_if_unfit(path, &identity)?;
+        let found = contents(&device, number, system);
+        let sees_all = sees_all_processes();
+        Ok(Candidate { named: path.to_owned(), device, number, identity, found, sees_all })
+    }
+
+    /// How the user named it.
+    pub fn path(&self) -> &Path {
+        &self.named
+    }
+
+    /// Its serial number, where the kernel knows one.
+    pub fn serial(&self) -> Option<&str> {
+        self.identity.serial.as_deref()
+    }
+
+    /// What it is and what is found on it: one line each, to be shown before it is confirmed.
+    pub fn words(&self) -> Vec<String> {
+        let found: Vec<&str> = self.found.iter().filter_map(|one| one.as_deref().ok()).collect();
+        let mut words = vec![format!("{}: {}", self.named.display(), self.identity)];
+        words.push(match found[..] {
+            [] => "found on it: nothing known; it may hold data all the same".to_owned(),
+            _ => format!("found on it: {}", found.join("; ")),
+        });
+        let unknown = self.found.iter().filter_map(|one| one.as_ref().err());
+        words.extend(unknown.map(|why| format!("what is on it is not fully known: {why}")));
+        if !self.sees_all {
+            words.push(
+                "who has it open is not fully known: not all programs are seen from here (a \
+                 container?), such as those of virtual machines"
+                    .to_owned(),
+            );
+        }
+        words
+    }
+
+    /// What has to be typed, in words.
+    pub fn expected(&self) -> String {
+        let path = self.named.display();
+        match self.serial() {
+            Some(serial) => format!("its serial ({serial}) or its path ({path})"),
+            None => format!("its path ({path})"),
+        }
+    }
+
+    /// Permission to write to it, where `destroy_data` was given and `typed` names it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] otherwise.
+    pub fn confirm(self, destroy_data: bool, typed: &str) -> Result<Permit, DriveError> {
+        let refused = |why: String| Err(DriveError::new(ErrorKind::Refused, why));
+        let named = self.named.display();
+        if !destroy_data {
+            return refused(self.needs_consent());
+        }
+        let typed = typed.trim();
+        let is_path = Path::new(typed) == self.named || Path::new(typed) == self.device;
+        if typed.is_empty() || !(is_path || self.serial() == Some(typed)) {
+            return refused(format!(
+                "'{typed}' does not confirm {named}: type {}; nothing was written",
+                self.expected()
+            ));
+        }
+        Ok(Permit(self))
+    }
+
+    /// What is said where nobody agreed to losing the data.
+    pub fn needs_consent(&self) -> String {
+        format!(
+            "{} is a block device, and this experiment destroys all that it holds; where that is \
+             meant, add --destroy-data, and confirm with {}",
+            self.named.display(),
+            self.expected()
+        )
+    }
+}
+
+impl Permit {
+    /// Opens the device for writing, past the page cache and for nobody else (O_EXCL); what was
+    /// checked before is checked again, for time has passed.
+    pub(super) fn open(self) -> Result<OpenDevice, DriveError> {
+        let Permit(candidate) = self;
+        let system = System::real();
+        let Candidate { named, device, number, identity, .. } = candidate;
+        let file = open(&device, true).map_err(|error| opening_error(&named, error))?;
+        let is_same = file.metadata().is_ok_and(|found| {
+            found.file_type().is_block_device() && DeviceNumber::from_raw(found.rdev()) == number
+        });
+        if !is_same || Identity::of(number, &system) != identity {
+            return Err(DriveError::new(
+                ErrorKind::Refused,
+                format!("{} is another drive than the one that was confirmed", named.display()),
+            ));
+        }
+        let user = ssdlab_blockdev::listed_user_of_any(number, &system);
+        match user.and_then(|user| match user {
+            None => ssdlab_blockdev::opener(number, &system),
+            user => Ok(user),
+        }) {
+            Ok(None) => {}
+            Ok(Some(user)) => return Err(in_use(&named, &user)),
+            Err(error) => return Err(cannot_tell(&named, error)),
+        }
+        let handle = Handle::of_device(file, &named);
+        Ok(OpenDevice { handle, named, device, number, identity, is_writable: true })
+    }
+}
+
+/// A block device that is open. Only a [`Permit`] opens one that can be written to.
+pub(super) struct OpenDevice {
+    pub(super) handle: Handle,
+    pub(super) named: PathBuf,
+    pub(super) device: PathBuf,
+    pub(super) number: DeviceNumber,
+    pub(super) identity: Identity,
+    is_writable: bool,
+}
+
+impl OpenDevice {
+    /// Opens the device at `path` for reading alone, whoever else uses it.
+    pub(super) fn to_read(path: &Path) -> Result<OpenDevice, DriveError> {
+        let system = System::real();
+        let (device, number) = resolved(path, &system)?;
+        let file = open(&device, false).map_err(|error| opening_error(path, error))?;
+        let identity = Identity::of(number, &system);
+        let named = path.to_owned();
+        let handle = Handle::of_device(file, &named);
+        Ok(OpenDevice { handle, named, device, number, identity, is_writable: false })
+    }
+
+    /// Something to send requests to that calls itself a writable `disk`; no drive is behind it.
+    #[cfg(test)]
+    pub(super) fn for_test(disk: &str, is_partition: bool) -> OpenDevice {
+        let device = PathBuf::from("/dev/null");
+        let file = File::open(&device).unwrap();
+        let disk = disk.to_owned();
+        let identity = Identity { disk, is_partition, ..Identity::default() };
+        OpenDevice {
+            handle: Handle::of_device(file, &device),
+            named: device.clone(),
+            device,
+            number: DeviceNumber { major: 0, minor: 0 },
+            identity,
+            is_writable: true,
+        }
+    }
+
+    /// Fails where it was opened for reading alone.
+    pub(super) fn check_writable(&self) -> Result<(), DriveError> {
+        if self.is_writable {
+            return Ok(());
+        }
+        let what = format!("{} was opened for reading alone", self.named.display());
+        Err(DriveError::new(ErrorKind::Refused, what))
+    }
+
+    /// Bytes it holds.
+    pub(super) fn capacity(&self) -> ByteLength {
+        self.identity.capacity
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn open(device: &Path, write: bool) -> io::Result<File> {
+    use rustix::fs::OFlags;
+    // On a block device O_EXCL without O_CREAT asks for exclusive use.
+    let flags = if write { OFlags::DIRECT | OFlags::EXCL } else { OFlags::DIRECT };
+    let flags = flags.bits() as i32;
+    fs::OpenOptions::new().read(true).write(write).custom_flags(flags).open(device)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open(_: &Path, _: bool) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn opening_error(path: &Path, error: io::Error) -> DriveError {
+    match error.kind() {
+        io::ErrorKind::ResourceBusy => in_use(path, "the kernel has it mounted or otherwise taken"),
+        io::ErrorKind::PermissionDenied => no_permission(path),
+        _ => {
+            let what = format!("cannot open {}", path.display());
+            DriveError::with_source(ErrorKind::Io, what, error)
+        }
+    }
+}
+
+/// The device file that a path leads to, and its number.
+fn resolved(path: &Path, system: &System) -> Result<(PathBuf, DeviceNumber), DriveError> {
+    let shown = path.display();
+    let device = fs::canonicalize(path).map_err(|error| {
+        DriveError::with_source(ErrorKind::Io, format!("cannot resolve {shown}"), error)
+    })?;
+    let number = system.number_of(&device).ok_or_else(|| {
+        DriveError::new(ErrorKind::Usage, format!("{shown} is not a block device"))
+    })?;
+    Ok((device, number))
+}
+
+fn refuse_if_used(
+    path: &Path,
+    device: &Path,
+    number: DeviceNumber,
+    system: &System,
+) -> Result<(), DriveError> {
+    match ssdlab_blockdev::user_of(device, number, system) {
+        Ok(None) => Ok(()),
+        Ok(Some(user)) => Err(in_use(path, &user)),
+        Err(error) => Err(cannot_tell(path, error)),
+    }
+}
+
+fn in_use(path: &Path, user: &str) -> DriveError {
+    let what = format!("{} is in use: {user}; no option overrides this", path.display());
+    DriveError::new(ErrorKind::Refused, what)
+}
+
+/// What cannot be checked counts as in use.
+fn cannot_tell(path: &Path, error: io::Error) -> DriveError {
+    let what = format!("cannot find out whether {} is in use", path.display());
+    DriveError::with_source(ErrorKind::Refused, what, error)
+}
+
+fn refuse_if_forbidden(path: &Path, device: &Path) -> Result<(), DriveError> {
+    use rustix::fs::{Access, access};
+    access(device, Access::READ_OK | Access::WRITE_OK).map_err(|_| no_permission(path))
+}
+
+fn no_permission(path: &Path) -> DriveError {
+    let shown = path.display();
+    let what = format!("no permission to use {shown}: raw block devices are root's, as a rule");
+    DriveError::new(ErrorKind::Refused, what)
+}
+
+fn refuse_if_unfit(path: &Path, identity: &Identity) -> Result<(), DriveError> {
+    let unfit = |why: &str| {
+        let what = format!("{} {why}", path.display());
+        Err(DriveError::new(ErrorKind::Unsupported, what))
+    };
+    if identity.capacity == ByteLength::ZERO {
+        return unfit("has no size: there is no medium in it, or it was not set up");
+    }
+    if identity.is_read_only {
+        return unfit("is read-only");
+    }
+    if identity.is_zoned {
+        return unfit("is a zoned device, which takes no writes at random");
+    }
+    Ok(())
+}
+
+/// What is found on a device and on its partitions.
+fn contents(device: &Path, number: DeviceNumber, system: &System) -> Vec<Result<String, String>> {
+    let mut found: Vec<Result<String, String>> = match signatures::on(device) {
+        Ok(words) => words.into_iter().map(Ok).collect(),
+        Err(why) => vec![Err(why)],
+    };
+    for (name, _) in ssdlab_blockdev::partitions_of(number, system).unwrap_or_default() {
+        let words = match signatures::on(&device.with_file_name(&name)) {
+            Ok(words) if words.is_empty() => Ok(format!("a partition {name}")),
+            Ok(words) => Ok(format!("a partition {name} with {}", words.join(", "))),
+            Err(why) => Err(format!("partition {name}: {why}")),
+        };
+        found.push(words);
+    }
+    found
+}
+
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.named.display())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate() -> Candidate {
+        Candidate {
+            named: "/dev/disk/by-id/some".into(),
+            device: "/dev/sdq".into(),
+            number: DeviceNumber { major: 65, minor: 0 },
+            identity: Identity {
+                serial: Some("S3RIAL".to_owned()),
+                capacity: ByteLength::new(1 << 30),
+                ..Identity::default()
+            },
+            found: vec![Ok("ext4".to_owned()), Err("wipefs is not installed".to_owned())],
+            sees_all: false,
+        }
+    }
+
+    #[test]
+    fn only_the_serial_or_the_path_confirms_and_only_with_consent() {
+        for typed in ["S3RIAL", " S3RIAL\n", "/dev/disk/by-id/some", "/dev/sdq"] {
+            assert!(candidate().confirm(true, typed).is_ok(), "{typed}");
+            let error = candidate().confirm(false, typed).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Refused);
+            assert!(error.to_string().contains("--destroy-data"), "{error}");
+        }
+        for typed in ["", "yes", "s3rial", "/dev/sdq1", "S3RIAL /dev/sdq"] {
+            let error = candidate().confirm(true, typed).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Refused, "{typed}");
+            assert!(error.to_string().contains("nothing was written"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_drive_without_a_serial_is_not_confirmed_by_nothing() {
+        let mut nameless = candidate();
+        nameless.identity.serial = Some(String::new());
+        assert!(nameless.confirm(true, "").is_err());
+    }
+
+    #[test]
+    fn what_is_on_it_is_shown_and_so_is_what_is_not_known() {
+        let words = candidate().words().join("\n");
+        assert!(words.contains("S3RIAL") && words.contains("found on it: ext4"), "{words}");
+        assert!(words.contains("not fully known: wipefs is not installed"), "{words}");
+        assert!(words.contains("who has it open is not fully known"), "{words}");
+    }
+}

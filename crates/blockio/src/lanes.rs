@@ -1,0 +1,366 @@
+//! Several lanes on a real drive: as many threads as requests may be in flight, each sending one
+//! at a time. Threads cost more processor time than io_uring does, but requests may have any
+//! length, wait for their moment and be flushes or trims.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ssdlab_drive::lanes::{Lane, LaneRequest, LaneResult, Operation, check_request};
+use ssdlab_drive::measure::{PhaseResult, ThroughputMeter};
+use ssdlab_drive::{Observer, Progress};
+use ssdlab_error::{DriveError, ErrorKind};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
+
+use super::buffers::Buffers;
+use super::course::{Clock, Request, Watch};
+use super::medium::Medium;
+use super::synchronous::Transfer;
+use super::threads::MOST_THREADS;
+use crate::data::BlockData;
+
+/// The most threads over all lanes.
+const MOST_IN_ALL: u32 = 512;
+
+/// What the threads of a lane share.
+struct Shared<'a, 'b> {
+    state: Mutex<State<'b>>,
+    data: BlockData,
+    on: On<'a>,
+}
+
+/// What all lanes run on.
+#[derive(Clone, Copy)]
+struct On<'a> {
+    medium: &'a Medium,
+    clock: &'a Clock,
+    length: ByteLength,
+    alignment: ByteLength,
+    first_error: &'a Mutex<Option<DriveError>>,
+    /// Numbers of the writes, over all lanes.
+    sequence: &'a Mutex<u64>,
+}
+
+/// A lane under way.
+struct State<'a> {
+    lane: Lane<'a>,
+    /// The source has no more, or the lane's time is up.
+    over: bool,
+    /// What was taken but not sent yet is not sent either.
+    stopped: bool,
+    last_answer: Nanoseconds,
+    result: LaneResult,
+    meter: ThroughputMeter,
+    end: Nanoseconds,
+}
+
+/// What lanes run on, and where the next write's number is kept.
+pub(super) struct Place<'a> {
+    pub(super) medium: &'a Medium,
+    pub(super) length: ByteLength,
+    pub(super) alignment: ByteLength,
+    pub(super) sequence: &'a mut u64,
+    /// The drive's time now.
+    pub(super) now: Instant,
+}
+
+/// Whether some lane asks for more in flight than there are threads for it.
+pub(super) fn is_capped(lanes: &[Lane<'_>]) -> bool {
+    lanes.iter().any(|lane| lane.depth > MOST_THREADS)
+}
+
+/// Runs all lanes to their end.
+pub(super) fn run(
+    place: Place<'_>,
+    lanes: Vec<Lane<'_>>,
+    observer: &mut dyn Observer,
+) -> Result<Vec<LaneResult>, DriveError> {
+    let threads: u32 = lanes.iter().map(|lane| lane.depth.min(MOST_THREADS)).sum();
+    if threads > MOST_IN_ALL {
+        let message =
+            format!("{threads} requests in flight over all jobs, and {MOST_IN_ALL} can be here");
+        return Err(DriveError::new(ErrorKind::Usage, message));
+    }
+    let expected: Option<ByteLength> = lanes.iter().map(|lane| lane.expected).sum();
+    let time_total = lanes.iter().filter_map(|lane| lane.time).max();
+    let (clock, first_error) = (Clock::start(), Mutex::new(None));
+    let sequence = Mutex::new(*place.sequence);
+    let on = On {
+        medium: place.medium,
+        clock: &clock,
+        length: place.length,
+        alignment: place.alignment,
+        first_error: &first_error,
+        sequence: &sequence,
+    };
+    let shared: Vec<Shared> = lanes.into_iter().map(|lane| Shared::new(lane, on, &place)).collect();
+    let mut watch = Watch::new(observer);
+    let mut outcome = Ok(());
+    std::thread::scope(|scope| {
+        let (alive, over) = channel::<()>();
+        for lane in &shared {
+            let depth = locked(&lane.state).lane.depth.min(MOST_THREADS);
+            for _ in 0..depth {
+                let alive = alive.clone();
+                scope.spawn(move || lane.work(alive));
+            }
+        }
+        drop(alive);
+        while let Err(RecvTimeoutError::Timeout) = over.recv_timeout(Duration::from(Watch::PAUSE)) {
+            let elapsed = clock.now();
+            let bytes_done = shared.iter().map(Shared::bytes).sum();
+            let progress = Progress { bytes_done, bytes_total: expected, elapsed, time_total };
+            if outcome.is_ok() {
+                outcome = watch.tell(elapsed, || progress);
+            }
+            if outcome.is_err() {
+                shared.iter().for_each(Shared::stop);
+            }
+        }
+    });
+    *place.sequence = *locked(&sequence);
+    if let Some(error) = locked(&first_error).take() {
+        return Err(error);
+    }
+    outcome?;
+    shared.into_iter().map(Shared::finish).collect()
+}
+
+impl<'a, 'b> Shared<'a, 'b> {
+    fn new(lane: Lane<'b>, on: On<'a>, place: &Place<'_>) -> Shared<'a, 'b> {
+        let begun = LaneResult::begun(PhaseResult::begun(place.now + lane.ramp));
+        let data = BlockData::new(lane.seed);
+        let meter = ThroughputMeter::new(lane.interval);
+        let end = lane.ramp;
+        let state = State {
+            lane,
+            over: false,
+            stopped: false,
+            last_answer: Nanoseconds::ZERO,
+            result: begun,
+            meter,
+            end,
+        };
+        Shared { state: Mutex::new(state), data, on }
+    }
+
+    fn bytes(&self) -> ByteLength {
+        let state = locked(&self.state);
+        state.result.phase.bytes() + state.result.bytes_trimmed
+    }
+
+    fn stop(&self) {
+        let mut state = locked(&self.state);
+        (state.over, state.stopped) = (true, true);
+    }
+
+    fn fail(&self, error: DriveError) {
+        self.stop();
+        locked(self.on.first_error).get_or_insert(error);
+    }
+
+    /// Sends one request after the other; a failure ends all threads of its lane, and whoever
+    /// watches them ends the others.
+    fn work(&self, _alive: Sender<()>) {
+        let mut buffers: Option<(ByteLength, Buffers)> = None;
+        while locked(self.on.first_error).is_none() {
+            match self.next(&mut buffers) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => return self.fail(error),
+            }
+        }
+        self.stop();
+    }
+
+    /// Takes the next request and carries it out; `false` where there is none.
+    fn next(&self, buffers: &mut Option<(ByteLength, Buffers)>) -> Result<bool, DriveError> {
+        let mut state = locked(&self.state);
+        if state.over {
+            return Ok(false);
+        }
+        let Some(request) = state.lane.source.next_request()? else {
+            state.over = true;
+            return Ok(false);
+        };
+        check_request(&state.lane.name, &request, self.on.length, self.on.alignment)?;
+        let pause = Some(state.last_answer + request.pause);
+        let until = request.due.max(pause.filter(|_| request.pause > Nanoseconds::ZERO));
+        if state
+            .lane
+            .time
+            .is_some_and(|time| self.on.clock.now().max(until.unwrap_or_default()) >= time)
+        {
+            state.over = true;
+            return Ok(false);
+        }
+        // What follows a flush waits for it, so the lane stays locked.
+        let held = (request.operation == Operation::Flush).then_some(state);
+        if let Some(until) = until {
+            while self.on.clock.now() < until {
+                self.on.clock.wait(until);
+                if held.is_none() && locked(&self.state).stopped {
+                    return Ok(false);
+                }
+            }
+        }
+        let sent = self.carry_out(&request, buffers)?;
+        let now = self.on.clock.now();
+        match held {
+            Some(mut state) => state.answered(&request, sent, now),
+            None => locked(&self.state).answered(&request, sent, now),
+        }
+        Ok(true)
+    }
+
+    /// Returns when it was sent.
+    fn carry_out(
+        &self,
+        request: &LaneRequest,
+        buffers: &mut Option<(ByteLength, Buffers)>,
+    ) -> Result<Nanoseconds, DriveError> {
+        let (region, read) = (request.region, request.operation == Operation::Read);
+        let on = &self.on;
+        match request.operation {
+            Operation::Flush => {
+                let sent = on.clock.now();
+                on.medium.handle()?.sync_data()?;
+                return Ok(sent);
+            }
+            Operation::Trim => {
+                let sent = on.clock.now();
+                on.medium.trim(region)?;
+                return Ok(sent);
+            }
+            Operation::Read | Operation::Write => {}
+        }
+        if buffers.as_ref().is_none_or(|(length, _)| *length < region.length) {
+            *buffers = Some((region.length, Buffers::new(1, region.length)?));
+        }
+        let (_, buffer) = buffers.as_mut().expect("it was made just now");
+        let buffer = &mut buffer.get(0)[..region.length.bytes() as usize];
+        let sequence = if read {
+            0
+        } else {
+            let mut sequence = locked(on.sequence);
+            *sequence += 1;
+            *sequence - 1
+        };
+        if !read {
+            self.data.fill(buffer, region.offset, sequence);
+        }
+        let sent = on.clock.now();
+        let request = Request { offset: region.offset, read, sequence, intended: request.due };
+        if !read {
+            on.medium.check_writable()?;
+        }
+        on.medium.handle()?.transfer(&request, buffer)?;
+        Ok(sent)
+    }
+
+    fn finish(self) -> Result<LaneResult, DriveError> {
+        let mut state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if state.lane.flush_at_end {
+            let before = self.on.clock.now();
+            self.on.medium.handle()?.sync_data()?;
+            // Lanes are finished one after the other: only the flush itself counts.
+            state.end += self.on.clock.now().saturating_sub(before);
+        }
+        let elapsed = state.end.saturating_sub(state.lane.ramp);
+        state.result.phase.elapsed = elapsed;
+        state.result.phase.throughput = state.meter.finish(elapsed);
+        Ok(state.result)
+    }
+}
+
+impl State<'_> {
+    fn answered(&mut self, request: &LaneRequest, sent: Nanoseconds, now: Nanoseconds) {
+        self.last_answer = now;
+        if sent < self.lane.ramp {
+            return;
+        }
+        self.end = self.end.max(now);
+        self.result.count(request, now.saturating_sub(request.due.unwrap_or(sent)));
+        if request.operation != Operation::Flush {
+            self.meter.record(now.saturating_sub(self.lane.ramp), request.region.length);
+        }
+    }
+}
+
+/// The lock, whether or not a thread panicked with it: the panic itself is passed on by the scope.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_drive::lanes::Listed;
+    use ssdlab_drive::phase::Region;
+    use ssdlab_drive::{Drive, Unobserved};
+    use ssdlab_units::{KIB, MIB};
+
+    use crate::{RealDrive, RealOptions};
+
+    use super::*;
+
+    fn lane(requests: Vec<LaneRequest>, depth: u32) -> Lane<'static> {
+        Lane {
+            name: "lane".to_owned(),
+            source: Box::new(Listed(requests.into_iter())),
+            depth,
+            time: None,
+            ramp: Nanoseconds::ZERO,
+            interval: Nanoseconds::ZERO,
+            seed: 1,
+            flush_at_end: false,
+            expected: None,
+        }
+    }
+
+    fn request(operation: Operation, due_ms: Option<u64>, index: u64) -> LaneRequest {
+        let region = Region { offset: KIB * 16 * index, length: KIB * 4 * (1 + index % 4) };
+        let due = due_ms.map(Nanoseconds::from_millis);
+        LaneRequest { due, pause: Nanoseconds::ZERO, operation, region }
+    }
+
+    fn run(lanes: Vec<Lane<'_>>) -> Result<Vec<LaneResult>, DriveError> {
+        let directory = tempfile::tempdir().unwrap();
+        let options = RealOptions {
+            require_direct: false,
+            reserve: Some(ByteLength::ZERO),
+            ..RealOptions::default()
+        };
+        let mut drive = RealDrive::open(directory.path(), options).unwrap();
+        drive.prepare(MIB * 4).unwrap();
+        drive.run_lanes(lanes, &mut Unobserved)
+    }
+
+    #[test]
+    fn requests_of_all_kinds_and_lengths_are_carried_out_and_counted() {
+        let mut requests: Vec<LaneRequest> =
+            (0..64).map(|index| request(Operation::Write, None, index)).collect();
+        requests.insert(32, request(Operation::Flush, None, 0));
+        requests.extend((0..64).map(|index| request(Operation::Read, None, index)));
+        let results = run(vec![lane(requests.clone(), 4), lane(requests, 1)]).unwrap();
+        for result in results {
+            assert_eq!(result.phase.requests, 129);
+            assert_eq!(result.flushes.count(), 1);
+            assert_eq!(result.phase.bytes_written, KIB * 4 * (1 + 2 + 3 + 4) * 16);
+            assert_eq!(result.phase.bytes_read, result.phase.bytes_written);
+        }
+    }
+
+    #[test]
+    fn requests_wait_until_they_are_due() {
+        let requests =
+            vec![request(Operation::Write, Some(0), 0), request(Operation::Write, Some(50), 1)];
+        let results = run(vec![lane(requests, 2)]).unwrap();
+        assert!(results[0].phase.elapsed >= Nanoseconds::from_millis(50));
+    }
+
+    #[test]
+    fn what_lies_outside_is_refused() {
+        let error = run(vec![lane(vec![request(Operation::Write, None, 1 << 20)], 1)]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Usage);
+    }
+}

@@ -1,0 +1,333 @@
+//! A real drive, reached through a file that the run creates on it and that has no name, so that
+//! the system removes it however the run ends; or as the block device that it is, once that was
+//! confirmed (see [`Candidate`]).
+//!
+//! Requests go past the page cache (O_DIRECT): one at a time by positioned reads and writes (reads
+//! through io_uring where the drive is waited for), more than one through io_uring. Whatever of that a system lacks is replaced by the next best
+//! thing, and the drive's description says so.
+
+#[cfg(target_os = "linux")]
+mod aio;
+mod as_drive;
+mod awake;
+mod believable;
+mod buffers;
+mod course;
+pub mod data;
+mod engines;
+mod file;
+mod gate;
+mod handle;
+mod lanes;
+#[cfg(target_os = "linux")]
+mod look;
+mod make_new;
+mod medium;
+mod payload;
+mod probe;
+mod space;
+mod surroundings;
+mod synchronous;
+mod target;
+mod threads;
+#[cfg(target_os = "linux")]
+mod uring;
+
+pub use self::awake::{KEPT_AWAKE, PROCESSORS};
+pub use self::believable::EXAMINED;
+pub use self::engines::Engine;
+pub use self::gate::{Candidate, Permit, is_block_device};
+pub use self::make_new::MakeNew;
+pub use self::probe::{PROBE_LENGTH, run_on_nothing};
+
+use std::path::Path;
+
+use ssdlab_blockdev::smart::Smart;
+use ssdlab_blockdev::{Identity, System};
+use ssdlab_drive::Observer;
+use ssdlab_drive::measure::PhaseResult;
+use ssdlab_drive::phase::{Mix, Phase, Region};
+use ssdlab_error::{DriveError, ErrorKind};
+use ssdlab_units::{ByteLength, Nanoseconds};
+
+use self::awake::{Awake, Sleep};
+use self::believable::Believable;
+use self::buffers::Buffers;
+use self::course::{Clock, Course};
+use self::engines::{is_without_workers, why_no_uring};
+use self::file::OwnFile;
+use self::gate::OpenDevice;
+use self::handle::{Access, Handle, io_error};
+use self::medium::Medium;
+use self::surroundings::Surroundings;
+use self::target::Target;
+
+/// How a real drive is used.
+#[derive(Clone, Debug)]
+pub struct RealOptions {
+    /// Whether a file system that does not do direct I/O is an error. Otherwise requests go
+    /// through the page cache there, with a caveat.
+    pub require_direct: bool,
+    /// How much of the file system stays free; `None` for 1 GiB or 5 % of its size, whichever is
+    /// more.
+    pub reserve: Option<ByteLength>,
+    /// What sends requests.
+    pub engine: Engine,
+    /// How a block device is made new.
+    pub make_new: MakeNew,
+    /// Whether the processors are kept from going to sleep while measuring, where the kernel takes
+    /// such requests from this process.
+    pub keep_awake: bool,
+    /// Whether a path that is not there means a file to create. Otherwise it is an error, since it
+    /// may be a directory's name, mistyped.
+    pub create_file: bool,
+}
+
+impl Default for RealOptions {
+    fn default() -> Self {
+        RealOptions {
+            require_direct: true,
+            reserve: None,
+            engine: Engine::default(),
+            make_new: MakeNew::default(),
+            keep_awake: true,
+            create_file: false,
+        }
+    }
+}
+
+/// A drive behind a file system, or a block device.
+///
+/// Reading what was never written (or was trimmed) is answered by the file system, without
+/// touching the drive: fill a region before it is read.
+pub struct RealDrive {
+    medium: Medium,
+    options: RealOptions,
+    clock: Clock,
+    access: Access,
+    length: ByteLength,
+    surroundings: Surroundings,
+    /// Why there is no io_uring, where there is none.
+    no_uring: Option<String>,
+    /// Whether Linux AIO takes the place of io_uring.
+    without_workers: bool,
+    /// What came up while the drive was used.
+    caveats: Vec<String>,
+    /// Number of the next write, over all phases, so that no two write the same.
+    sequence: u64,
+    /// What it says of itself before the run and after it, or why it says nothing.
+    health: [Option<Result<Smart, String>>; 2],
+    believable: Believable,
+    /// The block of single writes.
+    block: Option<Buffers>,
+    awake: Awake,
+}
+
+impl RealDrive {
+    /// Opens the drive that `path` lies on: a directory, or with [`RealOptions::create_file`] a file
+    /// that does not exist yet.
+    ///
+    /// An empty file is created at once, which shows whether the place can be written to and how
+    /// it can be reached. It has no name, or loses it as soon as it is there, and so vanishes even
+    /// when the process is killed. What exists is never touched.
+    pub fn open(path: &Path, options: RealOptions) -> Result<RealDrive, DriveError> {
+        let system = System::real();
+        let target = Target::classify(path, &system)?;
+        target.check_wanted(options.create_file)?;
+        let file = OwnFile::create(&target)?;
+        let access = choose_access(&target, &file, &options)?;
+        let mut surroundings = Surroundings::of(&file.handle.file, &system);
+        if let Some(path) = file.path() {
+            let why = "the file system does not let go of an open file's name";
+            let caveat = format!("{why}: a run that is killed leaves {} behind", path.display());
+            surroundings.caveats.push(caveat);
+        }
+        let medium = Medium::File { target, file: Some(file) };
+        Ok(RealDrive::at(medium, access, surroundings, options))
+    }
+
+    /// Opens a block device, to destroy what it holds, for nobody else meanwhile.
+    pub fn open_device(permit: Permit, options: RealOptions) -> Result<RealDrive, DriveError> {
+        Ok(RealDrive::on_device(permit.open()?, options))
+    }
+
+    /// Opens the block device at `path` for reading alone, whoever else uses it.
+    pub fn open_device_to_read(path: &Path, options: RealOptions) -> Result<RealDrive, DriveError> {
+        Ok(RealDrive::on_device(OpenDevice::to_read(path)?, options))
+    }
+
+    fn on_device(device: OpenDevice, options: RealOptions) -> RealDrive {
+        let block = device.identity.queue("logical_block_size").unwrap_or(512).max(512);
+        let access = Access::Direct { alignment: ByteLength::new(block) };
+        let surroundings = Surroundings::of_device(&device);
+        RealDrive::at(Medium::Device(device), access, surroundings, options)
+    }
+
+    fn at(
+        medium: Medium,
+        access: Access,
+        surroundings: Surroundings,
+        options: RealOptions,
+    ) -> RealDrive {
+        RealDrive {
+            without_workers: is_without_workers(&medium, access),
+            medium,
+            no_uring: why_no_uring(),
+            options,
+            clock: Clock::start(),
+            access,
+            length: ByteLength::ZERO,
+            surroundings,
+            caveats: Vec::new(),
+            sequence: 0,
+            health: [None, None],
+            believable: Believable::default(),
+            block: None,
+            awake: Awake::new(Sleep::real()),
+        }
+    }
+
+    /// Names the drive that is measured, as far as the kernel knows it, and the file system on it: `vda,
+    /// 256 GiB, ext4 on /`.
+    pub fn drive_words(&self) -> Option<String> {
+        let drive = self.surroundings.drive.as_ref().map(Identity::short_words);
+        let words: Vec<String> =
+            drive.into_iter().chain(self.surroundings.mounted.clone()).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
+
+    /// Fails where the block device cannot be made new in the way that was asked for, as far as
+    /// that can be told without doing it.
+    pub fn check_make_new(&self) -> Result<(), DriveError> {
+        self.medium.device().map_or(Ok(()), |device| self.options.make_new.check(device))
+    }
+
+    /// What share of its rated endurance `bytes` of writes are, in words; `None` where nothing is
+    /// known of the drive at all.
+    pub fn endurance_words(&self, bytes: ByteLength) -> Option<String> {
+        let told = self.health.iter().rev().flatten().find_map(|told| told.as_ref().ok());
+        told.map(|smart| smart.share_words(bytes))
+    }
+
+    fn handle(&self) -> Result<&Handle, DriveError> {
+        self.medium.handle()
+    }
+
+    /// The smallest aligned request.
+    fn alignment(&self) -> ByteLength {
+        match self.access {
+            Access::Direct { alignment } => alignment,
+            Access::Buffered => crate::data::SECTOR,
+        }
+    }
+
+    fn check_region(&self, region: Region) -> Result<(), DriveError> {
+        let alignment = self.alignment();
+        if region.end() > self.length
+            || !region.offset.is_multiple_of(alignment)
+            || !region.length.is_multiple_of(alignment)
+        {
+            return Err(DriveError::new(
+                ErrorKind::Usage,
+                format!(
+                    "the region from {} to {} does not lie on multiples of {alignment} within {}",
+                    region.offset,
+                    region.end(),
+                    self.length
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Runs a phase, for no longer than `at_most`.
+    fn carry_out(
+        &mut self,
+        phase: &Phase,
+        at_most: Option<Nanoseconds>,
+        observer: &mut dyn Observer,
+    ) -> Result<PhaseResult, DriveError> {
+        self.handle()?;
+        phase.validate(self.length, self.alignment())?;
+        if phase.mix != Mix::READ {
+            self.medium.check_writable()?;
+        }
+        if phase.mix != Mix::WRITE {
+            self.forget_cache(phase.region)?;
+        }
+        let mut course = Course::new(phase, self.sequence);
+        if let Some(time) = at_most {
+            course.end_by(time);
+        }
+        let outcome = self.run_course(&mut course, phase, observer);
+        self.sequence = course.sequence();
+        let (started, elapsed) = outcome?;
+        let result = course.finish(started, elapsed);
+        self.believable.note(&result);
+        Ok(result)
+    }
+
+    /// What is known of the drive, with what it said of itself before and after.
+    fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = self.surroundings.facts.clone();
+        facts.extend(self.awake.words().map(|words| (PROCESSORS.to_owned(), words.to_owned())));
+        for (told, when) in self.health.iter().zip(["before", "after"]) {
+            let Some(told) = told else { continue };
+            let words = match told {
+                Ok(smart) => smart.words(),
+                Err(why) => format!("not known: {why}"),
+            };
+            facts.push((format!("SMART {when}"), words));
+        }
+        facts
+    }
+
+    fn add_caveat(&mut self, caveat: String) {
+        if !self.caveats.contains(&caveat) {
+            self.caveats.push(caveat);
+        }
+    }
+
+    /// Where reads go through the page cache: writes it out and drops it, so that at least the
+    /// first read of each block is the drive's.
+    fn forget_cache(&self, region: Region) -> Result<(), DriveError> {
+        if self.access != Access::Buffered {
+            return Ok(());
+        }
+        let file = self.handle()?;
+        file.sync_data()?;
+        #[cfg(target_os = "linux")]
+        {
+            let length = std::num::NonZeroU64::new(region.length.bytes());
+            let advice = rustix::fs::Advice::DontNeed;
+            rustix::fs::fadvise(&file.file, region.offset.bytes(), length, advice).map_err(
+                |error| {
+                    let what = format!("dropping the cache of {}", file.shown.display());
+                    io_error(what, error.into())
+                },
+            )?;
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = region;
+        Ok(())
+    }
+}
+
+fn choose_access(
+    target: &Target,
+    file: &OwnFile,
+    options: &RealOptions,
+) -> Result<Access, DriveError> {
+    let access = file.choose_access()?;
+    if access == Access::Buffered && options.require_direct {
+        return Err(DriveError::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{}: the file system does not support direct I/O; --allow-buffered goes through \
+                 the page cache, and then measures that as well",
+                target.named.display()
+            ),
+        ));
+    }
+    Ok(access)
+}

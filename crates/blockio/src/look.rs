@@ -1,0 +1,320 @@
+//! Busy-polls for completions before blocking.
+//!
+//! Who sleeps is woken by an interrupt, and the processor with it, if it had nothing else to do. A
+//! virtual processor at rest was given back to its host and takes a while to return, which is then
+//! measured as if it were the drive's: on a virtio disk it made 53 us of the 38 that a read takes.
+//! So who waits for a fast drive turns in place and looks at the ring of answers first.
+//!
+//! That must not cost more than it is worth, and is given up
+//! - for a drive whose answers take longer than [`LOOK_MOST`]: waking up is little beside them;
+//! - while looking has taken its [`share`] of the processor time of all else that requests cost;
+//! - while more threads want to run on the machine than it has processors, and for a while after
+//!   the thread was set aside for another one. Who has turned in place has used up their time, and
+//!   waits until the others have had theirs, while who sleeps is let in at once when woken: on a
+//!   machine with 18 threads to run on two processors, looking cost half of the requests a second.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use ssdlab_error::DriveError;
+use ssdlab_units::Nanoseconds;
+
+use super::course::Clock;
+
+/// The longest look, and the longest usual wait that is looked for: a few times what it takes a
+/// virtual processor to return.
+const LOOK_MOST: Nanoseconds = Nanoseconds::from_micros(100);
+
+/// A shorter look would hardly find anything: going to sleep and waking up takes a call as long.
+const LOOK_LEAST: Nanoseconds = Nanoseconds::from_micros(4);
+
+/// Processor time of looking, in percent of that of everything else, at a depth. Where one request
+/// is alone, the drive does nothing while the machine wakes up; of several it goes on with the next.
+/// With that, a request costs about as much as it costs fio's engines that sleep.
+///
+/// Where the processors do not sleep, only the thread has to be woken. On a virtio disk looking made a
+/// read that is alone shorter by a twentieth then, for half as much time again, and reads at depth 4
+/// no faster at all (50 thousand a second from processors that sleep, for 16 us of processor time
+/// each; 56 thousand, for 6 us, from those that do not).
+fn share(depth: u32, are_awake: bool) -> u64 {
+    match (are_awake, depth) {
+        (false, _) => 100 + 100 / u64::from(depth.max(1)),
+        (true, ..=1) => 60,
+        (true, _) => 0,
+    }
+}
+
+/// What takes a call is asked once in so many waits: the thread's processor time, and how many
+/// threads want to run.
+const WAITS_TOGETHER: u32 = 64;
+
+/// The most that is saved up for looking while waits are short.
+const SAVED_MOST: Nanoseconds = Nanoseconds::from_millis(2);
+
+/// Who turns in place and finds so much time gone has been set aside for another thread: what an
+/// interrupt takes is less, and what another thread is given is more.
+const SET_ASIDE: Nanoseconds = Nanoseconds::from_millis(1);
+
+/// How long nothing is looked for after that: at first, and at most. It doubles from time to time.
+const PAUSE_FIRST: Nanoseconds = Nanoseconds::from_millis(50);
+const PAUSE_MOST: Nanoseconds = Nanoseconds::from_secs(5);
+
+/// Whether to look, and how long.
+#[derive(Debug)]
+pub(super) struct Look {
+    share: u64,
+    /// Mean of the latest waits.
+    usual: Nanoseconds,
+    /// What may be spent on looking.
+    saved: Nanoseconds,
+    /// Spent since the thread's processor time was asked for.
+    looked: Nanoseconds,
+    /// Waits since then.
+    waits: u32,
+    /// What it was then.
+    cpu: Nanoseconds,
+    /// Nothing is looked for before this.
+    not_before: Nanoseconds,
+    /// How long that is to be when the thread is set aside again.
+    pause: Nanoseconds,
+    crowd: Option<Crowd>,
+    /// Whether more threads wanted to run than can, when that was asked.
+    is_crowded: bool,
+}
+
+/// Tells whether more threads want to run on the machine than it has processors for.
+#[derive(Debug)]
+struct Crowd {
+    /// What the kernel says of its load (proc_loadavg(5)).
+    load: File,
+    processors: u32,
+}
+
+impl Look {
+    /// For the thread that waits for requests at this depth, on processors that are kept awake or are
+    /// not; none where looking does not pay, and on a machine with one processor, where what brings
+    /// the answers may need it.
+    pub(super) fn new(depth: u32, are_awake: bool) -> Option<Look> {
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        let share = share(depth, are_awake);
+        if processors == 1 || share == 0 {
+            return None;
+        }
+        let crowd = File::open("/proc/loadavg").ok().map(|load| Crowd { load, processors });
+        let is_crowded = crowd.as_ref().is_some_and(Crowd::is_there);
+        Some(Look { crowd, is_crowded, ..Look::at(share, cpu_time()) })
+    }
+
+    fn at(share: u64, cpu: Nanoseconds) -> Look {
+        Look {
+            share,
+            usual: Nanoseconds::ZERO,
+            saved: Nanoseconds::ZERO,
+            looked: Nanoseconds::ZERO,
+            waits: 0,
+            cpu,
+            not_before: Nanoseconds::ZERO,
+            pause: PAUSE_FIRST,
+            crowd: None,
+            is_crowded: false,
+        }
+    }
+
+    /// How long to look at `now`; zero where it would not pay.
+    #[inline]
+    pub(super) fn at_most(&self, now: Nanoseconds) -> Nanoseconds {
+        let is_disturbed = self.is_crowded || now < self.not_before;
+        if is_disturbed || self.usual > LOOK_MOST || self.saved < LOOK_LEAST {
+            return Nanoseconds::ZERO;
+        }
+        (self.usual * 2).clamp(LOOK_LEAST, LOOK_MOST).min(self.saved)
+    }
+
+    /// Turns in place until there is an answer; `false` where there is none by `until`. Counts
+    /// what that took.
+    #[inline]
+    pub(super) fn until(
+        &mut self,
+        clock: &Clock,
+        until: Nanoseconds,
+        mut has_answer: impl FnMut() -> Result<bool, DriveError>,
+    ) -> Result<bool, DriveError> {
+        let began = clock.now();
+        let mut now = began;
+        let found = loop {
+            if has_answer()? {
+                break true;
+            }
+            let before = now;
+            now = clock.now();
+            if now.saturating_sub(before) >= SET_ASIDE {
+                self.set_aside(before, now);
+                break false;
+            }
+            if now >= until {
+                break false;
+            }
+            std::hint::spin_loop();
+        };
+        let looked = now.saturating_sub(began).min(LOOK_MOST);
+        self.saved = self.saved.saturating_sub(looked);
+        self.looked += looked;
+        Ok(found)
+    }
+
+    /// Takes note that another thread had the processor, from `from` to `now`.
+    fn set_aside(&mut self, from: Nanoseconds, now: Nanoseconds) {
+        // What was undisturbed for longer than the last pause has nothing to do with that.
+        let is_long_ago = from.saturating_sub(self.not_before) > self.pause;
+        let pause = if is_long_ago { PAUSE_FIRST } else { self.pause };
+        self.not_before = now + pause;
+        self.pause = (pause * 2).min(PAUSE_MOST);
+    }
+
+    /// Takes note of a wait from its beginning to the answer.
+    #[inline]
+    pub(super) fn note(&mut self, waited: Nanoseconds) {
+        // Sixteen waits forget two thirds of what was before; one pause of the drive is no habit.
+        let waited = waited.min(LOOK_MOST * 4);
+        self.usual = Nanoseconds::new((self.usual.nanos() * 15 + waited.nanos()) / 16);
+        self.waits += 1;
+        if self.waits == WAITS_TOGETHER {
+            self.settle(cpu_time());
+            self.is_crowded = self.crowd.as_ref().is_some_and(Crowd::is_there);
+        }
+    }
+
+    /// Saves up for looking a share of what all else has cost.
+    fn settle(&mut self, cpu: Nanoseconds) {
+        let rest = cpu.saturating_sub(self.cpu).saturating_sub(self.looked);
+        let earned = Nanoseconds::new(rest.nanos() * self.share / 100);
+        self.saved = (self.saved + earned).min(SAVED_MOST);
+        (self.cpu, self.looked, self.waits) = (cpu, Nanoseconds::ZERO, 0);
+    }
+}
+
+impl Crowd {
+    fn is_there(&self) -> bool {
+        let mut text = [0; 64];
+        let length = self.load.read_at(&mut text, 0).unwrap_or(0);
+        wanting_to_run(&text[..length]).is_some_and(|threads| threads > self.processors)
+    }
+}
+
+/// Threads that run or want to, this one among them, as `/proc/loadavg` has it:
+/// `0.41 0.58 0.57 3/1254 20519`.
+fn wanting_to_run(text: &[u8]) -> Option<u32> {
+    let fourth = text.split(|&byte| byte == b' ').nth(3)?;
+    let running = fourth.split(|&byte| byte == b'/').next()?;
+    std::str::from_utf8(running).ok()?.parse().ok()
+}
+
+/// Processor time of this thread so far.
+fn cpu_time() -> Nanoseconds {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the call writes one `timespec`. Should it fail, the time stays zero, and nothing is
+    // saved up for looking.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Nanoseconds::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: fn(u64) -> Nanoseconds = Nanoseconds::from_micros;
+
+    /// One that has seen waits of `usual`, and has saved up as much as there can be.
+    fn used_to(usual: Nanoseconds) -> Look {
+        let mut look = Look::at(share(4, false), Nanoseconds::ZERO);
+        for _ in 0..WAITS_TOGETHER - 1 {
+            look.note(usual);
+        }
+        look.settle(SAVED_MOST * 2);
+        look
+    }
+
+    #[test]
+    fn only_what_usually_comes_soon_is_looked_for() {
+        let at_most = |usual| used_to(usual).at_most(Nanoseconds::ZERO);
+        assert!((US(50)..=US(60)).contains(&at_most(US(30))), "{}", at_most(US(30)));
+        assert_eq!(at_most(US(90)), LOOK_MOST);
+        assert_eq!(at_most(US(200)), Nanoseconds::ZERO);
+    }
+
+    #[test]
+    fn looking_takes_its_share_of_the_processor_and_no_more() {
+        let (mut look, clock) = (used_to(US(20)), Clock::start());
+        look.saved = Nanoseconds::ZERO;
+        assert_eq!(look.at_most(clock.now()), Nanoseconds::ZERO);
+        // 72 us for all else, since it was last settled.
+        look.settle(look.cpu + US(72));
+        assert_eq!(look.saved, US(90));
+        let mut looks = 0;
+        loop {
+            // However busy the machine is that this runs on.
+            let at_most = look.at_most(look.not_before);
+            if at_most == Nanoseconds::ZERO {
+                break;
+            }
+            assert!(!look.until(&clock, clock.now() + at_most, || Ok(false)).unwrap());
+            looks += 1;
+        }
+        assert!((1..=4).contains(&looks), "{looks} looks");
+        assert!(look.looked >= US(85), "{}", look.looked);
+        // What was looked is not earned again.
+        look.settle(look.cpu + look.looked);
+        assert_eq!(look.at_most(look.not_before), Nanoseconds::ZERO);
+    }
+
+    #[test]
+    fn who_was_set_aside_looks_for_nothing_for_a_while_and_longer_each_time() {
+        let (mut look, clock) = (used_to(US(20)), Clock::start());
+        let mut pauses = Vec::new();
+        for _ in 0..2 {
+            let aside = || {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                Ok(false)
+            };
+            let far = clock.now() + Nanoseconds::from_secs(60);
+            assert!(!look.until(&clock, far, aside).unwrap());
+            let now = clock.now();
+            assert_eq!(look.at_most(now), Nanoseconds::ZERO);
+            pauses.push(look.not_before.saturating_sub(now));
+            look.saved = SAVED_MOST;
+            assert!(look.at_most(look.not_before) > Nanoseconds::ZERO);
+        }
+        assert!(pauses[1] > pauses[0], "{pauses:?}");
+    }
+
+    #[test]
+    fn nothing_is_looked_for_where_more_threads_want_to_run_than_can() {
+        assert_eq!(wanting_to_run(b"0.41 0.58 0.57 3/1254 20519\n"), Some(3));
+        assert_eq!(wanting_to_run(b"0.41 0.58"), None);
+        let look = Look { is_crowded: true, ..used_to(US(20)) };
+        assert_eq!(look.at_most(Nanoseconds::ZERO), Nanoseconds::ZERO);
+        let load = File::open("/proc/loadavg").unwrap();
+        // This test runs itself.
+        assert!(Crowd { load, processors: 0 }.is_there());
+    }
+
+    #[test]
+    fn of_several_requests_none_is_looked_for_on_processors_that_do_not_sleep() {
+        assert!(Look::new(4, true).is_none());
+        assert!((1..share(1, false)).contains(&share(1, true)), "{}", share(1, true));
+        assert!((1..share(1, false)).contains(&share(32, false)), "{}", share(32, false));
+    }
+
+    #[test]
+    fn an_answer_ends_the_look() {
+        let (mut look, clock) = (used_to(US(20)), Clock::start());
+        let mut asked = 0;
+        let until = clock.now() + Nanoseconds::from_secs(60);
+        let third = || {
+            asked += 1;
+            Ok(asked == 3)
+        };
+        assert!(look.until(&clock, until, third).unwrap());
+        assert_eq!(asked, 3);
+    }
+}

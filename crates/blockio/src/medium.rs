@@ -1,0 +1,85 @@
+//! Where requests go: a file that the run creates, or a block device that was confirmed.
+
+use std::path::Path;
+
+use ssdlab_drive::DriveKind;
+use ssdlab_drive::phase::Region;
+use ssdlab_error::{DriveError, ErrorKind};
+
+use super::file::OwnFile;
+use super::gate::OpenDevice;
+use super::handle::Handle;
+use super::make_new;
+use super::target::Target;
+
+/// A file or a block device.
+pub(super) enum Medium {
+    /// A file that the run creates.
+    File {
+        /// Where it is created.
+        target: Target,
+        /// `None` once cleaned up.
+        file: Option<OwnFile>,
+    },
+    /// A block device.
+    Device(OpenDevice),
+}
+
+impl Medium {
+    /// What requests are sent to.
+    pub(super) fn handle(&self) -> Result<&Handle, DriveError> {
+        match self {
+            Medium::File { .. } => Ok(&self.file()?.handle),
+            Medium::Device(device) => Ok(&device.handle),
+        }
+    }
+
+    /// The file.
+    pub(super) fn file(&self) -> Result<&OwnFile, DriveError> {
+        match self {
+            Medium::File { file: Some(file), .. } => Ok(file),
+            _ => Err(not_prepared()),
+        }
+    }
+
+    /// The block device, if it is one.
+    pub(super) fn device(&self) -> Option<&OpenDevice> {
+        match self {
+            Medium::File { .. } => None,
+            Medium::Device(device) => Some(device),
+        }
+    }
+
+    /// How the user named it.
+    pub(super) fn named(&self) -> &Path {
+        match self {
+            Medium::File { target, .. } => &target.named,
+            Medium::Device(device) => &device.named,
+        }
+    }
+
+    pub(super) fn kind(&self) -> DriveKind {
+        match self {
+            Medium::File { target, .. } => target.kind(),
+            Medium::Device(_) => DriveKind::Device,
+        }
+    }
+
+    /// Gives a region's space back.
+    pub(super) fn trim(&self, region: Region) -> Result<(), DriveError> {
+        match self {
+            Medium::Device(device) => make_new::discard(device, region),
+            Medium::File { .. } => self.file()?.punch_hole(region),
+        }
+    }
+
+    /// Fails where it may not be written to.
+    pub(super) fn check_writable(&self) -> Result<(), DriveError> {
+        self.device().map_or(Ok(()), OpenDevice::check_writable)
+    }
+}
+
+/// What asks for a drive that is not there yet, or no longer.
+pub(super) fn not_prepared() -> DriveError {
+    DriveError::new(ErrorKind::Usage, "the drive was not prepared, or is cleaned up already")
+}

@@ -1,0 +1,188 @@
+//! What the requests of a phase transfer: memory for what is read, and blocks for what is written,
+//! whose data is made before the phase begins ([`Stock`]).
+
+use std::collections::VecDeque;
+
+use ssdlab_drive::phase::{Mix, Phase};
+use ssdlab_error::DriveError;
+use ssdlab_units::{ByteLength, KIB};
+
+use super::buffers::Buffers;
+use super::course::Request;
+use crate::data::BlockData;
+use crate::data::stock::Stock;
+
+/// Blocks are taken by turns, from at least so much memory. More is more varied, and less stays
+/// in the processor's caches: drives in memory are that fast that it shows (zram takes a tenth
+/// longer for blocks from 1 MiB, and nothing that can be measured for those from this).
+const BLOCKS_TOGETHER: ByteLength = ByteLength::new(KIB.bytes() * 128);
+
+/// Memory of the requests of a phase.
+pub(super) struct Payload {
+    buffers: Buffers,
+    /// Buffers at the beginning that are read into; those behind them hold blocks to be written.
+    reads: u32,
+    stock: Stock,
+    /// Blocks that no request carries, the longest unused first.
+    free: VecDeque<u32>,
+}
+
+/// The block that a request in flight carries; none where it reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Carried(Option<u32>);
+
+impl Payload {
+    /// For a phase whose requests in flight share it. `sequence` is the number of its first
+    /// write: phases that begin with different ones write nothing twice.
+    pub(super) fn new(
+        data: &BlockData,
+        phase: &Phase,
+        sequence: u64,
+    ) -> Result<Payload, DriveError> {
+        Payload::one_of(data, phase, phase.depth, [sequence, 0, 1])
+    }
+
+    /// For `threads` threads that have one request in flight each.
+    pub(super) fn for_threads(
+        data: &BlockData,
+        phase: &Phase,
+        sequence: u64,
+        threads: u32,
+    ) -> Result<Vec<Payload>, DriveError> {
+        let threads = u64::from(threads);
+        (0..threads).map(|one| Payload::one_of(data, phase, 1, [sequence, one, threads])).collect()
+    }
+
+    /// One of several that a phase has, each with some requests in flight.
+    fn one_of(
+        data: &BlockData,
+        phase: &Phase,
+        depth: u32,
+        [sequence, one, all]: [u64; 3],
+    ) -> Result<Payload, DriveError> {
+        let length = phase.block_size;
+        let reads = if phase.mix == Mix::WRITE { 0 } else { depth };
+        let writes = if phase.mix == Mix::READ {
+            0
+        } else {
+            let together = BLOCKS_TOGETHER.bytes() / all;
+            depth.max(together.div_ceil(length.bytes()) as u32)
+        };
+        let mut buffers = Buffers::new(reads + writes, length)?;
+        let number = sequence.wrapping_mul(all) + one;
+        let stock = Stock::new(data, number, writes as usize, length.bytes() as usize);
+        for block in 0..writes {
+            stock.make(data, block as usize, buffers.get(reads + block));
+        }
+        Ok(Payload { buffers, reads, stock, free: (0..writes).collect() })
+    }
+
+    /// The length of each request.
+    pub(super) fn length(&self) -> ByteLength {
+        self.buffers.length()
+    }
+
+    /// All the memory, for registering it with the kernel.
+    #[cfg(target_os = "linux")]
+    pub(super) fn whole(&self) -> (*mut u8, usize) {
+        self.buffers.whole()
+    }
+
+    /// The buffer of a request in `slot`: its own to be read into, or a block that holds what is
+    /// to be written. It belongs to the request until what it carries is given back.
+    ///
+    /// # Panics
+    /// When more requests are in flight than this was made for.
+    #[inline]
+    pub(super) fn of(&mut self, request: &Request, slot: u32) -> (&mut [u8], Carried) {
+        if request.read {
+            assert!(slot < self.reads, "there is no buffer to read into in slot {slot}");
+            return (self.buffers.get(slot), Carried(None));
+        }
+        let block = self.free.pop_front().expect("there are as many blocks as requests");
+        let buffer = self.buffers.get(self.reads + block);
+        self.stock.take(block as usize, buffer, request.offset.bytes(), request.sequence);
+        (buffer, Carried(Some(block)))
+    }
+
+    /// Takes back what a request carried that was answered.
+    #[inline]
+    pub(super) fn give_back(&mut self, carried: Carried) {
+        self.free.extend(carried.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_drive::phase::{Amount, Pattern, Region};
+    use ssdlab_units::Nanoseconds;
+
+    use super::*;
+
+    fn phase(mix: Mix, depth: u32, block_size: ByteLength) -> Phase {
+        Phase {
+            name: "test".into(),
+            pattern: Pattern::Random,
+            block_size,
+            depth,
+            mix,
+            region: Region::first(block_size),
+            amount: Amount::Bytes(block_size),
+            rate: None,
+            seed: 1,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        }
+    }
+
+    fn request(read: bool, sequence: u64) -> Request {
+        Request { offset: ByteLength::ZERO, read, sequence, intended: None }
+    }
+
+    #[test]
+    fn blocks_are_written_by_turns_and_never_while_one_carries_them() {
+        let data = BlockData::new(1);
+        let mut payload = Payload::new(&data, &phase(Mix::WRITE, 4, KIB * 4), 0).unwrap();
+        let mut order = Vec::new();
+        let held = payload.of(&request(false, 0), 0).1;
+        for sequence in 1..64 {
+            let (buffer, carried) = payload.of(&request(false, sequence), 1);
+            assert_eq!(data.verify(buffer, ByteLength::ZERO), Ok((sequence, sequence)));
+            order.push(carried.0.unwrap());
+            payload.give_back(carried);
+        }
+        assert!(!order.contains(&held.0.unwrap()));
+        assert_eq!((order[0], order[30], order[31]), (1, 31, 1));
+    }
+
+    #[test]
+    fn reads_never_touch_what_is_to_be_written() {
+        let data = BlockData::new(1);
+        let mixed = Mix { read_percent: 50 };
+        for length in [ByteLength::new(512), KIB * 4, KIB * 1024] {
+            let mut payload = Payload::new(&data, &phase(mixed, 8, length), 0).unwrap();
+            for slot in 0..8 {
+                payload.of(&request(true, 0), slot).0.fill(0);
+            }
+            for sequence in 0..300 {
+                let (buffer, carried) = payload.of(&request(false, sequence), 0);
+                assert_eq!(data.verify(buffer, ByteLength::ZERO), Ok((sequence, sequence)));
+                payload.give_back(carried);
+            }
+        }
+    }
+
+    #[test]
+    fn phases_and_threads_with_one_seed_write_nothing_twice() {
+        let data = BlockData::new(1);
+        let phase = phase(Mix::WRITE, 4, KIB * 4);
+        let mut all = Payload::for_threads(&data, &phase, 0, 4).unwrap();
+        all.push(Payload::new(&data, &phase, 1000).unwrap());
+        let mut words = std::collections::HashSet::new();
+        for payload in &mut all {
+            // Behind the stamp, which would differ even if nothing else did.
+            let (buffer, _) = payload.of(&request(false, 7), 0);
+            assert!(buffer[64..512].chunks_exact(8).all(|word| words.insert(word.to_vec())));
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Short looks at a drive beside the phases of an experiment: how fast it roughly is, whether it
+//! holds what was written, and what the generator itself costs.
+
+use ssdlab_drive::Unobserved;
+use ssdlab_drive::measure::PhaseResult;
+use ssdlab_drive::phase::{Amount, Mix, Pattern, Phase, Region};
+use ssdlab_error::{DriveError, ErrorKind};
+use ssdlab_units::{ByteLength, Instant, MIB, Nanoseconds};
+
+use super::RealDrive;
+use super::buffers::Buffers;
+use super::course::{Clock, Course, Request, Watch};
+use super::medium::not_prepared;
+use super::payload::Payload;
+use super::synchronous::{self, Nothing, Transfer};
+use crate::data::{BlockData, SECTOR};
+
+/// The most that [`RealDrive::probe_throughput`] moves in each direction.
+pub const PROBE_LENGTH: ByteLength = ByteLength::new(MIB.bytes() * 128);
+/// The longest that it takes for each direction, but for the last request.
+const PROBE_TIME: Nanoseconds = Nanoseconds::from_millis(500);
+
+impl RealDrive {
+    /// Estimates how fast the drive moves data, in bytes a second: sequential writes, then
+    /// sequential reads of the same, 1 MiB each, one at a time.
+    ///
+    /// Takes about a second at most, and writes at most 128 MiB to the beginning of the prepared
+    /// region, which is to be filled afterwards; one that may not be written to is only read. The figure is the bytes moved by both over the
+    /// time of both; a drive with a write cache shows that cache.
+    pub fn probe_throughput(&mut self) -> Result<f64, DriveError> {
+        let length = self.length.min(PROBE_LENGTH);
+        let block_size = length.min(MIB);
+        if length == ByteLength::ZERO {
+            return Err(not_prepared());
+        }
+        let mut phase = Phase {
+            name: "probe".into(),
+            pattern: Pattern::Sequential,
+            block_size,
+            depth: 1,
+            mix: Mix::WRITE,
+            region: Region::first(length),
+            amount: Amount::Bytes(block_size * length.whole(block_size)),
+            rate: None,
+            seed: 0,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        };
+        if self.medium.check_writable().is_err() {
+            phase.mix = Mix::READ;
+            let read = self.carry_out(&phase, Some(PROBE_TIME), &mut Unobserved)?;
+            return Ok(read.bytes().bytes() as f64 / read.elapsed.seconds());
+        }
+        let written = self.carry_out(&phase, Some(PROBE_TIME), &mut Unobserved)?;
+        phase.mix = Mix::READ;
+        phase.amount = Amount::Bytes(written.bytes_written);
+        phase.region = Region::first(written.bytes_written);
+        let read = self.carry_out(&phase, Some(PROBE_TIME), &mut Unobserved)?;
+        let bytes = written.bytes() + read.bytes();
+        Ok(bytes.bytes() as f64 / (written.elapsed + read.elapsed).seconds())
+    }
+
+    /// Reads a region back and checks that every sector of it holds what phases with this seed
+    /// wrote there; the error names the first one that does not.
+    pub fn verify(&mut self, region: Region, seed: u64) -> Result<(), DriveError> {
+        self.check_region(region)?;
+        self.forget_cache(region)?;
+        let data = BlockData::new(seed);
+        let mut buffers = Buffers::new(1, MIB)?;
+        let mut file = self.handle()?;
+        let mut offset = region.offset;
+        while offset < region.end() {
+            let length = (region.end() - offset).min(MIB);
+            let buffer = &mut buffers.get(0)[..length.bytes() as usize];
+            let request = Request { offset, read: true, sequence: 0, intended: None };
+            file.transfer(&request, buffer)?;
+            data.verify(buffer, offset).map_err(|mismatch| {
+                let what =
+                    format!("check of what was written to {}", self.medium.named().display());
+                DriveError::with_source(ErrorKind::Io, what, mismatch)
+            })?;
+            offset += length;
+        }
+        Ok(())
+    }
+}
+
+/// Runs a phase against nothing at all, one request at a time: what it takes is what the
+/// generator costs by itself, and so the least that can be measured with it.
+pub fn run_on_nothing(phase: &Phase) -> Result<PhaseResult, DriveError> {
+    phase.validate(phase.region.end(), SECTOR)?;
+    let mut payload = Payload::new(&BlockData::new(phase.seed), phase, 0)?;
+    let mut course = Course::new(phase, 0);
+    let mut observer = Unobserved;
+    let mut watch = Watch::new(&mut observer);
+    let clock = Clock::start();
+    synchronous::run(&mut course, &mut watch, &clock, &mut payload, &mut Nothing)?;
+    Ok(course.finish(Instant::START, clock.now()))
+}

@@ -1,0 +1,212 @@
+//! Directories: names, and what making and removing them changes.
+
+use std::collections::BTreeMap;
+
+use ssdlab_error::{DriveError, ErrorKind};
+
+use super::inodes::{Entry, FileNumber, Kind, Node};
+use super::layout::{BLOCK, GROUP_BLOCKS, Layout};
+use super::{FileSystem, full};
+
+/// The root directory. (Its number on ext4 is 2; here inodes are counted from 0.)
+const ROOT: FileNumber = FileNumber(0);
+
+impl FileSystem<'_> {
+    pub(super) fn make_root(&mut self) {
+        let mut root = Node::new(Kind::Directory { entries: BTreeMap::new(), filled: vec![24] });
+        let group = self.layout.journal().end() / GROUP_BLOCKS;
+        let block = self.space.take(group, None, 1, 1).expect("a new file system has room");
+        root.map(0, block);
+        (root.size, root.size_noted) = (BLOCK.bytes(), BLOCK.bytes());
+        self.nodes.insert(ROOT.0, root);
+    }
+
+    /// The root directory.
+    pub fn root(&self) -> FileNumber {
+        ROOT
+    }
+
+    /// What is called `name` in a directory.
+    ///
+    /// # Panics
+    /// When `directory` is none, or was removed.
+    pub fn find(&self, directory: FileNumber, name: &str) -> Option<FileNumber> {
+        let Kind::Directory { entries, .. } = &self.node(directory).kind else {
+            panic!("not a directory")
+        };
+        entries.get(name).map(|entry| entry.file)
+    }
+
+    /// Creates an empty file.
+    ///
+    /// # Errors
+    /// When the name is taken, or there is no room.
+    ///
+    /// # Panics
+    /// When `directory` is none, or was removed.
+    pub fn create(&mut self, directory: FileNumber, name: &str) -> Result<FileNumber, DriveError> {
+        let kind = Kind::File { content: Vec::new() };
+        self.add(directory, name, kind, Layout::group_of_inode(directory.0))
+    }
+
+    /// Creates an empty directory.
+    ///
+    /// # Errors
+    /// When the name is taken, or there is no room.
+    ///
+    /// # Panics
+    /// When `parent` is no directory, or was removed.
+    pub fn create_directory(
+        &mut self,
+        parent: FileNumber,
+        name: &str,
+    ) -> Result<FileNumber, DriveError> {
+        // Directories of the root are spread (Orlov's allocator); others stay with their parent.
+        let group = if parent == ROOT {
+            let groups = 0..self.layout.groups();
+            let best = groups.rev().max_by_key(|&group| self.space.free_in(group));
+            best.expect("some group")
+        } else {
+            Layout::group_of_inode(parent.0)
+        };
+        let kind = Kind::Directory { entries: BTreeMap::new(), filled: vec![24] };
+        let made = self.add(parent, name, kind, group)?;
+        let group = Layout::group_of_inode(made.0);
+        let block = self.space.take(group, None, 1, 1).ok_or_else(full)?;
+        self.note_taken(block);
+        self.change(block.first);
+        let node = self.node_mut(made);
+        node.map(0, block);
+        (node.size, node.size_noted) = (BLOCK.bytes(), BLOCK.bytes());
+        Ok(made)
+    }
+
+    fn add(
+        &mut self,
+        directory: FileNumber,
+        name: &str,
+        kind: Kind,
+        group: u64,
+    ) -> Result<FileNumber, DriveError> {
+        if self.find(directory, name).is_some() {
+            let message = format!("{name} exists in the simulated file system");
+            return Err(DriveError::new(ErrorKind::Usage, message));
+        }
+        let file = self.free_inode(group)?;
+        self.nodes.insert(file.0, Node::new(kind));
+        let group = Layout::group_of_inode(file.0);
+        self.change(self.layout.inode_bitmap(group));
+        self.change(self.layout.descriptor(group));
+        self.change_inode(file, true);
+        self.enter(directory, name, file)?;
+        Ok(file)
+    }
+
+    fn free_inode(&mut self, group: u64) -> Result<FileNumber, DriveError> {
+        let groups = self.layout.groups();
+        for step in 0..groups {
+            let group = (group + step) % groups;
+            let hint = self.inode_hints[group as usize];
+            let inodes = hint..Layout::inodes(group).end;
+            // Inodes in use, in order: the first that is missing is free.
+            let mut free = hint;
+            for (&used, _) in self.nodes.range(inodes.clone()) {
+                if used != free {
+                    break;
+                }
+                free += 1;
+            }
+            if free < inodes.end {
+                self.inode_hints[group as usize] = free + 1;
+                return Ok(FileNumber(free));
+            }
+        }
+        Err(full())
+    }
+
+    /// Puts a name into a directory.
+    fn enter(
+        &mut self,
+        directory: FileNumber,
+        name: &str,
+        file: FileNumber,
+    ) -> Result<(), DriveError> {
+        let bytes = entry_bytes(name);
+        let Kind::Directory { entries, filled } = &mut self.node_mut(directory).kind else {
+            panic!("not a directory")
+        };
+        let found = filled.iter().rposition(|used| used + bytes <= BLOCK.bytes());
+        let block = found.unwrap_or(filled.len());
+        if found.is_none() {
+            filled.push(0);
+        }
+        filled[block] += bytes;
+        entries.insert(name.into(), Entry { file, block });
+        if found.is_none() {
+            self.grow_directory(directory, block as u64)?;
+        }
+        self.change_entry(directory, block);
+        Ok(())
+    }
+
+    fn grow_directory(&mut self, directory: FileNumber, block: u64) -> Result<(), DriveError> {
+        let after = self.node(directory).extents.last().map(|last| last.extent.end() - 1);
+        let group = Layout::group_of_inode(directory.0);
+        let taken = self.space.take(group, after, 1, 1).ok_or_else(full)?;
+        self.note_taken(taken);
+        let node = self.node_mut(directory);
+        node.map(block, taken);
+        node.size += BLOCK.bytes();
+        node.size_noted = node.size;
+        self.change_inode(directory, false);
+        Ok(())
+    }
+
+    fn change_entry(&mut self, directory: FileNumber, block: usize) {
+        let places = self.node(directory).places(block as u64, block as u64 + 1);
+        if let [(_, _, Some(place))] = places[..] {
+            self.change(place);
+        }
+        self.stamp(directory);
+    }
+
+    /// Removes a file, or a directory that is empty.
+    ///
+    /// # Errors
+    /// When there is no such name, or it is a directory that is not empty.
+    ///
+    /// # Panics
+    /// When `directory` is none, or was removed.
+    pub fn remove(&mut self, directory: FileNumber, name: &str) -> Result<(), DriveError> {
+        let wrong = |what: &str| Err(DriveError::new(ErrorKind::Usage, format!("{name} {what}")));
+        let Some(file) = self.find(directory, name) else { return wrong("does not exist") };
+        if let Kind::Directory { entries, .. } = &self.node(file).kind
+            && !entries.is_empty()
+        {
+            return wrong("is not empty");
+        }
+        let Kind::Directory { entries, filled } = &mut self.node_mut(directory).kind else {
+            panic!("not a directory")
+        };
+        let entry = entries.remove(name).expect("it was there");
+        filled[entry.block] -= entry_bytes(name);
+        self.change_entry(directory, entry.block);
+        // Until its blocks are freed it is an orphan, in a list that begins in the superblock.
+        self.change(self.layout.superblock());
+        self.change_inode(file, true);
+        self.free_from(file, 0);
+        self.forget_dirty(file);
+        self.nodes.remove(&file.0);
+        let group = Layout::group_of_inode(file.0);
+        let hint = &mut self.inode_hints[group as usize];
+        *hint = file.0.min(*hint);
+        self.change(self.layout.inode_bitmap(group));
+        self.change(self.layout.descriptor(group));
+        Ok(())
+    }
+}
+
+/// Bytes that a name takes in a directory: 8 and the name, on a multiple of 4.
+fn entry_bytes(name: &str) -> u64 {
+    (8 + name.len() as u64).next_multiple_of(4)
+}

@@ -1,0 +1,67 @@
+//! Telling the drive what is free: when a transaction has committed (`discard`), or all at once
+//! (`fstrim`).
+
+use ssdlab_error::{DriveError, ErrorKind};
+use ssdlab_units::{ByteLength, Instant};
+
+use super::FileSystem;
+use super::layout::{BLOCK, Extent, GROUP_BLOCKS};
+
+/// Freed extents, neighbours put together, as ext4 does within a group.
+pub(super) fn merged(mut freed: Vec<Extent>) -> Vec<Extent> {
+    freed.sort_unstable();
+    let mut merged: Vec<Extent> = Vec::new();
+    for extent in freed {
+        match merged.last_mut() {
+            Some(last)
+                if last.end() == extent.first && !extent.first.is_multiple_of(GROUP_BLOCKS) =>
+            {
+                last.count += extent.count;
+            }
+            _ => merged.push(extent),
+        }
+    }
+    merged
+}
+
+impl FileSystem<'_> {
+    /// What a committed transaction has freed can be taken again; with `discard` the drive is told
+    /// first, one extent after the other. Returns when that is done.
+    pub(super) fn free_and_trim(
+        &mut self,
+        at: Instant,
+        freed: &[Extent],
+    ) -> Result<Instant, DriveError> {
+        // A mount on a drive that takes no trim warns, and sends none.
+        let trims = self.options.discard && self.queue.drive().passes_trim();
+        let mut at = at;
+        for &extent in freed {
+            if trims {
+                at = self.queue.trim(at, extent)?;
+            }
+            self.space.free(extent, trims);
+        }
+        Ok(at)
+    }
+
+    /// Trims free space in every group that something was freed in since it was trimmed; returns
+    /// how much was trimmed. Runs shorter than `least` are left out.
+    ///
+    /// # Errors
+    /// When trim does not get through to a drive.
+    pub fn fstrim(&mut self, least: ByteLength) -> Result<ByteLength, DriveError> {
+        if !self.queue.drive().passes_trim() {
+            let message = "the discard operation is not supported: trim does not get through to a \
+                           drive";
+            return Err(DriveError::new(ErrorKind::Unsupported, message));
+        }
+        let runs = self.space.untrimmed(least.covering(BLOCK).max(1));
+        let mut trimmed = ByteLength::ZERO;
+        for run in runs {
+            let end = self.queue.trim(self.now, run)?;
+            self.pass_until(end)?;
+            trimmed += BLOCK * run.count;
+        }
+        Ok(trimmed)
+    }
+}

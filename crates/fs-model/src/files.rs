@@ -1,0 +1,147 @@
+//! Files: what programs read from them and write to them, and which pages that makes dirty.
+
+use std::collections::BTreeMap;
+
+use ssdlab_drive::phase::Region;
+use ssdlab_error::DriveError;
+use ssdlab_units::ByteLength;
+
+use super::FileSystem;
+use super::inodes::{FileNumber, Kind};
+use super::layout::BLOCK;
+use super::queue::Queue;
+
+impl FileSystem<'_> {
+    /// Makes a file shorter; nothing happens to one that is no longer than `size`.
+    ///
+    /// # Errors
+    /// None so far; those of a file system that is full may come.
+    pub fn truncate(&mut self, file: FileNumber, size: ByteLength) -> Result<(), DriveError> {
+        let node = self.node_mut(file);
+        if node.size <= size.bytes() {
+            return Ok(());
+        }
+        node.size = size.bytes();
+        node.size_noted = node.size_noted.min(node.size);
+        if let Kind::File { content } = &mut node.kind {
+            content.truncate(size.bytes() as usize);
+        }
+        let blocks = size.covering(BLOCK);
+        // Pages beyond the end are dropped.
+        let _ = node.dirty.split_off(&blocks);
+        if let Some(mut last) = node.dirty.last_entry() {
+            let end = (*last.get()).min(blocks);
+            last.insert(end);
+        }
+        self.change(self.layout.superblock());
+        self.free_from(file, blocks);
+        self.change_inode(file, true);
+        self.recount_dirty(file);
+        Ok(())
+    }
+
+    /// How long a file is.
+    ///
+    /// # Panics
+    /// When it was removed.
+    pub fn size(&self, file: FileNumber) -> ByteLength {
+        ByteLength::new(self.node(file).size)
+    }
+
+    /// Where a file lies on the drive, in the order of the file.
+    ///
+    /// # Panics
+    /// When it was removed.
+    pub fn places(&self, file: FileNumber) -> Vec<Region> {
+        self.node(file).extents.iter().map(|mapped| Queue::region(mapped.extent)).collect()
+    }
+
+    /// Reads a region of the drive past the files; returns how many blocks of 4 KiB the drive knew to
+    /// lie nowhere, because they were trimmed.
+    ///
+    /// # Errors
+    /// When it does not lie on blocks of the drive.
+    pub fn read_past(&mut self, region: Region) -> Result<u64, DriveError> {
+        let (end, nowhere) = self.queue.read(self.now, region)?;
+        self.pass_until(end)?;
+        Ok(nowhere)
+    }
+
+    /// Reads what was written; returns how many bytes there were.
+    ///
+    /// # Panics
+    /// When `file` is a directory, or was removed.
+    pub fn read(&self, file: FileNumber, offset: u64, buffer: &mut [u8]) -> usize {
+        let Kind::File { content } = &self.node(file).kind else { panic!("a directory") };
+        let there = content.get(offset as usize..).unwrap_or(&[]);
+        let count = there.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&there[..count]);
+        count
+    }
+
+    /// Writes `bytes` at `offset`, into memory.
+    ///
+    /// # Errors
+    /// When writing back finds no room.
+    ///
+    /// # Panics
+    /// When `file` is a directory, or was removed.
+    pub fn write(&mut self, file: FileNumber, offset: u64, bytes: &[u8]) -> Result<(), DriveError> {
+        let Kind::File { content } = &mut self.node_mut(file).kind else { panic!("a directory") };
+        let end = offset as usize + bytes.len();
+        if content.len() < end {
+            content.resize(end, 0);
+        }
+        content[offset as usize..end].copy_from_slice(bytes);
+        self.soil(file, offset, bytes.len() as u64)
+    }
+
+    /// Writes `length` bytes at the end, whatever they are.
+    ///
+    /// # Errors
+    /// When writing back finds no room.
+    ///
+    /// # Panics
+    /// When it was removed.
+    pub fn append(&mut self, file: FileNumber, length: ByteLength) -> Result<(), DriveError> {
+        let size = self.node(file).size;
+        self.soil(file, size, length.bytes())
+    }
+
+    /// Pages become dirty.
+    fn soil(&mut self, file: FileNumber, offset: u64, length: u64) -> Result<(), DriveError> {
+        if length == 0 {
+            return Ok(());
+        }
+        let (first, end) = (offset / BLOCK.bytes(), (offset + length).div_ceil(BLOCK.bytes()));
+        let now = self.now;
+        let node = self.node_mut(file);
+        node.size = node.size.max(offset + length);
+        let was_clean = node.dirty.is_empty();
+        if was_clean {
+            node.dirty_since = now;
+        }
+        insert_range(&mut node.dirty, first, end);
+        self.stamp(file);
+        self.recount_dirty(file);
+        if self.flusher.dirty_bytes() > self.options.dirty_background {
+            self.flusher.wake(now);
+        }
+        Ok(())
+    }
+}
+
+/// Adds `first..end` to ranges that do not touch.
+fn insert_range(ranges: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
+    if let Some((&before, &its_end)) = ranges.range(..=first).next_back()
+        && its_end >= first
+    {
+        first = before;
+        end = end.max(its_end);
+    }
+    let covered: Vec<u64> = ranges.range(first..=end).map(|(&start, _)| start).collect();
+    for start in covered {
+        end = end.max(ranges.remove(&start).expect("it was listed"));
+    }
+    ranges.insert(first, end);
+}

@@ -1,0 +1,231 @@
+//! The journal (jbd2, ordered mode): metadata that changes together becomes durable together.
+//!
+//! A commit waits for the data of its files, writes a descriptor and the changed blocks in a row
+//! into the journal, flushes the drive, writes the commit block, and makes that durable. Only
+//! then are freed blocks free again, and trimmed where the mount asks for it; whoever waits for
+//! the commit waits for that, too. The blocks themselves are written to their place later
+//! (checkpoint).
+
+use std::collections::BTreeSet;
+
+use ssdlab_error::DriveError;
+use ssdlab_units::Instant;
+
+use super::layout::Extent;
+use super::queue::{requests, runs};
+use super::{FileSystem, discard};
+
+/// Blocks that one descriptor names: tags of 16 bytes in 4 KiB (checksums of version 3).
+const TAGS: u64 = 254;
+
+/// What changes together.
+#[derive(Default)]
+struct Transaction {
+    /// Blocks that change.
+    blocks: BTreeSet<u64>,
+    /// Blocks that are free once it has committed.
+    freed: Vec<Extent>,
+    /// When the first change was made.
+    started: Option<Instant>,
+}
+
+/// What a commit does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The data is on its way: write the descriptor and the blocks.
+    Blocks,
+    /// Write the commit block.
+    Record,
+    /// The transaction is durable.
+    Done,
+}
+
+/// A transaction that is being committed.
+struct Commit {
+    number: u64,
+    transaction: Transaction,
+    stage: Stage,
+    /// When its next stage can begin.
+    ready: Instant,
+}
+
+/// The journal.
+pub(super) struct Journal {
+    area: Extent,
+    /// Where the next block goes, counted from the start of the area.
+    head: u64,
+    /// Blocks that cannot be overwritten before a checkpoint.
+    used: u64,
+    running: Transaction,
+    /// The number of the running transaction.
+    number: u64,
+    commit: Option<Commit>,
+    committed: u64,
+    /// Committed blocks that are not in their place yet, and since when.
+    pub(super) away: BTreeSet<u64>,
+    pub(super) away_since: Instant,
+}
+
+impl Journal {
+    pub(super) fn new(area: Extent) -> Journal {
+        Journal {
+            area,
+            head: 1,
+            used: 0,
+            running: Transaction::default(),
+            number: 1,
+            commit: None,
+            committed: 0,
+            away: BTreeSet::new(),
+            away_since: Instant::START,
+        }
+    }
+
+    /// The number of the running transaction.
+    pub(super) fn running(&self) -> u64 {
+        self.number
+    }
+
+    /// When the running transaction began; nothing where it is empty.
+    pub(super) fn started(&self) -> Option<Instant> {
+        self.running.started
+    }
+
+    /// When the commit under way goes on.
+    pub(super) fn commit_ready(&self) -> Option<Instant> {
+        self.commit.as_ref().map(|commit| commit.ready)
+    }
+
+    /// Blocks become free when the running transaction has committed.
+    pub(super) fn free(&mut self, extent: Extent) {
+        self.running.freed.push(extent);
+    }
+
+    /// The next `count` blocks of the journal, in runs.
+    fn advance(&mut self, count: u64) -> Vec<Extent> {
+        let (mut runs, mut left) = (Vec::new(), count);
+        while left > 0 {
+            let run = left.min(self.area.count - self.head);
+            runs.push(Extent { first: self.area.first + self.head, count: run });
+            // The first block is the journal's own superblock.
+            self.head = if self.head + run == self.area.count { 1 } else { self.head + run };
+            left -= run;
+        }
+        self.used += count;
+        runs
+    }
+}
+
+impl FileSystem<'_> {
+    /// A block of metadata changes.
+    pub(super) fn change(&mut self, block: u64) {
+        self.journal.running.blocks.insert(block);
+        self.journal.running.started.get_or_insert(self.now);
+    }
+
+    /// Begins to commit the running transaction; there is none under way.
+    pub(super) fn start_commit(&mut self) {
+        let journal = &mut self.journal;
+        assert!(journal.commit.is_none(), "one commit at a time");
+        let transaction = std::mem::take(&mut journal.running);
+        // Data that was sent has to arrive first.
+        let ready = self.now.max(self.queue.last_end());
+        let number = journal.number;
+        journal.commit = Some(Commit { number, transaction, stage: Stage::Blocks, ready });
+        journal.number += 1;
+    }
+
+    /// Carries out what is next of the commit under way, now that it is ready.
+    pub(super) fn step_commit(&mut self) -> Result<(), DriveError> {
+        let commit = self.journal.commit.as_mut().expect("a commit is under way");
+        let ready = commit.ready;
+        let (stage, next) = match commit.stage {
+            Stage::Blocks => (Stage::Record, self.write_blocks(ready)?),
+            Stage::Record => (Stage::Done, self.write_record(ready)?),
+            Stage::Done => return self.end_commit(),
+        };
+        let commit = self.journal.commit.as_mut().expect("it is still under way");
+        (commit.stage, commit.ready) = (stage, next);
+        Ok(())
+    }
+
+    fn write_blocks(&mut self, at: Instant) -> Result<Instant, DriveError> {
+        let commit = self.journal.commit.as_ref().expect("a commit is under way");
+        let blocks = commit.transaction.blocks.len() as u64;
+        let count = blocks + blocks.div_ceil(TAGS);
+        let mut at = at;
+        if self.journal.used + count + 1 >= self.journal.area.count * 3 / 4 {
+            at = self.checkpoint(at)?;
+        }
+        let mut end = at;
+        for run in self.journal.advance(count) {
+            for request in requests(run) {
+                at = self.queue.slot(at);
+                end = end.max(self.queue.write(at, request, false)?);
+            }
+        }
+        Ok(end)
+    }
+
+    fn write_record(&mut self, at: Instant) -> Result<Instant, DriveError> {
+        let mut at = at;
+        if self.options.barrier {
+            at = self.queue.flush(at)?;
+        }
+        let through = self.options.barrier && self.options.force_unit_access;
+        for run in self.journal.advance(1) {
+            at = self.queue.write(at, run, through)?;
+        }
+        if self.options.barrier && !through {
+            at = self.queue.flush(at)?;
+        }
+        self.queue.sent.commits += 1;
+        let commit = self.journal.commit.as_mut().expect("a commit is under way");
+        let freed = discard::merged(std::mem::take(&mut commit.transaction.freed));
+        self.free_and_trim(at, &freed)
+    }
+
+    fn end_commit(&mut self) -> Result<(), DriveError> {
+        let commit = self.journal.commit.take().expect("a commit is under way");
+        if self.journal.away.is_empty() {
+            self.journal.away_since = self.now;
+        }
+        self.journal.away.extend(commit.transaction.blocks);
+        self.journal.committed = commit.number;
+        Ok(())
+    }
+
+    /// Whether a transaction is durable.
+    pub(super) fn is_committed(&self, number: u64) -> bool {
+        self.journal.committed >= number
+    }
+
+    /// Waits until a transaction is durable, and commits it if nobody else does.
+    pub(super) fn wait_for(&mut self, number: u64) -> Result<(), DriveError> {
+        while !self.is_committed(number) {
+            match self.journal.commit_ready() {
+                Some(ready) => self.pass_until(ready)?,
+                None => self.start_commit(),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes committed blocks to their place, so that the journal can be written over; returns
+    /// when that is done.
+    pub(super) fn checkpoint(&mut self, at: Instant) -> Result<Instant, DriveError> {
+        let blocks = std::mem::take(&mut self.journal.away);
+        let (mut at, mut end) = (at, at);
+        for run in runs(blocks) {
+            for request in requests(run) {
+                at = self.queue.slot(at);
+                end = end.max(self.queue.write(at, request, false)?);
+            }
+        }
+        if self.options.barrier {
+            end = self.queue.flush(end)?;
+        }
+        self.journal.used = 0;
+        Ok(end)
+    }
+}

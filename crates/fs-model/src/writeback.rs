@@ -1,0 +1,281 @@
+//! Dirty pages on their way to the drive: when somebody waits for them (`fsync`, `fdatasync`,
+//! `sync`), and in the background. Blocks are allocated now, not when a program wrote (delayed
+//! allocation).
+
+use std::collections::{BTreeSet, VecDeque};
+
+use ssdlab_error::DriveError;
+use ssdlab_units::{ByteLength, Instant, Nanoseconds};
+
+use super::inodes::FileNumber;
+use super::layout::{BLOCK, Extent, Layout};
+use super::queue::{requests, runs};
+use super::{FileSystem, full};
+
+/// How often writing back looks for pages that are old (`vm.dirty_writeback_centisecs`).
+const PERIOD: Nanoseconds = Nanoseconds::from_secs(5);
+
+/// What writes back in the background.
+pub(super) struct Flusher {
+    /// Files with dirty pages, by when the first of these became dirty.
+    files: BTreeSet<(Instant, FileNumber)>,
+    /// Their dirty pages.
+    dirty_blocks: u64,
+    /// Dirty pages of each file as counted.
+    counted: std::collections::BTreeMap<FileNumber, (Instant, u64)>,
+    /// Requests that wait for their turn.
+    waiting: VecDeque<Extent>,
+    /// When it is next at work.
+    next: Instant,
+}
+
+impl Flusher {
+    pub(super) fn new(now: Instant) -> Flusher {
+        Flusher {
+            files: BTreeSet::new(),
+            dirty_blocks: 0,
+            counted: Default::default(),
+            waiting: VecDeque::new(),
+            next: now + PERIOD,
+        }
+    }
+
+    pub(super) fn dirty_bytes(&self) -> ByteLength {
+        BLOCK * self.dirty_blocks
+    }
+
+    /// It is wanted at once.
+    pub(super) fn wake(&mut self, now: Instant) {
+        if self.waiting.is_empty() {
+            self.next = self.next.min(now);
+        }
+    }
+
+    fn count(&mut self, file: FileNumber, dirty: Option<(Instant, u64)>) {
+        if let Some((since, blocks)) = self.counted.remove(&file) {
+            self.files.remove(&(since, file));
+            self.dirty_blocks -= blocks;
+        }
+        if let Some((since, blocks)) = dirty {
+            self.files.insert((since, file));
+            self.counted.insert(file, (since, blocks));
+            self.dirty_blocks += blocks;
+        }
+    }
+}
+
+impl FileSystem<'_> {
+    /// Counts a file's dirty pages again.
+    pub(super) fn recount_dirty(&mut self, file: FileNumber) {
+        let node = self.node(file);
+        let blocks: u64 = node.dirty.iter().map(|(first, end)| end - first).sum();
+        let dirty = (blocks > 0).then_some((node.dirty_since, blocks));
+        self.flusher.count(file, dirty);
+    }
+
+    /// A file's dirty pages are of no interest any more.
+    pub(super) fn forget_dirty(&mut self, file: FileNumber) {
+        self.flusher.count(file, None);
+    }
+
+    /// Gives a file's dirty pages their places and hands them over as requests; they are clean
+    /// from now on.
+    fn take_dirty(&mut self, file: FileNumber) -> Result<Vec<Extent>, DriveError> {
+        let dirty = std::mem::take(&mut self.node_mut(file).dirty);
+        self.flusher.count(file, None);
+        let (mut runs, mut taken): (Vec<Extent>, bool) = (Vec::new(), false);
+        let mut add = |extent: Extent| match runs.last_mut() {
+            Some(last) if last.end() == extent.first => last.count += extent.count,
+            _ => runs.push(extent),
+        };
+        for (first, end) in dirty {
+            for (at, count, place) in self.node(file).places(first, end) {
+                if let Some(place) = place {
+                    add(Extent { first: place, count });
+                    continue;
+                }
+                taken = true;
+                for extent in self.allocate(file, at, count)? {
+                    add(extent);
+                }
+            }
+        }
+        let node = self.node_mut(file);
+        let has_grown = node.size_noted < node.size;
+        node.size_noted = node.size;
+        if taken {
+            self.make_leaf(file)?;
+        }
+        if taken || has_grown {
+            self.change_inode(file, true);
+        }
+        Ok(runs.into_iter().flat_map(requests).collect())
+    }
+
+    fn allocate(
+        &mut self,
+        file: FileNumber,
+        at: u64,
+        count: u64,
+    ) -> Result<Vec<Extent>, DriveError> {
+        let (mut at, end, mut taken) = (at, at + count, Vec::new());
+        let group = Layout::group_of_inode(file.0);
+        while at < end {
+            let node = self.node(file);
+            let before = node.extents.iter().rfind(|mapped| mapped.at < at);
+            let after = before.map(|mapped| mapped.extent.end() - 1);
+            let file_blocks = ByteLength::new(node.size).covering(BLOCK);
+            let extent = self.space.take(group, after, end - at, file_blocks).ok_or_else(full)?;
+            self.note_taken(extent);
+            self.node_mut(file).map(at, extent);
+            at += extent.count;
+            taken.push(extent);
+        }
+        Ok(taken)
+    }
+
+    /// Sends requests as there is room for them; returns when the last one is answered.
+    fn write_out(&mut self, requests: Vec<Extent>) -> Result<Instant, DriveError> {
+        let mut end = self.now;
+        for request in requests {
+            self.wait_for_slot()?;
+            end = end.max(self.queue.write(self.now, request, false)?);
+        }
+        Ok(end)
+    }
+
+    fn wait_for_slot(&mut self) -> Result<(), DriveError> {
+        loop {
+            let slot = self.queue.slot(self.now);
+            if slot <= self.now {
+                return Ok(());
+            }
+            self.pass_until(slot)?;
+        }
+    }
+
+    /// What waits in the background is sent now: someone waits for pages among it.
+    fn hurry(&mut self) -> Result<(), DriveError> {
+        let waiting = std::mem::take(&mut self.flusher.waiting);
+        self.flusher.next = self.flusher.next.max(self.now);
+        let end = self.write_out(waiting.into())?;
+        self.pass_until(end)
+    }
+
+    /// `fsync`: returns when the file's data and everything about it are durable.
+    ///
+    /// # Errors
+    /// When the file system is full.
+    ///
+    /// # Panics
+    /// When it was removed.
+    pub fn fsync(&mut self, file: FileNumber) -> Result<(), DriveError> {
+        self.sync_file(file, false)
+    }
+
+    /// `fdatasync`: the same, without what is not needed to find the data (its time stamp).
+    ///
+    /// # Errors
+    /// When the file system is full.
+    ///
+    /// # Panics
+    /// When it was removed.
+    pub fn fdatasync(&mut self, file: FileNumber) -> Result<(), DriveError> {
+        self.sync_file(file, true)
+    }
+
+    fn sync_file(&mut self, file: FileNumber, data_only: bool) -> Result<(), DriveError> {
+        if !self.flusher.waiting.is_empty() {
+            self.hurry()?;
+        }
+        let requests = self.take_dirty(file)?;
+        let end = self.write_out(requests)?;
+        self.pass_until(end)?;
+        let node = self.node(file);
+        let transaction =
+            if data_only { node.data_sync_transaction } else { node.sync_transaction };
+        if !self.is_committed(transaction) {
+            return self.wait_for(transaction);
+        }
+        // Measured: a directory whose last change has committed costs no flush of its own.
+        if self.options.barrier && !self.node(file).is_directory() {
+            let end = self.queue.flush(self.now)?;
+            self.pass_until(end)?;
+        }
+        Ok(())
+    }
+
+    /// `sync`: everything is durable, and in its place.
+    ///
+    /// # Errors
+    /// When the file system is full.
+    pub fn sync(&mut self) -> Result<(), DriveError> {
+        self.hurry()?;
+        let files: Vec<FileNumber> = self.flusher.files.iter().map(|(_, file)| *file).collect();
+        let mut end = self.now;
+        for file in files {
+            let requests = self.take_dirty(file)?;
+            end = end.max(self.write_out(requests)?);
+        }
+        self.pass_until(end)?;
+        let running = self.journal.running();
+        if self.journal.started().is_some() || self.journal.commit_ready().is_some() {
+            let last = if self.journal.started().is_some() { running } else { running - 1 };
+            self.wait_for(last)?;
+        } else if self.options.barrier {
+            let end = self.queue.flush(self.now)?;
+            self.pass_until(end)?;
+        }
+        if !self.journal.away.is_empty() {
+            let end = self.checkpoint(self.now)?;
+            self.pass_until(end)?;
+        }
+        Ok(())
+    }
+
+    /// When writing back goes on in the background.
+    pub(super) fn flusher_ready(&self) -> Option<Instant> {
+        let has_work = !self.flusher.waiting.is_empty()
+            || !self.flusher.files.is_empty()
+            || !self.journal.away.is_empty();
+        has_work.then_some(self.flusher.next)
+    }
+
+    pub(super) fn step_flusher(&mut self) -> Result<(), DriveError> {
+        if self.flusher.waiting.is_empty() {
+            self.look_for_old()?;
+        }
+        while !self.flusher.waiting.is_empty() {
+            let slot = self.queue.slot(self.now);
+            if slot > self.now {
+                self.flusher.next = slot;
+                return Ok(());
+            }
+            let request = self.flusher.waiting.pop_front().expect("some wait");
+            self.queue.write(self.now, request, false)?;
+        }
+        self.flusher.next = self.now + PERIOD;
+        Ok(())
+    }
+
+    /// Pages and metadata that have waited long enough; all pages where there are too many.
+    fn look_for_old(&mut self) -> Result<(), DriveError> {
+        let now = self.now;
+        let all = self.flusher.dirty_bytes() > self.options.dirty_background;
+        let expire = self.options.dirty_expire;
+        let is_old = |since: Instant| all || since + expire <= now;
+        let old: Vec<FileNumber> = (self.flusher.files.iter())
+            .take_while(|(since, _)| is_old(*since))
+            .map(|(_, file)| *file)
+            .collect();
+        for file in old {
+            let requests = self.take_dirty(file)?;
+            self.flusher.waiting.extend(requests);
+        }
+        if !self.journal.away.is_empty() && self.journal.away_since + expire <= now {
+            let away = std::mem::take(&mut self.journal.away);
+            self.flusher.waiting.extend(runs(away).into_iter().flat_map(requests));
+        }
+        Ok(())
+    }
+}
