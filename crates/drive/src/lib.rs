@@ -1,8 +1,45 @@
-//! What takes requests, and what they are put through.
+//! What takes requests, and what it is put through: the trait, the workloads, and simulated drives.
 //!
-//! A [`Drive`] is a simulated SSD ([`simulated`]) or a real one ([`real`]); an experiment is
-//! written once against the trait. A [`Phase`] is one workload in the vocabulary of fio. Time
-//! belongs to the drive: virtual for a model, monotonic for a real one.
+//! | role | type |
+//! | --- | --- |
+//! | takes requests | [`Drive`]: a simulated SSD or a stack of them ([`simulated`], [`stack`]); a real one elsewhere |
+//! | one workload, in the vocabulary of fio | [`Phase`]; several at once, request by request: [`lanes`] |
+//! | where requests go and when they arrive | [`addresses`], [`arrivals`] |
+//! | what was measured | [`PhaseResult`], [`Latencies`] |
+//! | watches a phase, and may end it | [`Observer`] |
+//!
+//! An experiment is written once against the trait. Time belongs to the drive: virtual for a model,
+//! monotonic for a real one.
+//!
+//! ```
+//! use ssdlab_drive::simulated::SimulatedDrive;
+//! use ssdlab_drive::stack::Composition;
+//! use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
+//! use ssdlab_model::profile::Profile;
+//! use ssdlab_units::{KIB, MIB, Nanoseconds};
+//!
+//! let mut profile = Profile::named("generic-tlc")?;
+//! profile.set("scale", "1/64")?;
+//! let composition = Composition::Ssd(Box::new(profile.configuration()?));
+//! let mut drive = SimulatedDrive::of("sim:generic-tlc", composition)?;
+//!
+//! let phase = Phase {
+//!     name: "fill".to_owned(),
+//!     pattern: Pattern::Sequential,
+//!     block_size: KIB * 128,
+//!     depth: 8,
+//!     mix: Mix::WRITE,
+//!     region: Region::first(MIB * 64),
+//!     amount: Amount::Bytes(MIB * 64),
+//!     rate: None,
+//!     seed: 1,
+//!     flush_at_end: true,
+//!     interval: Nanoseconds::from_secs(1),
+//! };
+//! let filled = drive.run_phase(&phase, &mut Unobserved)?;
+//! assert_eq!(filled.bytes_written, MIB * 64);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod addresses;
 pub mod arrivals;
