@@ -17,7 +17,7 @@ mod switches;
 mod words;
 
 pub use embedded::{DEFAULT, embedded};
-pub use parameters::{Parameter, SHORT_KEYS, parameter_keys};
+pub use parameters::{Parameter, SHORT_KEYS, parameter_keys, parameter_meaning};
 
 use serde::Deserialize;
 use toml::Spanned;

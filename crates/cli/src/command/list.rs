@@ -168,42 +168,49 @@ struct ParameterEntry {
     value: String,
     basis: &'static str,
     source: String,
+    meaning: &'static str,
 }
 
-/// With `all` also those that the profile does not set: that is how mechanisms are found which it does
-/// not have.
+impl From<profile::Parameter> for ParameterEntry {
+    fn from(parameter: profile::Parameter) -> ParameterEntry {
+        ParameterEntry {
+            key: parameter.key,
+            value: parameter.value,
+            basis: parameter.basis.name(),
+            source: parameter.source,
+            meaning: profile::parameter_meaning(parameter.key).unwrap_or_default(),
+        }
+    }
+}
+
+/// Prints a profile's parameters with their sources; with `all` those that it does not set as well, and
+/// what each of them is.
 fn parameters(name: &str, all: bool, as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
     // The same words as in a target, so that a file and changes can be looked at too.
     let Target::Simulated { profile, .. } = Target::parse(&format!("sim:{name}"))? else {
         unreachable!("what begins with sim: is simulated")
     };
-    let entries: Vec<ParameterEntry> = profile
-        .parameters()
-        .into_iter()
-        .map(|parameter| ParameterEntry {
-            key: parameter.key,
-            value: parameter.value,
-            basis: parameter.basis.name(),
-            source: parameter.source,
-        })
-        .collect();
+    let mut entries: Vec<ParameterEntry> =
+        profile.parameters().into_iter().map(ParameterEntry::from).collect();
+    if all {
+        entries.extend(profile.parameters_not_set().into_iter().map(ParameterEntry::from));
+        let place = |key| profile::parameter_keys().iter().position(|it| *it == key);
+        entries.sort_by_key(|entry| place(entry.key));
+    }
     if as_json {
         return terminal.print(&json(&entries));
     }
+    let (last, words): (_, fn(ParameterEntry) -> String) = match all {
+        true => ("what it is", |entry| entry.meaning.into()),
+        false => ("source", |entry| entry.source),
+    };
     let heads =
-        [Head::Name("parameter"), Head::Name("value"), Head::Name("basis"), Head::Words("source")];
+        [Head::Name("parameter"), Head::Name("value"), Head::Name("basis"), Head::Words(last)];
     let rows: Vec<Vec<String>> = entries
         .into_iter()
-        .map(|entry| vec![entry.key.into(), entry.value, entry.basis.into(), entry.source])
+        .map(|entry| vec![entry.key.into(), entry.value.clone(), entry.basis.into(), words(entry)])
         .collect();
-    let mut table = lay_out(&heads, &rows, terminal);
-    if all {
-        let heads = [Head::Name("not set"), Head::Words("and so")];
-        let rows: Vec<Vec<String>> = (profile.parameters_not_set().into_iter())
-            .map(|parameter| vec![parameter.key.into(), parameter.value])
-            .collect();
-        table = format!("{table}\n{}", lay_out(&heads, &rows, terminal));
-    }
+    let table = lay_out(&heads, &rows, terminal);
     terminal.print(&format!("{}: {}\n\n{table}", profile.name(), profile.summary()))?;
     terminal
         .note(&format!("\nChange one in the target: sim:{name},flash.page_read=60us. Besides:"));
@@ -211,7 +218,7 @@ fn parameters(name: &str, all: bool, as_json: bool, terminal: &Terminal) -> Resu
         terminal.note(&format!("  {change:<20} {meaning}"));
     }
     if !all {
-        terminal.note("With --keys those are shown, too, that it does not set.");
+        terminal.note("--keys says what each parameter is, and shows those that it does not set.");
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::interchange::{JOBS, RESULT, trace};
 use crate::support::{Done, Place};
 
 /// Commands that are not run here, by how they begin, and why.
-const NOT_RUN: [(&str, &str); 15] = [
+const NOT_RUN: [(&str, &str); 16] = [
     ("ssdlab attach disk.ssd", "stays; run by the tests of attached drives"),
     ("ssdlab detach", "needs an attached drive; run by the tests of attached drives"),
     ("ssdlab status", "needs an attached drive; run by the tests of attached drives"),
@@ -26,11 +26,12 @@ const NOT_RUN: [(&str, &str); 15] = [
     ("ssdlab doctor /home", "asks for a directory that may not be there"),
     ("ssdlab layers /home", "asks for a directory that may not be there"),
     ("ssdlab run overprovision", "takes minutes in short, too; has tests of its own"),
+    ("ssdlab run trim-check /mnt/ssd", "needs root and ext4; run by the tests of trim-check"),
     ("ssdlab import ssdlab-fragmentation/*.json", "reads what a script of fio's has made"),
 ];
 
 /// What is replaced to make a command quick, or one that can be run here.
-const REPLACED: [(&str, &str); 23] = [
+const REPLACED: [(&str, &str); 25] = [
     (" [TARGET]", " sim:,scale=1/64 --quick"),
     ("run EXPERIMENT TARGET", "run fragmentation sim: --quick"),
     ("export EXPERIMENT TARGET [--format sh|powershell|fio]", "export fragmentation new.dat"),
@@ -40,6 +41,8 @@ const REPLACED: [(&str, &str); 23] = [
     ("run job mix.fio sim:toshiba-xg5", "run job mix.fio sim:toshiba-xg5,scale=1/64"),
     ("run replay hm_1.csv sim:toshiba-xg5", "run replay hm_1.csv sim:toshiba-xg5,scale=1/64"),
     ("run fragmentation", "run fragmentation --quick"),
+    ("run barrier /mnt/ssd --quick", "run barrier ssd --quick --allow-buffered --set area=16M"),
+    ("run job mix.fio /mnt/ssd", "run job mix.fio ssd --allow-buffered"),
     ("--quick /mnt/ssd", "--quick ssd --allow-buffered --set file_size=16M --set rest=0s"),
     ("--set file_size=16M --set rest=0s --quick", "--set file_size=16M --set rest=0s"),
     ("--set rest=0s --set file_size=1G --set rest=0s", "--set rest=0s"),
@@ -168,7 +171,7 @@ fn put_back(place: &Place, line: &str) {
     }
 }
 
-fn run_by_shell(place: &Place, line: &str) -> Done {
+pub fn run_by_shell(place: &Place, line: &str) -> Done {
     let program = Path::new(assert_cmd::cargo::cargo_bin!("ssdlab")).to_owned();
     let mut path = program.parent().unwrap().as_os_str().to_owned().into_vec();
     path.extend(

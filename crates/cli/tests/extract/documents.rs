@@ -12,14 +12,20 @@ pub fn in_markdown(text: &str, from: &str) -> Vec<Example> {
     commands(lines, from)
 }
 
-/// The documents of the repository with commands in them, each with its name.
+/// Returns the README and all pages below docs/, each with its path.
 pub fn documents() -> Vec<(String, String)> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = vec![top.join("README.md")];
-    for directory in ["docs", "docs/experiments"] {
-        let entries = std::fs::read_dir(top.join(directory)).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
-        found.extend(paths.filter(|path| path.extension().is_some_and(|it| it == "md")));
+    let mut directories = vec![top.join("docs")];
+    while let Some(directory) = directories.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|it| it == "md") {
+                found.push(path);
+            }
+        }
     }
     found.sort();
     let name = |path: &PathBuf| path.strip_prefix(&top).unwrap().display().to_string();
