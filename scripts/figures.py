@@ -60,10 +60,10 @@ def save(figure, name):
 
 def over_provisioning(ssdlab):
     figure, axes = begin("over-provisioning, % of physical capacity", "write amplification")
-    for colour, policy in zip(COLOURS, ("greedy", "fifo", "random")):
+    for colour, policy in zip(COLOURS, ("greedy", "d-choices,collection.choices=2", "random")):
         found = columns(report(ssdlab, "advise", f"sim:generic-tlc,scale=1/32,collection.policy={policy}"), "spare")
         axes.plot(found["spare"], found["theory"], color=colour, linewidth=1)
-        axes.plot(found["spare"], found["write_amplification"], "o", color=colour, label=policy)
+        axes.plot(found["spare"], found["write_amplification"], "o", color=colour, label=policy.replace(",collection.choices=2", ", d = 2"))
     axes.set_ylim(bottom=1)
     axes.legend(frameon=False, title="simulated, and theory as a line")
     save(figure, "over-provisioning")
