@@ -50,27 +50,45 @@ impl Transit {
     /// Has operation `index` cross `channel` from its arrival on, which may lie after `now`.
     #[inline(always)]
     pub(crate) fn ask(&mut self, channel: usize, index: u32, now: Instant) {
+        let arrival = self.pool.get(index).arrival;
+        self.get_in_line(channel, index, arrival, now);
+    }
+
+    /// Takes an operation into flight and has it cross `channel` from its arrival on, which may lie after `now`.
+    #[inline(always)]
+    pub(crate) fn announce(&mut self, channel: usize, op: Op, now: Instant) {
+        let arrival = op.arrival;
+        let index = self.pool.add(op);
+        self.get_in_line(channel, index, arrival, now);
+    }
+
+    #[inline(always)]
+    fn get_in_line(&mut self, channel: usize, index: u32, arrival: Instant, now: Instant) {
         let line = &mut self.channels[channel];
         // What has begun goes on.
         let has_begun = line.start <= now && !line.is_between;
-        let is_first = self.pool.insert_by_arrival(&mut line.queue, index, has_begun);
+        let queue = &mut line.queue;
+        let is_first = self.pool.insert_by_arrival(queue, index, arrival, has_begun);
         if is_first && !line.is_between {
-            self.choose(channel);
+            choose(line, &self.pool, &mut self.clock, channel);
         }
     }
 
-    /// Works out when the first transfer in line begins and ends.
+    /// The operation whose transfer ends next on `channel`.
     #[inline(always)]
-    fn choose(&mut self, channel: usize) {
+    pub(crate) fn ending(&self, channel: usize) -> &Op {
+        self.pool.get(self.channels[channel].queue.first().expect("a channel ends what it began"))
+    }
+
+    /// Ends the transfer of `channel` at `now`, forgets its operation and chooses the next.
+    #[inline(always)]
+    pub(crate) fn end_and_go_on(&mut self, channel: usize, now: Instant) {
         let line = &mut self.channels[channel];
-        let Some(first) = line.queue.first() else {
-            line.start = NEVER;
-            return self.clock.clear_channel(channel);
-        };
-        let op = self.pool.get(first);
-        line.start = op.arrival.later(line.free_at);
-        let end = line.start + Nanoseconds::new(op.transfer.into());
-        self.clock.set_channel(channel, end);
+        line.free_at = now;
+        if let Some(ended) = self.pool.pop_front(&mut line.queue) {
+            self.pool.remove(ended);
+        }
+        choose(line, &self.pool, &mut self.clock, channel);
     }
 
     /// Ends the transfer of `channel` at `now` and returns its operation, which is in no line then.
@@ -86,8 +104,9 @@ impl Transit {
     /// Chooses the next transfer of `channel`.
     #[inline(always)]
     pub(crate) fn go_on(&mut self, channel: usize) {
-        self.channels[channel].is_between = false;
-        self.choose(channel);
+        let line = &mut self.channels[channel];
+        line.is_between = false;
+        choose(line, &self.pool, &mut self.clock, channel);
     }
 
     /// The operations in line for all channels, channel by channel.
@@ -100,6 +119,19 @@ impl Transit {
     pub(crate) fn add(&mut self, op: Op) -> u32 {
         self.pool.add(op)
     }
+}
+
+/// Works out when the first transfer in line for a channel begins and ends.
+#[inline(always)]
+fn choose(line: &mut Channel, pool: &Pool, clock: &mut Clock, channel: usize) {
+    let Some(first) = line.queue.first() else {
+        line.start = NEVER;
+        return clock.clear_channel(channel);
+    };
+    let op = pool.get(first);
+    line.start = op.arrival.later(line.free_at);
+    let end = line.start + Nanoseconds::new(op.transfer.into());
+    clock.set_channel(channel, end);
 }
 
 #[cfg(test)]
@@ -127,8 +159,8 @@ mod tests {
         let mut transit = Transit::new(8, 1);
         let mut ended = Vec::new();
         let mut end_until = |transit: &mut Transit, until: u64| {
-            while transit.clock.next().0.nanos() < until {
-                let at = transit.clock.next().0;
+            while !transit.clock.is_idle() && transit.clock.next().at.nanos() < until {
+                let at = transit.clock.next().at;
                 let index = transit.end(0, at);
                 ended.push((transit.pool.get(index).die, at.nanos()));
                 transit.pool.remove(index);

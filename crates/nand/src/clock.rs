@@ -12,47 +12,52 @@ pub(crate) const DIES_MOST: usize = 4096;
 /// Channels of a drive at most.
 pub(crate) const CHANNELS_MOST: usize = 64;
 
-/// Bits of a key that name the resource.
-const INDEX_BITS: u32 = 12;
+/// Bits of a key that name the resource: its number, and above that whether it is a channel.
+const INDEX_BITS: u32 = 13;
+const CHANNEL: u64 = 1 << (INDEX_BITS - 1);
 /// The key of a resource to which nothing happens.
 const NEVER: u64 = u64::MAX;
-/// Nanoseconds since the epoch that a key can tell: 52 days.
+/// Nanoseconds since the epoch that a key can tell: 26 days.
 const SPAN: u64 = 1 << (64 - INDEX_BITS);
 /// The epoch moves on once the present is this far from it, so that no key comes near [`SPAN`].
 const EPOCH_MOST: u64 = SPAN / 2;
 
-/// A complete binary tree of minima. `NODES` is twice the leaves that there can be, a power of two.
+const _: () = assert!(DIES_MOST as u64 <= CHANNEL && CHANNELS_MOST as u64 <= CHANNEL);
+
+/// A complete binary tree of minima, root first. It has one of four sizes, so that each is walked without a
+/// loop that counts.
 #[derive(Clone, Debug)]
-struct WinnerTree<const NODES: usize> {
-    nodes: Box<[u64; NODES]>,
-    /// Leaves in use, a power of two, and its binary logarithm.
-    leaves: usize,
-    levels: u32,
+struct WinnerTree {
+    nodes: Box<[u64]>,
+    /// The root.
+    least: u64,
 }
 
-impl<const NODES: usize> WinnerTree<NODES> {
+/// Nodes of trees: twice their leaves.
+const SIZES: [usize; 4] = [1 << 4, 1 << 6, 1 << 9, 1 << 13];
+
+impl WinnerTree {
     fn new(leaves: usize) -> Self {
-        let leaves = leaves.next_power_of_two();
-        assert!(2 * leaves <= NODES, "the tree has room for {leaves} leaves");
-        let nodes = vec![NEVER; NODES].into_boxed_slice().try_into().expect("as many nodes");
-        WinnerTree { nodes, leaves, levels: leaves.trailing_zeros() }
+        let size = SIZES.into_iter().find(|&size| 2 * leaves <= size);
+        let size = size.expect("a tree has at most 4,096 leaves");
+        WinnerTree { nodes: vec![NEVER; size].into_boxed_slice(), least: NEVER }
     }
 
     #[inline(always)]
     fn set(&mut self, leaf: usize, key: u64) {
-        let mut at = (self.leaves + leaf) & (NODES - 1);
-        let mut least = key;
-        self.nodes[at] = least;
-        for _ in 0..self.levels {
-            least = least.min(self.nodes[(at ^ 1) & (NODES - 1)]);
-            at >>= 1;
-            self.nodes[at & (NODES - 1)] = least;
-        }
+        self.least = match self.nodes.len() {
+            16 => walk::<16>(&mut self.nodes, leaf, key),
+            64 => walk::<64>(&mut self.nodes, leaf, key),
+            _ => self.set_in_large(leaf, key),
+        };
     }
 
-    #[inline(always)]
-    fn least(&self) -> u64 {
-        self.nodes[1]
+    #[inline(never)]
+    fn set_in_large(&mut self, leaf: usize, key: u64) -> u64 {
+        match self.nodes.len() {
+            512 => walk::<512>(&mut self.nodes, leaf, key),
+            _ => walk::<8192>(&mut self.nodes, leaf, key),
+        }
     }
 
     /// Adds `shift` to what each key subtracts from the time.
@@ -60,7 +65,23 @@ impl<const NODES: usize> WinnerTree<NODES> {
         for node in self.nodes.iter_mut().filter(|node| **node != NEVER) {
             *node -= shift << INDEX_BITS;
         }
+        self.least = self.nodes[1];
     }
+}
+
+/// Sets a leaf and the path of minima above it, and returns the root.
+#[inline(always)]
+fn walk<const NODES: usize>(nodes: &mut [u64], leaf: usize, key: u64) -> u64 {
+    let nodes: &mut [u64; NODES] = nodes.try_into().expect("a tree of that size");
+    let mut at = (NODES / 2 + leaf) & (NODES - 1);
+    let mut least = key;
+    nodes[at] = least;
+    for _ in 0..NODES.trailing_zeros() - 1 {
+        least = least.min(nodes[(at ^ 1) & (NODES - 1)]);
+        at >>= 1;
+        nodes[at & (NODES - 1)] = least;
+    }
+    least
 }
 
 /// A resource to which something happens.
@@ -70,15 +91,38 @@ pub(crate) enum Due {
     Die(usize),
     /// A channel, by its number.
     Channel(usize),
+    /// None.
+    Nothing,
 }
 
 /// The keys of all dies and channels.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    dies: WinnerTree<{ 2 * DIES_MOST }>,
-    channels: WinnerTree<{ 2 * CHANNELS_MOST }>,
+    dies: WinnerTree,
+    channels: WinnerTree,
     /// The instant that keys count from, in nanoseconds.
     epoch: u64,
+}
+
+/// What happens to a die or channel next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Next {
+    /// When it happens; where nothing does, an instant after all that can be told.
+    pub(crate) at: Instant,
+    key: u64,
+}
+
+impl Next {
+    /// Where it happens.
+    #[inline(always)]
+    pub(crate) fn due(self) -> Due {
+        let index = (self.key & (CHANNEL - 1)) as usize;
+        match self.key {
+            NEVER => Due::Nothing,
+            key if key & CHANNEL != 0 => Due::Channel(index),
+            _ => Due::Die(index),
+        }
+    }
 }
 
 impl Clock {
@@ -89,14 +133,14 @@ impl Clock {
     }
 
     #[inline(always)]
-    fn key(&self, index: usize, at: Instant) -> u64 {
-        (at.nanos() - self.epoch) << INDEX_BITS | index as u64
+    fn key(&self, index: u64, at: Instant) -> u64 {
+        (at.nanos() - self.epoch) << INDEX_BITS | index
     }
 
     /// Something happens to `die` at `at`.
     #[inline(always)]
     pub(crate) fn set_die(&mut self, die: usize, at: Instant) {
-        self.dies.set(die, self.key(die, at));
+        self.dies.set(die, self.key(die as u64, at));
     }
 
     /// Nothing happens to `die`.
@@ -108,7 +152,7 @@ impl Clock {
     /// Something happens to `channel` at `at`.
     #[inline(always)]
     pub(crate) fn set_channel(&mut self, channel: usize, at: Instant) {
-        self.channels.set(channel, self.key(channel, at));
+        self.channels.set(channel, self.key(CHANNEL | channel as u64, at));
     }
 
     /// Nothing happens to `channel`.
@@ -117,22 +161,16 @@ impl Clock {
         self.channels.set(channel, NEVER);
     }
 
-    /// Returns what happens next and when; at the end of time where nothing does. At one instant dies go
-    /// before channels, and the lower number first.
+    /// Returns what happens next. At one instant dies go before channels, and the lower number first.
     #[inline(always)]
-    pub(crate) fn next(&self) -> (Instant, Due) {
-        let (die, channel) = (self.dies.least(), self.channels.least());
-        let is_channel = channel >> INDEX_BITS < die >> INDEX_BITS;
-        let key = if is_channel { channel } else { die };
-        let index = (key & ((1 << INDEX_BITS) - 1)) as usize;
-        let at = if key == NEVER { u64::MAX } else { self.epoch + (key >> INDEX_BITS) };
-        let due = if is_channel { Due::Channel(index) } else { Due::Die(index) };
-        (Instant::from_nanos(at), due)
+    pub(crate) fn next(&self) -> Next {
+        let key = self.dies.least.min(self.channels.least);
+        Next { at: Instant::from_nanos(self.epoch + (key >> INDEX_BITS)), key }
     }
 
     /// Whether nothing happens to any die or channel.
     pub(crate) fn is_idle(&self) -> bool {
-        self.dies.least() == NEVER && self.channels.least() == NEVER
+        self.next().due() == Due::Nothing
     }
 
     /// Moves the epoch on to `now`, before which nothing happens any more, if that is far from it.
@@ -145,7 +183,7 @@ impl Clock {
 
     #[cold]
     fn move_epoch(&mut self, now: Instant) {
-        let earliest = self.next().0.min(now);
+        let earliest = if self.is_idle() { now } else { self.next().at.min(now) };
         let shift = earliest.nanos() - self.epoch;
         self.dies.rebase(shift);
         self.channels.rebase(shift);
@@ -194,8 +232,8 @@ mod tests {
                         None => clock.clear_channel(index % channels),
                     }
                 }
-                let (at, due) = clock.next();
-                let next = (!clock.is_idle()).then_some((at.nanos(), due));
+                let next = clock.next();
+                let next = (!clock.is_idle()).then_some((next.at.nanos(), next.due()));
                 prop_assert_eq!(next, slow_next(&slow.0, &slow.1));
             }
         }
@@ -210,9 +248,10 @@ mod tests {
             let (soon, later) = (now + ssdlab_units::Nanoseconds::new(7), now + WEEK);
             clock.set_die(step % 5, later);
             clock.set_channel(step % 3, soon);
-            assert_eq!(clock.next(), (soon, Due::Channel(step % 3)));
+            let next = |clock: &Clock| (clock.next().at, clock.next().due());
+            assert_eq!(next(&clock), (soon, Due::Channel(step % 3)));
             clock.clear_channel(step % 3);
-            assert_eq!(clock.next(), (later, Due::Die(step % 5)));
+            assert_eq!(next(&clock), (later, Due::Die(step % 5)));
             clock.clear_die(step % 5);
             assert!(clock.is_idle());
             now = later + WEEK;

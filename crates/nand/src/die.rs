@@ -78,7 +78,8 @@ impl Die {
     /// Whether something waits for the die to fall idle.
     #[inline(always)]
     fn is_awaited(&self) -> bool {
-        !self.foreground.is_empty() || !self.background.is_empty() || self.suspended != NONE
+        // `NONE` has all bits set: together they have if each is empty.
+        self.foreground.head() & self.background.head() & self.suspended != NONE
     }
 }
 
@@ -124,30 +125,27 @@ impl Dies {
     /// A read arrives at its die. `sense` names what it senses, or is [`NONE`] where nobody will look for
     /// that in the page registers.
     #[inline(always)]
-    pub(crate) fn read(&mut self, transit: &mut Transit, index: u32, sense: u32, now: Instant) {
-        let op = transit.pool.get(index);
-        let (number, duration) = (usize::from(op.die), op.duration);
+    pub(crate) fn read(&mut self, transit: &mut Transit, op: Op, sense: u32, now: Instant) {
+        let number = usize::from(op.die);
         let die = &mut self.dies[number];
-        if die.current != NONE && !self.suspend(transit, number, now) {
-            let die = &mut self.dies[number];
-            die.register = sense;
-            transit.pool.get_mut(index).arrival = now;
-            return transit.pool.push_back(&mut die.reads, index);
+        if die.current != NONE {
+            return self.read_on_busy(transit, op, sense, now);
         }
+        reserve(die, transit, op, sense, now);
+    }
+
+    /// A read arrives at a die that programs or erases.
+    #[inline(never)]
+    fn read_on_busy(&mut self, transit: &mut Transit, op: Op, sense: u32, now: Instant) {
+        let number = usize::from(op.die);
+        let is_stopped = self.suspend(transit, number, now);
         let die = &mut self.dies[number];
+        if is_stopped {
+            return reserve(die, transit, op, sense, now);
+        }
         die.register = sense;
-        die.free_at = die.free_at.later(now) + Nanoseconds::new(duration.into());
-        let op = transit.pool.get_mut(index);
-        op.arrival = die.free_at;
-        op.duration = 0;
-        if die.stopped_until > now {
-            let blocker = transit.pool.get(die.suspended).kind;
-            note_blocked(transit.pool.get_mut(index), blocker, die.stopped_until.since(now));
-        }
-        if die.is_awaited() {
-            transit.clock.set_die(number, die.free_at);
-        }
-        transit.ask(die.channel.into(), index, now);
+        let index = transit.add(Op { arrival: now, ..op });
+        transit.pool.push_back(&mut die.reads, index);
     }
 
     /// Whether the page registers of the die hold `sense`, or will when the last read that the die was asked
@@ -162,19 +160,18 @@ impl Dies {
     }
 
     /// A read arrives that takes the page which the last read of its die senses, or has sensed.
-    pub(crate) fn ride(&mut self, transit: &mut Transit, index: u32, now: Instant) {
-        let number = usize::from(transit.pool.get(index).die);
-        let die = &mut self.dies[number];
-        let op = transit.pool.get_mut(index);
+    pub(crate) fn ride(&mut self, transit: &mut Transit, mut op: Op, now: Instant) {
+        let die = &mut self.dies[usize::from(op.die)];
         op.marks |= mark::RIDES;
         if die.reads.is_empty() {
             if die.free_at <= now {
                 op.marks |= mark::FROM_REGISTER;
             }
             op.arrival = die.free_at.later(now);
-            transit.ask(die.channel.into(), index, now);
+            transit.announce(die.channel.into(), op, now);
         } else {
             op.arrival = now;
+            let index = transit.add(op);
             transit.pool.push_back(&mut die.reads, index);
         }
     }
@@ -261,7 +258,9 @@ impl Dies {
             if op.marks & mark::RIDES == 0 {
                 die.free_at += Nanoseconds::new(op.duration.into());
             }
-            note_blocked(op, blocker, now.since(op.arrival));
+            let (duration, marks) = blocked_by(blocker, now.since(op.arrival));
+            op.duration = duration;
+            op.marks |= marks;
             op.arrival = die.free_at;
             transit.ask(die.channel.into(), index, now);
         }
@@ -440,11 +439,30 @@ impl Dies {
     }
 }
 
-/// Notes what kept a die from a read, in the place of its duration, which is in its arrival by then: the
-/// program or erase that it waited for, or for the stop of it.
-fn note_blocked(op: &mut Op, blocker: Kind, span: Nanoseconds) {
-    op.duration = span.nanos().try_into().unwrap_or(u32::MAX);
-    if blocker != Kind::Program {
-        op.marks |= mark::BLOCKED_BY_BACKGROUND;
+/// Reserves a die for a read that nothing can overtake, behind those that came before it, and tells the
+/// channel when the page will be sensed.
+#[inline(always)]
+fn reserve(die: &mut Die, transit: &mut Transit, op: Op, sense: u32, now: Instant) {
+    die.register = sense;
+    die.free_at = die.free_at.later(now) + Nanoseconds::new(op.duration.into());
+    let mut blocked = (0, 0);
+    if die.stopped_until > now {
+        let blocker = transit.pool.get(die.suspended).kind;
+        blocked = blocked_by(blocker, die.stopped_until.since(now));
     }
+    if die.is_awaited() {
+        transit.clock.set_die(op.die.into(), die.free_at);
+    }
+    let (duration, marks) = (blocked.0, op.marks | blocked.1);
+    let op = Op { arrival: die.free_at, duration, marks, ..op };
+    transit.announce(die.channel.into(), op, now);
+}
+
+/// Returns what kept a die from a read for `span`, the program or erase that it waited for or for the stop
+/// of it, as the read's duration and marks tell it: its sense is in its arrival by then.
+#[inline(always)]
+fn blocked_by(blocker: Kind, span: Nanoseconds) -> (u32, u8) {
+    let by_background = blocker != Kind::Program;
+    let marks = if by_background { mark::BLOCKED_BY_BACKGROUND } else { 0 };
+    (span.nanos().try_into().unwrap_or(u32::MAX), marks)
 }

@@ -59,7 +59,8 @@ pub struct Nand {
     requests: Requests,
     copies: Copies,
     erases: Erases,
-    unit_over_channel: Nanoseconds,
+    /// Nanoseconds that a unit takes its channel.
+    unit_over_channel: u32,
     unit_over_link: Nanoseconds,
     /// How far ahead of transfers a command can be fetched while nothing but reads is under way.
     look_ahead: Nanoseconds,
@@ -83,7 +84,7 @@ impl Nand {
             requests: Requests::new(timing.delivery),
             copies: Copies::default(),
             erases: Erases::default(),
-            unit_over_channel: timing.channel.duration(geometry.unit_size()),
+            unit_over_channel: in_32_bits(timing.channel.duration(geometry.unit_size())),
             unit_over_link: timing.link.duration(geometry.unit_size()),
             // Where both directions share the link, a write would take it before reads that ended earlier.
             look_ahead: match timing.link_full_duplex {
@@ -160,8 +161,7 @@ impl Nand {
         let die = self.geometry.die_of(unit);
         let duration = in_32_bits(sense);
         let op = new_op(Kind::Read, die, tag.0, duration, duration, self.transfer_time(1));
-        let index = self.transit.add(op);
-        self.dies.read(&mut self.transit, index, NONE, self.now);
+        self.dies.read(&mut self.transit, op, NONE, self.now);
     }
 
     /// Begins a read of several pieces, which are added to it before it is issued with
@@ -214,8 +214,7 @@ impl Nand {
             for other in &mut needed[leader + 1..] {
                 if other.sense == sense && !other.is_asked_for {
                     other.is_asked_for = true;
-                    let index = self.transit.add(piece_op(read, *other));
-                    self.dies.ride(&mut self.transit, index, self.now);
+                    self.dies.ride(&mut self.transit, piece_op(read, *other), self.now);
                 }
             }
         }
@@ -226,12 +225,16 @@ impl Nand {
     }
 
     fn ask_for_piece(&mut self, read: ReadId, needed: Needed, is_stream: bool) {
-        let index = self.transit.add(piece_op(read, needed));
-        if is_stream && self.dies.holds(needed.die.into(), needed.sense, self.now) {
-            self.dies.ride(&mut self.transit, index, self.now);
+        self.read_or_ride(piece_op(read, needed), needed.sense, is_stream);
+    }
+
+    /// Takes a page from the registers of its die if a stream finds it there, else has it sensed.
+    fn read_or_ride(&mut self, op: Op, sense: u32, is_stream: bool) {
+        if is_stream && self.dies.holds(op.die.into(), sense, self.now) {
+            self.dies.ride(&mut self.transit, op, self.now);
         } else {
-            let sense = if is_stream { needed.sense } else { NONE };
-            self.dies.read(&mut self.transit, index, sense, self.now);
+            let sense = if is_stream { sense } else { NONE };
+            self.dies.read(&mut self.transit, op, sense, self.now);
         }
     }
 
@@ -246,15 +249,9 @@ impl Nand {
     pub fn load_page(&mut self, tag: Tag, page: Page, is_stream: bool) {
         let die = self.geometry.die_of(page.unit);
         let (duration, transfer) = (in_32_bits(page.sense), self.transfer_time(page.units));
-        let index = self.transit.add(new_op(Kind::Load, die, tag.0, NONE, duration, transfer));
+        let op = new_op(Kind::Load, die, tag.0, NONE, duration, transfer);
         self.others_under_way += 1;
-        let sense = self.geometry.sense_of(page.unit);
-        if is_stream && self.dies.holds(die.0 as usize, sense, self.now) {
-            self.dies.ride(&mut self.transit, index, self.now);
-        } else {
-            let sense = if is_stream { sense } else { NONE };
-            self.dies.read(&mut self.transit, index, sense, self.now);
-        }
+        self.read_or_ride(op, self.geometry.sense_of(page.unit), is_stream);
     }
 
     // ----- programs, copies and erases
@@ -266,19 +263,16 @@ impl Nand {
         let die = self.geometry.die_of(program.unit);
         let duration = in_32_bits(program.program);
         let transfer = self.transfer_time(program.units);
-        let mut op = new_op(Kind::Program, die, tag.0, NONE, duration, 0);
-        op.marks = mark::NEEDS_DATA;
+        let op = new_op(Kind::Program, die, tag.0, NONE, duration, 0);
         self.others_under_way += 1;
-        let index = self.transit.add(op);
+        let index = self.transit.add(Op { marks: mark::NEEDS_DATA, ..op });
         if let Some(erase) = program.after {
             self.hold_for_erase(index, erase);
         }
         self.dies.enqueue(&mut self.transit, index, Line::Foreground, self.now);
-        let mut data = new_op(Kind::Data, die, index, NONE, 0, transfer);
-        data.arrival = self.now;
-        let data = self.transit.add(data);
+        let data = new_op(Kind::Data, die, index, NONE, 0, transfer);
         let channel = self.dies.channel_of(die.0 as usize);
-        self.transit.ask(channel, data, self.now);
+        self.transit.announce(channel, Op { arrival: self.now, ..data }, self.now);
     }
 
     /// Has an operation wait for an erase that is not over on its die.
@@ -380,7 +374,7 @@ impl Nand {
 
     #[inline(always)]
     fn transfer_time(&self, units: u32) -> u32 {
-        (self.unit_over_channel.nanos() * u64::from(units)) as u32
+        self.unit_over_channel * units
     }
 }
 

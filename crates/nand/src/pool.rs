@@ -65,6 +65,19 @@ pub(crate) struct Op {
 const _: () = assert!(size_of::<Op>() == 32);
 
 impl Op {
+    /// The place of no operation.
+    const NONE: Op = Op {
+        arrival: Instant::START,
+        next: NONE,
+        owner: NONE,
+        extra: NONE,
+        duration: 0,
+        transfer: 0,
+        die: 0,
+        kind: Kind::Read,
+        marks: 0,
+    };
+
     /// Its place among those that ask for a channel at the same time.
     fn order(&self) -> u16 {
         match self.kind {
@@ -73,6 +86,24 @@ impl Op {
             _ => self.die,
         }
     }
+}
+
+/// Whether operation `waiting`, which is in line for a channel, goes before operation `new`, which gets in
+/// line there for `arrival`.
+#[inline(always)]
+fn is_before(ops: &[Op], waiting: u32, new: u32, arrival: Instant) -> bool {
+    let it = &ops[waiting as usize];
+    if it.arrival == arrival {
+        return goes_first(it, &ops[new as usize]);
+    }
+    it.arrival < arrival
+}
+
+/// Of two that arrive at the same time.
+#[cold]
+#[inline(never)]
+fn goes_first(waiting: &Op, new: &Op) -> bool {
+    waiting.order() <= new.order()
 }
 
 /// All operations, in flight or free.
@@ -104,6 +135,12 @@ impl Queue {
         self.head == NONE
     }
 
+    /// The operation that is first, or [`NONE`].
+    #[inline(always)]
+    pub(crate) fn head(&self) -> u32 {
+        self.head
+    }
+
     /// The operation that is first.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<u32> {
@@ -114,21 +151,22 @@ impl Queue {
 impl Pool {
     #[inline(always)]
     pub(crate) fn add(&mut self, op: Op) -> u32 {
-        let index = self.free;
-        match self.ops.get_mut(index as usize) {
-            Some(place) => {
-                self.free = place.next;
-                *place = op;
-                index
-            }
-            None => self.grow(op),
+        if self.free == NONE {
+            self.grow();
         }
+        let index = self.free;
+        let place = &mut self.ops[index as usize];
+        self.free = place.next;
+        *place = op;
+        index
     }
 
+    /// Makes room for one more.
     #[cold]
-    fn grow(&mut self, op: Op) -> u32 {
-        self.ops.push(op);
-        self.ops.len() as u32 - 1
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.free = self.ops.len() as u32;
+        self.ops.push(Op::NONE);
     }
 
     #[inline(always)]
@@ -175,41 +213,44 @@ impl Pool {
 
     /// Puts an operation where its arrival says, so that it makes no difference who was announced first: of
     /// those that arrive at the same time, what is sensed just then goes before what was there, the former
-    /// in the order of dies, the latter as it comes. `is_first_fixed` keeps the first at its place. Returns whether it is first.
+    /// in the order of dies, the latter as it comes. `is_first_fixed` keeps the first at its place. Returns
+    /// whether it is first.
     #[inline(always)]
     pub(crate) fn insert_by_arrival(
         &mut self,
         queue: &mut Queue,
         index: u32,
+        arrival: Instant,
         is_first_fixed: bool,
     ) -> bool {
-        let op = &mut self.ops[index as usize];
-        if queue.head == NONE {
-            op.next = NONE;
+        let ops = &mut self.ops[..];
+        let Queue { head, tail } = *queue;
+        if head == NONE {
+            ops[index as usize].next = NONE;
             *queue = Queue { head: index, tail: index };
             return true;
         }
-        let (arrival, order) = (op.arrival, op.order());
-        let is_before =
-            |it: &Op| it.arrival < arrival || it.arrival == arrival && it.order() <= order;
-        if is_before(&self.ops[queue.tail as usize]) {
-            self.push_back(queue, index);
+        if is_before(ops, tail, index, arrival) {
+            ops[tail as usize].next = index;
+            ops[index as usize].next = NONE;
+            queue.tail = index;
             return false;
         }
-        if !is_first_fixed && !is_before(&self.ops[queue.head as usize]) {
-            self.push_front(queue, index);
+        if !is_first_fixed && !is_before(ops, head, index, arrival) {
+            ops[index as usize].next = head;
+            queue.head = index;
             return true;
         }
-        let mut at = queue.head;
+        // Behind the first; it may be the only one, and fixed.
+        let mut at = head;
         loop {
-            let next = self.ops[at as usize].next;
-            if next == NONE {
-                self.push_back(queue, index);
-                return false;
-            }
-            if !is_before(&self.ops[next as usize]) {
-                self.ops[index as usize].next = next;
-                self.ops[at as usize].next = index;
+            let next = ops[at as usize].next;
+            if next == NONE || !is_before(ops, next, index, arrival) {
+                ops[index as usize].next = next;
+                ops[at as usize].next = index;
+                if next == NONE {
+                    queue.tail = index;
+                }
                 return false;
             }
             at = next;
@@ -294,7 +335,9 @@ mod tests {
                 match what {
                     0..=2 => {
                         let index = pool.add(op(arrival, number));
-                        let is_first = pool.insert_by_arrival(&mut queue, index, fixed.is_some());
+                        let at = Instant::from_nanos(arrival);
+                        let is_first =
+                            pool.insert_by_arrival(&mut queue, index, at, fixed.is_some());
                         let from = usize::from(fixed.is_some());
                         let later = slow[from..].iter().position(|it| it.0 > arrival);
                         let place = later.map_or(slow.len(), |place| from + place);

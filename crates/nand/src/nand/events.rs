@@ -20,39 +20,67 @@ pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 /// read that comes just then is too late.
 #[inline(always)]
 pub(super) fn step<S: Completions>(nand: &mut Nand, until: Instant, sink: &mut S) -> bool {
-    let (flash, due) = nand.transit.clock.next();
+    let flash = nand.transit.clock.next();
     let scheduled = nand.schedule.due();
     let fetch = nand.controller.due();
-    let next = flash.min(scheduled);
     // While nothing but reads is under way, what the controller does next and transfers that end
     // less than a command's time before it concern different things: a read that is answered then is
     // followed by a command that is acted on later. Their order makes no difference to the drive,
     // and commands in their own order are easier for the processor to foresee.
-    let is_fetch = if S::READS_COMMUTE && nand.others_under_way == 0 && scheduled > fetch {
-        fetch.nanos() < next.nanos().saturating_add(nand.look_ahead.nanos())
-    } else {
-        fetch < next
-    };
-    let at = if is_fetch { fetch } else { next };
+    let commutes = S::READS_COMMUTE && nand.others_under_way == 0;
+    let ahead = if commutes { nand.look_ahead } else { Nanoseconds::ZERO };
+    if fetch < flash.at + ahead && fetch < scheduled {
+        if fetch > until {
+            return false;
+        }
+        fetch_next(nand, sink, fetch);
+        return true;
+    }
+    if scheduled < flash.at || flash.due() == Due::Nothing {
+        return step_without_flash(nand, until, sink);
+    }
+    if flash.at > until {
+        return false;
+    }
+    nand.now = flash.at;
+    nand.events += 1;
+    match flash.due() {
+        Due::Channel(channel) => transferred(nand, sink, channel, flash.at),
+        Due::Die(die) => die_is_free(nand, sink, die, flash.at),
+        Due::Nothing => {}
+    }
+    true
+}
+
+/// Lets happen what is scheduled or the controller does, whichever is first: nothing happens to dies and
+/// channels before.
+#[inline(never)]
+fn step_without_flash<S: Completions>(nand: &mut Nand, until: Instant, sink: &mut S) -> bool {
+    let scheduled = nand.schedule.due();
+    let fetch = nand.controller.due();
+    let at = scheduled.min(fetch);
     if at > until || at == NEVER {
         return false;
     }
-    nand.now = at;
-    nand.events += 1;
-    if is_fetch {
-        nand.transit.clock.keep_epoch_near(at);
-        let tag = nand.controller.fetch();
-        sink.fetched(nand, Tag(tag), at);
-    } else if scheduled < flash {
-        nand.transit.clock.keep_epoch_near(at);
-        happen(nand, sink, at);
-    } else {
-        match due {
-            Due::Channel(channel) => transferred(nand, sink, channel, at),
-            Due::Die(die) => die_is_free(nand, sink, die, at),
-        }
+    if fetch < scheduled {
+        fetch_next(nand, sink, fetch);
+        return true;
     }
+    nand.now = scheduled;
+    nand.events += 1;
+    nand.transit.clock.keep_epoch_near(scheduled);
+    happen(nand, sink, scheduled);
     true
+}
+
+/// The controller acts on the command that is first.
+#[inline(always)]
+fn fetch_next<S: Completions>(nand: &mut Nand, sink: &mut S, now: Instant) {
+    nand.now = now;
+    nand.events += 1;
+    nand.transit.clock.keep_epoch_near(now);
+    let tag = nand.controller.fetch();
+    sink.fetched(nand, Tag(tag), now);
 }
 
 /// Something that was scheduled happens.
@@ -89,14 +117,21 @@ fn time_of(op: &Op, sense: u32) -> ReadTime {
 /// A channel has moved what it was moving.
 #[inline(always)]
 fn transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usize, now: Instant) {
+    let op = nand.transit.ending(channel);
+    if op.kind == Kind::Read {
+        let (tag, time) = (Tag(op.owner), time_of(op, op.extra));
+        nand.transit.end_and_go_on(channel, now);
+        let end = nand.link.send(now, nand.unit_over_link);
+        return sink.read(nand, tag, end, time);
+    }
+    other_transferred(nand, sink, channel, now);
+}
+
+/// A channel has moved what is no read of a single unit.
+#[inline(never)]
+fn other_transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usize, now: Instant) {
     let index = nand.transit.end(channel, now);
     let op = *nand.transit.pool.get(index);
-    if op.kind == Kind::Read {
-        nand.transit.pool.remove(index);
-        nand.transit.go_on(channel);
-        let end = nand.link.send(now, nand.unit_over_link);
-        return sink.read(nand, Tag(op.owner), end, time_of(&op, op.extra));
-    }
     match op.kind {
         Kind::Read | Kind::Program | Kind::Erase => {
             unreachable!("its data has an operation of its own")
@@ -138,7 +173,7 @@ fn transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usize, no
 }
 
 /// A die is free and something waits for it, or a program or an erase has ended.
-#[inline(always)]
+#[inline(never)]
 fn die_is_free<S: Completions>(nand: &mut Nand, sink: &mut S, die: usize, now: Instant) {
     nand.dies.set_happening(Some(die));
     let ended = nand.dies.happen(&mut nand.transit, die, now);
@@ -180,12 +215,10 @@ impl Nand {
         while let Some((number, filling)) = self.copies.take_complete() {
             let die = ssdlab_units::DieIndex(filling.die.into());
             let after = filling.after;
-            let mut op =
+            let op =
                 new_op(Kind::CopyProgram, die, number, after, filling.duration, filling.transfer);
-            op.arrival = self.now;
-            let index = self.transit.add(op);
             let channel = self.dies.channel_of(filling.die.into());
-            self.transit.ask(channel, index, self.now);
+            self.transit.announce(channel, Op { arrival: self.now, ..op }, self.now);
         }
     }
 }

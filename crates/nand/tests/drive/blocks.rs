@@ -81,16 +81,19 @@ impl<H: Handles> Blocks<H> {
     }
 
     #[inline(always)]
-    pub fn starts_program(&self, unit: u32) -> bool {
-        unit % self.by_program == 0
-    }
-
-    #[inline(always)]
     pub fn invalidate(&mut self, unit: u32) {
         let block = (unit / self.by_block) as usize;
         self.valid[block] -= 1;
         let least = &mut self.least[block / GROUP];
         *least = (*least).min(self.valid[block]);
+    }
+
+    /// Units that hold nothing.
+    pub fn pad(&mut self, units: std::ops::Range<u32>) {
+        for unit in units {
+            self.reverse[unit as usize] = NONE;
+            self.invalidate(unit);
+        }
     }
 
     #[inline(always)]

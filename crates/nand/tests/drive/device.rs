@@ -58,7 +58,7 @@ impl Durations {
 /// The engine together with the durations: what a translation layer is handed in its callbacks.
 pub struct Told<'a> {
     pub nand: &'a mut Nand,
-    pub durations: Durations,
+    pub durations: &'a Durations,
 }
 
 impl Told<'_> {

@@ -8,7 +8,7 @@ use ssdlab_units::Instant;
 
 use super::device::{Device, Handles};
 use super::writes::Frontier;
-use super::{Drive, NONE, prefetch};
+use super::{Drive, prefetch};
 
 #[derive(Clone, Copy, Debug)]
 struct Victim {
@@ -110,7 +110,7 @@ impl<H: Handles> Drive<H> {
     }
 
     fn can_collect(&self) -> bool {
-        self.collector.frontier.has_room(&self.blocks, self.units_per_program)
+        self.collector.frontier.has_room(&self.blocks)
     }
 
     fn begin_victim(&mut self) -> bool {
@@ -140,8 +140,8 @@ impl<H: Handles> Drive<H> {
             self.prefetch_ahead(first as usize, sense as usize);
             let mut units = [0; SENSE_MOST];
             let mut count = 0;
-            for place in first..first + sense {
-                let unit = self.blocks.reverse[place as usize];
+            let held = &self.blocks.reverse[first as usize..(first + sense) as usize];
+            for (&unit, place) in held.iter().zip(first..) {
                 units[count % SENSE_MOST] = unit;
                 count += usize::from(self.map.get(unit as usize) == Some(&place));
             }
@@ -171,33 +171,40 @@ impl<H: Handles> Drive<H> {
     #[inline(always)]
     fn move_units<D: Device<H>>(&mut self, flash: &mut D, units: &[u32], from: u32) {
         let mut into = [None; 2];
-        let mut is_full = [false; 2];
-        let mut part = 0;
-        for &unit in units {
-            if self.collector.filling.is_none() {
+        let mut left = units;
+        for into in &mut into {
+            if left.is_empty() {
+                break;
+            }
+            if self.collector.frontier.room() == 0 {
                 self.begin_copies(flash);
             }
-            into[part] = self.collector.filling;
-            let (place, full) = self.collector.frontier.append(&self.blocks);
-            self.map[unit as usize] = place;
-            self.blocks.reverse[place as usize] = unit;
-            if full {
-                is_full[part] = true;
-                part = 1;
-                self.collector.filling = None;
+            *into = self.collector.filling;
+            let count = left.len().min(self.collector.frontier.room() as usize);
+            let (now, later) = left.split_at(count);
+            left = later;
+            let place = self.collector.frontier.append(&self.blocks, count as u32);
+            let reverse = &mut self.blocks.reverse[place as usize..place as usize + count];
+            for ((&unit, reverse), place) in now.iter().zip(reverse).zip(place..) {
+                *reverse = unit;
+                self.map[unit as usize] = place;
             }
         }
         let first = into[0].expect("a unit was moved");
         flash.copy(from, units.len() as u32, first, into[1]);
-        for (copies, is_full) in into.into_iter().zip(is_full) {
-            if let Some(copies) = copies.filter(|_| is_full) {
-                flash.complete_copies(copies);
-            }
+        // The first is full if there is a second; the last is if no room is left.
+        if into[1].is_some() {
+            flash.complete_copies(first);
+        }
+        if self.collector.frontier.room() == 0 {
+            flash.complete_copies(into[1].unwrap_or(first));
         }
     }
 
     fn begin_copies<D: Device<H>>(&mut self, flash: &mut D) {
-        let place = self.collector.frontier.begin(&mut self.blocks, 0).expect("copies have room");
+        let units = self.units_per_program;
+        let place = self.collector.frontier.begin(&mut self.blocks, units, 0);
+        let place = place.expect("copies have room");
         let after = self.blocks.erase_before(place);
         let copies = flash.begin_copies(place, after);
         self.collector.filling = Some(copies);
@@ -208,13 +215,12 @@ impl<H: Handles> Drive<H> {
     }
 
     fn pad_copies<D: Device<H>>(&mut self, flash: &mut D, _: Instant) {
-        let Some(copies) = self.collector.filling.take() else { return };
-        while self.collector.frontier.next.is_some() {
-            let (place, _) = self.collector.frontier.append(&self.blocks);
-            self.blocks.reverse[place as usize] = NONE;
-            self.blocks.invalidate(place);
+        let room = self.collector.frontier.room();
+        if let Some(copies) = self.collector.filling.filter(|_| room > 0) {
+            let place = self.collector.frontier.append(&self.blocks, room);
+            self.blocks.pad(place..place + room);
+            flash.complete_copies(copies);
         }
-        flash.complete_copies(copies);
     }
 
     fn end_victim<D: Device<H>>(&mut self, flash: &mut D, block: u32, at: Instant) {
@@ -253,7 +259,7 @@ impl<H: Handles> Drive<H> {
     pub(super) fn hurry_erase<D: Device<H>>(&mut self, flash: &mut D, erase: H::Erase) {
         let waiting = self.collector.emptied.iter().find(|it| it.erase == Some(erase));
         let Some(&Emptied { last: Some(last), copies, .. }) = waiting else { return };
-        if self.collector.filling.is_some() && copies == self.collector.copies.next() {
+        if self.collector.frontier.room() > 0 && copies == self.collector.copies.next() {
             self.pad_copies(flash, Instant::START);
         }
         flash.hurry_copies(last);

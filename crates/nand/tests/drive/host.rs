@@ -45,25 +45,38 @@ pub struct Request {
     pub units: u32,
 }
 
+/// What a slot of the host's sends.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct Slot {
     current: Request,
     next: Request,
     sent: Instant,
     drawn: u64,
     cursor: u32,
+    first: u32,
     /// Requests that it has still to send.
     left: u64,
+}
+
+/// How requests are drawn from random numbers.
+#[derive(Clone, Copy)]
+struct Draws {
+    seed: u64,
+    /// 16 random bits from which on a request is no read, no flush, no write with FUA.
+    ends: [u64; 3],
+    units_most: u32,
+    logical_units: u32,
+    /// Units of the region that each slot has to itself.
+    share: u32,
+    is_sequential: bool,
 }
 
 #[derive(Clone)]
 pub struct Host {
     slots: Vec<Slot>,
     load: Workload,
-    logical_units: u32,
-    /// Units of the region that each slot has to itself.
-    share: u32,
-    seed: u64,
+    draws: Draws,
     /// Of each slot, when its requests were answered and what they were; kept if asked for.
     pub answers: Option<Vec<Vec<(Operation, u64, u64)>>>,
     pub answered: [u64; 4],
@@ -73,11 +86,58 @@ pub struct Host {
 }
 
 /// A hash: the generator of `SplitMix64` (Steele, Lea, Flood, 2014).
+#[inline(always)]
 fn hash(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ z >> 31
+}
+
+impl Draws {
+    fn set_load(&mut self, load: Workload) {
+        let mut percent = 0;
+        let shares = [load.read_percent, load.flush_percent, load.fua_percent];
+        self.ends = shares.map(|share| {
+            percent += u64::from(share);
+            (percent << 16).div_ceil(100)
+        });
+        self.units_most = load.units_most.min(self.share);
+        self.is_sequential = load.is_sequential;
+    }
+
+    /// The next request of a slot.
+    #[inline(always)]
+    fn draw(&self, slot: u32, state: &mut Slot) -> Request {
+        use Operation::{Flush, Read, Write, WriteFua};
+        state.drawn += 1;
+        let random = hash(self.seed ^ u64::from(slot) << 40 ^ state.drawn);
+        let place = self.ends.map(|end| usize::from(random & 0xffff >= end));
+        static OPERATIONS: [Operation; 4] = [Read, Flush, WriteFua, Write];
+        let operation = OPERATIONS[place.iter().sum::<usize>() & 3];
+        let units = match self.units_most {
+            1 => 1,
+            most => 1 + (random >> 16 & 0xff) as u32 * most / 256,
+        };
+        let unit = if self.is_sequential {
+            state.draw_in_order(units, self.share)
+        } else {
+            (((random >> 32) * u64::from(self.logical_units + 1 - units)) >> 32) as u32
+        };
+        Request { operation, unit, units }
+    }
+}
+
+impl Slot {
+    #[inline(never)]
+    fn draw_in_order(&mut self, units: u32, share: u32) -> u32 {
+        if self.cursor + units > self.first + share {
+            self.cursor = self.first;
+        }
+        let unit = self.cursor;
+        self.cursor += units;
+        unit
+    }
 }
 
 impl Host {
@@ -90,14 +150,15 @@ impl Host {
             sent: Instant::START,
             drawn: 0,
             cursor: index * share,
+            first: index * share,
             left: 0,
         };
+        let (units_most, is_sequential) = (1, false);
+        let draws = Draws { seed, ends: [0; 3], units_most, logical_units, share, is_sequential };
         Host {
             slots: (0..depth).map(slot).collect(),
             load: Workload::WRITES,
-            logical_units,
-            share,
-            seed,
+            draws,
             answers: None,
             answered: [0; 4],
             latency: [0; 4],
@@ -109,61 +170,33 @@ impl Host {
         self.slots.len() as u32
     }
 
-    pub fn load(&self) -> Workload {
-        self.load
+    #[inline(always)]
+    pub fn load(&self) -> &Workload {
+        &self.load
     }
 
     /// Begins to send requests: at least so many, and as many from each slot, so that it makes no difference
     /// which is answered first.
     pub fn begin(&mut self, load: Workload, requests: u64) {
         self.load = load;
+        self.draws.set_load(load);
         let share = requests.div_ceil(self.depth().into());
-        self.slots.iter_mut().for_each(|slot| slot.left = share);
         (self.answered, self.latency) = ([0; 4], [0; 4]);
-        for slot in 0..self.depth() {
-            self.slots[slot as usize].next = self.draw(slot);
+        for (index, slot) in (0..).zip(&mut self.slots) {
+            slot.left = share;
+            slot.next = self.draws.draw(index, slot);
         }
-    }
-
-    #[inline(always)]
-    fn draw(&mut self, slot: u32) -> Request {
-        let (load, size) = (self.load, self.logical_units);
-        let share = self.share;
-        let state = &mut self.slots[slot as usize];
-        state.drawn += 1;
-        let random = hash(self.seed ^ u64::from(slot) << 40 ^ state.drawn);
-        let percent = ((random & 0xffff) * 100) >> 16;
-        let (reads, flushes) = (u64::from(load.read_percent), u64::from(load.flush_percent));
-        let operation = match percent {
-            _ if percent < reads => Operation::Read,
-            _ if percent < reads + flushes => Operation::Flush,
-            _ if percent < reads + flushes + u64::from(load.fua_percent) => Operation::WriteFua,
-            _ => Operation::Write,
-        };
-        let units = 1 + (random >> 16 & 0xff) as u32 * load.units_most.min(share) / 256;
-        if load.is_sequential {
-            let first = slot * share;
-            if state.cursor + units > first + share {
-                state.cursor = first;
-            }
-            let unit = state.cursor;
-            state.cursor += units;
-            return Request { operation, unit, units };
-        }
-        let unit = (((random >> 32) * u64::from(size + 1 - units)) >> 32) as u32;
-        Request { operation, unit, units }
     }
 
     /// Sends a slot's next request at `at`, if one is left; returns the unit of the one after it.
     #[inline(always)]
     pub fn send(&mut self, slot: u32, at: Instant) -> Option<u32> {
-        let left = &mut self.slots[slot as usize].left;
-        *left = left.checked_sub(1)?;
-        let next = self.draw(slot);
         let state = &mut self.slots[slot as usize];
-        state.current = std::mem::replace(&mut state.next, next);
+        state.left = state.left.checked_sub(1)?;
         state.sent = at;
-        Some(next.unit)
+        state.current = state.next;
+        state.next = self.draws.draw(slot, state);
+        Some(state.next.unit)
     }
 
     #[inline(always)]
@@ -176,7 +209,7 @@ impl Host {
         let state = &self.slots[slot as usize];
         let operation = state.current.operation;
         let took = at.since(state.sent).nanos();
-        self.latest = self.latest.max(at);
+        self.latest = self.latest.later(at);
         self.answered[operation as usize] += 1;
         self.latency[operation as usize] += took;
         if let Some(answers) = &mut self.answers {
@@ -185,6 +218,7 @@ impl Host {
     }
 
     /// Whether the read of a slot needs a map page first.
+    #[inline(always)]
     pub fn misses_map(&self, slot: u32) -> bool {
         let every = u64::from(self.load.map_misses);
         every > 0 && hash(self.slots[slot as usize].drawn ^ u64::from(slot)).is_multiple_of(every)

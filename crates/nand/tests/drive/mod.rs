@@ -22,7 +22,7 @@ use device::{Device, Durations, Handles, Numbers, Told};
 use gc::Collector;
 use host::Host;
 pub use host::Workload;
-use writes::{Frontier, HostProgram};
+use writes::{Frontier, HostProgram, Waiting};
 
 /// Nothing there.
 pub const NONE: u32 = u32::MAX;
@@ -57,12 +57,14 @@ pub struct Drive<H: Handles> {
     programs: ProgramLog,
     /// Those from the first that is not over on, and the first that is not on the way to its die.
     host_programs: VecDeque<HostProgram>,
+    /// The one that is being filled.
+    filling: HostProgram,
     sent: u64,
     /// When all data that was let in is in the buffer.
     received_until: Instant,
     barriers: Vec<(u64, u64, u32)>,
-    /// Writes that wait for room: slot, next unit, units left, first program.
-    waiting: VecDeque<(u32, u32, u32, Option<u64>)>,
+    /// Writes that wait for room.
+    waiting: VecDeque<Waiting>,
     buffer_used: u32,
     buffer: u32,
     is_eager: bool,
@@ -85,6 +87,7 @@ impl<H: Handles> Drive<H> {
             host: Host::new(geometry.logical_units(), parameters.depth, parameters.seed),
             programs: ProgramLog::default(),
             host_programs: VecDeque::new(),
+            filling: HostProgram { first: NONE, data: 0 },
             sent: 0,
             received_until: Instant::START,
             barriers: Vec::new(),
@@ -180,9 +183,8 @@ impl Engine {
     /// Has the host begin to send requests.
     pub fn begin(&mut self, load: Workload, requests: u64) {
         let at = self.nand.now().max(self.sink.drive.host.latest);
-        let durations = self.sink.durations;
-        let told = &mut Told { nand: &mut self.nand, durations };
-        self.sink.drive.begin_phase(told, at, load, requests);
+        let (drive, mut told) = self.sink.told(&mut self.nand);
+        drive.begin_phase(&mut told, at, load, requests);
     }
 
     /// Lets everything happen that is due until then.
@@ -194,8 +196,8 @@ impl Engine {
 
 impl Sink {
     #[inline(always)]
-    fn told<'a>(&mut self, nand: &'a mut Nand) -> (&mut Drive<Numbers>, Told<'a>) {
-        (&mut self.drive, Told { nand, durations: self.durations })
+    fn told<'a>(&'a mut self, nand: &'a mut Nand) -> (&'a mut Drive<Numbers>, Told<'a>) {
+        (&mut self.drive, Told { nand, durations: &self.durations })
     }
 }
 

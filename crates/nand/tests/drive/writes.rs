@@ -11,64 +11,89 @@ use super::{Drive, NONE};
 pub struct Frontier {
     open: Vec<u32>,
     group: usize,
-    /// The next place of the program unit that is being filled, if one is.
-    pub next: Option<u32>,
+    /// The next place of the program unit that is being filled, and its end; equal if none is.
+    next: u32,
+    end: u32,
     pub programmed: u64,
 }
 
 impl Frontier {
     pub fn new(groups: u32) -> Frontier {
         let groups = groups as usize;
-        Frontier { open: vec![NONE; groups], group: groups - 1, next: None, programmed: 0 }
+        Frontier { open: vec![NONE; groups], group: groups - 1, next: 0, end: 0, programmed: 0 }
+    }
+
+    /// Places left in the program unit that is being filled.
+    #[inline(always)]
+    pub fn room(&self) -> u32 {
+        self.end - self.next
     }
 
     /// The next group that has an open block, or a free one beside `kept`.
     fn next_group<H: Handles>(&self, blocks: &Blocks<H>, kept: usize) -> Option<usize> {
         let groups = self.open.len();
-        (1..=groups)
-            .map(|ahead| (self.group + ahead) % groups)
-            .find(|&group| self.open[group] != NONE || blocks.free[group].len() > kept)
+        let mut group = self.group;
+        for _ in 0..groups {
+            group = if group + 1 == groups { 0 } else { group + 1 };
+            if self.open[group] != NONE || blocks.free[group].len() > kept {
+                return Some(group);
+            }
+        }
+        None
     }
 
+    #[inline(always)]
     pub fn can_begin<H: Handles>(&self, blocks: &Blocks<H>, kept: usize) -> bool {
-        self.next.is_some() || self.next_group(blocks, kept).is_some()
+        self.room() > 0 || self.next_group(blocks, kept).is_some()
     }
 
     /// Whether there is room for as much as a program unit, behind the one that is being filled.
-    pub fn has_room<H: Handles>(&self, blocks: &Blocks<H>, units_per_program: u32) -> bool {
+    pub fn has_room<H: Handles>(&self, blocks: &Blocks<H>) -> bool {
         let is_last = |group: usize| {
-            let end = self.open[group] + units_per_program;
-            self.next.is_some() && group == self.group && blocks.is_block_start(end)
+            self.room() > 0 && group == self.group && blocks.is_block_start(self.end)
         };
         (0..self.open.len()).any(|group| {
-            !blocks.free[group].is_empty() || self.open[group] != NONE && !is_last(group)
+            self.open[group] != NONE && !is_last(group) || !blocks.free[group].is_empty()
         })
     }
 
     /// Begins a program unit and returns its first unit.
-    pub fn begin<H: Handles>(&mut self, blocks: &mut Blocks<H>, kept: usize) -> Option<u32> {
+    pub fn begin<H: Handles>(
+        &mut self,
+        blocks: &mut Blocks<H>,
+        units: u32,
+        kept: usize,
+    ) -> Option<u32> {
         self.group = self.next_group(blocks, kept)?;
         if self.open[self.group] == NONE {
             self.open[self.group] = blocks.open(self.group, kept)?;
         }
-        self.next = Some(self.open[self.group]);
+        self.next = self.open[self.group];
+        self.end = self.next + units;
         self.programmed += 1;
-        self.next
+        Some(self.next)
     }
 
-    /// Takes the next place. Returns it, and whether the program unit is full with it.
+    /// Takes the next `count` places and returns the first.
     #[inline(always)]
-    pub fn append<H: Handles>(&mut self, blocks: &Blocks<H>) -> (u32, bool) {
-        let unit = self.next.expect("a program unit was begun");
-        let is_full = blocks.starts_program(unit + 1);
-        self.next = Some(unit + 1);
-        if is_full {
-            self.next = None;
-            let is_block_full = blocks.is_block_start(unit + 1);
-            self.open[self.group] = if is_block_full { NONE } else { unit + 1 };
+    pub fn append<H: Handles>(&mut self, blocks: &Blocks<H>, count: u32) -> u32 {
+        let first = self.next;
+        self.next += count;
+        if self.next == self.end {
+            let is_block_full = blocks.is_block_start(self.end);
+            self.open[self.group] = if is_block_full { NONE } else { self.end };
         }
-        (unit, is_full)
+        first
     }
+}
+
+/// A write that waits for room: what is left of it, and its first program, if it has one.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    slot: u32,
+    unit: u32,
+    units: u32,
+    first: Option<u64>,
 }
 
 /// The host's program units that are not programmed: first unit, and how much of the buffer they hold.
@@ -88,11 +113,11 @@ impl<H: Handles> Drive<H> {
         units: u32,
         at: Instant,
     ) {
-        if units == 1 && self.waiting.is_empty() && self.has_room(1) {
+        if self.waiting.is_empty() && units == 1 && self.has_room(1) {
             let (number, end) = self.let_in(flash, unit, 1, at);
             return self.written(flash, slot, (number, number), end);
         }
-        self.waiting.push_back((slot, unit, units, None));
+        self.waiting.push_back(Waiting { slot, unit, units, first: None });
         self.let_waiting_in(flash, at);
     }
 
@@ -104,9 +129,11 @@ impl<H: Handles> Drive<H> {
     /// Lets data into the buffer in the order in which it came, as much at a time as goes into one
     /// program unit.
     pub(super) fn let_waiting_in<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
-        while let Some(&(slot, unit, units, first)) = self.waiting.front() {
-            let next = self.frontier.next.unwrap_or(0);
-            let room = self.units_per_program - next % self.units_per_program;
+        while let Some(&Waiting { slot, unit, units, first }) = self.waiting.front() {
+            let room = match self.frontier.room() {
+                0 => self.units_per_program,
+                room => room,
+            };
             let count = units.min(room);
             if !self.has_room(count) {
                 if self.buffer_used + count <= self.buffer {
@@ -124,7 +151,8 @@ impl<H: Handles> Drive<H> {
                 self.written(flash, slot, (first, number), end);
             } else {
                 let front = self.waiting.front_mut().expect("there is a front");
-                *front = (slot, unit + count, units - count, Some(first));
+                let (unit, units) = (unit + count, units - count);
+                *front = Waiting { slot, unit, units, first: Some(first) };
             }
         }
     }
@@ -138,29 +166,42 @@ impl<H: Handles> Drive<H> {
         units: u32,
         at: Instant,
     ) -> (u64, Instant) {
-        if self.frontier.next.is_none() {
-            let first = self.frontier.begin(&mut self.blocks, 1).expect("there is a block");
-            self.programs.begin();
-            self.host_programs.push_back(HostProgram { first, data: 0 });
+        if self.frontier.room() == 0 {
+            self.begin_program();
         }
         self.buffer_used += units;
+        self.filling.data += units;
         let end = flash.receive(units);
         let number = self.programs.next() - 1;
-        self.host_programs.back_mut().expect("one is being filled").data += units;
-        for unit in unit..unit + units {
-            let (place, is_full) = self.frontier.append(&self.blocks);
+        let first = self.frontier.append(&self.blocks, units);
+        for (unit, place) in (unit..unit + units).zip(first..) {
             self.blocks.reverse[place as usize] = unit;
             let old = std::mem::replace(&mut self.map[unit as usize], place);
             if old != NONE {
                 self.blocks.invalidate(old);
             }
-            if is_full {
-                self.received_until = end.max(at);
-                flash.set_alarm(self.received_until, 0);
-            }
         }
         self.received_until = end;
+        if self.frontier.room() == 0 {
+            self.end_program(flash, at);
+        }
         (number, end)
+    }
+
+    #[inline(never)]
+    fn begin_program(&mut self) {
+        let units = self.units_per_program;
+        let first = self.frontier.begin(&mut self.blocks, units, 1).expect("there is a block");
+        self.programs.begin();
+        self.filling = HostProgram { first, data: 0 };
+    }
+
+    /// The host's program unit is full: it is sent to its die when its data is in the buffer.
+    #[inline(always)]
+    fn end_program<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
+        self.host_programs.push_back(self.filling);
+        self.received_until = self.received_until.later(at);
+        flash.set_alarm(self.received_until, 0);
     }
 
     /// All of a write is in the buffer at `end`.
@@ -189,14 +230,11 @@ impl<H: Handles> Drive<H> {
 
     /// Fills up the host's program unit, which is sent when its data is there.
     fn pad<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
-        while self.frontier.next.is_some() {
-            let (place, is_full) = self.frontier.append(&self.blocks);
-            self.blocks.reverse[place as usize] = NONE;
-            self.blocks.invalidate(place);
-            if is_full {
-                self.received_until = self.received_until.max(at);
-                flash.set_alarm(self.received_until, 0);
-            }
+        let room = self.frontier.room();
+        if room > 0 {
+            let first = self.frontier.append(&self.blocks, room);
+            self.blocks.pad(first..first + room);
+            self.end_program(flash, at);
         }
     }
 
