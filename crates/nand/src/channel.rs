@@ -62,8 +62,15 @@ impl Transit {
         self.get_in_line(channel, index, arrival, now);
     }
 
+    /// Has operation `index` cross `channel` from `arrival` on, which it has been given and may lie after `now`.
     #[inline(always)]
-    fn get_in_line(&mut self, channel: usize, index: u32, arrival: Instant, now: Instant) {
+    pub(crate) fn get_in_line(
+        &mut self,
+        channel: usize,
+        index: u32,
+        arrival: Instant,
+        now: Instant,
+    ) {
         let line = &mut self.channels[channel];
         // What has begun goes on.
         let has_begun = line.start <= now && !line.is_between;

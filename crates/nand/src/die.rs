@@ -81,6 +81,15 @@ impl Die {
         // `NONE` has all bits set: together they have if each is empty.
         self.foreground.head() & self.background.head() & self.suspended != NONE
     }
+
+    /// The first operation of one of its queues that waits for no erase.
+    #[inline(always)]
+    fn first_free(&self, pool: &Pool, queue: &Queue) -> Option<u32> {
+        if self.held == 0 {
+            return queue.first();
+        }
+        pool.iter(queue).find(|&it| pool.get(it).marks & mark::HELD == 0)
+    }
 }
 
 /// All dies.
@@ -126,25 +135,26 @@ impl Dies {
     /// that in the page registers.
     #[inline(always)]
     pub(crate) fn read(&mut self, transit: &mut Transit, op: Op, sense: u32, now: Instant) {
-        let number = usize::from(op.die);
+        let (number, duration) = (usize::from(op.die), op.duration);
+        let index = transit.add(op);
         let die = &mut self.dies[number];
         if die.current != NONE {
-            return self.read_on_busy(transit, op, sense, now);
+            return self.read_on_busy(transit, index, sense, now);
         }
-        reserve(die, transit, op, sense, now);
+        reserve(die, transit, index, duration, sense, now);
     }
 
     /// A read arrives at a die that programs or erases.
     #[inline(never)]
-    fn read_on_busy(&mut self, transit: &mut Transit, op: Op, sense: u32, now: Instant) {
-        let number = usize::from(op.die);
-        let is_stopped = self.suspend(transit, number, now);
-        let die = &mut self.dies[number];
+    fn read_on_busy(&mut self, transit: &mut Transit, index: u32, sense: u32, now: Instant) {
+        let Op { die: number, duration, .. } = *transit.pool.get(index);
+        let is_stopped = self.suspend(transit, number.into(), now);
+        let die = &mut self.dies[usize::from(number)];
         if is_stopped {
-            return reserve(die, transit, op, sense, now);
+            return reserve(die, transit, index, duration, sense, now);
         }
         die.register = sense;
-        let index = transit.add(Op { arrival: now, ..op });
+        transit.pool.get_mut(index).arrival = now;
         transit.pool.push_back(&mut die.reads, index);
     }
 
@@ -281,21 +291,17 @@ impl Dies {
             die.register = NONE;
             return transit.clock.set_die(number, die.free_at);
         }
-        let is_free = |op: &Op| op.marks & mark::HELD == 0;
         let pool = &mut transit.pool;
-        let first = match die.foreground.first() {
-            Some(_) if die.held > 0 => pool.iter(&die.foreground).find(|&it| is_free(pool.get(it))),
-            first => first,
-        };
-        if let Some(first) = first {
+        if let Some(first) = die.first_free(pool, &die.foreground) {
             if pool.get(first).marks & mark::NEEDS_DATA != 0 {
                 return transit.clock.clear_die(number);
             }
-            let first = pool.take_first(&mut die.foreground, is_free).expect("one was found");
+            pool.take(&mut die.foreground, first);
             return self.begin(transit, number, first, now);
         }
-        match pool.take_first(&mut die.background, is_free) {
+        match die.first_free(pool, &die.background) {
             Some(first) => {
+                pool.take(&mut die.background, first);
                 die.background_length -= 1;
                 self.begin(transit, number, first, now);
             }
@@ -442,20 +448,37 @@ impl Dies {
 /// Reserves a die for a read that nothing can overtake, behind those that came before it, and tells the
 /// channel when the page will be sensed.
 #[inline(always)]
-fn reserve(die: &mut Die, transit: &mut Transit, op: Op, sense: u32, now: Instant) {
+fn reserve(
+    die: &mut Die,
+    transit: &mut Transit,
+    index: u32,
+    duration: u32,
+    sense: u32,
+    now: Instant,
+) {
     die.register = sense;
-    die.free_at = die.free_at.later(now) + Nanoseconds::new(op.duration.into());
-    let mut blocked = (0, 0);
+    let end = die.free_at.later(now) + Nanoseconds::new(duration.into());
+    die.free_at = end;
+    let op = transit.pool.get_mut(index);
+    op.arrival = end;
+    op.duration = 0;
     if die.stopped_until > now {
-        let blocker = transit.pool.get(die.suspended).kind;
-        blocked = blocked_by(blocker, die.stopped_until.since(now));
+        note_stop(transit, index, die.suspended, die.stopped_until.since(now));
     }
     if die.is_awaited() {
-        transit.clock.set_die(op.die.into(), die.free_at);
+        let number = transit.pool.get(index).die;
+        transit.clock.set_die(number.into(), end);
     }
-    let (duration, marks) = (blocked.0, op.marks | blocked.1);
-    let op = Op { arrival: die.free_at, duration, marks, ..op };
-    transit.announce(die.channel.into(), op, now);
+    transit.get_in_line(die.channel.into(), index, end, now);
+}
+
+/// Notes that a read waits for `stopped` to be stopped.
+#[inline(never)]
+fn note_stop(transit: &mut Transit, index: u32, stopped: u32, span: Nanoseconds) {
+    let (duration, marks) = blocked_by(transit.pool.get(stopped).kind, span);
+    let op = transit.pool.get_mut(index);
+    op.duration = duration;
+    op.marks |= marks;
 }
 
 /// Returns what kept a die from a read for `span`, the program or erase that it waited for or for the stop

@@ -62,7 +62,8 @@ pub struct Nand {
     /// Nanoseconds that a unit takes its channel.
     unit_over_channel: u32,
     unit_over_link: Nanoseconds,
-    /// How far ahead of transfers a command can be fetched while nothing but reads is under way.
+    /// How far ahead of transfers a command can be acted on while nothing but reads is under way: by the link's
+    /// time of a unit, after which a read is answered, and the time of the command that follows the answer.
     look_ahead: Nanoseconds,
     /// Flash operations under way that are no reads of the host.
     others_under_way: u64,
@@ -75,6 +76,7 @@ impl Nand {
     /// Returns idle flash at the start of time.
     pub fn new(geometry: &Geometry, timing: &Timing, parameters: DieParameters) -> Nand {
         let channel_of = |die| geometry.channel_of(DieIndex(die));
+        let unit_over_link = timing.link.duration(geometry.unit_size());
         Nand {
             transit: Transit::new(geometry.dies() as usize, geometry.channels() as usize),
             dies: Dies::new(geometry.dies(), channel_of, parameters),
@@ -85,10 +87,10 @@ impl Nand {
             copies: Copies::default(),
             erases: Erases::default(),
             unit_over_channel: in_32_bits(timing.channel.duration(geometry.unit_size())),
-            unit_over_link: timing.link.duration(geometry.unit_size()),
+            unit_over_link,
             // Where both directions share the link, a write would take it before reads that ended earlier.
             look_ahead: match timing.link_full_duplex {
-                true => timing.command_occupancy + timing.command_latency,
+                true => timing.command_occupancy + timing.command_latency + unit_over_link,
                 false => Nanoseconds::ZERO,
             },
             others_under_way: 0,
@@ -174,13 +176,13 @@ impl Nand {
     /// Adds data that is in RAM to a read, and takes the host link for `link`: [`Nand::link_time`] of its
     /// units, or less where the host asks for a part of one.
     pub fn add_buffered(&mut self, read: ReadId, link: Nanoseconds) -> PieceIndex {
-        self.requests.add_piece(read, in_32_bits(link), 0, true)
+        self.add_piece(read, link, 0, true)
     }
 
     /// Adds data to a read that will be in RAM once [`Nand::piece_arrived`] says so, and takes the host
     /// link for `link`.
     pub fn add_awaited(&mut self, read: ReadId, link: Nanoseconds) -> PieceIndex {
-        self.requests.add_piece(read, in_32_bits(link), 0, false)
+        self.add_piece(read, link, 0, false)
     }
 
     /// Adds a page to a read, whose data takes the host link for `link`. Whole units cross the channel,
@@ -188,7 +190,7 @@ impl Nand {
     /// once.
     pub fn add_page(&mut self, read: ReadId, page: Page, link: Nanoseconds) -> PieceIndex {
         let duration = in_32_bits(page.sense);
-        let piece = self.requests.add_piece(read, in_32_bits(link), duration, false);
+        let piece = self.add_piece(read, link, duration, false);
         let needed = Needed {
             die: self.geometry.die_of(page.unit).0 as u16,
             sense: self.geometry.sense_of(page.unit),
@@ -199,6 +201,21 @@ impl Nand {
         };
         self.requests.add_needed(read, needed);
         piece
+    }
+
+    fn add_piece(
+        &mut self,
+        read: ReadId,
+        link: Nanoseconds,
+        sense: u32,
+        in_ram: bool,
+    ) -> PieceIndex {
+        if link < self.unit_over_link {
+            // An answer may come sooner than a unit's time behind a transfer from now on.
+            let command = self.timing.command_occupancy + self.timing.command_latency;
+            self.look_ahead = self.look_ahead.min(command);
+        }
+        self.requests.add_piece(read, in_32_bits(link), sense, in_ram)
     }
 
     /// Has the pages of a read sensed, and sends what is in RAM. [`Completions::read`] tells when all

@@ -257,31 +257,26 @@ impl Pool {
         }
     }
 
-    /// Takes out the first operation that `is_wanted`.
+    /// Takes an operation out of its queue.
+    ///
+    /// # Panics
+    /// When it is in another.
     #[inline(always)]
-    pub(crate) fn take_first(
-        &mut self,
-        queue: &mut Queue,
-        is_wanted: impl Fn(&Op) -> bool,
-    ) -> Option<u32> {
-        let first = queue.first()?;
-        if is_wanted(&self.ops[first as usize]) {
-            return self.pop_front(queue);
+    pub(crate) fn take(&mut self, queue: &mut Queue, index: u32) {
+        if queue.head == index {
+            queue.head = self.ops[index as usize].next;
+        } else {
+            self.take_behind_first(queue, index);
         }
-        let mut before = first;
-        loop {
-            let index = self.ops[before as usize].next;
-            if index == NONE {
-                return None;
-            }
-            if is_wanted(&self.ops[index as usize]) {
-                self.ops[before as usize].next = self.ops[index as usize].next;
-                if queue.tail == index {
-                    queue.tail = before;
-                }
-                return Some(index);
-            }
-            before = index;
+    }
+
+    #[inline(never)]
+    fn take_behind_first(&mut self, queue: &mut Queue, index: u32) {
+        let before = self.iter(queue).find(|&it| self.get(it).next == index);
+        let before = before.expect("it is in the queue");
+        self.ops[before as usize].next = self.ops[index as usize].next;
+        if queue.tail == index {
+            queue.tail = before;
         }
     }
 
@@ -353,7 +348,8 @@ mod tests {
                     }
                     _ => {
                         let wanted = |owner: u32| owner % 3 == arrival as u32 % 3;
-                        let taken = pool.take_first(&mut queue, |op| wanted(op.owner));
+                        let taken = pool.iter(&queue).find(|&it| wanted(pool.get(it).owner));
+                        taken.into_iter().for_each(|index| pool.take(&mut queue, index));
                         let owner = taken.map(|index| pool.get(index).owner);
                         let place = slow.iter().position(|it| wanted(it.1));
                         prop_assert_eq!(owner, place.map(|place| slow.remove(place).1));

@@ -24,9 +24,9 @@ pub(super) fn step<S: Completions>(nand: &mut Nand, until: Instant, sink: &mut S
     let scheduled = nand.schedule.due();
     let fetch = nand.controller.due();
     // While nothing but reads is under way, what the controller does next and transfers that end
-    // less than a command's time before it concern different things: a read that is answered then is
+    // less than `look_ahead` before it concern different things: a read that is answered then is
     // followed by a command that is acted on later. Their order makes no difference to the drive,
-    // and commands in their own order are easier for the processor to foresee.
+    // and events that alternate are easier for the processor to foresee.
     let commutes = S::READS_COMMUTE && nand.others_under_way == 0;
     let ahead = if commutes { nand.look_ahead } else { Nanoseconds::ZERO };
     if fetch < flash.at + ahead && fetch < scheduled {

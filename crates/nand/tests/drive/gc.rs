@@ -44,6 +44,9 @@ pub struct Collector<H: Handles> {
     erasing: u32,
     low_water: u32,
     units_per_sense: u32,
+    senses_per_program: u32,
+    /// Valid units of a sense.
+    scratch: Vec<u32>,
     pub programmed: u64,
 }
 
@@ -62,6 +65,8 @@ impl<H: Handles> Collector<H> {
             erasing: 0,
             low_water,
             units_per_sense: 1 << geometry.units_per_sense_shift(),
+            senses_per_program: geometry.units_per_program() >> geometry.units_per_sense_shift(),
+            scratch: vec![0; SENSE_MOST],
             programmed: 0,
         }
     }
@@ -134,15 +139,16 @@ impl<H: Handles> Drive<H> {
         let Some(mut victim) = self.collector.victim else { return 0 };
         let mut moved = 0;
         let sense = self.collector.units_per_sense;
-        for _ in 0..self.units_per_program / sense {
+        let mut units = std::mem::take(&mut self.collector.scratch);
+        for _ in 0..self.collector.senses_per_program {
             let first = victim.next;
             victim.next += sense;
             self.prefetch_ahead(first as usize, sense as usize);
-            let mut units = [0; SENSE_MOST];
             let mut count = 0;
             let held = &self.blocks.reverse[first as usize..(first + sense) as usize];
+            let scratch = &mut units[..SENSE_MOST];
             for (&unit, place) in held.iter().zip(first..) {
-                units[count % SENSE_MOST] = unit;
+                scratch[count % SENSE_MOST] = unit;
                 count += usize::from(self.map.get(unit as usize) == Some(&place));
             }
             if count > 0 {
@@ -150,6 +156,7 @@ impl<H: Handles> Drive<H> {
             }
             moved += count as u32;
         }
+        self.collector.scratch = units;
         self.collector.victim = Some(victim);
         if victim.next == victim.end {
             self.end_victim(flash, victim.block, at);

@@ -113,12 +113,16 @@ impl<H: Handles> Drive<H> {
         units: u32,
         at: Instant,
     ) {
-        if self.waiting.is_empty() && units == 1 && self.has_room(1) {
+        // Behind others that wait nothing has changed.
+        let is_first = self.waiting.is_empty();
+        if is_first && units == 1 && self.has_room(1) {
             let (number, end) = self.let_in(flash, unit, 1, at);
             return self.written(flash, slot, (number, number), end);
         }
         self.waiting.push_back(Waiting { slot, unit, units, first: None });
-        self.let_waiting_in(flash, at);
+        if is_first {
+            self.let_waiting_in(flash, at);
+        }
     }
 
     #[inline(always)]
