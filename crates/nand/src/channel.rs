@@ -7,16 +7,31 @@
 use ssdlab_units::{Instant, Nanoseconds};
 
 use crate::clock::Clock;
-use crate::pool::{Op, Pool, Queue};
+use crate::pool::{Op, Pool};
+use crate::ring::Ring;
+
+/// A transfer that waits for its channel.
+#[derive(Clone, Copy, Debug, Default)]
+struct Transfer {
+    arrival: Instant,
+    /// The operation.
+    index: u32,
+    /// Nanoseconds that it takes.
+    duration: u32,
+}
 
 /// A channel.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(32))]
+#[derive(Clone, Debug)]
+#[repr(align(64))]
 struct Channel {
     free_at: Instant,
-    /// When the first transfer in line begins, if nothing arrives before it until then.
+    /// When the first transfer in line begins, if nothing arrives before it until then. [`NEVER`] if there is
+    /// none, or the next is not chosen.
     start: Instant,
-    queue: Queue,
+    /// By arrival. Of those that arrive at the same time, what is sensed just then goes before what was
+    /// there, the former in the order of dies, the latter as it comes: so it makes no difference who was
+    /// announced first.
+    line: Ring<Transfer>,
     /// Whether a transfer has just ended, and the next is not chosen.
     is_between: bool,
 }
@@ -37,7 +52,7 @@ impl Transit {
         let channel = Channel {
             free_at: Instant::START,
             start: NEVER,
-            queue: Queue::EMPTY,
+            line: Ring::default(),
             is_between: false,
         };
         Transit {
@@ -47,22 +62,16 @@ impl Transit {
         }
     }
 
-    /// Has operation `index` cross `channel` from its arrival on, which may lie after `now`.
-    #[inline(always)]
-    pub(crate) fn ask(&mut self, channel: usize, index: u32, now: Instant) {
-        let arrival = self.pool.get(index).arrival;
-        self.get_in_line(channel, index, arrival, now);
-    }
-
     /// Takes an operation into flight and has it cross `channel` from its arrival on, which may lie after `now`.
     #[inline(always)]
     pub(crate) fn announce(&mut self, channel: usize, op: Op, now: Instant) {
-        let arrival = op.arrival;
+        let (arrival, duration) = (op.arrival, op.transfer);
         let index = self.pool.add(op);
-        self.get_in_line(channel, index, arrival, now);
+        self.ask(channel, Transfer { arrival, index, duration }, now);
     }
 
-    /// Has operation `index` cross `channel` from `arrival` on, which it has been given and may lie after `now`.
+    /// Gives an operation its arrival at `channel`, which may lie after `now`, and has it cross that from then
+    /// on.
     #[inline(always)]
     pub(crate) fn get_in_line(
         &mut self,
@@ -71,54 +80,71 @@ impl Transit {
         arrival: Instant,
         now: Instant,
     ) {
-        let line = &mut self.channels[channel];
+        let op = self.pool.get_mut(index);
+        op.arrival = arrival;
+        let duration = op.transfer;
+        self.ask(channel, Transfer { arrival, index, duration }, now);
+    }
+
+    #[inline(always)]
+    fn ask(&mut self, channel: usize, transfer: Transfer, now: Instant) {
+        let Transfer { arrival, index, .. } = transfer;
+        let state = &mut self.channels[channel];
         // What has begun goes on.
-        let has_begun = line.start <= now && !line.is_between;
-        let queue = &mut line.queue;
-        let is_first = self.pool.insert_by_arrival(queue, index, arrival, has_begun);
-        if is_first && !line.is_between {
-            choose(line, &self.pool, &mut self.clock, channel);
+        let has_begun = state.start <= now;
+        let pool = &self.pool;
+        let is_before = |it: &Transfer| match it.arrival == arrival {
+            true => goes_first(pool.get(it.index), pool.get(index)),
+            false => it.arrival < arrival,
+        };
+        let is_first = state.line.insert(transfer, has_begun.into(), is_before);
+        if is_first && !state.is_between {
+            choose(state, &mut self.clock, channel);
         }
     }
 
     /// The operation whose transfer ends next on `channel`.
     #[inline(always)]
     pub(crate) fn ending(&self, channel: usize) -> &Op {
-        self.pool.get(self.channels[channel].queue.first().expect("a channel ends what it began"))
+        let first = self.channels[channel].line.first();
+        self.pool.get(first.expect("a channel ends what it began").index)
     }
 
     /// Ends the transfer of `channel` at `now`, forgets its operation and chooses the next.
     #[inline(always)]
     pub(crate) fn end_and_go_on(&mut self, channel: usize, now: Instant) {
-        let line = &mut self.channels[channel];
-        line.free_at = now;
-        if let Some(ended) = self.pool.pop_front(&mut line.queue) {
-            self.pool.remove(ended);
+        let state = &mut self.channels[channel];
+        state.free_at = now;
+        if let Some(first) = state.line.first() {
+            self.pool.remove(first.index);
+            state.line.remove_first();
         }
-        choose(line, &self.pool, &mut self.clock, channel);
+        choose(state, &mut self.clock, channel);
     }
 
     /// Ends the transfer of `channel` at `now` and returns its operation, which is in no line then.
     /// The next is chosen by [`Transit::go_on`], when all that follows from the end has been done.
     #[inline(always)]
     pub(crate) fn end(&mut self, channel: usize, now: Instant) -> u32 {
-        let line = &mut self.channels[channel];
-        line.free_at = now;
-        line.is_between = true;
-        self.pool.pop_front(&mut line.queue).expect("a channel ends what it began")
+        let state = &mut self.channels[channel];
+        state.free_at = now;
+        (state.start, state.is_between) = (NEVER, true);
+        let index = state.line.first().expect("a channel ends what it began").index;
+        state.line.remove_first();
+        index
     }
 
     /// Chooses the next transfer of `channel`.
     #[inline(always)]
     pub(crate) fn go_on(&mut self, channel: usize) {
-        let line = &mut self.channels[channel];
-        line.is_between = false;
-        choose(line, &self.pool, &mut self.clock, channel);
+        let state = &mut self.channels[channel];
+        state.is_between = false;
+        choose(state, &mut self.clock, channel);
     }
 
     /// The operations in line for all channels, channel by channel.
     pub(crate) fn in_line(&self) -> impl Iterator<Item = u32> {
-        self.channels.iter().flat_map(|channel| self.pool.iter(&channel.queue))
+        self.channels.iter().flat_map(|channel| channel.line.iter().map(|it| it.index))
     }
 
     /// Adds an operation to those in flight.
@@ -128,16 +154,23 @@ impl Transit {
     }
 }
 
+/// Of two operations that arrive at a channel at the same time, whether the one in line goes before the one
+/// that gets in line.
+#[cold]
+#[inline(never)]
+fn goes_first(waiting: &Op, new: &Op) -> bool {
+    waiting.order() <= new.order()
+}
+
 /// Works out when the first transfer in line for a channel begins and ends.
 #[inline(always)]
-fn choose(line: &mut Channel, pool: &Pool, clock: &mut Clock, channel: usize) {
-    let Some(first) = line.queue.first() else {
-        line.start = NEVER;
+fn choose(state: &mut Channel, clock: &mut Clock, channel: usize) {
+    let Some(first) = state.line.first() else {
+        state.start = NEVER;
         return clock.clear_channel(channel);
     };
-    let op = pool.get(first);
-    line.start = op.arrival.later(line.free_at);
-    let end = line.start + Nanoseconds::new(op.transfer.into());
+    state.start = first.arrival.later(state.free_at);
+    let end = state.start + Nanoseconds::new(first.duration.into());
     clock.set_channel(channel, end);
 }
 
@@ -176,8 +209,7 @@ mod tests {
         };
         for &(die, arrival, now) in asks {
             end_until(&mut transit, now);
-            let index = transit.add(op(die, arrival));
-            transit.ask(0, index, Instant::from_nanos(now));
+            transit.announce(0, op(die, arrival), Instant::from_nanos(now));
         }
         end_until(&mut transit, u64::MAX);
         ended

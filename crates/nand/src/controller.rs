@@ -5,8 +5,10 @@
 
 use ssdlab_units::{Instant, Nanoseconds};
 
+use crate::ring::Ring;
+
 /// A command that the host has sent, or will send.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Command {
     arrival: Instant,
     tag: u32,
@@ -17,10 +19,8 @@ struct Command {
 /// The controller's queue of commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Controller {
-    /// A ring, sorted by arrival and tag; its length is a power of two.
-    commands: Box<[Command]>,
-    first: usize,
-    count: usize,
+    /// Sorted by arrival and tag.
+    commands: Ring<Command>,
     free_at: Instant,
     occupancy: Nanoseconds,
     latency: Nanoseconds,
@@ -31,16 +31,12 @@ pub(crate) struct Controller {
 
 /// When nothing is fetched.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
-/// No command.
-const NONE: Command = Command { arrival: NEVER, tag: 0, longer: 0 };
 
 impl Controller {
     /// Commands keep it busy for `occupancy`, and are acted on `latency` after that.
     pub(crate) fn new(occupancy: Nanoseconds, latency: Nanoseconds) -> Controller {
         Controller {
-            commands: vec![NONE; 64].into_boxed_slice(),
-            first: 0,
-            count: 0,
+            commands: Ring::default(),
             free_at: Instant::START,
             occupancy,
             latency,
@@ -51,42 +47,20 @@ impl Controller {
 
     #[inline(always)]
     pub(crate) fn submit(&mut self, arrival: Instant, tag: u32, longer: u32) {
-        if self.count == self.commands.len() {
-            self.grow();
-        }
-        let commands = &mut self.commands[..];
-        let mask = commands.len() - 1;
         // Of equals the lower tag goes first, so that the order of announcements makes no difference.
         let is_before =
             |it: &Command| it.arrival < arrival || it.arrival == arrival && it.tag <= tag;
-        let mut place = self.first + self.count;
-        while place > self.first && !is_before(&commands[(place - 1) & mask]) {
-            commands[place & mask] = commands[(place - 1) & mask];
-            place -= 1;
-        }
-        commands[place & mask] = Command { arrival, tag, longer };
-        self.count += 1;
-        if place == self.first {
+        if self.commands.insert(Command { arrival, tag, longer }, 0, is_before) {
             self.work_out_due();
         }
     }
 
-    #[cold]
-    fn grow(&mut self) {
-        self.commands.rotate_left(self.first & (self.commands.len() - 1));
-        self.first = 0;
-        let mut commands = std::mem::take(&mut self.commands).into_vec();
-        commands.resize(2 * commands.len(), NONE);
-        self.commands = commands.into_boxed_slice();
-    }
-
     #[inline(always)]
     fn work_out_due(&mut self) {
-        if self.count == 0 {
+        let Some(first) = self.commands.first() else {
             self.due = NEVER;
             return;
-        }
-        let first = &self.commands[self.first & (self.commands.len() - 1)];
+        };
         let busy = self.occupancy + Nanoseconds::new(first.longer.into());
         self.due = first.arrival.later(self.free_at) + busy + self.latency;
         self.tag = first.tag;
@@ -104,11 +78,9 @@ impl Controller {
     /// When there is none.
     #[inline(always)]
     pub(crate) fn fetch(&mut self) -> u32 {
-        assert!(self.count > 0, "a command is due");
         let tag = self.tag;
         self.free_at = Instant::START + (self.due.since(Instant::START) - self.latency);
-        self.first = self.first.wrapping_add(1);
-        self.count -= 1;
+        self.commands.remove_first();
         self.work_out_due();
         tag
     }
@@ -120,7 +92,7 @@ impl Controller {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.count == 0
+        self.commands.is_empty()
     }
 }
 

@@ -271,8 +271,7 @@ impl Dies {
             let (duration, marks) = blocked_by(blocker, now.since(op.arrival));
             op.duration = duration;
             op.marks |= marks;
-            op.arrival = die.free_at;
-            transit.ask(die.channel.into(), index, now);
+            transit.get_in_line(die.channel.into(), index, die.free_at, now);
         }
         match die.is_awaited() {
             true => transit.clock.set_die(number, die.free_at),
@@ -321,12 +320,11 @@ impl Dies {
             return transit.clock.set_die(number, die.free_at);
         }
         // Nothing stops a sense: the channel can be told when it will end.
-        op.arrival = die.free_at;
         match die.is_awaited() {
             true => transit.clock.set_die(number, die.free_at),
             false => transit.clock.clear_die(number),
         }
-        transit.ask(die.channel.into(), index, now);
+        transit.get_in_line(die.channel.into(), index, die.free_at, now);
     }
 
     /// Suspends what is in progress on a die, if it may be and the read that arrives gains by it.
@@ -459,9 +457,7 @@ fn reserve(
     die.register = sense;
     let end = die.free_at.later(now) + Nanoseconds::new(duration.into());
     die.free_at = end;
-    let op = transit.pool.get_mut(index);
-    op.arrival = end;
-    op.duration = 0;
+    transit.pool.get_mut(index).duration = 0;
     if die.stopped_until > now {
         note_stop(transit, index, die.suspended, die.stopped_until.since(now));
     }

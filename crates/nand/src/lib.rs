@@ -101,6 +101,7 @@ mod nand;
 mod pool;
 mod program_log;
 mod request;
+mod ring;
 mod schedule;
 pub mod suspend;
 pub mod timing;

@@ -79,31 +79,13 @@ impl Op {
     };
 
     /// Its place among those that ask for a channel at the same time.
-    fn order(&self) -> u16 {
+    pub(crate) fn order(&self) -> u16 {
         match self.kind {
             Kind::Data | Kind::CopyProgram => u16::MAX,
             _ if self.marks & mark::FROM_REGISTER != 0 => u16::MAX,
             _ => self.die,
         }
     }
-}
-
-/// Whether operation `waiting`, which is in line for a channel, goes before operation `new`, which gets in
-/// line there for `arrival`.
-#[inline(always)]
-fn is_before(ops: &[Op], waiting: u32, new: u32, arrival: Instant) -> bool {
-    let it = &ops[waiting as usize];
-    if it.arrival == arrival {
-        return goes_first(it, &ops[new as usize]);
-    }
-    it.arrival < arrival
-}
-
-/// Of two that arrive at the same time.
-#[cold]
-#[inline(never)]
-fn goes_first(waiting: &Op, new: &Op) -> bool {
-    waiting.order() <= new.order()
 }
 
 /// All operations, in flight or free.
@@ -211,52 +193,6 @@ impl Pool {
         Some(index)
     }
 
-    /// Puts an operation where its arrival says, so that it makes no difference who was announced first: of
-    /// those that arrive at the same time, what is sensed just then goes before what was there, the former
-    /// in the order of dies, the latter as it comes. `is_first_fixed` keeps the first at its place. Returns
-    /// whether it is first.
-    #[inline(always)]
-    pub(crate) fn insert_by_arrival(
-        &mut self,
-        queue: &mut Queue,
-        index: u32,
-        arrival: Instant,
-        is_first_fixed: bool,
-    ) -> bool {
-        let ops = &mut self.ops[..];
-        let Queue { head, tail } = *queue;
-        if head == NONE {
-            ops[index as usize].next = NONE;
-            *queue = Queue { head: index, tail: index };
-            return true;
-        }
-        if is_before(ops, tail, index, arrival) {
-            ops[tail as usize].next = index;
-            ops[index as usize].next = NONE;
-            queue.tail = index;
-            return false;
-        }
-        if !is_first_fixed && !is_before(ops, head, index, arrival) {
-            ops[index as usize].next = head;
-            queue.head = index;
-            return true;
-        }
-        // Behind the first; it may be the only one, and fixed.
-        let mut at = head;
-        loop {
-            let next = ops[at as usize].next;
-            if next == NONE || !is_before(ops, next, index, arrival) {
-                ops[index as usize].next = next;
-                ops[at as usize].next = index;
-                if next == NONE {
-                    queue.tail = index;
-                }
-                return false;
-            }
-            at = next;
-        }
-    }
-
     /// Takes an operation out of its queue.
     ///
     /// # Panics
@@ -296,68 +232,50 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn op(arrival: u64, owner: u32) -> Op {
-        Op {
-            arrival: Instant::from_nanos(arrival),
-            next: NONE,
-            owner,
-            extra: NONE,
-            duration: 0,
-            transfer: 0,
-            die: 0,
-            kind: Kind::Read,
-            marks: 0,
-        }
+    fn op(owner: u32) -> Op {
+        Op { owner, ..Op::NONE }
     }
 
     proptest! {
-        /// Against a list that is sorted and searched.
+        /// Against a list.
         #[test]
-        fn a_queue_does_as_a_sorted_list_does(
-            steps in proptest::collection::vec((0u8..6, 0u64..20, any::<bool>()), 0..120),
+        fn a_queue_does_as_a_list_does(
+            steps in proptest::collection::vec((0u8..6, 0u32..20), 0..120),
         ) {
             let mut pool = Pool::default();
             let mut queue = Queue::EMPTY;
-            let mut slow: Vec<(u64, u32)> = Vec::new();
-            // The first that was fixed at its place, until it is taken out.
-            let mut fixed = None;
-            for (number, (what, arrival, fixes)) in steps.into_iter().enumerate() {
+            let mut slow: Vec<u32> = Vec::new();
+            for (number, (what, wanted)) in steps.into_iter().enumerate() {
                 let number = number as u32;
-                fixed = fixed.filter(|it| slow.first() == Some(it));
-                if fixes {
-                    fixed = slow.first().copied();
-                }
                 match what {
-                    0..=2 => {
-                        let index = pool.add(op(arrival, number));
-                        let at = Instant::from_nanos(arrival);
-                        let is_first =
-                            pool.insert_by_arrival(&mut queue, index, at, fixed.is_some());
-                        let from = usize::from(fixed.is_some());
-                        let later = slow[from..].iter().position(|it| it.0 > arrival);
-                        let place = later.map_or(slow.len(), |place| from + place);
-                        slow.insert(place, (arrival, number));
-                        prop_assert_eq!(is_first, place == 0);
+                    0 | 1 => {
+                        let index = pool.add(op(number));
+                        pool.push_back(&mut queue, index);
+                        slow.push(number);
+                    }
+                    2 => {
+                        let index = pool.add(op(number));
+                        pool.push_front(&mut queue, index);
+                        slow.insert(0, number);
                     }
                     3 => {
                         let taken = pool.pop_front(&mut queue);
                         let owner = taken.map(|index| pool.get(index).owner);
-                        let expected = (!slow.is_empty()).then(|| slow.remove(0).1);
-                        prop_assert_eq!(owner, expected);
+                        prop_assert_eq!(owner, (!slow.is_empty()).then(|| slow.remove(0)));
                         taken.into_iter().for_each(|index| pool.remove(index));
                     }
                     _ => {
-                        let wanted = |owner: u32| owner % 3 == arrival as u32 % 3;
-                        let taken = pool.iter(&queue).find(|&it| wanted(pool.get(it).owner));
+                        let is_wanted = |owner: u32| owner % 3 == wanted % 3;
+                        let taken = pool.iter(&queue).find(|&it| is_wanted(pool.get(it).owner));
                         taken.into_iter().for_each(|index| pool.take(&mut queue, index));
                         let owner = taken.map(|index| pool.get(index).owner);
-                        let place = slow.iter().position(|it| wanted(it.1));
-                        prop_assert_eq!(owner, place.map(|place| slow.remove(place).1));
+                        let place = slow.iter().position(|&it| is_wanted(it));
+                        prop_assert_eq!(owner, place.map(|place| slow.remove(place)));
                         taken.into_iter().for_each(|index| pool.remove(index));
                     }
                 }
                 let owners: Vec<u32> = pool.iter(&queue).map(|index| pool.get(index).owner).collect();
-                prop_assert_eq!(owners, slow.iter().map(|it| it.1).collect::<Vec<_>>());
+                prop_assert_eq!(owners, slow.clone());
             }
         }
     }

@@ -1,0 +1,127 @@
+//! A sorted queue whose entries come nearly in order: a ring that is searched from its end.
+
+/// Entries in an order that the caller keeps.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring<T> {
+    /// A power of two of places.
+    places: Box<[T]>,
+    /// The first entry, and the place behind the last; both go on counting and wrap, and a place is found
+    /// by their lowest bits.
+    first: u32,
+    end: u32,
+}
+
+/// Places of a ring in the beginning.
+const PLACES: usize = 16;
+
+impl<T: Copy + Default> Default for Ring<T> {
+    fn default() -> Self {
+        Ring { places: vec![T::default(); PLACES].into_boxed_slice(), first: 0, end: 0 }
+    }
+}
+
+impl<T: Copy + Default> Ring<T> {
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first == self.end
+    }
+
+    /// Puts an entry behind the last that goes before it, which `is_before` tells, and behind the first
+    /// `fixed` of them. Returns whether it is first.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, entry: T, fixed: u32, is_before: impl Fn(&T) -> bool) -> bool {
+        if self.end.wrapping_sub(self.first) as usize == self.places.len() {
+            self.grow();
+        }
+        let places = &mut self.places[..];
+        let mask = places.len() - 1;
+        let from = self.first.wrapping_add(fixed);
+        let mut place = self.end;
+        self.end = place.wrapping_add(1);
+        while place != from {
+            let before = places[place.wrapping_sub(1) as usize & mask];
+            if is_before(&before) {
+                break;
+            }
+            places[place as usize & mask] = before;
+            place = place.wrapping_sub(1);
+        }
+        places[place as usize & mask] = entry;
+        place == self.first
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        let length = self.places.len();
+        self.places.rotate_left(self.first as usize & (length - 1));
+        (self.first, self.end) = (0, length as u32);
+        let mut places = std::mem::take(&mut self.places).into_vec();
+        places.resize(2 * length, T::default());
+        self.places = places.into_boxed_slice();
+    }
+
+    /// The first entry.
+    #[inline(always)]
+    pub(crate) fn first(&self) -> Option<&T> {
+        let mask = self.places.len() - 1;
+        (!self.is_empty()).then(|| &self.places[self.first as usize & mask])
+    }
+
+    /// Takes out the first entry.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[inline(always)]
+    pub(crate) fn remove_first(&mut self) {
+        assert!(!self.is_empty(), "a queue has a first entry");
+        self.first = self.first.wrapping_add(1);
+    }
+
+    /// All entries, first to last.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let mask = self.places.len() - 1;
+        let count = self.end.wrapping_sub(self.first);
+        (0..count).map(move |ahead| &self.places[self.first.wrapping_add(ahead) as usize & mask])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Against a list that is sorted and searched from its beginning.
+        #[test]
+        fn a_ring_does_as_a_sorted_list_does(
+            steps in proptest::collection::vec((0u8..5, 0u64..30, any::<bool>()), 0..300),
+        ) {
+            let mut ring = Ring::<(u64, usize)>::default();
+            // Its counts are about to wrap.
+            (ring.first, ring.end) = (u32::MAX - 40, u32::MAX - 40);
+            let mut slow: Vec<(u64, usize)> = Vec::new();
+            for (number, (what, key, fixed)) in steps.into_iter().enumerate() {
+                if what == 0 {
+                    prop_assert_eq!(ring.first(), slow.first());
+                    if !slow.is_empty() {
+                        slow.remove(0);
+                        ring.remove_first();
+                    }
+                } else {
+                    let fixed = fixed && !slow.is_empty();
+                    // One that is behind the first although it goes before it would stay there.
+                    let key = if fixed { key.max(slow[0].0) } else { key };
+                    let is_first = ring.insert((key, number), fixed.into(), |it| it.0 < key);
+                    let from = usize::from(fixed);
+                    let later = slow[from..].iter().position(|it| it.0 >= key);
+                    let place = later.map_or(slow.len(), |place| from + place);
+                    slow.insert(place, (key, number));
+                    prop_assert_eq!(is_first, place == 0);
+                }
+                prop_assert_eq!(ring.iter().copied().collect::<Vec<_>>(), slow.clone());
+                prop_assert_eq!(ring.is_empty(), slow.is_empty());
+            }
+        }
+    }
+}
