@@ -33,8 +33,9 @@ pub struct ReadTime {
 /// [`Completions::READS_COMMUTE`] a command may be fetched a little before earlier reads are told.
 pub trait Completions: Sized {
     /// Whether it makes no difference to [`Completions::fetched`] if reads that have ended within the
-    /// last microseconds have been told. Then the engine, while it does nothing but reads, takes up commands
-    /// up to the time of a command ahead of the transfers before them, which is a quarter faster.
+    /// last microseconds have been told. Then the engine, while it does nothing but reads, acts on commands ahead
+    /// of transfers that end before them, by up to the time in which such a transfer can bring about another
+    /// command, which makes reads faster.
     const READS_COMMUTE: bool = false;
 
     /// The controller acts on the command that was submitted with `tag`.
