@@ -143,6 +143,13 @@ impl Clock {
         self.dies.set(die, self.key(die as u64, at));
     }
 
+    /// Something happens to `die` at `at` if `is_awaited`, else nothing.
+    #[inline(always)]
+    pub(crate) fn set_die_if(&mut self, is_awaited: bool, die: usize, at: Instant) {
+        let key = self.key(die as u64, at);
+        self.dies.set(die, if is_awaited { key } else { NEVER });
+    }
+
     /// Nothing happens to `die`.
     #[inline(always)]
     pub(crate) fn clear_die(&mut self, die: usize) {

@@ -69,21 +69,27 @@ impl Copies {
         &mut self.filling[(number.wrapping_sub(self.first) & NUMBERS) as usize]
     }
 
-    /// Another sense delivers to a program unit.
+    /// Another sense delivers to a program unit, and to `second` if there is one.
     #[inline(always)]
-    pub(crate) fn await_sense(&mut self, number: CopyNumber) {
-        self.at(number.0).waits_for += 1;
+    pub(crate) fn await_sense(&mut self, first: CopyNumber, second: Option<CopyNumber>) {
+        self.at(first.0).waits_for += 1;
+        self.at(second.unwrap_or(first).0).waits_for += u32::from(second.is_some());
     }
 
-    /// One of the things that a program unit waits for is there. Returns whether any is now complete
-    /// with all before it.
+    /// A sense has delivered to program unit `first`, and to `second` unless that is [`NONE`]. Returns whether
+    /// any is now complete with all before it.
     #[inline(always)]
-    pub(crate) fn arrived(&mut self, number: u32) -> bool {
-        if number == NONE {
-            return false;
-        }
-        self.at(number).waits_for -= 1;
+    pub(crate) fn sensed(&mut self, first: u32, second: u32) -> bool {
+        let has_second = second != NONE;
+        self.at(first).waits_for -= 1;
+        self.at(if has_second { second } else { first }).waits_for -= u32::from(has_second);
         self.filling[0].waits_for == 0
+    }
+
+    /// A program unit gets no more senses. Returns whether any is now complete with all before it.
+    #[inline(always)]
+    pub(crate) fn complete(&mut self, number: CopyNumber) -> bool {
+        self.sensed(number.0, NONE)
     }
 
     /// Takes out the oldest program unit, if it is complete.

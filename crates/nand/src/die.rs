@@ -273,10 +273,7 @@ impl Dies {
             op.marks |= marks;
             transit.get_in_line(die.channel.into(), index, die.free_at, now);
         }
-        match die.is_awaited() {
-            true => transit.clock.set_die(number, die.free_at),
-            false => transit.clock.clear_die(number),
-        }
+        transit.clock.set_die_if(die.is_awaited(), number, die.free_at);
     }
 
     /// Begins what an idle die does next, if there is something.
@@ -320,10 +317,7 @@ impl Dies {
             return transit.clock.set_die(number, die.free_at);
         }
         // Nothing stops a sense: the channel can be told when it will end.
-        match die.is_awaited() {
-            true => transit.clock.set_die(number, die.free_at),
-            false => transit.clock.clear_die(number),
-        }
+        transit.clock.set_die_if(die.is_awaited(), number, die.free_at);
         transit.get_in_line(die.channel.into(), index, die.free_at, now);
     }
 

@@ -320,10 +320,7 @@ impl Nand {
         let second = and_to.map_or(NONE, |number| number.0);
         let (duration, transfer) = (in_32_bits(page.sense), self.transfer_time(page.units));
         let index = self.transit.add(new_op(Kind::CopyRead, die, to.0, second, duration, transfer));
-        self.copies.await_sense(to);
-        if let Some(second) = and_to {
-            self.copies.await_sense(second);
-        }
+        self.copies.await_sense(to, and_to);
         self.others_under_way += 1;
         self.dies.enqueue(&mut self.transit, index, Line::Background, self.now);
     }
@@ -331,7 +328,7 @@ impl Nand {
     /// No more copies are added to a program unit.
     #[inline(always)]
     pub fn complete_copies(&mut self, copies: CopyNumber) {
-        if self.copies.arrived(copies.0) {
+        if self.copies.complete(copies) {
             self.send_complete_copies();
         }
     }

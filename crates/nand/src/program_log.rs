@@ -7,17 +7,21 @@ use std::ops::RangeInclusive;
 /// The programs of one stream that are under way, by number.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramLog {
-    /// Those from the first that is not over on; whether each is over.
-    under_way: VecDeque<bool>,
+    /// A bit for each program from the word of the first on that is not over; set if the program is.
+    over: VecDeque<u64>,
     first: u64,
+    next: u64,
 }
 
 impl ProgramLog {
     /// Begins a program and returns its number: they count from zero.
     #[inline]
     pub fn begin(&mut self) -> u64 {
-        self.under_way.push_back(false);
-        self.first + self.under_way.len() as u64 - 1
+        if self.next.is_multiple_of(64) {
+            self.over.push_back(0);
+        }
+        self.next += 1;
+        self.next - 1
     }
 
     /// Ends program `number`. Returns whether all before another one are over now than before.
@@ -26,14 +30,18 @@ impl ProgramLog {
     /// When the program is not under way.
     #[inline]
     pub fn end(&mut self, number: u64) -> bool {
-        let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
-        let is_over = place.and_then(|place| self.under_way.get_mut(place));
-        let is_over = is_over.filter(|is_over| !**is_over).expect("a program ends once");
-        *is_over = true;
+        assert!(self.first <= number && number < self.next, "a program ends that was begun");
+        let word = &mut self.over[(number / 64 - self.first / 64) as usize];
+        assert!(*word >> (number % 64) & 1 == 0, "a program ends once");
+        *word |= 1 << (number % 64);
         let before = self.first;
-        while self.under_way.front() == Some(&true) {
-            self.under_way.pop_front();
-            self.first += 1;
+        while let Some(word) = self.over.front() {
+            let over = (!(word >> (self.first % 64))).trailing_zeros();
+            self.first += u64::from(over);
+            if over == 0 || !self.first.is_multiple_of(64) {
+                break;
+            }
+            self.over.pop_front();
         }
         self.first > before
     }
@@ -48,14 +56,15 @@ impl ProgramLog {
     /// Returns the number that the next program gets.
     #[inline]
     pub fn next(&self) -> u64 {
-        self.first + self.under_way.len() as u64
+        self.next
     }
 
     /// Returns whether all programs of a range are over.
     pub fn are_over(&self, mut numbers: RangeInclusive<u64>) -> bool {
         numbers.all(|number| {
-            let place = number.checked_sub(self.first);
-            place.is_none_or(|place| self.under_way.get(place as usize) == Some(&true))
+            let word = (number / 64).checked_sub(self.first / 64);
+            let word = word.map(|word| self.over.get(word as usize).copied().unwrap_or(0));
+            number < self.first || word.is_some_and(|word| word >> (number % 64) & 1 != 0)
         })
     }
 }
@@ -69,19 +78,21 @@ mod tests {
     proptest! {
         /// Against a set of what is under way.
         #[test]
-        fn the_log_knows_what_is_over(steps in proptest::collection::vec(any::<u16>(), 1..100)) {
+        fn the_log_knows_what_is_over(steps in proptest::collection::vec(any::<u16>(), 1..600)) {
             let mut log = ProgramLog::default();
             let mut under_way = BTreeSet::new();
             let mut begun = 0u64;
             for step in steps {
                 let oldest = |set: &BTreeSet<u64>, begun| set.first().copied().unwrap_or(begun);
                 let before = oldest(&under_way, begun);
-                if step % 2 == 0 || under_way.is_empty() {
+                if step % 7 > 2 || under_way.is_empty() {
                     prop_assert_eq!(log.begin(), begun);
                     under_way.insert(begun);
                     begun += 1;
                 } else {
-                    let ended = *under_way.iter().nth(step as usize % under_way.len()).unwrap();
+                    // One of the first, so that whole words of them end.
+                    let among = under_way.len().min(1 + step as usize % 5);
+                    let ended = *under_way.iter().nth(step as usize % among).unwrap();
                     under_way.remove(&ended);
                     let is_later = oldest(&under_way, begun) > before;
                     prop_assert_eq!(log.end(ended), is_later);

@@ -151,8 +151,7 @@ fn other_transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usi
         Kind::CopyRead => {
             nand.transit.pool.remove(index);
             nand.others_under_way -= 1;
-            let first = nand.copies.arrived(op.owner);
-            if nand.copies.arrived(op.extra) | first {
+            if nand.copies.sensed(op.owner, op.extra) {
                 nand.send_complete_copies();
             }
         }

@@ -7,8 +7,9 @@ use ssdlab_nand::geometry::Geometry;
 use ssdlab_units::Instant;
 
 use super::device::{Device, Handles};
+use super::numbered::Numbered;
 use super::writes::Frontier;
-use super::{Drive, prefetch};
+use super::{Drive, NONE, prefetch};
 
 #[derive(Clone, Copy, Debug)]
 struct Victim {
@@ -37,8 +38,8 @@ pub struct Collector<H: Handles> {
     frontier: Frontier,
     filling: Option<H::Copies>,
     latest: Option<H::Copies>,
-    /// Places of the program units of copies that are under way, oldest first.
-    places: VecDeque<u32>,
+    /// Places of the program units of copies that are under way.
+    places: Numbered<u32>,
     copies: ProgramLog,
     emptied: VecDeque<Emptied<H>>,
     erasing: u32,
@@ -59,7 +60,7 @@ impl<H: Handles> Collector<H> {
             frontier: Frontier::new(geometry.groups()),
             filling: None,
             latest: None,
-            places: VecDeque::new(),
+            places: Numbered::new(NONE),
             copies: ProgramLog::default(),
             emptied: VecDeque::new(),
             erasing: 0,
@@ -216,8 +217,8 @@ impl<H: Handles> Drive<H> {
         let copies = flash.begin_copies(place, after);
         self.collector.filling = Some(copies);
         self.collector.latest = Some(copies);
-        self.collector.copies.begin();
-        self.collector.places.push_back(place);
+        let number = self.collector.copies.begin();
+        self.collector.places.insert(number, self.collector.copies.low_water(), place);
         self.collector.programmed += 1;
     }
 
@@ -275,14 +276,11 @@ impl<H: Handles> Drive<H> {
     #[inline(always)]
     pub fn copies_programmed<D: Device<H>>(&mut self, flash: &mut D, index: u32, at: Instant) {
         let low = self.collector.copies.low_water();
-        let place = index.wrapping_sub(low as u32) & (u32::MAX >> 1);
-        let first = self.collector.places[place as usize];
+        let number = low + u64::from(index.wrapping_sub(low as u32) & (u32::MAX >> 1));
+        let first = self.collector.places.get(number);
         self.note(at, "copies programmed", first);
         self.blocks.note_programmed(first);
-        if self.collector.copies.end(low + u64::from(place)) {
-            (low..self.collector.copies.low_water()).for_each(|_| {
-                self.collector.places.pop_front();
-            });
+        if self.collector.copies.end(number) {
             self.erase_what_is_safe(flash, at);
         }
     }

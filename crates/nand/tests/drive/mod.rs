@@ -7,6 +7,7 @@ mod blocks;
 pub mod device;
 mod gc;
 mod host;
+mod numbered;
 mod reads;
 mod writes;
 
@@ -22,6 +23,7 @@ use device::{Device, Durations, Handles, Numbers, Told};
 use gc::Collector;
 use host::Host;
 pub use host::Workload;
+use numbered::Numbered;
 use writes::{Frontier, HostProgram, Waiting};
 
 /// Nothing there.
@@ -56,7 +58,7 @@ pub struct Drive<H: Handles> {
     /// The host's programs, and what waits for them: the range, and the slot that is answered.
     programs: ProgramLog,
     /// Those from the first that is not over on, and the first that is not on the way to its die.
-    host_programs: VecDeque<HostProgram>,
+    host_programs: Numbered<HostProgram>,
     /// The one that is being filled.
     filling: HostProgram,
     sent: u64,
@@ -86,7 +88,7 @@ impl<H: Handles> Drive<H> {
             collector: Collector::new(geometry, parameters.low_water),
             host: Host::new(geometry.logical_units(), parameters.depth, parameters.seed),
             programs: ProgramLog::default(),
-            host_programs: VecDeque::new(),
+            host_programs: Numbered::new(HostProgram { first: NONE, data: 0 }),
             filling: HostProgram { first: NONE, data: 0 },
             sent: 0,
             received_until: Instant::START,

@@ -203,7 +203,8 @@ impl<H: Handles> Drive<H> {
     /// The host's program unit is full: it is sent to its die when its data is in the buffer.
     #[inline(always)]
     fn end_program<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
-        self.host_programs.push_back(self.filling);
+        let (oldest, number) = (self.programs.low_water(), self.programs.next() - 1);
+        self.host_programs.insert(number, oldest, self.filling);
         self.received_until = self.received_until.later(at);
         flash.set_alarm(self.received_until, 0);
     }
@@ -247,8 +248,7 @@ impl<H: Handles> Drive<H> {
     pub fn data_received<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
         let number = self.sent;
         self.sent += 1;
-        let place = (number - self.programs.low_water()) as usize;
-        let first = self.host_programs[place].first;
+        let first = self.host_programs.get(number).first;
         let after = self.blocks.erase_before(first);
         if let Some(erase) = after {
             self.hurry_erase(flash, erase);
@@ -264,14 +264,11 @@ impl<H: Handles> Drive<H> {
     pub fn programmed<D: Device<H>>(&mut self, flash: &mut D, tag: u32, at: Instant) {
         let low = self.programs.low_water();
         let number = low + u64::from(tag.wrapping_sub(low as u32));
-        let HostProgram { first, data } = self.host_programs[(number - low) as usize];
+        let HostProgram { first, data } = self.host_programs.get(number);
         self.note(at, "programmed", first);
         self.blocks.note_programmed(first);
         self.buffer_used -= data;
         self.programs.end(number);
-        (low..self.programs.low_water()).for_each(|_| {
-            self.host_programs.pop_front();
-        });
         if !self.waiting.is_empty() {
             self.let_waiting_in(flash, at);
         }
