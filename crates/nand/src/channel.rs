@@ -7,7 +7,7 @@
 use ssdlab_units::{Instant, Nanoseconds};
 
 use crate::clock::Clock;
-use crate::pool::{Op, Pool};
+use crate::pool::{Kind, Op, Pool};
 use crate::ring::Ring;
 
 /// A transfer that waits for its channel.
@@ -103,23 +103,21 @@ impl Transit {
         }
     }
 
-    /// The operation whose transfer ends next on `channel`.
+    /// Ends the transfer of `channel` at `now` if it is that of a read of one unit, which is not in flight any
+    /// more then and is returned, and chooses the next.
     #[inline(always)]
-    pub(crate) fn ending(&self, channel: usize) -> &Op {
-        let first = self.channels[channel].line.first();
-        self.pool.get(first.expect("a channel ends what it began").index)
-    }
-
-    /// Ends the transfer of `channel` at `now`, forgets its operation and chooses the next.
-    #[inline(always)]
-    pub(crate) fn end_and_go_on(&mut self, channel: usize, now: Instant) {
+    pub(crate) fn end_read(&mut self, channel: usize, now: Instant) -> Option<Op> {
         let state = &mut self.channels[channel];
-        state.free_at = now;
-        if let Some(first) = state.line.first() {
-            self.pool.remove(first.index);
-            state.line.remove_first();
+        let index = state.line.first().expect("a channel ends what it began").index;
+        let op = *self.pool.get(index);
+        if op.kind != Kind::Read {
+            return None;
         }
+        state.free_at = now;
+        state.line.remove_first();
         choose(state, &mut self.clock, channel);
+        self.pool.remove(index);
+        Some(op)
     }
 
     /// Ends the transfer of `channel` at `now` and returns its operation, which is in no line then.
@@ -177,7 +175,7 @@ fn choose(state: &mut Channel, clock: &mut Clock, channel: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pool::{Kind, NONE};
+    use crate::pool::NONE;
 
     fn op(die: u16, arrival: u64) -> Op {
         Op {

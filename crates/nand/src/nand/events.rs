@@ -117,12 +117,9 @@ fn time_of(op: &Op, sense: u32) -> ReadTime {
 /// A channel has moved what it was moving.
 #[inline(always)]
 fn transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usize, now: Instant) {
-    let op = nand.transit.ending(channel);
-    if op.kind == Kind::Read {
-        let (tag, time) = (Tag(op.owner), time_of(op, op.extra));
-        nand.transit.end_and_go_on(channel, now);
+    if let Some(op) = nand.transit.end_read(channel, now) {
         let end = nand.link.send(now, nand.unit_over_link);
-        return sink.read(nand, tag, end, time);
+        return sink.read(nand, Tag(op.owner), end, time_of(&op, op.extra));
     }
     other_transferred(nand, sink, channel, now);
 }
