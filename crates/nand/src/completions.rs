@@ -32,10 +32,11 @@ pub struct ReadTime {
 /// told as soon as it is certain when it will end, so that its `at` may lie in the future. And with
 /// [`Completions::READS_COMMUTE`] a command may be fetched a little before earlier reads are told.
 pub trait Completions: Sized {
-    /// Whether it makes no difference to [`Completions::fetched`] if reads that have ended within the
-    /// last microseconds have been told. Then the engine, while it does nothing but reads, acts on commands ahead
-    /// of transfers that end before them, by up to the time in which such a transfer can bring about another
-    /// command, which makes reads faster.
+    /// Declares that it makes no difference to [`Completions::fetched`] if reads that have ended within the
+    /// last microseconds have been told, and that a command which follows the answer of a read is sent when
+    /// that is with the host, or later. Then the engine, while it does nothing but reads, acts on commands
+    /// ahead of transfers that end before them, by up to the time in which such a transfer can bring about
+    /// another command, which makes reads faster.
     const READS_COMMUTE: bool = false;
 
     /// The controller acts on the command that was submitted with `tag`.
