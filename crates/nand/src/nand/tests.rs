@@ -21,6 +21,10 @@ const LINK: Nanoseconds = Nanoseconds::new(999);
 
 /// Two channels, four dies of two planes, pages of four units: die 0 has units 0 to 7, 32 to 39, and so on.
 fn nand(suspend: SuspendParameters, page_register: bool) -> Nand {
+    nand_on_link(suspend, page_register, true)
+}
+
+fn nand_on_link(suspend: SuspendParameters, page_register: bool, link_full_duplex: bool) -> Nand {
     let geometry = Geometry::new(GeometryParameters {
         channels: 2,
         dies: 4,
@@ -42,7 +46,7 @@ fn nand(suspend: SuspendParameters, page_register: bool) -> Nand {
         erase: ERASE,
         channel: TransferRate::from_mb_per_second(1_000.0),
         link: TransferRate::from_mb_per_second(4_096.0),
-        link_full_duplex: true,
+        link_full_duplex,
         delivery: Delivery::AnyOrder,
         command_latency: Nanoseconds::from_micros(10),
         command_occupancy: Nanoseconds::from_micros(1),
@@ -315,4 +319,45 @@ fn a_program_that_fails_is_repeated_elsewhere_by_another_call() {
     let once = CHANNEL * 8 + PROGRAM;
     assert_eq!(sink.notes.programmed, [(4, (once * 3).nanos())], "data again, then the program");
     assert!(nand.is_idle());
+}
+
+/// Reads a unit for each command but number 9, which is a write: moves its data over the link.
+#[derive(Default)]
+struct Commuting {
+    notes: Notes,
+    received: Option<Instant>,
+}
+
+impl Completions for Commuting {
+    const READS_COMMUTE: bool = true;
+
+    fn fetched(&mut self, nand: &mut Nand, tag: Tag, at: Instant) {
+        match tag {
+            Tag(9) => self.received = Some(nand.receive(LINK)),
+            _ => self.notes.fetched(nand, tag, at),
+        }
+    }
+    fn read(&mut self, nand: &mut Nand, tag: Tag, at: Instant, time: ReadTime) {
+        self.notes.read(nand, tag, at, time);
+    }
+    fn programmed(&mut self, _: &mut Nand, _: Tag, _: Instant) {}
+}
+
+#[test]
+fn a_write_takes_a_link_that_both_directions_share_behind_a_read_that_was_there_before() {
+    for full_duplex in [false, true] {
+        let mut nand = nand_on_link(NO_SUSPEND, false, full_duplex);
+        let mut sink = Commuting::default();
+        nand.submit(Instant::START, Tag(0), Nanoseconds::ZERO);
+        let transferred = Instant::START + Nanoseconds::from_micros(11) + SENSE + CHANNEL;
+        let read = transferred + LINK;
+        // The controller acts on the write while the read's data is on the link.
+        let act = transferred + LINK / 2;
+        let command = Nanoseconds::from_micros(11);
+        let sent = Instant::from_nanos(act.nanos() - command.nanos());
+        nand.submit(sent, Tag(9), Nanoseconds::ZERO);
+        nand.run_until(Instant::from_nanos(1 << 40), &mut sink);
+        assert_eq!(sink.notes.reads[0].1, read.nanos());
+        assert_eq!(sink.received, Some(if full_duplex { act } else { read } + LINK));
+    }
 }
