@@ -103,8 +103,15 @@ impl Layer {
     fn lies_on_attached_drive(&self, system: &System) -> bool {
         let file = self.detail.as_ref().and_then(|file| File::open(file).ok());
         let mount = file.and_then(|file| mount_of(&file, system));
-        mount.is_some_and(|mount| mount.file_system == "fuse.ssdlab")
+        mount.is_some_and(|mount| is_of_attached_drive(&mount))
     }
+}
+
+/// Returns `true` for the file system that has the file of an attached drive: the kernel adds the subtype only
+/// where it was mounted by fusermount.
+fn is_of_attached_drive(mount: &Mount) -> bool {
+    ["fuse", "fuse.ssdlab"].contains(&mount.file_system.as_str())
+        && mount.source == Path::new("ssdlab")
 }
 
 /// Whether a vendor and model as the kernel has them are those of a hypervisor's or a cloud's disk.
@@ -313,6 +320,20 @@ mod tests {
             assert!(!is_of_hypervisor(maker), "{maker}");
         }
         assert!(hidden_flash(&[]).is_some());
+    }
+
+    #[test]
+    fn the_file_of_an_attached_drive_is_known_whoever_has_mounted_it() {
+        let mount = |kind: &str, source: &str| {
+            let line =
+                format!("42 30 0:39 / /run/1.file rw,noatime - {kind} {source} rw,user_id=0");
+            Mount::parse(line.as_bytes()).unwrap()
+        };
+        assert!(is_of_attached_drive(&mount("fuse", "ssdlab")));
+        assert!(is_of_attached_drive(&mount("fuse.ssdlab", "ssdlab")));
+        assert!(!is_of_attached_drive(&mount("fuse.sshfs", "host:")));
+        assert!(!is_of_attached_drive(&mount("fuse", "/dev/sda1")));
+        assert!(!is_of_attached_drive(&mount("ext4", "ssdlab")));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Medians and their intervals, and the interval of a ratio of two sums.
+//! Ratios of times with their intervals: by the fast ends of two samples, and of two sums.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -27,32 +27,78 @@ pub fn median(values: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
 }
 
-/// How many values at each end of `count` sorted ones lie outside the interval of the median: the
-/// number of values below the median is binomial with one half (David and Nagaraja, Order
-/// Statistics, 7.1). Nothing where there are too few for any interval.
-fn outside(count: usize) -> Option<usize> {
-    let mut term = 0.5_f64.powi(count as i32);
-    let mut below = term;
-    let mut outside = None;
-    for k in 0..count / 2 {
-        if below > TAIL {
-            break;
+/// Returns how many of the fastest of two samples of `count` times each have to be of one of them alone for it
+/// to be the faster one: where both are alike, the `k` fastest of all are of one given sample with the chance
+/// of (n)(n-1).../(2n)(2n-1)... (the precedence test; Balakrishnan and Ng, Precedence-Type Tests, 1).
+/// `None` where there are too few for any.
+fn precedence(count: usize) -> Option<usize> {
+    let mut chance = 1.0;
+    for taken in 0..count {
+        chance *= (count - taken) as f64 / (2 * count - taken) as f64;
+        if chance <= TAIL {
+            return Some(taken + 1);
         }
-        outside = Some(k);
-        term *= (count - k) as f64 / (k + 1) as f64;
-        below += term;
     }
-    outside
+    None
 }
 
-/// The median with its interval, whatever the values' distribution; nothing below six of them.
-pub fn median_interval(values: &[f64]) -> Option<Estimate> {
-    let outside = outside(values.len())?;
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let low = sorted[outside];
-    let high = sorted[sorted.len() - 1 - outside];
-    Some(Estimate { low, middle: median(values), high })
+/// Turns that are few enough to begin with.
+const TURNS_MIN: usize = 6;
+
+/// Returns how many times longer `own` takes than `other`, with its interval; `None` below six turns. A turn has
+/// the time of each request of both, taken one right after the other.
+///
+/// Both samples are compared at their fast ends, by rank. Whatever else a machine does only makes times longer,
+/// by the same amount for what is fast and for what is slow, so that of times that are hit the ratio shows
+/// little; however much that is, it misses some of each.
+pub fn ratio_by_turns<'a>(
+    turns: impl Iterator<Item = (&'a [f64], &'a [f64])> + Clone,
+) -> Option<Estimate> {
+    let own = by_rank(turns.clone().map(|(own, _)| own));
+    let other = by_rank(turns.map(|(_, other)| other));
+    let count = precedence(own.len()).filter(|_| own.len() >= TURNS_MIN)?;
+    let mean = |times: &[f64]| times[..count].iter().sum::<f64>() / count as f64;
+    Some(Estimate {
+        low: own[0] / other[count - 1],
+        middle: mean(&own) / mean(&other),
+        high: own[count - 1] / other[0],
+    })
+}
+
+/// Returns the sums over all requests of the fastest time of each, of the second fastest and so on: times of a
+/// window that nothing else has hit, although each reading of all of it may have been. Readings with another
+/// number of requests each are taken as a whole.
+pub fn by_rank<'a>(readings: impl Iterator<Item = &'a [f64]>) -> Vec<f64> {
+    let readings: Vec<&[f64]> = readings.collect();
+    let requests = readings.first().map_or(0, |it| it.len());
+    let sorted = |times: &mut dyn Iterator<Item = f64>| {
+        let mut times: Vec<f64> = times.collect();
+        times.sort_by(f64::total_cmp);
+        times
+    };
+    if readings.iter().any(|it| it.len() != requests) {
+        return sorted(&mut readings.iter().map(|it| it.iter().sum()));
+    }
+    let requests: Vec<Vec<f64>> =
+        (0..requests).map(|request| sorted(&mut readings.iter().map(|it| it[request]))).collect();
+    (0..readings.len()).map(|rank| requests.iter().map(|times| times[rank]).sum()).collect()
+}
+
+/// Two times of a request that differ by less than this factor agree: nothing else has hit them.
+const AGREEMENT: f64 = 1.1;
+
+/// Returns how long a window takes to be read where nothing else hits it: the second fastest time of each
+/// request, summed over all of them, so that none of them was luck; of a single reading, that one.
+pub fn undisturbed<'a>(readings: impl Iterator<Item = &'a [f64]>) -> f64 {
+    let sums = by_rank(readings);
+    sums[1.min(sums.len() - 1)]
+}
+
+/// Returns `true` where the two fastest times of each request agree, all in all: more readings would tell
+/// nothing else.
+pub fn agree<'a>(readings: impl Iterator<Item = &'a [f64]>) -> bool {
+    let sums = by_rank(readings);
+    sums.len() > 1 && sums[1] <= sums[0] * AGREEMENT
 }
 
 /// Resamples for the interval of a ratio.
@@ -87,16 +133,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_of_medians_are_those_of_the_tables() {
-        // Order Statistics, table: n = 6: 1st to 6th, 9: 2nd to 8th, 12: 3rd to 10th, 15: 4th to 12th.
+    fn as_many_have_to_precede_as_the_chance_of_it_by_luck_asks_for() {
+        // Of 4 and 4, one of the 70 ways to share out the ranks has the first four: 0.014. Of 6 and 6,
+        // 6*5*4*3 / 12*11*10*9 is 0.030, and one more makes it 0.0076.
         for (count, expected) in
-            [(5, None), (6, Some(0)), (9, Some(1)), (12, Some(2)), (15, Some(3))]
+            [(3, None), (4, Some(4)), (6, Some(5)), (12, Some(5)), (25, Some(6))]
         {
-            assert_eq!(outside(count), expected, "of {count}");
+            assert_eq!(precedence(count), expected, "of {count}");
         }
-        let values: Vec<f64> = (1..=9).map(f64::from).collect();
-        let found = median_interval(&values).unwrap();
-        assert_eq!((found.low, found.middle, found.high), (2.0, 5.0, 8.0));
+    }
+
+    /// Times of which 19 of 25 are hit, by up to fifty times the time itself.
+    fn hit(time: f64, first: usize) -> Vec<[f64; 1]> {
+        let more = |at: usize| {
+            if (at + first).is_multiple_of(4) { 0.0 } else { (at * 7 % 25) as f64 * 2.0 }
+        };
+        (0..25).map(|at| [time + more(at)]).collect()
+    }
+
+    fn ratio(own: &[[f64; 1]], other: &[[f64; 1]]) -> Option<Estimate> {
+        ratio_by_turns(own.iter().zip(other).map(|(own, other)| (&own[..], &other[..])))
+    }
+
+    #[test]
+    fn what_hits_most_of_the_readings_does_not_hide_a_ratio() {
+        let found = ratio(&hit(1.8, 1), &hit(1.0, 2)).unwrap();
+        assert!((found.low..=found.high).contains(&1.8), "{found:?}");
+        assert!(found.low >= 1.5 && (found.middle - 1.8).abs() < 0.5, "{found:?}");
+        assert_eq!(ratio(&[[1.0]; 5], &[[1.0]; 5]), None);
+    }
+
+    #[test]
+    fn a_window_is_known_undisturbed_although_no_reading_of_it_was() {
+        let readings = [vec![1.0, 9.0], vec![8.0, 2.0], vec![1.5, 7.0], vec![6.0, 2.5]];
+        let found = by_rank(readings.iter().map(Vec::as_slice));
+        assert_eq!(found, [3.0, 4.0, 13.0, 17.0]);
+        let all = || readings.iter().map(Vec::as_slice);
+        assert!((undisturbed(all()) - 4.0).abs() < 1e-12);
+        assert!((undisturbed(all().take(1)) - 10.0).abs() < 1e-12);
+        assert!(!agree(all()) && !agree(all().take(1)));
+        let more = [vec![1.02, 2.1]];
+        assert!(agree(all().chain(more.iter().map(Vec::as_slice))));
+        let uneven = [vec![1.0, 9.0], vec![3.0]];
+        assert_eq!(by_rank(uneven.iter().map(Vec::as_slice)), [3.0, 10.0]);
     }
 
     #[test]

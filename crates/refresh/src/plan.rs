@@ -58,7 +58,7 @@ pub struct Plan {
     pub bytes_to_write: u64,
     /// Bytes that were written to know what fresh data reads like, to a file that is gone after.
     pub yardstick_bytes: u64,
-    /// Bytes a second that it is read with now, from end to end.
+    /// Bytes a second that it is read with now, from end to end, where nothing else hits it.
     pub speed_now: f64,
     /// Bytes a second of fresh data; nothing where it was not measured.
     pub speed_fresh: Option<f64>,
@@ -135,8 +135,7 @@ pub fn speed(windows: impl Iterator<Item = (Span, f64)>) -> f64 {
 }
 
 /// Bytes a second that are expected once `rewrite` is as fast as fresh data, which takes `typical`
-/// seconds a byte: the mean of all its readings, as what is read afterwards meets what else the machine
-/// does as well.
+/// seconds a byte.
 pub fn expected_speed(evidence: &[Evidence], rewrite: &[Span], typical: f64) -> f64 {
     speed(evidence.iter().map(|it| {
         let is_rewritten = rewrite.binary_search(&it.span).is_ok();
@@ -177,7 +176,7 @@ mod tests {
         let evidence: Vec<Evidence> = [1.0, 4.0, 4.0, 1.0]
             .iter()
             .enumerate()
-            .map(|(at, &first)| Evidence::new(Span::new(at as u64 * 100, 100), 1, first))
+            .map(|(at, &first)| Evidence::new(Span::new(at as u64 * 100, 100), 1, vec![first]))
             .collect();
         let now = speed(evidence.iter().map(|it| (it.span, it.now())));
         assert!((now - 0.4).abs() < 1e-12);

@@ -9,6 +9,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::buffer::Buffer;
 use crate::pace::Pace;
+use crate::urgency::RealTime;
 use crate::window::Span;
 use crate::{DriveError, io};
 
@@ -18,6 +19,22 @@ pub const REQUEST: u64 = 1 << 20;
 
 /// Bytes of a small request, which meets one flash page.
 pub const SMALL: u64 = 4096;
+
+/// How long each request took that a window was read with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// Of each request, in seconds.
+    pub seconds: Vec<f64>,
+    /// Bytes of them all.
+    pub bytes: u64,
+}
+
+impl Reading {
+    /// Returns the share of each request in the seconds a byte of all of it.
+    pub fn shares(&self) -> Vec<f64> {
+        self.seconds.iter().map(|it| it / self.bytes as f64).collect()
+    }
+}
 
 /// A file or device that is read.
 #[derive(Debug)]
@@ -58,20 +75,21 @@ impl Probe {
         Ok(took)
     }
 
-    /// Reads a window from its beginning to its end, one request at a time; returns seconds a byte.
+    /// Reads a window from its beginning to its end, one request at a time; returns how long each took.
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn window(&mut self, window: Span, pace: &mut Pace) -> Result<f64, DriveError> {
-        let mut took = Duration::ZERO;
-        for request in window.pieces(REQUEST) {
-            took += self.read(request, pace)?;
-        }
-        Ok(took.as_secs_f64() / window.length as f64)
+    pub fn window(&mut self, window: Span, pace: &mut Pace) -> Result<Reading, DriveError> {
+        // It sleeps for nearly all of the time; a wait for a processor would be taken for the drive's.
+        let _real_time = RealTime::begin();
+        let requests = window.pieces(REQUEST);
+        let seconds: Result<Vec<f64>, DriveError> =
+            requests.map(|request| Ok(self.read(request, pace)?.as_secs_f64())).collect();
+        Ok(Reading { seconds: seconds?, bytes: window.length })
     }
 
     /// Reads `length` bytes, or all there is, from a random place of a window on, one request at a
-    /// time; returns seconds a byte.
+    /// time; returns how long each took.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -81,7 +99,7 @@ impl Probe {
         length: u64,
         generator: &mut Pcg64Mcg,
         pace: &mut Pace,
-    ) -> Result<f64, DriveError> {
+    ) -> Result<Reading, DriveError> {
         let length = length.min(window.length);
         // Where a request of those that read it in order begins: one that lies across two of them
         // may meet a die twice.
@@ -103,6 +121,7 @@ impl Probe {
         let places = (window.length / SMALL).max(1);
         let offset = window.offset + generator.random_range(0..places) * SMALL;
         let length = SMALL.min(window.end() - offset);
+        let _real_time = RealTime::begin();
         Ok(self.read(Span::new(offset, length), pace)?.as_secs_f64())
     }
 }
@@ -120,14 +139,17 @@ mod tests {
         let mut probe = Probe::new(file);
         let mut pace = Pace::new(None);
         let window = Span::new(0, (2 << 20) + 777);
-        assert!(probe.window(window, &mut pace).unwrap() > 0.0);
+        let reading = probe.window(window, &mut pace).unwrap();
+        assert_eq!(reading.shares().len(), 3);
+        assert!(reading.shares().iter().all(|&it| it > 0.0));
         assert_eq!(probe.bytes, window.length);
         let mut generator = Pcg64Mcg::seed_from_u64(1);
         for _ in 0..20 {
-            assert!(probe.part(window, 2 << 20, &mut generator, &mut pace).unwrap() > 0.0);
+            let part = probe.part(window, 2 << 20, &mut generator, &mut pace).unwrap();
+            assert_eq!((part.seconds.len(), part.bytes), (2, 2 << 20));
             probe.small(window, &mut generator, &mut pace).unwrap();
         }
         // It has become shorter since: no error, and no endless loop.
-        assert!(probe.window(Span::new(0, 8 << 20), &mut pace).unwrap() > 0.0);
+        assert!(probe.window(Span::new(0, 8 << 20), &mut pace).unwrap().bytes > 0);
     }
 }

@@ -3,30 +3,49 @@
 
 use crate::system::{self, Scheduling};
 
-/// This thread before all others, as far as that is allowed; as before when this goes.
+/// Gives this thread a processor before all others (SCHED_RR), as far as that is allowed; as before when this
+/// goes.
+#[derive(Debug)]
+pub(crate) struct RealTime {
+    before: Option<Scheduling>,
+}
+
+impl RealTime {
+    /// From now on.
+    pub(crate) fn begin() -> RealTime {
+        let before = system::scheduling();
+        // Only root may; without it all is as it was.
+        let raised = before.is_some() && system::schedule(Scheduling::FIRST);
+        RealTime { before: before.filter(|_| raised) }
+    }
+}
+
+impl Drop for RealTime {
+    fn drop(&mut self) {
+        if let Some(before) = self.before {
+            system::schedule(before);
+        }
+    }
+}
+
+/// Puts this thread and its requests before all others, as far as that is allowed; as before when this goes.
 #[derive(Debug)]
 pub(crate) struct Urgency {
-    before: Option<Scheduling>,
+    _processor: RealTime,
     requests_before: Option<i32>,
 }
 
 impl Urgency {
     /// From now on.
     pub(crate) fn begin() -> Urgency {
-        let before = system::scheduling();
-        // Only root may; without it the freeze is as it was.
-        let raised = before.is_some() && system::schedule(Scheduling::FIRST);
         let requests_before = system::priority_of_requests();
         system::set_priority_of_requests(system::REQUESTS_FIRST);
-        Urgency { before: before.filter(|_| raised), requests_before }
+        Urgency { _processor: RealTime::begin(), requests_before }
     }
 }
 
 impl Drop for Urgency {
     fn drop(&mut self) {
-        if let Some(before) = self.before {
-            system::schedule(before);
-        }
         if let Some(before) = self.requests_before {
             system::set_priority_of_requests(before);
         }

@@ -10,6 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use ssdlab_units::ByteLength;
 
 use crate::buffer::Buffer;
+use crate::interval::{agree, by_rank, undisturbed};
 use crate::pace::Pace;
 use crate::probe::{Probe, REQUEST};
 use crate::window::{Span, divide};
@@ -21,18 +22,19 @@ pub const LENGTH: u64 = 32 << 20;
 /// How many files that is.
 pub const FILES: u64 = 2;
 
-/// Times that it is read from end to end to know its speed.
-const PASSES: usize = 5;
+/// Times that each of its windows is read to know its speed, at least and at most: until two readings of each
+/// request agree.
+const PASSES: std::ops::RangeInclusive<usize> = 3..=50;
 
 /// A freshly written file without a name, which goes with the process however that ends.
 #[derive(Debug)]
 pub struct Yardstick {
     probe: Probe,
     windows: Vec<Span>,
-    /// Seconds a byte, read as a window is: the fastest tenth of all readings, since others can only
+    /// Seconds a byte, read as a window is: the fastest reading of each request, since others can only
     /// make it slower.
     pub fresh: f64,
-    /// Seconds a byte in the mean of all readings: others will be there later, too.
+    /// Seconds a byte where nothing else hits it, as is said of a window that is read several times.
     pub typical: f64,
 }
 
@@ -107,15 +109,19 @@ impl Yardstick {
         let windows = divide(&[Span::new(0, length)], window);
         let mut yardstick =
             Yardstick { probe: Probe::new(file), windows, fresh: 0.0, typical: 0.0 };
-        let mut readings = Vec::new();
-        for _ in 0..PASSES {
-            for at in 0..yardstick.windows.len() {
-                readings.push(yardstick.probe.window(yardstick.windows[at], pace)?);
+        let (mut fresh, mut typical) = (0.0, 0.0);
+        for at in 0..yardstick.windows.len() {
+            let window = yardstick.windows[at];
+            let mut passes: Vec<Vec<f64>> = Vec::new();
+            while passes.len() < *PASSES.start()
+                || passes.len() < *PASSES.end() && !agree(passes.iter().map(Vec::as_slice))
+            {
+                passes.push(yardstick.probe.window(window, pace)?.seconds);
             }
+            fresh += by_rank(passes.iter().map(Vec::as_slice))[0];
+            typical += undisturbed(passes.iter().map(Vec::as_slice));
         }
-        yardstick.typical = readings.iter().sum::<f64>() / readings.len() as f64;
-        readings.sort_by(f64::total_cmp);
-        yardstick.fresh = readings[readings.len() / 10];
+        (yardstick.fresh, yardstick.typical) = (fresh / length as f64, typical / length as f64);
         Ok(yardstick)
     }
 

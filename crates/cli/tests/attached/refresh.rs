@@ -15,6 +15,7 @@ use rand_pcg::Pcg64Mcg;
 use rustix::fs::OFlags;
 use serde_json::Value;
 
+use crate::refresh_case::PATIENT;
 use crate::support::{Attached, Place, has_devices, has_tools, tool};
 
 /// It does not read ahead: segments of one request that come late or out of order on a busy machine would
@@ -250,7 +251,7 @@ fn a_scattered_file_on_ext4_is_in_order_again_and_not_rewritten_twice() {
     }
     let place = Place::new(XG5);
     let mut scene = Scene::new(&place, "ext4", 32 * MIB);
-    brings_it_back(&mut scene, &[], 5);
+    brings_it_back(&mut scene, &PATIENT, 5);
     let before = scene.written();
     let again = scene.refresh(&["--yes"]);
     assert_eq!(again["rewrite"], serde_json::json!([]), "{again}");
@@ -278,7 +279,7 @@ fn what_is_frozen_is_in_order_again_where_it_lies() {
     }
     let place = Place::new(XG5);
     let mut scene = Scene::new(&place, "xfs", 32 * MIB);
-    let summary = brings_it_back(&mut scene, &["--max-freeze", "2s"], IN_PLACE);
+    let summary = brings_it_back(&mut scene, &PATIENT, IN_PLACE);
     assert_eq!(summary["plan"]["way"], "frozen");
     assert!(summary["freezes"].as_u64().unwrap() > 0, "{summary}");
     scene.detach();
@@ -299,7 +300,7 @@ fn a_device_is_rewritten_mounted_and_unmounted_and_free_space_is_left_out() {
     let content = scene.content();
     let device = scene.device();
     let before = scene.written();
-    let all = ["--all", "--yes", "--max-freeze", "2s"];
+    let all = [&["--all", "--yes"], &PATIENT[..]].concat();
     let summary = refresh(&place, &device, &all);
     assert_eq!(summary["plan"]["way"], "frozen");
     // Free space is left out, and zeros are: the rest are tables of the file system.

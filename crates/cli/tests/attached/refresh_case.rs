@@ -37,12 +37,13 @@ enum Target {
     Unmounted,
 }
 
-/// How long it may be frozen here: these tests share the machine with others, and are not about that.
-const PATIENT: [&str; 2] = ["--max-freeze", "2s"];
+/// How long writers may be held up here: these tests share the machine with others, and are not about that.
+pub(crate) const PATIENT: [&str; 2] = ["--max-freeze", "8s"];
 const FROZEN: [&str; 3] = ["--frozen", PATIENT[0], PATIENT[1]];
 
 impl Case {
-    pub(crate) const EXT4: Case = Case { kind: Kind::Ext4, target: Target::File, options: &[] };
+    pub(crate) const EXT4: Case =
+        Case { kind: Kind::Ext4, target: Target::File, options: &PATIENT };
     pub(crate) const EXT4_FROZEN: Case =
         Case { kind: Kind::Ext4, target: Target::File, options: &FROZEN };
     pub(crate) const BTRFS: Case = Case { kind: Kind::Btrfs, target: Target::File, options: &[] };

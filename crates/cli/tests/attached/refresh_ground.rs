@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::refresh::refuses;
+use crate::refresh_case::PATIENT;
 use crate::support::{Attached, Place, has_devices, has_tools, skipped, tool};
 
 /// Small: some of these tests read all of it.
@@ -117,7 +118,7 @@ fn quietly(program: &str, arguments: &[&str]) -> bool {
     command.status().is_ok_and(|it| it.success())
 }
 
-const IN_PLACE: [&str; 6] = ["--all", "--yes", "--frozen", "--max-freeze", "2s", "--json"];
+const IN_PLACE: [&str; 6] = ["--all", "--yes", "--frozen", PATIENT[0], PATIENT[1], "--json"];
 
 #[track_caller]
 fn refresh(place: &Place, what: &Path) -> Value {

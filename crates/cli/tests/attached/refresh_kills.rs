@@ -1,12 +1,14 @@
 //! Refreshes that are killed, and drives that lose power meanwhile: the content stays, and nothing else
 //! is left.
 
+use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use rustix::fs::{FlockOperation, flock};
 
 use crate::refresh::{MIB, Scene, text};
 use crate::refresh_case::{Case, forget_memory};
@@ -121,33 +123,13 @@ fn survives_kills(case: Case, kills: u32) {
     eprintln!("{case:?}: {midst} of {kills} killed in the midst of it");
 }
 
-/// Whether the kernel takes its time over grace periods, at once or soon: a refresh of another test
-/// may be hurrying it at the same moment.
+/// Returns `true` where the kernel takes its time over grace periods once no refresh is in haste, as one of another
+/// test may be: each holds a shared lock on the setting meanwhile.
 fn kernel_takes_its_time() -> bool {
-    let setting = || std::fs::read_to_string("/sys/kernel/rcu_expedited").unwrap_or_default();
-    soon_takes_its_time(setting, Duration::from_secs(10))
-}
-
-/// The same of what tells the setting. Once is enough: it may be hurried again the moment after.
-fn soon_takes_its_time(mut setting: impl FnMut() -> String, patience: Duration) -> bool {
-    let until = Instant::now() + patience;
-    loop {
-        if setting().trim() != "1" {
-            return true;
-        }
-        if Instant::now() > until {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-#[test]
-fn a_kernel_that_others_hurry_again_has_taken_its_time_meanwhile() {
-    let patience = Duration::from_secs(10);
-    let mut seen = ["1", "1", "0", "1"].into_iter().chain(std::iter::repeat("1"));
-    assert!(soon_takes_its_time(|| seen.next().unwrap().to_owned(), patience));
-    assert!(!soon_takes_its_time(|| "1".to_owned(), Duration::ZERO));
+    const SETTING: &str = "/sys/kernel/rcu_expedited";
+    let Ok(setting) = File::open(SETTING) else { return true };
+    flock(&setting, FlockOperation::LockExclusive).unwrap();
+    std::fs::read_to_string(SETTING).unwrap().trim() != "1"
 }
 
 fn kills(case: Case, few: u32) {

@@ -23,8 +23,9 @@ use crate::{DriveError, ErrorKind, refused, system};
 const SMALL_READS: usize = 9;
 
 /// Bytes that are read of a window, and of fresh data, at a turn. A single request says little of a
-/// window: of data in order some meet a die twice, and others were read ahead.
-const TURN: u64 = 2 << 20;
+/// window: of data in order some meet a die twice, and all but the first are read ahead, as they are for who
+/// reads it from end to end.
+const TURN: u64 = 4 << 20;
 
 /// How often a window that seems slow is read again, where fresh data is known.
 const READ_AGAIN: usize = 2;
@@ -156,7 +157,7 @@ impl Refresh {
         self.evidence = self
             .windows
             .iter()
-            .map(|it| Evidence::new(*it, survey.pieces_in(*it), before[it]))
+            .map(|it| Evidence::new(*it, survey.pieces_in(*it), vec![before[it]]))
             .collect();
         let found = Found { not_judged: self.survey.data(), ..Found::default() };
         let mut plan = self.plan_of(now, found);
@@ -175,7 +176,7 @@ impl Refresh {
         self.evidence.clear();
         for (done, window) in self.windows.iter().enumerate() {
             go_on(watch, step, done, self.windows.len())?;
-            let first = self.probe.window(*window, &mut self.pace)?;
+            let first = self.probe.window(*window, &mut self.pace)?.shares();
             let mut evidence = Evidence::new(*window, self.survey.pieces_in(*window), first);
             evidence.after_rewrite = after.get(window).copied();
             self.evidence.push(evidence);
@@ -237,7 +238,7 @@ impl Refresh {
                 let done = round * self.evidence.len() + at;
                 go_on(watch, "reading again", done, READ_AGAIN * self.evidence.len())?;
                 let again = self.probe.window(self.evidence[at].span, &mut self.pace)?;
-                self.evidence[at].read_again(again);
+                self.evidence[at].read_again(again.shares());
             }
         }
         Ok(())
@@ -251,16 +252,16 @@ impl Refresh {
         }
     }
 
-    /// The mean of the first readings of windows, in seconds a byte.
+    /// Returns how long windows take to be read, in seconds a byte of them all.
     fn mean_of(&self, windows: &[Span]) -> f64 {
         let of = self.evidence.iter().filter(|it| windows.contains(&it.span));
-        1.0 / plan::speed(of.map(|it| (it.span, it.first)))
+        1.0 / plan::speed(of.map(|it| (it.span, it.fastest())))
     }
 
     /// The fastest tenth of the windows.
     fn fastest(&self) -> Vec<&Evidence> {
         let mut by_time: Vec<&Evidence> = self.evidence.iter().collect();
-        by_time.sort_by(|a, b| a.first.total_cmp(&b.first));
+        by_time.sort_by(|a, b| a.fastest().total_cmp(&b.fastest()));
         by_time.truncate(by_time.len().div_ceil(10));
         by_time
     }
@@ -282,7 +283,7 @@ impl Refresh {
         };
         let fastest = self.fastest();
         let own: Vec<Span> = fastest.iter().map(|it| it.span).collect();
-        let own_fresh = fastest.last().map_or(0.0, |it| it.first);
+        let own_fresh = fastest.last().map_or(0.0, |it| it.fastest());
         let made = match made {
             Ok(made) => made,
             Err(why) => {
@@ -337,8 +338,9 @@ impl Refresh {
                 let span = self.evidence[at].span;
                 // Both are of the same length: less than a request meets fewer dies at once.
                 let length = span.length.min(TURN);
-                let read: Read =
-                    &|probe, window, generator, pace| probe.part(window, length, generator, pace);
+                let read: Read<'_, Vec<f64>> = &|probe, window, generator, pace| {
+                    Ok(probe.part(window, length, generator, pace)?.shares())
+                };
                 let mut fresh = Vec::with_capacity(standard.0.len());
                 for baseline in &mut standard.0 {
                     let (probe, pace) = (&mut self.probe, &mut self.pace);
@@ -385,7 +387,7 @@ impl Refresh {
 
     fn plan_of(&self, rewrite: Vec<Span>, found: Found) -> Plan {
         let bytes_to_write = rewrite.iter().map(|it| it.length).sum();
-        let now = plan::speed(self.evidence.iter().map(|it| (it.span, it.first)));
+        let now = plan::speed(self.evidence.iter().map(|it| (it.span, it.now())));
         Plan {
             schema: SCHEMA,
             path: self.survey.path.clone(),
@@ -433,7 +435,7 @@ fn way_words(way: Way) -> &'static str {
 }
 
 /// A way to read a window of something.
-type Read<'a> = &'a dyn Fn(&mut Probe, Span, &mut Pcg64Mcg, &mut Pace) -> Result<f64, DriveError>;
+type Read<'a, T> = &'a dyn Fn(&mut Probe, Span, &mut Pcg64Mcg, &mut Pace) -> Result<T, DriveError>;
 
 impl Standard {
     /// Windows of its own, by turns one for each baseline. A single one is all of them, and so never
@@ -449,13 +451,13 @@ impl Standard {
 
 impl Baseline {
     /// Reads a window of it, any one.
-    fn read(
+    fn read<T>(
         &mut self,
         own: &mut Probe,
         generator: &mut Pcg64Mcg,
         pace: &mut Pace,
-        read: Read<'_>,
-    ) -> Result<f64, DriveError> {
+        read: Read<'_, T>,
+    ) -> Result<T, DriveError> {
         match self {
             Baseline::Written(yardstick) => {
                 let (probe, window) = yardstick.any_window(generator);
@@ -492,7 +494,7 @@ mod tests {
     fn what_was_rewritten_and_is_still_fresh_is_a_yardstick() {
         const MIB: u64 = 1 << 20;
         let evidence = |at: u64, first: f64, after: Option<f64>| {
-            let mut evidence = Evidence::new(Span::new(at * 4 * MIB, 4 * MIB), 1, first);
+            let mut evidence = Evidence::new(Span::new(at * 4 * MIB, 4 * MIB), 1, vec![first]);
             evidence.after_rewrite = after;
             evidence
         };

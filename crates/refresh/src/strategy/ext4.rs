@@ -4,7 +4,9 @@
 //!
 //! The other file has no name, so that nothing is left of it however this ends.
 
+use std::collections::VecDeque;
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -13,9 +15,11 @@ use rustix::io::Errno;
 
 use super::donor::{Donor, Lender};
 use super::{Left, Outcome, Strategy};
+use crate::buffer::Buffer;
 use crate::extents::{self, Sync};
 use crate::headway::Headway;
 use crate::pace::Pace;
+use crate::urgency::Urgency;
 use crate::window::Span;
 use crate::{DriveError, io, system, unsupported};
 
@@ -27,13 +31,16 @@ const BLOCKS: u64 = 64;
 /// The least that is exchanged at a time.
 const BLOCKS_MIN: u64 = 1;
 
-/// Who writes to the file waits for as long as an exchange takes: the kernel holds the file's lock
-/// meanwhile, also while it has the journal committed. After one that took more than this share of what is
-/// allowed, half as much is exchanged.
-const LONG: f64 = 0.5;
+/// Exchanged at first, when it is not known how long a block takes.
+const BLOCKS_FIRST: u64 = 2;
 
-/// After one that took less than this share it is twice as much.
-const SHORT: f64 = 0.125;
+/// Who writes to the file waits for as long as an exchange takes: the kernel holds the file's lock
+/// meanwhile, also while it has the journal committed. By what a block has taken at worst lately, an exchange
+/// takes no more than this share of what is allowed.
+const AIM: f64 = 0.5;
+
+/// Exchanges of which the longest time of a block counts.
+const REMEMBERED: usize = 64;
 
 /// Exchanges in a row of the least length that took longer than allowed, after which it is given up.
 const TOO_LONG_MAX: u32 = 3;
@@ -53,38 +60,54 @@ pub struct MoveExtents {
     /// Bytes of a block of the file system.
     block: u64,
     holds: Holds,
+    /// What was read of a chunk, which is of no use.
+    copy: Buffer,
 }
 
 /// How long exchanges held up who writes to the file, and how many blocks the next one takes for that.
 #[derive(Debug)]
 struct Holds {
     allowed: Duration,
+    /// The most that the next exchange takes.
     blocks: u64,
+    /// Seconds that a block took in recent exchanges.
+    recent: VecDeque<f64>,
     longest: Duration,
-    /// So many in a row of the least length that were too long.
-    too_long: u32,
+    /// So many of them in a row of the least length.
+    in_a_row: u32,
 }
 
 impl Holds {
     fn new(allowed: Duration) -> Holds {
-        Holds { allowed, blocks: BLOCKS, longest: Duration::ZERO, too_long: 0 }
+        Holds {
+            allowed,
+            blocks: BLOCKS_FIRST,
+            recent: VecDeque::with_capacity(REMEMBERED),
+            longest: Duration::ZERO,
+            in_a_row: 0,
+        }
     }
 
-    /// An exchange of `blocks` took so long.
+    /// An exchange of `blocks` took so long. The next one takes as many as fit into the aim at the worst that
+    /// is remembered, and at most twice as many as the largest so far.
     fn took(&mut self, took: Duration, blocks: u64) {
         self.longest = self.longest.max(took);
+        let is_too_long = took > self.allowed;
         let is_least = blocks <= BLOCKS_MIN;
-        self.too_long = if took > self.allowed && is_least { self.too_long + 1 } else { 0 };
-        if took > self.allowed.mul_f64(LONG) {
-            self.blocks = (self.blocks / 2).max(BLOCKS_MIN);
-        } else if took < self.allowed.mul_f64(SHORT) && blocks == self.blocks {
-            self.blocks = (self.blocks * 2).min(BLOCKS);
+        self.in_a_row = if is_too_long && is_least { self.in_a_row + 1 } else { 0 };
+        if self.recent.len() == REMEMBERED {
+            self.recent.pop_front();
         }
+        self.recent.push_back(took.as_secs_f64() / blocks.max(1) as f64);
+        let worst = self.recent.iter().copied().fold(0.0, f64::max);
+        let fitting = (self.allowed.as_secs_f64() * AIM / worst) as u64;
+        let most = if blocks < self.blocks { self.blocks } else { self.blocks * 2 };
+        self.blocks = fitting.min(most).clamp(BLOCKS_MIN, BLOCKS);
     }
 
     /// Whether writers cannot be spared.
     fn are_too_long(&self) -> bool {
-        self.too_long >= TOO_LONG_MAX
+        self.in_a_row >= TOO_LONG_MAX
     }
 }
 
@@ -99,7 +122,10 @@ impl MoveExtents {
         max_hold: Duration,
     ) -> MoveExtents {
         let lender = Lender::new(directory, block, reserve, false);
-        MoveExtents { file, lender, block, holds: Holds::new(max_hold) }
+        // What is read for an exchange is then cached block by block, and nothing else beside it.
+        let _ = fadvise(&file, 0, None, Advice::Random);
+        let copy = Buffer::new((BLOCKS * block) as usize);
+        MoveExtents { file, lender, block, holds: Holds::new(max_hold), copy }
     }
 
     /// Lets go of what the page cache has of a window; what is dirty is written back first.
@@ -125,6 +151,12 @@ impl MoveExtents {
         // What others have written since would be written back under the file's lock.
         system::write_back(&self.file, chunk).map_err(|error| io("cannot write back", error))?;
         let _ = fadvise(&self.file, chunk.offset, length, Advice::DontNeed);
+        // What is not cached would be read under the lock, a block at a time.
+        let copy = &mut self.copy[..chunk.length as usize];
+        let _ = self
+            .file
+            .read_at(copy, chunk.offset)
+            .map_err(|error| io(format!("cannot read byte {}", chunk.offset), error))?;
         let donor = self.lender.donor();
         let outcome = exchange_blocks(&self.file, self.block, donor, chunk, &mut self.holds)?;
         rustix::fs::fdatasync(&self.file).map_err(|error| io("cannot write back", error))?;
@@ -151,9 +183,11 @@ fn exchange_blocks(
     while first < end {
         let count = (end - first).min(holds.blocks);
         let there = first - donor_first;
+        let urgency = Urgency::begin();
         let asked = Instant::now();
         let (moved, outcome) = system::move_extent(file, first, &donor.file, there, count);
         holds.took(asked.elapsed(), count);
+        drop(urgency);
         first += moved;
         if holds.are_too_long() {
             return Ok(Outcome { written: written(first), left: Some(Left::Hold) });
@@ -252,28 +286,54 @@ impl Strategy for MoveExtents {
 mod tests {
     use super::*;
 
+    const fn millis(count: u64) -> Duration {
+        Duration::from_millis(count)
+    }
+
     #[test]
-    fn less_is_exchanged_where_that_holds_writers_up() {
-        let millis = Duration::from_millis;
+    fn exchanges_begin_small_and_grow_as_far_as_the_worst_block_lets_them() {
         let mut holds = Holds::new(millis(50));
-        holds.took(millis(30), 64);
-        assert_eq!(holds.blocks, 32, "over half of what is allowed");
-        holds.took(millis(10), 32);
-        assert_eq!(holds.blocks, 32);
-        // The rest of a chunk says nothing of a whole one.
-        holds.took(millis(1), 3);
-        assert_eq!(holds.blocks, 32);
-        holds.took(millis(1), 32);
-        assert_eq!(holds.blocks, 64);
+        let mut seen = Vec::new();
         for _ in 0..6 {
-            holds.took(millis(2_000), holds.blocks);
+            seen.push(holds.blocks);
+            holds.took(millis(1), holds.blocks);
         }
-        assert!((holds.blocks, holds.are_too_long()) == (BLOCKS_MIN, false));
+        // A block took half a millisecond at first, so 50 fit into half of what is allowed.
+        assert_eq!(seen, [2, 4, 8, 16, 32, 50]);
+        assert_eq!(holds.blocks, 50);
+        // The rest of a chunk says nothing of a whole one, and makes nothing larger.
+        holds.took(Duration::from_micros(10), 3);
+        assert_eq!(holds.blocks, 50);
+    }
+
+    #[test]
+    fn what_a_block_may_take_is_remembered_for_a_while() {
+        let mut holds = Holds::new(millis(50));
+        // The journal is committed for a block.
+        holds.took(millis(10), 2);
+        assert_eq!(holds.blocks, 4, "twice as many, and 5 would fit");
+        for _ in 0..REMEMBERED - 1 {
+            holds.took(Duration::from_micros(50), holds.blocks);
+            assert!(holds.blocks <= 5, "{holds:?}");
+        }
+        holds.took(Duration::from_micros(50), holds.blocks);
+        assert_eq!(holds.blocks, 10, "it is forgotten");
+        assert_eq!(holds.longest, millis(10));
+    }
+
+    #[test]
+    fn an_exchange_that_was_too_long_is_cut_to_what_fits() {
+        let mut holds = Holds::new(millis(50));
+        holds.blocks = 64;
+        holds.took(millis(320), 64);
+        assert_eq!(holds.blocks, 5);
+        holds.took(millis(200), 5);
+        assert_eq!((holds.blocks, holds.are_too_long()), (BLOCKS_MIN, false));
         for _ in 0..TOO_LONG_MAX {
             assert!(!holds.are_too_long());
             holds.took(millis(51), 1);
         }
         assert!(holds.are_too_long());
-        assert_eq!(holds.longest, millis(2_000));
+        assert_eq!(holds.longest, millis(320));
     }
 }
