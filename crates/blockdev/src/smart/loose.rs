@@ -26,13 +26,19 @@ impl<T: Clone> Told<T> {
     }
 }
 
+/// Reads an object by the names of its fields; `None` for anything else. Serde alone would also take a list
+/// for the values of the fields in the order in which they are declared here.
+pub(super) fn object<T: DeserializeOwned>(value: Value) -> Option<T> {
+    value.is_object().then(|| serde_json::from_value(value).ok()).flatten()
+}
+
 /// An object with fields of its own; an empty one where it is none.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Part<T>(T);
 
 impl<'de, T: DeserializeOwned + Default> Deserialize<'de> for Part<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Part<T>, D::Error> {
-        Told::deserialize(from).map(|told| Part(told.0.unwrap_or_default()))
+        Ok(Part(object(Value::deserialize(from)?).unwrap_or_default()))
     }
 }
 
@@ -44,7 +50,7 @@ impl<T> std::ops::Deref for Part<T> {
     }
 }
 
-/// A list, without the items that do not fit.
+/// A list of objects, without the items that do not fit.
 #[derive(Clone, Debug)]
 pub(super) struct Rows<T>(Vec<T>);
 
@@ -60,7 +66,7 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Rows<T> {
             Value::Array(rows) => rows,
             _ => Vec::new(),
         };
-        Ok(Rows(rows.into_iter().filter_map(|row| serde_json::from_value(row).ok()).collect()))
+        Ok(Rows(rows.into_iter().filter_map(object).collect()))
     }
 }
 
@@ -171,5 +177,14 @@ mod tests {
         let both = read(json!({"word": "x", "rows": {"id": 3}, "part": {"id": 4}}));
         assert_eq!((both.word.get().as_deref(), both.rows.len()), (Some("x"), 0));
         assert_eq!(both.part.id.0, Some(4));
+    }
+
+    #[test]
+    fn a_list_is_not_read_as_the_fields_of_an_object_in_their_order() {
+        let both: Both =
+            serde_json::from_value(json!({"part": [4], "rows": [[5], {"id": 6}]})).unwrap();
+        assert_eq!(both.part.id.0, None);
+        let ids: Vec<_> = both.rows.iter().map(|row| row.id.0).collect();
+        assert_eq!(ids, [Some(6)]);
     }
 }

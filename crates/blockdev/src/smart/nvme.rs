@@ -137,7 +137,7 @@ pub struct Controller {
 impl Controller {
     /// Reads what `nvme id-ctrl -o json` prints; fields that are missing or of another shape are `None`.
     pub fn read(json: &str) -> Controller {
-        let fields: IdentifyController = serde_json::from_str(json).unwrap_or_default();
+        let fields: Part<IdentifyController> = serde_json::from_str(json).unwrap_or_default();
         let length = |number: Number| number.0.filter(|&bytes| bytes > 0).map(ByteLength::new);
         Controller {
             model: fields.mn.get().map(|name| name.trim().to_owned()),
@@ -151,7 +151,7 @@ impl Controller {
 /// Returns from what `nvme id-ns -o json` prints whether deallocated blocks read as zeros: bits 2 to 0 of
 /// DLFEAT (NVMe base specification, identify namespace), of which 1 means zeros.
 pub fn reads_zeros(json: &str) -> Option<bool> {
-    let fields: IdentifyNamespace = serde_json::from_str(json).ok()?;
+    let fields: Part<IdentifyNamespace> = serde_json::from_str(json).ok()?;
     fields.dlfeat.0.map(|bits| bits & 7 == 1)
 }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::loose::{Decimal, Number, Part, Rows, Told};
+use super::loose::{Decimal, Number, Part, Rows, Told, object};
 
 /// A report of one drive: ATA, SCSI or NVMe.
 #[derive(Debug, Default, Deserialize)]
@@ -47,11 +47,11 @@ const SCSI_SELF_TESTS: usize = 20;
 impl Report {
     /// Reads a report; what is missing in it or of another shape is left out.
     pub(super) fn read(data: &Value) -> Report {
-        let mut report: Report = serde_json::from_value(data.clone()).unwrap_or_default();
+        let mut report: Report = object(data.clone()).unwrap_or_default();
         // Each is a field of its own, with its number in the name.
         report.scsi_self_tests = (0..SCSI_SELF_TESTS)
             .map_while(|number| data.get(format!("scsi_self_test_{number}")))
-            .filter_map(|test| serde_json::from_value(test.clone()).ok())
+            .filter_map(|test| object(test.clone()))
             .collect();
         report
     }
