@@ -32,7 +32,7 @@ fn metrics() -> String {
             "percentage_used": 3, "available_spare": 100, "data_units_written": 7}});
     facts.answer("smartctl", &["--json=c", "-x", "/dev/nvme0n1"], 0, &report.to_string());
     // With all that an NVMe drive does not count: what went to the flash, and what the maker rates.
-    let report = serde_json::json!({"model_name": "CT525MX300SSD1", "power_on_time": {"hours": 7},
+    let report = serde_json::json!({"model_name": "CT2050MX300SSD1", "power_on_time": {"hours": 7},
         "smart_status": {"passed": true}, "ata_smart_attributes": {"table": [
             {"id": 241, "name": "Host_Writes_GiB", "value": 100, "raw": {"value": 3}},
             {"id": 249, "name": "NAND_Writes_1GiB", "value": 100, "raw": {"value": 5}}]}});

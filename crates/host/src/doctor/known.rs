@@ -12,6 +12,8 @@ use ssdlab_units::{ByteLength, GIB};
 struct Family {
     /// The document that has the figures.
     source: &'static str,
+    /// Where they were read, if not there; empty where none of them was read.
+    read_in: &'static str,
     sizes: &'static [Size],
 }
 
@@ -24,26 +26,38 @@ struct Size {
     sold_as: u64,
     /// Flash in it, in GiB; 0 where that is not known.
     raw_gib: u64,
-    /// What may be written to it, in GB of 10^9 bytes; 0 where that is not known.
-    rated_gb: u64,
+    endurance: Endurance,
 }
 
-/// A size with its endurance in TB of 10^12 bytes.
-const fn rated(models: &'static [&'static str], sold_as: u64, rated_tb: u64) -> Size {
-    Size { models, sold_as, raw_gib: 0, rated_gb: rated_tb * 1_000 }
+/// What may be written to a drive, as of its warranty.
+#[derive(Clone, Copy, Debug)]
+enum Endurance {
+    /// It is not known.
+    Unknown,
+    /// Its maker gave no figure.
+    NotGiven,
+    /// It was read, in GB of 10^9 bytes.
+    Read { gb: u64 },
+    /// Nobody has verified it, in GB of 10^9 bytes.
+    Unverified { gb: u64 },
 }
 
-/// A size with the flash that is in it, in GiB.
-const fn raw(models: &'static [&'static str], sold_as: u64, raw_gib: u64) -> Size {
-    Size { models, sold_as, raw_gib, rated_gb: 0 }
+/// What may be written to a drive, as of its warranty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rated {
+    /// Its maker gave no figure.
+    NotGiven,
+    /// So much, by the source.
+    Verified(ByteLength),
+    /// So much, as noted down by this project; nobody has compared that with the source.
+    Unverified(ByteLength),
 }
 
 /// What is known of a drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     size: Size,
-    /// The document that says so.
-    pub(super) source: &'static str,
+    family: &'static Family,
 }
 
 impl Known {
@@ -53,8 +67,27 @@ impl Known {
     }
 
     /// Returns what may be written to it.
-    pub(super) fn rated_writes(&self) -> Option<ByteLength> {
-        (self.size.rated_gb > 0).then(|| ByteLength::new(self.size.rated_gb * 1_000_000_000))
+    pub(super) fn rated_writes(&self) -> Option<Rated> {
+        let bytes = |gb: u64| ByteLength::new(gb * 1_000_000_000);
+        match self.size.endurance {
+            Endurance::Unknown => None,
+            Endurance::NotGiven => Some(Rated::NotGiven),
+            Endurance::Read { gb } => Some(Rated::Verified(bytes(gb))),
+            Endurance::Unverified { gb } => Some(Rated::Unverified(bytes(gb))),
+        }
+    }
+
+    /// Returns the document that has the figures.
+    pub(super) fn source(&self) -> &'static str {
+        self.family.source
+    }
+
+    /// Returns the document that has the figures, and where they were read.
+    pub(super) fn read_in(&self) -> String {
+        match self.family.read_in {
+            "" => self.family.source.to_owned(),
+            read_in => format!("{}, quoted by {read_in}", self.family.source),
+        }
     }
 }
 
@@ -71,9 +104,9 @@ pub(super) fn find(model: &str, size: ByteLength) -> Option<Known> {
         let least = if names_size { 0.0 } else { sold_as * 0.9 };
         has_name && (least..=sold_as * 1.03).contains(&gigabytes)
     };
-    table::FAMILIES.iter().find_map(|family| {
+    table::families().find_map(|family| {
         let size = family.sizes.iter().find(fits)?;
-        Some(Known { size: *size, source: family.source })
+        Some(Known { size: *size, family })
     })
 }
 
@@ -97,7 +130,10 @@ mod tests {
     fn names_that_begin_alike_are_told_apart() {
         let rated = |model: &str, gigabytes: u64| {
             let known = find(model, ByteLength::new(gigabytes * 1_000_000_000))?;
-            Some(known.rated_writes()?.bytes() / 1_000_000_000_000)
+            match known.rated_writes()? {
+                Rated::NotGiven => None,
+                Rated::Verified(it) | Rated::Unverified(it) => Some(it.bytes() / 1_000_000_000_000),
+            }
         };
         for (model, gigabytes, expected) in [
             ("Samsung SSD 970 EVO 1TB", 1_000, Some(600)),
@@ -129,23 +165,54 @@ mod tests {
             ("Samsung SSD 980 PRO 1000GB", 400, None),
             ("CT1000MX500SSD1", 400, Some(360)),
             ("CT1000MX500SSD1", 2_000, None),
+            ("Micron_5100_MTFDDAK960TCC", 960, Some(8_760)),
+            ("Micron_5300_MTFDDAK960TDT", 960, Some(8_760)),
+            ("Micron_7400_MTFDKBA480TDZ", 480, Some(876)),
+            ("Micron_7400_MTFDKCB3T2TFC", 3_200, Some(17_520)),
+            ("Micron_7450_MTFDKCC3T8TFR", 3_840, Some(7_008)),
         ] {
             assert_eq!(rated(model, gigabytes), expected, "{model} {gigabytes}");
         }
     }
 
     #[test]
+    fn what_nobody_has_verified_and_what_no_maker_gave_is_told_apart() {
+        let of = |model: &str, gigabytes: u64| {
+            find(model, ByteLength::new(gigabytes * 1_000_000_000)).unwrap()
+        };
+        let evo = of("Samsung SSD 970 EVO 1TB", 1_000);
+        assert_eq!(evo.rated_writes(), Some(Rated::Verified(ByteLength::new(600_000_000_000_000))));
+        assert!(evo.read_in().contains("970 EVO, quoted by"), "{}", evo.read_in());
+        let pro = of("Samsung SSD 860 PRO 1TB", 1_024);
+        assert_eq!(
+            pro.rated_writes(),
+            Some(Rated::Unverified(ByteLength::new(1_200_000_000_000_000)))
+        );
+        assert_eq!(of("Samsung SSD 840 Series", 250).rated_writes(), Some(Rated::NotGiven));
+        assert_eq!(of("Samsung SSD 840 EVO 1TB", 1_000).rated_writes(), Some(Rated::NotGiven));
+        assert_eq!(of("Samsung SSD 840 PRO Series", 512).rated_writes(), None);
+    }
+
+    #[test]
     fn the_table_has_no_gaps_and_no_name_twice() {
         let mut names = Vec::new();
         let mut count = 0;
-        for family in table::FAMILIES {
+        for family in table::families() {
             assert!(!family.source.is_empty());
+            let is_read = |size: &Size| matches!(size.endurance, Endurance::Read { .. });
+            let has_read = family.sizes.iter().any(is_read);
+            assert!(!has_read || !family.read_in.is_empty(), "{}", family.source);
             for size in family.sizes {
                 count += 1;
-                assert!(size.raw_gib > 0 || size.rated_gb > 0, "{size:?}");
-                // From a tenth of a drive a day for three years to seventeen for five.
-                let drives = size.rated_gb as f64 / size.sold_as as f64;
-                assert!(size.rated_gb == 0 || (70.0..32_000.0).contains(&drives), "{size:?}");
+                match size.endurance {
+                    Endurance::Unknown => assert!(size.raw_gib > 0, "{size:?}"),
+                    Endurance::NotGiven => {}
+                    Endurance::Read { gb } | Endurance::Unverified { gb } => {
+                        // From a tenth of a drive a day for three years to seventeen for five.
+                        let drives = gb as f64 / size.sold_as as f64;
+                        assert!((70.0..32_000.0).contains(&drives), "{size:?}");
+                    }
+                }
                 for name in size.models {
                     assert_eq!(*name, name.to_uppercase(), "{name}");
                     names.push((*name, size.sold_as));

@@ -47,7 +47,11 @@ impl Values {
         let smart = &drive.smart;
         let model = drive.model();
         let known = model.as_deref().and_then(|model| known::find(model, drive.size()));
-        let rated = known.and_then(|known| known.rated_writes());
+        let rated = known.and_then(|known| match known.rated_writes()? {
+            known::Rated::Verified(rated) => Some(rated),
+            // A figure that nobody has verified is no value.
+            known::Rated::NotGiven | known::Rated::Unverified(_) => None,
+        });
         Values {
             model,
             temperature_celsius: checks::temperature::of(context, drive),

@@ -53,6 +53,37 @@ fn writes() -> Vec<Case> {
             w("KINGSTON SA400S37240G", 241, "Host_Writes_GiB", 10_240),
             &[("endurance", Fine, "10 TiB written"), SOUND],
         ),
+        // Against what the maker rates, by a figure that was read, that nobody has verified, or that there is not.
+        (
+            w("CT1000MX500SSD1", 241, "Host_Writes_GiB", 400_000),
+            &[("endurance", Warning, "of the 360 TB it is rated for (Crucial, product flyer"), SOUND],
+        ),
+        (
+            w("CT1000MX500SSD1", 241, "Host_Writes_GiB", 300_000),
+            &[("endurance", Notice, "89.5 % of the 360 TB"), SOUND],
+        ),
+        (
+            w("KINGSTON SKC6001024G", 241, "Host_Writes_GiB", 600_000),
+            &[
+                (
+                    "endurance",
+                    Notice,
+                    "of the 600 TB it is rated for by the project's table, unverified",
+                ),
+                SOUND,
+            ],
+        ),
+        (
+            w("KINGSTON SKC6001024G", 241, "Host_Writes_GiB", 10_240),
+            &[
+                ("endurance", Fine, "the maker's own figure: Kingston, data sheet of the KC600"),
+                SOUND,
+            ],
+        ),
+        (
+            w("Samsung SSD 840 EVO 750GB", 241, "Host_Writes_GiB", 300_000),
+            &[("endurance", Fine, "which gave no figure for the 840"), SOUND],
+        ),
         (
             w("CT500MX500SSD1", 246, "Total_LBAs_Written", 20_000_000_000),
             &[("endurance", Fine, "9.31 TiB written"), SOUND],
@@ -74,7 +105,7 @@ fn writes() -> Vec<Case> {
             &[("endurance", Fine, "1 TiB written"), SOUND],
         ),
         (
-            w("Hitachi HUSSL4010BSS600", 241, "Lifetime_Wts_Frm_Hst_GB", 2_000),
+            w("ZA960NM10001", 241, "Lifetime_Wts_Frm_Hst_GB", 2_000),
             &[("endurance", Fine, "1.82 TiB written"), SOUND],
         ),
         (
@@ -445,6 +476,7 @@ fn over_sas() -> Vec<Case> {
         |what: &str| format!("scsi_error_counter_log.{what}.total_uncorrected_errors");
     vec![
         (sas("SAMSUNG MZILT960HAHQ0D3", 0).set("scsi_percentage_used_endurance_indicator", 4), &[SOUND, ("wear", Fine, "4 %"), ("endurance", Fine, "38.1 TiB written")]),
+        (sas("HITACHI HUSSL4010BSS600", 0).set("endurance_used", json!({"current_percent": 12})), &[SOUND, ("wear", Fine, "12 %"), ("endurance", Fine, "38.1 TiB written")]),
         (sas("HGST HUSMM1640ASS204", 0).set("scsi_percentage_used_endurance_indicator", 97), &[("wear", Warning, "97 %"), SOUND]),
         (sas("KIOXIA KPM61RUG960G", 0).set("endurance_used", json!({"current_percent": 101})), &[("wear", Problem, "101 %")]),
         (sas("SEAGATE ST600MM0088", 10_000), &[SOUND]),

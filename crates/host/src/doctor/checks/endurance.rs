@@ -1,6 +1,9 @@
 //! How much was written, against what the maker rates?
 
+use ssdlab_model::units::ByteLength;
+
 use crate::doctor::drive::Drive;
+use crate::doctor::known::Rated;
 use crate::doctor::{Check, Context, Verdict, known};
 use crate::words::capacity;
 
@@ -30,21 +33,47 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
         );
     }
     let known = drive.model().and_then(|model| known::find(&model, drive.size()));
-    let Some(rated) = known.and_then(|known| known.rated_writes()) else {
-        return Check::new("endurance", Verdict::Fine, seen)
+    let fine = |seen: String| Check::new("endurance", Verdict::Fine, seen);
+    let Some((known, rated)) = known.and_then(|known| Some((known, known.rated_writes()?))) else {
+        return fine(seen)
             .lacks("what the maker rates: this model is not in the table; its data sheet has it");
     };
-    let share = written.bytes() as f64 / rated.bytes() as f64 * 100.0;
-    let seen = format!(
-        "{seen}: {share:.1} % of the {:.0} TB it is rated for",
-        rated.bytes() as f64 / 1e12
-    );
-    match share {
-        share if share >= 100.0 => Check::new("endurance", Verdict::Warning, seen).because(
-            "More than the maker answers for. The drive's own count of wear says more (wear).",
-        ),
-        share if share >= 80.0 => Check::new("endurance", Verdict::Notice, seen)
-            .because("Most of what the maker answers for."),
-        _ => Check::new("endurance", Verdict::Fine, seen),
+    let of = |rated: ByteLength| {
+        let share = written.bytes() as f64 / rated.bytes() as f64 * 100.0;
+        (
+            share,
+            format!(
+                "{seen}: {share:.1} % of the {:.0} TB it is rated for",
+                rated.bytes() as f64 / 1e12
+            ),
+        )
+    };
+    match rated {
+        Rated::NotGiven => {
+            fine(seen.clone()).lacks(format!("what the maker rates: {}", known.read_in()))
+        }
+        Rated::Verified(rated) => {
+            let (share, seen) = of(rated);
+            let seen = format!("{seen} ({})", known.read_in());
+            match share {
+                100.0.. => Check::new("endurance", Verdict::Warning, seen).because(
+                    "More than the maker answers for. The drive's own count of wear says more (wear).",
+                ),
+                80.0.. => Check::new("endurance", Verdict::Notice, seen)
+                    .because("Most of what the maker answers for."),
+                _ => fine(seen),
+            }
+        }
+        Rated::Unverified(rated) => {
+            let (share, seen) = of(rated);
+            let seen = format!("{seen} by the project's table, unverified");
+            let missing = format!("the maker's own figure: {}", known.source());
+            match share {
+                80.0.. => Check::new("endurance", Verdict::Notice, seen)
+                    .because("By a figure that nobody has verified, most of what the maker answers for, or more.")
+                    .lacks(missing),
+                _ => fine(seen).lacks(missing),
+            }
+        }
     }
 }

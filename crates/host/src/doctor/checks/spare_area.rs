@@ -25,7 +25,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     if let Some(raw) = known.and_then(|known| known.raw()) {
         let hidden = raw.bytes().saturating_sub(size.bytes());
         let share = hidden as f64 / raw.bytes() as f64 * 100.0;
-        let source = known.map_or("", |known| known.source);
+        let source = known.map_or("", |known| known.source());
         let mut seen = format!(
             "{} of flash, {} addressed: {share:.1} % of it spare ({source})",
             capacity(raw),
