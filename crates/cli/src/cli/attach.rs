@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
 
 use super::shared::Seed;
-use crate::completion::Simulated;
+use crate::completion::{Simulated, attached};
 
 pub(super) const CREATE_EXAMPLES: &str = "\
 Examples:
@@ -120,6 +120,7 @@ pub enum AttachTime {
 #[derive(Args, Debug)]
 pub struct AttachedArguments {
     /// The drive: its device, file, address or image; may be left out where only one is attached
+    #[arg(add = ArgValueCompleter::new(attached))]
     pub drive: Option<String>,
 }
 

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
+use ssdlab_attach::control::{self, Record};
 use ssdlab_host::fix::FIXABLE;
 use ssdlab_lab::experiment::{self, Experiment, Kind};
 use ssdlab_lab::store::Store;
@@ -182,6 +183,20 @@ fn operands_before() -> usize {
     }
     // The first is the experiment.
     operands.saturating_sub(1)
+}
+
+/// Drives that are attached: their devices, files or addresses, and their images.
+pub fn attached(current: &OsStr) -> Vec<CompletionCandidate> {
+    let Some(current) = current.to_str() else { return Vec::new() };
+    let names = |record: &Record| {
+        let image = record.image.display().to_string();
+        let device = record.device.clone().filter(|device| *device != record.place);
+        let by_place = [Some(record.place.clone()), device].into_iter().flatten();
+        let by_place: Vec<_> = by_place.map(|name| candidate(name, &image)).collect();
+        by_place.into_iter().chain([candidate(image.clone(), &record.place)])
+    };
+    let records = control::records().unwrap_or_default();
+    beginning(records.iter().flat_map(names).collect::<Vec<_>>(), current)
 }
 
 /// The runs that were kept, newest first.

@@ -47,7 +47,6 @@ fn holds_a_tree(file_system: &str, place: impl FnOnce(&str) -> Place) {
     tool("sync", &["-f", point.to_str().unwrap()]);
     std::fs::remove_file(point.join("large")).unwrap();
     tool("sync", &["-f", point.to_str().unwrap()]);
-    std::thread::sleep(std::time::Duration::from_millis(200));
     let before = trimmed_bytes(&place);
     tool("fstrim", &[point.to_str().unwrap()]);
     let trimmed = trimmed_bytes(&place) - before;

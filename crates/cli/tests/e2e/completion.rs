@@ -1,5 +1,6 @@
 //! Completion, by asking as shells do.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use crate::support::{Place, skipped};
@@ -8,6 +9,7 @@ use crate::support::{Place, skipped};
 fn answers(place: &Place, shell: &str, words: &[&str]) -> Vec<String> {
     let mut command = place.command(&[&["--", "ssdlab"], words].concat());
     command.env("SSDLAB_COMPLETE", shell).env("_CLAP_IFS", "\n");
+    command.env("SSDLAB_RUN", place.path("run"));
     command.env("_CLAP_COMPLETE_INDEX", words.len().to_string());
     let output = command.output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -53,6 +55,23 @@ fn names_that_the_program_knows_are_completed_in_every_shell() {
         is(&["doctor", "--fix", "sw"], &["swappiness"]);
         assert!(answer(&["run", "job", "sim:"]).is_empty(), "the file comes first");
         assert_eq!(answer(&["run", "job", "x.fio", "sim:tosh"]), ["sim:toshiba-xg5"]);
+    }
+}
+
+#[test]
+fn drives_that_are_attached_are_completed_by_device_and_by_image() {
+    let place = Place::new();
+    let run = place.directory("run");
+    std::fs::set_permissions(&run, PermissionsExt::from_mode(0o700)).unwrap();
+    let image = place.path("disk.ssd").display().to_string();
+    let record = serde_json::json!({"pid": 4_194_400, "image": image, "place": "/dev/loop77",
+        "device": "/dev/loop77", "directory": null});
+    let file = place.file("run/4194400.json", record.to_string());
+    std::fs::set_permissions(file, PermissionsExt::from_mode(0o600)).unwrap();
+    for command in ["detach", "status", "power-cut"] {
+        let answer = |word: &str| answers(&place, "fish", &[command, word]);
+        assert_eq!(answer("/dev/lo"), ["/dev/loop77"], "{command}");
+        assert_eq!(answer(&image[..image.len() - 4]), [image.as_str()], "{command}");
     }
 }
 

@@ -94,8 +94,8 @@ fn what_was_read_before_the_interrupt_is_in_the_report() {
     place.directory("there");
     // Silent, so that nothing is tried: the first rest is short, the second twice as long.
     let child = place.start(&[&RUN[..], &["rest=2s", "--quiet", "--json"]].concat());
-    wait_until(|| moved(&child, "rchar").max(moved(&child, "read_bytes")) > 16 << 20);
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    // It is written to again once it was read.
+    wait_until(|| moved(&child, "wchar") > 17 << 20);
     signal(&child, Signal::INT);
     let report = Done::of(child.wait_with_output().unwrap()).with_code(130).json();
     let rows = report["tables"][0]["rows"].as_array().unwrap();

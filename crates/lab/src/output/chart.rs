@@ -215,7 +215,7 @@ fn by_operation(table: &Table) -> Vec<Table> {
     let of = |operation: &Cell| {
         let Cell::Text(name) = operation else { return None };
         let mut part = table.clone();
-        part.name = format!("{}, {}", table.name, label(name, ""));
+        part.name = format!("{}, {name}", table.name);
         part.rows.retain(|row| row[column] == *operation);
         part.rows.iter_mut().for_each(|row| drop(row.remove(column)));
         part.columns.remove(column);
@@ -404,7 +404,7 @@ mod tests {
         let titles: Vec<&str> = all.iter().map(|chart| &*chart.title).collect();
         assert_eq!(
             titles,
-            ["States, seq read: IOPS by state", "States, rand write: IOPS by state"]
+            ["States, seq_read: IOPS by state", "States, rand_write: IOPS by state"]
         );
         assert_eq!(all[1].categories, ["full", "trimmed"]);
         assert_eq!(all[1].measures[0].values, [Some(16_847.0), Some(60_397.0)]);

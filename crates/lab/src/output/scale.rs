@@ -54,7 +54,14 @@ impl Axis {
     ) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
         let (factor, caption) = shown_unit(unit, high.abs().max(low.abs()));
-        let step = round_step((high - low) / factor / count as f64).max(step_min) * factor;
+        let step_of =
+            |count: usize| round_step((high - low) / factor / count as f64).max(step_min) * factor;
+        let has_two = |step: f64| (low / step - 1e-9).ceil() < (high / step + 1e-9).floor();
+        // One mark alone says nothing of the scale.
+        let step = (count..4 * count)
+            .map(step_of)
+            .find(|step| has_two(*step))
+            .unwrap_or_else(|| step_of(count));
         // A curve should not touch the edge, but rounding up to the next mark may waste half
         // the height.
         let high = if has_headroom { high + 0.06 * (high - low) } else { high };

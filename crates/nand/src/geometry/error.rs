@@ -48,8 +48,8 @@ pub enum GeometryError {
     },
     /// Too few metadata blocks for a map that lies on flash.
     #[error(
-        "a map of {pages} map pages on flash needs {needed} collection units for metadata, not \
-         {given}; set collection.metadata_units={needed}"
+        "a map of {pages} map pages on flash needs {needed} blocks of flash for metadata, not {given}; \
+         set collection.metadata_units={needed}"
     )]
     NoRoomForMap {
         /// Map pages.
@@ -78,7 +78,7 @@ pub enum GeometryError {
     ExtentsNeedSuperblocks,
     /// Too few blocks for a scheme that maps by block.
     #[error(
-        "mapping.scheme log-block needs {needed} collection units for {logical} logical blocks, \
+        "mapping.scheme log-block needs {needed} blocks of flash for {logical} logical blocks, \
          {log_blocks} random log blocks, the sequential one, one for merges and one for recovery; \
          there are {given}. \
          Set fewer mapping.log_blocks, or more spare area"
@@ -95,8 +95,9 @@ pub enum GeometryError {
     },
     /// Too few metadata blocks for the map that is saved in them.
     #[error(
-        "mapping.checkpoint needs collection.metadata_units of {needed}, for a map of {pages} flash \
-         pages twice, and for what is erased and journalled; there are {given}"
+        "mapping.checkpoint needs {needed} blocks of flash for metadata, not {given}: for a map of \
+         {pages} flash pages twice, and for what is erased and journalled; set \
+         collection.metadata_units={needed}"
     )]
     NoRoomForCheckpoint {
         /// Metadata collection units there are.

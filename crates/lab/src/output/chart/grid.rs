@@ -76,7 +76,7 @@ impl Grid {
         for row in &table.rows {
             let names: Vec<String> =
                 row[..keys - 1].iter().zip(&formats).map(|(cell, own)| own.name(cell)).collect();
-            let name = format::label(&names.join(", "), "");
+            let name = names.join(", ");
             let step = number(row, keys - 1)?;
             let place = steps.iter().position(|other| *other == step)?;
             if curves.iter().all(|curve| curve.name != name) {
@@ -176,7 +176,7 @@ mod tests {
         let [grid] = &grids[..] else { panic!("{grids:?}") };
         assert_eq!(grid.title, "Throughput: MB/s by request");
         assert_eq!(grid.steps, [4096.0, 65536.0, 1048576.0]);
-        assert_eq!(grid.curves[1].name, "rand read");
+        assert_eq!(grid.curves[1].name, "rand_read");
         assert_eq!(grid.curves[1].values, [Some(0.5), None, Some(2.5)]);
         assert_eq!(grid.place(65536.0), 0.5);
         let wide = grid.table();
