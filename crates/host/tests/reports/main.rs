@@ -56,7 +56,10 @@ fn writes() -> Vec<Case> {
         // Against what the maker rates, by a figure that was read, that nobody has verified, or that there is not.
         (
             w("CT1000MX500SSD1", 241, "Host_Writes_GiB", 400_000),
-            &[("endurance", Warning, "of the 360 TB it is rated for (Crucial, product flyer"), SOUND],
+            &[
+                ("endurance", Warning, "of the 360 TB it is rated for (Crucial, product flyer"),
+                SOUND,
+            ],
         ),
         (
             w("CT1000MX500SSD1", 241, "Host_Writes_GiB", 300_000),
