@@ -1,6 +1,6 @@
 //! How much was written, against what the maker rates?
 
-use ssdlab_model::units::ByteLength;
+use ssdlab_units::ByteLength;
 
 use crate::doctor::drive::Drive;
 use crate::doctor::known::Rated;
