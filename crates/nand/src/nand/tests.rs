@@ -262,9 +262,12 @@ fn a_power_cut_finds_what_is_in_progress_suspended_and_waiting_and_forgets_it() 
             die(3, FlashOperation::CopyProgram(copies), Progress::Waiting),
         ]
     );
+    nand.receive(LINK * 1_000);
+    let at = nand.now();
     nand.cut_power();
     assert!(nand.is_idle() && nand.under_way().is_empty());
-    assert_eq!(nand.now(), Instant::from_nanos(120_000).min(nand.now()));
+    assert_eq!(nand.now(), at);
+    assert_eq!(nand.receive(LINK), at + LINK);
     // It starts anew from there.
     let now = nand.now().since(Instant::START);
     let mut notes = Notes::default();
@@ -360,4 +363,43 @@ fn a_write_takes_a_link_that_both_directions_share_behind_a_read_that_was_there_
         assert_eq!(sink.notes.reads[0].1, read.nanos());
         assert_eq!(sink.received, Some(if full_duplex { act } else { read } + LINK));
     }
+}
+
+/// Reads a part of a unit for command 0, and sends command 1 when that is answered.
+#[derive(Default)]
+struct Following(Vec<(u32, Instant)>);
+
+impl Following {
+    const PART: Nanoseconds = Nanoseconds::new(100);
+}
+
+impl Completions for Following {
+    const READS_COMMUTE: bool = true;
+
+    fn fetched(&mut self, nand: &mut Nand, tag: Tag, at: Instant) {
+        self.0.push((tag.0, at));
+        if tag == Tag(0) {
+            let read = nand.begin_read(tag, false);
+            nand.add_page(read, page(0, 1), Self::PART);
+            nand.issue_read(read);
+        }
+    }
+    fn read(&mut self, nand: &mut Nand, _: Tag, at: Instant, _: ReadTime) {
+        nand.submit(at, Tag(1), Nanoseconds::ZERO);
+    }
+    fn programmed(&mut self, _: &mut Nand, _: Tag, _: Instant) {}
+}
+
+#[test]
+fn a_command_that_follows_the_read_of_a_part_goes_before_one_that_is_sent_later() {
+    let mut nand = nand(NO_SUSPEND, false);
+    let mut sink = Following::default();
+    let us = Nanoseconds::from_micros;
+    let transferred = Instant::START + us(11) + SENSE + CHANNEL;
+    nand.submit(Instant::START, Tag(0), Nanoseconds::ZERO);
+    // Between the end of the part's time on the link and that of a unit's.
+    nand.submit(transferred + LINK / 2, Tag(2), Nanoseconds::ZERO);
+    nand.run_until(Instant::from_nanos(1 << 40), &mut sink);
+    let answered = transferred + Following::PART;
+    assert_eq!(sink.0[1..], [(1, answered + us(11)), (2, answered + us(12))]);
 }
