@@ -43,7 +43,7 @@ enum State {
 }
 
 /// How many images are made of one crash, at most, for each way to choose them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// All combinations, where there are no more.
     pub all: usize,
@@ -51,6 +51,11 @@ pub struct Bounds {
     pub single: usize,
     /// Images by chance.
     pub random: usize,
+}
+
+impl Bounds {
+    /// None but the one with all that was written.
+    pub const NONE: Bounds = Bounds { all: 0, single: 0, random: 0 };
 }
 
 impl Crash {
@@ -91,6 +96,17 @@ impl Crash {
     /// All of it, as it was when the host crashed.
     pub fn everything(&self) -> Pages {
         self.image((0..self.changed.len()).map(|index| State::Whole(self.newest(index))))
+    }
+
+    /// Returns one of the images, by chance that follows from `seed`.
+    pub fn any(&self, layout: &Layout, seed: u64) -> Pages {
+        let (mut images, bounds) = (Vec::new(), Bounds { all: 32, single: 8, random: 32 });
+        self.images(layout, bounds, seed, |image| {
+            images.push(image);
+            true
+        });
+        let chosen = Pcg64Mcg::seed_from_u64(!seed).random_range(0..images.len().max(1));
+        images.into_iter().nth(chosen).unwrap_or_else(|| self.everything())
     }
 
     /// Hands images to `each`, as many as `bounds` allow, until that says to stop by `false`; returns whether it
@@ -281,6 +297,11 @@ impl<'a> Crashes<'a> {
                     self.boundary += 1;
                 }
             }
+            Event::Crashed(left) => {
+                self.durable = left.clone();
+                self.boundary = self.happened + 1;
+                self.begun.clear();
+            }
             Event::Write { .. } | Event::Punch { .. } | Event::Host(_) => {}
         }
         self.happened += 1;
@@ -289,7 +310,8 @@ impl<'a> Crashes<'a> {
 
     /// Whether a crash now leaves all open that one before the next event would.
     pub fn is_turn(&self) -> bool {
-        matches!(self.log.get(self.happened), None | Some(Event::SyncDone { .. }))
+        let next = self.log.get(self.happened);
+        matches!(next, None | Some(Event::SyncDone { .. } | Event::Crashed(_)))
     }
 
     /// What a crash now leaves open.
@@ -330,7 +352,7 @@ fn apply(event: &Event, pages: &mut Pages) {
     match event {
         Event::Write { at, data } => drop(pages.write(data, *at)),
         Event::Punch { at, length } => pages.punch(*at, *length),
-        Event::SyncBegun { .. } | Event::SyncDone { .. } | Event::Host(_) => {}
+        Event::SyncBegun { .. } | Event::SyncDone { .. } | Event::Host(_) | Event::Crashed(_) => {}
     }
 }
 
@@ -386,6 +408,27 @@ mod tests {
             let all = found.iter().filter(|it| count(it) == expected).count();
             assert_eq!(all, if expected % PAGES == 0 { 1 } else { PAGES }, "{expected} pages");
         }
+    }
+
+    #[test]
+    fn what_a_crash_has_left_is_durable_and_what_it_has_not_is_gone() {
+        let size = 2 * PAGE as u64;
+        let (mut left, mut bytes) = (Pages::new(size), vec![0; 2 * PAGE]);
+        left.write(&[7; PAGE], 0);
+        let log = [
+            write(0, 1),
+            Event::SyncBegun { number: 1 },
+            write(PAGE, 2),
+            Event::Crashed(left),
+            Event::SyncDone { number: 1 },
+            write(PAGE, 3),
+        ];
+        let crash = Crash::after(&Pages::new(size), &log);
+        assert_eq!(crash.changed(), 1);
+        crash.everything().read(&mut bytes, 0);
+        assert_eq!((bytes[0], bytes[PAGE]), (7, 3));
+        crash.durable.read(&mut bytes, 0);
+        assert_eq!((bytes[0], bytes[PAGE]), (7, 0));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Plan {
             let is_turn = matches!(event, Event::Host(_)) || crashes.is_turn();
             *(if is_turn { &mut turns } else { &mut others }) += 1;
         }
-        let images = (self.bounds.all + 2 * self.bounds.single + self.bounds.random) as u64;
+        let images = (self.bounds.all + 2 * self.bounds.single + self.bounds.random).max(1) as u64;
         ((turns * images).div_ceil(most).max(1), (10 * others).div_ceil(most).max(1))
     }
 
@@ -45,6 +45,17 @@ impl Plan {
         thorough_one_in: 97,
         again: Bounds { all: 8, single: 4, random: 4 },
     };
+
+    /// All moments, and each region of the image as it is durable or as it was written: for mistakes that show only
+    /// when one kind of record is there and another is not.
+    pub const BY_REGION: Plan = Plan {
+        bounds: Bounds { all: 64, single: 0, random: 0 },
+        thorough_one_in: 397,
+        again: Bounds { all: 4, single: 2, random: 2 },
+    };
+
+    /// All moments, and everything that was written by then: what the end of the program leaves.
+    pub const KILLS: Plan = Plan { bounds: Bounds::NONE, ..Plan::BY_REGION };
 
     /// Moments by chance, for long histories.
     pub const LONG: Plan = Plan {
@@ -97,11 +108,14 @@ pub fn explore(history: &History, plan: &Plan, seed: u64, most: u64, only: Optio
             continue;
         }
         let crash = crashes.crash();
-        let mut each = |image: Pages| {
+        let mut each = |mut image: Pages| {
             let number = outcome.images;
             outcome.images += 1;
             if only.is_some_and(|only| only != number) {
                 return number < only.unwrap_or(number);
+            }
+            if let Some(fault) = history.fault {
+                fault.overlook(&mut image, &history.layout);
             }
             let is_thorough =
                 only.is_some() || mixed(seed, number).is_multiple_of(plan.thorough_one_in);
@@ -111,7 +125,7 @@ pub fn explore(history: &History, plan: &Plan, seed: u64, most: u64, only: Optio
             }
             outcome.finding.is_none() && outcome.images < 2 * most && only != Some(number)
         };
-        let goes_on = if is_turn {
+        let goes_on = if is_turn && plan.bounds != Bounds::NONE {
             crash.images(&history.layout, plan.bounds, mixed(seed, event), &mut each)
         } else {
             each(crash.everything())

@@ -1,13 +1,16 @@
 //! Mistakes in the order of what is done to an image, planted in the record of a history.
 //!
 //! A drive with such a mistake does the same to its image, as long as nothing crashes; so the record can be changed
-//! afterwards. Each of these has to be found by the explorer of crashes.
+//! afterwards. Some mistakes are of who opens an image, and change what that looks like instead ([`readers`]).
+//! Each of these has to be found by the explorer of crashes.
 
 use ssdlab_attach::image::layout::Layout;
 use ssdlab_attach::image::spare::{Found, Record};
 
 use crate::crash::Region;
 use crate::memory::Event;
+use crate::pages::Pages;
+use crate::readers;
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -34,6 +37,10 @@ pub enum Fault {
     TrimsForgotten,
     /// Records of trims are durable later than the flush that they are promised with.
     TrimsAfterSync,
+    /// Batches of the log of trims do not name their predecessor.
+    TrimsUnchained,
+    /// Who opens an image believes a dump of the buffer whatever its checksums say.
+    DumpUnchecked,
 }
 
 fn region(layout: &Layout, event: &Event) -> Option<Region> {
@@ -80,6 +87,15 @@ impl Fault {
             Fault::RecordClaimsDurable => log.into_iter().map(|it| claiming(it, layout)).collect(),
             Fault::TrimsForgotten => log.into_iter().filter(|it| !is_trims(of(it))).collect(),
             Fault::TrimsAfterSync => later(log, |event| is_trims(of(event))),
+            Fault::TrimsUnchained => log.into_iter().map(|it| unchained(it, layout)).collect(),
+            Fault::DumpUnchecked => log,
+        }
+    }
+
+    /// Makes of `image` what it looks like to a drive with this mistake that opens it.
+    pub fn overlook(self, image: &mut Pages, layout: &Layout) {
+        if self == Fault::DumpUnchecked {
+            readers::believe_dumps(image, layout);
         }
     }
 }
@@ -166,9 +182,32 @@ fn claiming(event: Event, layout: &Layout) -> Event {
     }
 }
 
-/// Bytes of the head of a dump before its units, and of each of those: see docs/FORMAT.md.
-const HEAD: usize = 32;
-const ENTRY: usize = 16;
+/// A batch of the log of trims that names no batch before it.
+fn unchained(event: Event, layout: &Layout) -> Event {
+    match event {
+        Event::Write { at, data } if is_trims(Some(Region::of(layout, at))) => {
+            let mut data = data.to_vec();
+            data[24..28].fill(0);
+            set_sum(&mut data);
+            Event::Write { at, data: data.into() }
+        }
+        other => other,
+    }
+}
+
+/// Bytes of the head of a dump before its units, or of a batch of trims before its records: docs/FORMAT.md.
+pub(crate) const HEAD: usize = 32;
+
+/// Bytes of a unit in the head of a dump.
+pub(crate) const ENTRY: usize = 16;
+
+/// Makes right the checksum of a head of a dump, or of a batch of trims: the last of the first 32 bytes, of all others.
+pub(crate) fn set_sum(bytes: &mut [u8]) {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&bytes[..HEAD - 4]);
+    sum.update(&bytes[HEAD..]);
+    bytes[HEAD - 4..HEAD].copy_from_slice(&sum.finalize().to_le_bytes());
+}
 
 /// The log with dumps that do not keep what was programmed since the last sync: what is durable of it counts instead.
 fn without_programmed(log: Vec<Event>, layout: &Layout) -> Vec<Event> {
@@ -210,9 +249,6 @@ fn forgotten(dump: &[u8], programmed: &[u32]) -> Vec<u8> {
             entry[15] &= 0xc0;
         }
     }
-    let mut sum = crc32fast::Hasher::new();
-    sum.update(&dump[..HEAD - 4]);
-    sum.update(&dump[HEAD..end]);
-    dump[HEAD - 4..HEAD].copy_from_slice(&sum.finalize().to_le_bytes());
+    set_sum(&mut dump[..end]);
     dump
 }

@@ -10,14 +10,14 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_attach::check::check_image;
-use ssdlab_attach::engine::Time;
+use ssdlab_attach::engine::{Engine, Time};
 use ssdlab_attach::image::Image;
 use ssdlab_attach::image::layout::Layout;
 
 use crate::crash::Region;
 use crate::history::{History, Step, UNIT, far_ahead};
 use crate::memory::Memory;
-use crate::oracle::{Oracle, read_contents};
+use crate::oracle::{Change, Contents, Oracle, fill, read_contents};
 use crate::pages::{PAGE, Pages, SECTOR};
 use crate::setup::{Setup, open};
 
@@ -87,20 +87,29 @@ pub struct Case {
 }
 
 impl Case {
-    /// The image that the history of that number leaves, which ends with a flush: after the drive was closed in
-    /// order, or after its program was killed.
+    /// The image that the history of that number leaves: after the drive was closed in order, or after its
+    /// program was killed, mostly right after a flush.
     ///
     /// # Errors
     /// As [`History::of`].
     pub fn numbered(setup: Setup, number: u64) -> Result<Case> {
         let mut steps = setup.steps(number)?;
-        steps.push(Step::Flush);
-        if number.is_multiple_of(2) {
-            steps.push(Step::End);
+        match number % 4 {
+            0 | 2 => steps.push(Step::End),
+            1 => steps.push(Step::Flush),
+            _ => {}
         }
-        let history = History::of(setup, &steps)?;
+        Case::of(setup, &steps, number)
+    }
+
+    /// The image that these steps leave.
+    ///
+    /// # Errors
+    /// As [`History::of`].
+    pub fn of(setup: Setup, steps: &[Step], seed: u64) -> Result<Case> {
+        let history = History::of(setup, steps)?;
         let oracle = history.oracle();
-        Ok(Case { image: history.end, layout: history.layout, oracle, seed: number })
+        Ok(Case { image: history.end, layout: history.layout, oracle, seed })
     }
 
     /// Damages to try, by chance, no more than `most`, and as many in each region where there are enough.
@@ -138,40 +147,94 @@ impl Case {
         let mut image = self.image.clone();
         damage.strike(&mut image);
         seen(&mut image, &self.layout);
-        examine(image, &self.oracle)
+        examine(image, &self.oracle, self.seed ^ damage.at())
     }
 }
 
-/// Opens `image`, which was damaged and whose sectors may hold what `oracle` says.
-fn examine(image: Pages, oracle: &Oracle) -> Verdict {
+/// Opens `image`, which was damaged and whose sectors may hold what `oracle` says; lets its host go on then, in a way
+/// that follows from `seed`.
+fn examine(image: Pages, oracle: &Oracle, seed: u64) -> Verdict {
     let path = Path::new("memory");
     let checked = Image::open_storage(Arc::new(Memory::new(image.clone())), path)
         .and_then(check_image)
         .map(|report| report.problems);
     let is_told = !matches!(&checked, Ok(problems) if problems.is_empty());
     let verdict = |untold: String| if is_told { Verdict::Told } else { Verdict::Untold(untold) };
-    let now = far_ahead();
-    let engine = match open(Arc::new(Memory::new(image)), Time::Fast, now) {
+    let storage = Arc::new(Memory::new(image));
+    let engine = match open(storage.clone(), Time::Fast, far_ahead()) {
         Ok((engine, _)) => engine,
         Err(error) => return verdict(format!("it cannot be opened: {error:#}")),
     };
-    let mut found = Vec::new();
-    let mut failed = None;
+    let Reading { found, failed } = read_all(&engine);
+    if let Err(wrong) = oracle.check_readable(found.iter().copied()) {
+        return Verdict::Wrong { what: wrong.to_string(), is_told };
+    }
+    match live_on(&storage, engine, found, oracle, seed) {
+        Ok(None) => failed.map_or(Verdict::Right, verdict),
+        Ok(Some(what)) => Verdict::Wrong { what: format!("{what}, later on"), is_told },
+        Err(error) => verdict(format!("it fails later on: {error:#}")),
+    }
+}
+
+/// What the sectors of a drive hold, nothing where they cannot be read; and the first error.
+struct Reading {
+    found: Vec<Option<Contents>>,
+    failed: Option<String>,
+}
+
+fn read_all(engine: &Engine) -> Reading {
+    let (mut found, mut failed) = (Vec::new(), None);
     let size = UNIT as usize * SECTOR;
     for unit in 0..engine.capacity() as usize / size {
         let mut data = vec![0; size];
-        match engine.read(now, (unit * size) as u64, &mut data) {
+        match engine.read(far_ahead(), (unit * size) as u64, &mut data) {
             Ok(_) => found.extend(read_contents(&data, unit as u32 * UNIT).into_iter().map(Some)),
             Err(error) => {
-                failed = Some(format!("unit {unit}: {error}"));
+                failed = failed.or(Some(format!("unit {unit}: {error}")));
                 found.extend([None; UNIT as usize]);
             }
         }
     }
-    if let Err(wrong) = oracle.check_readable(found.into_iter()) {
-        return Verdict::Wrong { what: wrong.to_string(), is_told };
+    Reading { found, failed }
+}
+
+/// Numbers of writes from here on are not of the history.
+const LATER: u64 = 1 << 40;
+
+/// Has the host write some units of the drive in `storage`, which held `found`, and flush; then its program is killed.
+/// Returns what is wrong when the drive is opened again: it holds what was written, and beside that what it held.
+fn live_on(
+    storage: &Arc<Memory>,
+    engine: Engine,
+    mut found: Vec<Option<Contents>>,
+    oracle: &Oracle,
+    seed: u64,
+) -> Result<Option<String>> {
+    let mut generator = Pcg64Mcg::seed_from_u64(seed);
+    let units = engine.capacity() as usize / SECTOR / UNIT as usize;
+    for number in 0..2 {
+        let count = generator.random_range(1..=4);
+        let first = generator.random_range(0..=units - count) as u32 * UNIT;
+        let change = Change::write(LATER + number);
+        let mut data = vec![0; count * UNIT as usize * SECTOR];
+        fill(&mut data, first, change);
+        let _ = engine.write(far_ahead(), u64::from(first) * SECTOR as u64, &data, false)?;
+        let written = read_contents(&data, first).into_iter().map(Some);
+        found[first as usize..].iter_mut().zip(written).for_each(|(it, new)| *it = new);
+        let _ = engine.flush(far_ahead())?;
     }
-    failed.map_or(Verdict::Right, verdict)
+    drop(engine);
+    let (engine, _) = open(storage.clone(), Time::Fast, far_ahead())?;
+    let later = read_all(&engine).found;
+    let differs =
+        |(before, now): (&Option<Contents>, &Option<Contents>)| before.is_some() && before != now;
+    if let Some(sector) = found.iter().zip(&later).position(differs) {
+        let (before, now) = (found[sector], later[sector]);
+        return Ok(Some(format!("sector {sector} holds {now:?}, not {before:?}")));
+    }
+    // What could not be read before may be now.
+    let is_new = found.iter().zip(later).map(|(before, now)| now.filter(|_| before.is_none()));
+    Ok(oracle.check_readable(is_new).err().map(|wrong| wrong.to_string()))
 }
 
 /// All places of `image` where damage may do something: of small records every byte, of data one byte in `rarely`,

@@ -9,6 +9,8 @@ use rand_pcg::Pcg64Mcg;
 use ssdlab_attach::engine::{Engine, Time};
 use ssdlab_attach::image::layout::Layout;
 
+use crate::crash::Crash;
+use crate::faults::Fault;
 use crate::memory::{Event, Memory};
 use crate::oracle::{Change, Mark, Oracle, fill, read_contents};
 use crate::pages::{Pages, SECTOR};
@@ -31,6 +33,8 @@ pub enum Step {
     Kill,
     /// Cuts the drive's power, and opens it again.
     PowerCut,
+    /// Crashes the host, which leaves an image that follows from this seed, and opens the drive again.
+    Crash(u64),
     /// Closes the drive in order, for good.
     End,
 }
@@ -42,6 +46,8 @@ pub struct History {
     pub setup: Setup,
     /// Where everything lies in its image.
     pub layout: Layout,
+    /// The mistake that the drive makes, if it makes one.
+    pub fault: Option<Fault>,
     /// The image before all that.
     pub begin: Pages,
     /// What each sector may have held before.
@@ -62,6 +68,8 @@ const BETWEEN: Duration = Duration::from_micros(20);
 
 struct Host {
     setup: Setup,
+    layout: Layout,
+    begin: Pages,
     storage: Arc<Memory>,
     engine: Engine,
     now: Instant,
@@ -126,6 +134,11 @@ impl Host {
                 self.promised();
             }
             Step::Kill => self.reopen()?,
+            Step::Crash(seed) => {
+                let crash = Crash::after(&self.begin, &self.storage.log());
+                self.storage.crash(crash.any(&self.layout, seed));
+                self.reopen()?;
+            }
             Step::PowerCut => {
                 self.engine.power_cut();
                 self.reopen()?;
@@ -164,14 +177,26 @@ impl History {
         let sectors = sectors(&engine);
         let held = vec![Change::default(); sectors as usize];
         let oracle = Oracle::new(sectors);
-        let mut host = Host { setup, storage, engine, now, oracle, held, changes: 0 };
+        let mut host =
+            Host { setup, layout, begin, storage, engine, now, oracle, held, changes: 0 };
         for (index, &step) in steps.iter().enumerate() {
             host.carry_out(step).with_context(|| format!("step {index}, {step:?}"))?;
         }
-        let Host { storage, engine, .. } = host;
+        let Host { layout, begin, storage, engine, .. } = host;
         drop(engine);
         let (log, end) = (storage.take_log(), storage.pages());
-        Ok(History { setup, layout, begin, may_hold: Oracle::new(sectors), log, end })
+        let may_hold = Oracle::new(sectors);
+        Ok(History { setup, layout, fault: None, begin, may_hold, log, end })
+    }
+
+    /// Returns the history of a drive with the mistake `fault`, up to the first crash: what it would have done later
+    /// follows from what the crash would have left of it.
+    pub fn with(mut self, fault: Fault) -> History {
+        let until = self.log.iter().position(|event| matches!(event, Event::Crashed(_)));
+        self.log.truncate(until.unwrap_or(self.log.len()));
+        self.log = fault.plant(self.log, &self.layout);
+        self.fault = Some(fault);
+        self
     }
 
     /// The history of that number of the kind `setup`.
@@ -197,9 +222,12 @@ impl History {
 /// Sectors of a unit.
 pub const UNIT: u32 = 8;
 
+/// How many there are.
+const SHORT_STEPS: u64 = 11;
+
 /// Steps of which all short histories are made; the last writes all of the drive, so that it collects.
 fn short_step(number: u64, sectors: u32) -> Step {
-    let steps = [
+    let steps: [Step; SHORT_STEPS as usize] = [
         Step::Flush,
         Step::Write(0, UNIT, false),
         Step::Write(UNIT, 4 * UNIT, false),
@@ -210,11 +238,33 @@ fn short_step(number: u64, sectors: u32) -> Step {
         Step::Close,
         Step::PowerCut,
         Step::Write(0, sectors, false),
+        Step::Crash(number),
     ];
-    steps[(number % steps.len() as u64) as usize]
+    steps[(number % SHORT_STEPS) as usize]
 }
 
 impl Setup {
+    /// The steps of history `number` of those in which the drive collects early and often: the host writes all of it,
+    /// and then single units, as many as the drive has, so scattered that no block is soon without valid units. It
+    /// flushes never, or after every one, two or three.
+    ///
+    /// # Errors
+    /// When there is no such drive.
+    pub fn collecting(&self, number: u32) -> Result<Vec<Step>> {
+        let capacity = self.profile()?.configuration()?.geometry.capacity().bytes();
+        let units = (capacity / SECTOR as u64) as u32 / UNIT;
+        let flushed_after = number % 4;
+        let mut generator = Pcg64Mcg::seed_from_u64(number.into());
+        let mut steps = vec![Step::Write(0, units * UNIT, false), Step::Flush];
+        for index in 0..units {
+            steps.push(Step::Write(generator.random_range(0..units) * UNIT, UNIT, false));
+            if flushed_after > 0 && index % flushed_after == 0 {
+                steps.push(Step::Flush);
+            }
+        }
+        Ok(steps)
+    }
+
     /// The steps of the history of that number. Every fourth is a short one, of steps that are all tried in each
     /// order; the others go by chance.
     ///
@@ -234,7 +284,7 @@ fn steps(sectors: u32, number: u64, time: Time) -> Vec<Step> {
     let mut steps = vec![Step::Write(0, 3 * UNIT, false), Step::Flush];
     while rest > 0 {
         steps.push(short_step(rest, sectors));
-        rest /= 10;
+        rest /= SHORT_STEPS;
     }
     steps.push(Step::Flush);
     steps
@@ -264,7 +314,7 @@ fn random_steps(sectors: u32, count: usize, seed: u64, time: Time) -> Vec<Step> 
         if is_orderly || generator.random_range(0..4) > 0 {
             (first, length) = (first - first % UNIT, length.next_multiple_of(UNIT));
         }
-        steps.push(match generator.random_range(0..40) {
+        steps.push(match generator.random_range(0..42) {
             0..20 => Step::Write(first, length, false),
             20..22 => Step::Write(first, length, true),
             22..27 => Step::Trim(first, length),
@@ -272,6 +322,7 @@ fn random_steps(sectors: u32, count: usize, seed: u64, time: Time) -> Vec<Step> 
             36 if time == Time::Real => Step::Rest(generator.random_range(1..30)),
             36 | 37 => Step::Kill,
             38 => Step::PowerCut,
+            39 | 40 => Step::Crash(generator.random()),
             _ => Step::Close,
         });
     }

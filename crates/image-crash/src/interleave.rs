@@ -214,6 +214,7 @@ impl Race {
         History {
             setup: self.setup,
             layout: before.layout.clone(),
+            fault: None,
             begin: before.end.clone(),
             may_hold: before.oracle(),
             log: storage.take_log(),
@@ -283,6 +284,7 @@ fn order(log: &[Event]) -> Vec<(u8, u64, u64)> {
         Event::Host(Mark::Begun { sectors, .. }) => (4, sectors.start.into(), 0),
         Event::Host(Mark::Promised { first, .. }) => (5, (*first).into(), 0),
         Event::Host(Mark::Found(_)) => (6, 0, 0),
+        Event::Crashed(_) => (7, 0, 0),
     };
     log.iter().map(of).collect()
 }

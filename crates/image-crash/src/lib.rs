@@ -4,7 +4,7 @@
 //! images that a crash of the host may leave ([`crash`]). Each is opened, and every sector has to hold what was
 //! flushed, or what was written later ([`oracle`], [`explore`]). [`flip`] damages images instead: a bit, a sector
 //! or a page in every kind of record. [`faults`] plants mistakes in the order of what is written, which the
-//! explorer of crashes has to find.
+//! explorer of crashes has to find, and [`readers`] those of who opens an image.
 //!
 //! All of it is repeatable: an image follows from the kind of drive, a seed and its number.
 
@@ -18,4 +18,5 @@ pub mod interleave;
 pub mod memory;
 pub mod oracle;
 pub mod pages;
+pub mod readers;
 pub mod setup;

@@ -176,7 +176,7 @@ fn main() -> Result<ExitCode> {
                         }
                     };
                     if let Some(fault) = fault {
-                        history.log = fault.plant(history.log, &history.layout);
+                        history = history.with(fault);
                     }
                     let plan = if seed.is_multiple_of(4) { Plan::SHORT } else { Plan::LONG };
                     let outcome = explore(&history, &plan, seed, most, only);

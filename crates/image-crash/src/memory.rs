@@ -38,6 +38,8 @@ pub enum Event {
     },
     /// What the host did to the drive, or was promised by it.
     Host(Mark),
+    /// The host crashed: these are the bytes of the disk, all of them durable.
+    Crashed(Pages),
 }
 
 /// A storage in memory.
@@ -102,6 +104,18 @@ impl Memory {
     /// Takes down something of the host's.
     pub fn mark(&self, mark: Mark) {
         self.lock().note(|| Event::Host(mark));
+    }
+
+    /// Returns a copy of what was taken down so far.
+    pub fn log(&self) -> Vec<Event> {
+        self.lock().log.clone().unwrap_or_default()
+    }
+
+    /// Replaces the bytes by those that a crash of the host has left, and takes that down.
+    pub fn crash(&self, left: Pages) {
+        let mut contents = self.lock();
+        contents.pages = left.clone();
+        contents.note(|| Event::Crashed(left));
     }
 
     /// Returns what was taken down, and begins anew.

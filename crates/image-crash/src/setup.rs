@@ -1,7 +1,7 @@
 //! The drives that are explored: small ones, of each kind that treats its image in a way of its own.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, Result};
 use ssdlab_attach::engine::{Engine, Opened, Options, Time};
@@ -9,6 +9,7 @@ use ssdlab_attach::image::Image;
 use ssdlab_attach::image::layout::Layout;
 use ssdlab_model::profile::{DEFAULT, Profile};
 
+use crate::history::far_ahead;
 use crate::memory::Memory;
 use crate::pages::{Pages, SECTOR};
 
@@ -40,7 +41,7 @@ const BUFFER: (&str, &str) = ("controller.write_buffer", "128K");
 const PROTECTED: (&str, &str) = ("controller.power_loss_protection", "on");
 
 /// All of them.
-pub const SETUPS: [Setup; 8] = [
+pub const SETUPS: [Setup; 12] = [
     Setup { name: "plain", changes: &[BUFFER], time: Time::Fast },
     Setup { name: "protected", changes: &[BUFFER, PROTECTED], time: Time::Fast },
     Setup { name: "plain-in-time", changes: &[BUFFER], time: Time::Real },
@@ -67,7 +68,48 @@ pub const SETUPS: [Setup; 8] = [
         ],
         time: Time::Fast,
     },
+    Setup {
+        name: "slc-cache",
+        changes: &[
+            BUFFER,
+            ("slc.size", "256K"),
+            ("slc.bits", "3"),
+            ("slc.space", "fixed"),
+            ("slc.when_full", "fold"),
+            ("slc.program", "200us"),
+            ("slc.page_read", "30us"),
+            ("capacity.physical", "4M"),
+        ],
+        time: Time::Fast,
+    },
+    Setup {
+        name: "streams",
+        changes: &[
+            BUFFER,
+            PROTECTED,
+            ("streams.count", "2"),
+            ("streams.hot_within", "0.1"),
+            ("capacity.physical", "4M"),
+        ],
+        time: Time::Fast,
+    },
+    Setup {
+        name: "extents",
+        changes: &[
+            BUFFER,
+            ("mapping.scheme", "extent"),
+            ("mapping.table", "1K"),
+            ("mapping.search", "1us"),
+            ("mapping.per_extent", "1us"),
+            ("capacity.physical", "4M"),
+        ],
+        time: Time::Fast,
+    },
+    Setup { name: MANY_TRIMS, changes: &[BUFFER], time: Time::Fast },
 ];
+
+/// The drive that has trimmed so often that a few trims more fill the log of trims, which is condensed then.
+const MANY_TRIMS: &str = "many-trims";
 
 impl Setup {
     /// The one of that name.
@@ -101,15 +143,63 @@ impl Setup {
         Ok(Layout::of(&self.profile()?.configuration()?)?)
     }
 
-    /// The image of a new drive.
+    /// The image of a drive that holds nothing.
     ///
     /// # Errors
     /// When there is no such drive.
     pub fn image(&self) -> Result<(Pages, Layout)> {
+        static MANY_TRIMS_IMAGE: OnceLock<Pages> = OnceLock::new();
         let (profile, layout) = (self.profile()?, self.layout()?);
+        let is_trimmed = self.name == MANY_TRIMS;
+        if let Some(pages) = MANY_TRIMS_IMAGE.get().filter(|_| is_trimmed) {
+            return Ok((pages.clone(), layout));
+        }
         let storage = Arc::new(Memory::new(Pages::new(layout.end)));
         Image::format(storage.clone(), Path::new("memory"), &profile)?;
+        if is_trimmed {
+            fill_trims(&storage, &layout)?;
+            let _ = MANY_TRIMS_IMAGE.set(storage.pages());
+        }
         Ok((storage.pages(), layout))
+    }
+}
+
+/// Bytes of a log of trims that stay free: it is condensed when there are fewer.
+const TRIMS_FREE: u64 = 32 + (16 << 17);
+
+/// Has the drive in `storage` write and trim until few more trims have room in their log; then closes it in order.
+fn fill_trims(storage: &Arc<Memory>, layout: &Layout) -> Result<()> {
+    const FLUSHED_ALONE: u64 = 48;
+    let now = far_ahead();
+    let (engine, _) = open(storage.clone(), Time::Fast, now)?;
+    let most = layout.trims_size - TRIMS_FREE - 3 * FLUSHED_ALONE;
+    let units = engine.capacity() / layout.unit;
+    let data = vec![1; engine.capacity() as usize];
+    let mut length = 0;
+    while length < most {
+        let count = if most - length > 16 * units { units } else { 1 };
+        let _ = engine.write(now, 0, &data[..(count * layout.unit) as usize], false)?;
+        for unit in 0..count {
+            let _ = engine.trim(now, unit * layout.unit, layout.unit, false)?;
+        }
+        let _ = engine.flush(now)?;
+        length = trims_length(&storage.pages(), layout, length);
+    }
+    engine.close()?;
+    Ok(())
+}
+
+/// Bytes of the first log of trims, which is at least so long.
+fn trims_length(image: &Pages, layout: &Layout, mut length: u64) -> u64 {
+    loop {
+        let mut head = [0; 8];
+        image.read(&mut head, layout.trims + length);
+        let (magic, records) = head.split_at(4);
+        if magic != b"TRIM" {
+            return length;
+        }
+        let records = u32::from_le_bytes(records.try_into().expect("four bytes"));
+        length += 32 + 16 * u64::from(records);
     }
 }
 

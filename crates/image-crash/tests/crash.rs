@@ -7,20 +7,41 @@ use ssdlab_image_crash::setup::Setup;
 /// Images of each kind of drive.
 const IMAGES: u64 = 5000;
 
+/// Images of one history, about.
+const IMAGES_OF_A_HISTORY: u64 = 400;
+
+/// Numbers of histories from one seed to the next.
+const HISTORIES_OF_A_SEED: u64 = 100;
+
+/// Histories that begin with another number, `SSDLAB_SEED`; so many such beginnings are tried, `SSDLAB_SEEDS`.
+fn seeds() -> std::ops::Range<u64> {
+    let number = |variable| std::env::var(variable).map_or(1, |it| it.parse().expect("a number"));
+    let first: u64 = number("SSDLAB_SEED");
+    first..first + number("SSDLAB_SEEDS")
+}
+
 /// Opens images of the histories of one kind of drive.
 fn explored(drive: &str) {
+    explored_some(drive, IMAGES);
+}
+
+/// Opens so many images of the histories of one kind of drive, from each seed on.
+fn explored_some(drive: &str, least: u64) {
     let setup = Setup::named(drive).expect("it is there");
-    let (mut images, mut number) = (0, 0);
-    while images < IMAGES {
-        number += 1;
-        let history = History::numbered(setup, number)
-            .unwrap_or_else(|error| panic!("--drive {drive} --seed {number}: {error:#}"));
-        let plan = if number % 4 == 0 { Plan::SHORT } else { Plan::LONG };
-        let outcome = explore(&history, &plan, number, 400, None);
-        images += outcome.images;
-        if let Some(found) = outcome.finding {
-            let case = format!("crash --drive {drive} --seed {number} --only {}", found.image);
-            panic!("{case}: {}", found.what);
+    for seed in seeds() {
+        let (mut images, mut number) = (0, (seed - 1) * HISTORIES_OF_A_SEED);
+        while images < least {
+            number += 1;
+            let history = History::numbered(setup, number)
+                .unwrap_or_else(|error| panic!("--drive {drive} --seed {number}: {error:#}"));
+            let plan = if number % 4 == 0 { Plan::SHORT } else { Plan::LONG };
+            let outcome = explore(&history, &plan, number, IMAGES_OF_A_HISTORY, None);
+            images += outcome.images;
+            if let Some(found) = outcome.finding {
+                let most = format!("--most {IMAGES_OF_A_HISTORY}");
+                let case = format!("crash --drive {drive} --seed {number} --only {}", found.image);
+                panic!("{case} {most}: {}", found.what);
+            }
         }
     }
 }
@@ -55,4 +76,25 @@ fn so_it_is_with_a_journal_of_the_map() {
 #[test]
 fn so_it_is_with_a_map_on_flash() {
     explored("map-on-flash");
+}
+
+#[test]
+fn so_it_is_with_an_slc_cache() {
+    explored("slc-cache");
+}
+
+#[test]
+fn so_it_is_with_streams_of_hot_and_cold_data() {
+    explored("streams");
+}
+
+#[test]
+fn so_it_is_with_a_map_of_extents() {
+    explored("extents");
+}
+
+#[test]
+fn so_it_is_while_the_log_of_trims_is_condensed() {
+    // It is long, and read whenever an image is opened.
+    explored_some("many-trims", IMAGES / 10);
 }

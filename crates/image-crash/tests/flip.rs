@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use ssdlab_attach::image::layout::Layout;
 use ssdlab_attach::image::spare::{Found, Record};
 use ssdlab_image_crash::crash::Region;
-use ssdlab_image_crash::flip::{Case, Verdict};
+use ssdlab_image_crash::flip::{Case, Damage, Verdict};
+use ssdlab_image_crash::history::{Step, UNIT};
 use ssdlab_image_crash::pages::Pages;
+use ssdlab_image_crash::readers::fall_back;
 use ssdlab_image_crash::setup::Setup;
 
 /// Damages of each kind of drive.
@@ -74,6 +76,27 @@ fn find(seen: fn(&mut Pages, &Layout)) {
         }
     }
     panic!("nothing was found");
+}
+
+#[test]
+fn a_reader_who_falls_back_to_an_older_state_is_found_out() {
+    let setup = Setup::named("plain").expect("it is there");
+    let sectors = 256 * UNIT;
+    // The state before the latest says that the drive was closed in order, and nothing was erased since.
+    let mut steps = vec![Step::Write(0, sectors / 4, false), Step::Flush, Step::Close];
+    steps.extend((0..64).map(|unit| Step::Write(unit * UNIT, UNIT, false)));
+    let case = Case::of(setup, &steps, 1).expect("a life without crashes");
+    let damages: Vec<Damage> = case.chosen(2000);
+    let of_state = damages.into_iter().filter(|it| case.region(*it) == Region::State);
+    let mut outcomes = [0, 0];
+    for damage in of_state {
+        assert!(matches!(case.examine(damage), Verdict::Right | Verdict::Told), "{damage:?}");
+        let verdict = case.examine_as(damage, fall_back);
+        let is_found = matches!(verdict, Verdict::Untold(_) | Verdict::Wrong { .. });
+        outcomes[usize::from(is_found)] += 1;
+    }
+    println!("missed and found: {outcomes:?}");
+    assert!(outcomes[1] > 0, "nothing was found");
 }
 
 /// Changes the records of all program units that were written, in both copies.

@@ -62,3 +62,8 @@ fn three_hosts_with_capacitors() {
 fn three_hosts_and_a_helper() {
     three_hosts("plain-in-time", 15);
 }
+
+#[test]
+fn three_hosts_and_a_helper_with_capacitors() {
+    three_hosts("protected-in-time", 15);
+}

@@ -1,7 +1,7 @@
 //! Every mistake in the order of writing that is planted is found, within as many images as tests open of a drive
 //! without one.
 
-use ssdlab_image_crash::explore::{Plan, explore};
+use ssdlab_image_crash::explore::{Outcome, Plan, explore};
 use ssdlab_image_crash::faults::Fault;
 use ssdlab_image_crash::history::History;
 use ssdlab_image_crash::setup::Setup;
@@ -12,27 +12,40 @@ const IMAGES: u64 = 15_000;
 /// Images of one history, at most.
 const IMAGES_OF_A_HISTORY: u64 = 1000;
 
+/// So many images of one history that no moment is left out.
+const NO_MOMENT_LEFT_OUT: u64 = 1 << 40;
+
 /// Looks for `fault` in the histories of one kind of drive, until an image is wrong.
 fn find(drive: &str, fault: Fault) {
-    find_among(drive, fault, IMAGES_OF_A_HISTORY);
+    let setup = Setup::named(drive).expect("it is there");
+    search(fault, |number| {
+        let history = History::numbered(setup, number).expect("a life without planted mistakes");
+        explore(&history.with(fault), &Plan::LONG, number, IMAGES_OF_A_HISTORY, None)
+    });
 }
 
-/// Looks for `fault` among so many images of each history of one kind of drive.
-fn find_among(drive: &str, fault: Fault, images_of_a_history: u64) {
+/// Looks for `fault` in drives that collect, by `plan` at every moment.
+fn find_while_collecting(drive: &str, fault: Fault, plan: Plan) {
     let setup = Setup::named(drive).expect("it is there");
-    let (mut images, mut number) = (0, 0);
-    while images < IMAGES {
-        number += 1;
-        let mut history = History::numbered(setup, number).expect("a life without crashes");
-        history.log = fault.plant(history.log, &history.layout);
-        let outcome = explore(&history, &Plan::LONG, number, images_of_a_history, None);
+    search(fault, |number| {
+        let steps = setup.collecting(number as u32 - 1).expect("a drive");
+        let history = History::of(setup, &steps).expect("a life without planted mistakes");
+        explore(&history.with(fault), &plan, 1, NO_MOMENT_LEFT_OUT, None)
+    });
+}
+
+/// Explores histories from number 1 on, until one is wrong.
+fn search(fault: Fault, explored: impl Fn(u64) -> Outcome) {
+    let mut images = 0;
+    for number in 1.. {
+        let outcome = explored(number);
         images += outcome.images;
         if let Some(found) = outcome.finding {
             println!("{fault:?}: history {number}, {images} images: {}", found.what);
             return;
         }
+        assert!(images < IMAGES, "{fault:?} was not found in {images} images");
     }
-    panic!("{fault:?} was not found in {images} images");
 }
 
 #[test]
@@ -64,14 +77,13 @@ fn a_state_that_is_not_made_durable() {
 
 #[test]
 fn a_block_that_is_punched_out_before_its_copies_are_durable() {
-    find("plain", Fault::PunchBeforeSync);
-    find("single-blocks", Fault::PunchBeforeSync);
+    find_while_collecting("plain", Fault::PunchBeforeSync, Plan::BY_REGION);
+    find_while_collecting("single-blocks", Fault::PunchBeforeSync, Plan::BY_REGION);
 }
 
 #[test]
 fn a_block_that_keeps_its_records_when_it_is_written_anew() {
-    // Few images show it: none of the first 1,000 of each of fifteen histories did.
-    find_among("plain", Fault::NeverPunched, 3 * IMAGES_OF_A_HISTORY);
+    find_while_collecting("plain", Fault::NeverPunched, Plan::KILLS);
 }
 
 #[test]
@@ -88,4 +100,14 @@ fn a_record_that_says_that_it_is_durable() {
 fn trims_that_are_not_recorded_or_behind_their_flush() {
     find("plain", Fault::TrimsForgotten);
     find("plain", Fault::TrimsAfterSync);
+}
+
+#[test]
+fn batches_of_trims_that_do_not_name_their_predecessor() {
+    find("plain", Fault::TrimsUnchained);
+}
+
+#[test]
+fn a_dump_that_is_believed_whatever_its_checksums_say() {
+    find("protected", Fault::DumpUnchecked);
 }
