@@ -59,6 +59,15 @@ fn so_it_is_with_capacitors() {
 }
 
 #[test]
+fn what_capacitors_saved_is_not_older_than_what_recovery_has_copied() {
+    // Recovery has to make room, and crashes before what was saved is on the flash.
+    let setup = Setup::named("protected").expect("it is there");
+    let history = History::numbered(setup, 1027).expect("a life");
+    let outcome = explore(&history, &Plan::LONG, 1027, IMAGES_OF_A_HISTORY, None);
+    assert!(outcome.finding.is_none(), "{}", outcome.finding.expect("one").what);
+}
+
+#[test]
 fn so_it_is_when_single_blocks_are_collected() {
     explored("single-blocks");
 }

@@ -12,9 +12,10 @@
 //! - per group of dies the two blocks with the most room go on being filled, by collection and by
 //!   the host; places in between that were skipped are programmed empty, because flash pages are
 //!   programmed in order. Other blocks that are not full are closed as they are;
-//! - what capacitors saved of the write buffer is written again;
 //! - where hardly a block is free, collection makes room before the host may write. Each cut can
-//!   cost a program unit per die and stream, and it may have come in the middle of collection.
+//!   cost a program unit per die and stream, and it may have come in the middle of collection;
+//! - what capacitors saved of the write buffer is written again. Older copies of it are not current
+//!   from the beginning, so that nobody copies them meanwhile.
 //!
 //! The numbers go on after the largest that was found.
 //!
@@ -82,6 +83,12 @@ pub trait FlashContents: Media {
 
     /// The units that were in the write buffer when power was cut, where capacitors saved it.
     fn saved(&self) -> &[LogicalUnit];
+
+    /// The largest number that what was saved is compared with. The program unit that took it may not be there,
+    /// and its number is not given to another, which would pass for no newer than what was saved.
+    fn saved_through(&self) -> SequenceNumber {
+        SequenceNumber::default()
+    }
 
     /// The data of `saved()[index]` will be programmed to `unit`.
     fn restore(&mut self, index: usize, unit: PhysicalUnit);

@@ -25,6 +25,8 @@ pub(super) struct Found {
     pub(super) trims: Vec<TrimRecord>,
     /// Units of the latest dump of the buffer that nothing on the flash is newer than.
     pub(super) saved: Vec<LogicalUnit>,
+    /// The largest number in that dump.
+    pub(super) saved_through: SequenceNumber,
     /// Their data with its checksum; nothing where it is damaged.
     pub(super) saved_data: Vec<Option<(Box<[u8]>, u32)>>,
 }
@@ -38,6 +40,7 @@ impl Found {
             spare: vec![0; programs * layout.units_per_program as usize],
             trims: Vec::new(),
             saved: Vec::new(),
+            saved_through: SequenceNumber::default(),
             saved_data: Vec::new(),
         }
     }
@@ -138,6 +141,10 @@ impl FlashContents for Store {
 
     fn saved(&self) -> &[LogicalUnit] {
         &self.found().saved
+    }
+
+    fn saved_through(&self) -> SequenceNumber {
+        self.found().saved_through
     }
 
     fn restore(&mut self, index: usize, unit: PhysicalUnit) {

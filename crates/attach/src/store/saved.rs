@@ -41,6 +41,8 @@ impl Store {
         let is_newer = |logical, number: SequenceNumber, saved: &HashMap<_, (usize, SavedUnit)>| {
             saved.get(&logical).is_some_and(|(_, it)| number > it.number)
         };
+        let greatest = dump.units.iter().map(|it| it.number).max();
+        found.saved_through = greatest.unwrap_or_default();
         let least = dump.units.iter().map(|it| it.number).min().unwrap_or_default();
         for (program, number) in found.readable().filter(|&(_, number)| number > least) {
             let named = found.spare_of(&self.layout, program);

@@ -94,7 +94,7 @@ impl Scan {
             unreadable: 0,
             // A saved page of the map says all of the program units up to its number, also of those
             // that the cut has come before: theirs are not given to others.
-            latest: known.through,
+            latest: known.through.max(contents.saved_through().min(NUMBER_MAX)),
         };
         let bad = contents.bad_blocks();
         let retired = |block| bad.iter().any(|it| it.unit == block && it.replaced_by.is_none());
@@ -103,6 +103,9 @@ impl Scan {
         }
         if fault != Some(Fault::ForgetTrims) {
             scan.apply_trims(geometry, contents)?;
+        }
+        if fault != Some(Fault::ForgetSaved) {
+            scan.forget_saved(contents);
         }
         for (_, place) in scan.places.entries() {
             scan.blocks[geometry.block_of(PhysicalUnit(place - 1)).0 as usize].valid += 1;
@@ -219,6 +222,18 @@ impl Scan {
         Ok(())
     }
 
+    /// Forgets the copies of units that capacitors saved, which are newer than all of them.
+    ///
+    /// Otherwise collection, which makes room before they are restored, would copy older data under a new number;
+    /// if power is cut again then, that would pass for newer than what was saved.
+    fn forget_saved(&mut self, contents: &impl FlashContents) {
+        for &LogicalUnit(unit) in contents.saved() {
+            if (unit as usize) < self.places.len() {
+                self.places.set(unit as usize, 0);
+            }
+        }
+    }
+
     fn apply_trims(
         &mut self,
         geometry: &Geometry,
@@ -257,5 +272,65 @@ pub(super) fn number_at(
     match contents.program_unit(PhysicalUnit(first)) {
         ProgramUnit::Programmed { number, .. } => number,
         ProgramUnit::Erased | ProgramUnit::Unreadable => SequenceNumber::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::media::{FlashWork, Media, TrimRecord};
+    use crate::profile::{DEFAULT, Profile};
+
+    /// A flash with one program unit, and what capacitors saved.
+    #[derive(Debug)]
+    struct OneProgram {
+        spare: Vec<u32>,
+        saved: Vec<LogicalUnit>,
+    }
+
+    impl Media for OneProgram {
+        fn program(&mut self, _: PhysicalUnit, _: SpareArea<'_>, _: SequenceNumber, _: FlashWork) {}
+        fn erase(&mut self, _: BlockIndex, _: FlashWork) {}
+    }
+
+    impl FlashContents for OneProgram {
+        fn program_unit(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
+            match first {
+                PhysicalUnit(0) => ProgramUnit::Programmed {
+                    number: SequenceNumber(3),
+                    spare: SpareArea::new(&self.spare),
+                },
+                _ => ProgramUnit::Erased,
+            }
+        }
+        fn programs_in(&self, block: BlockIndex) -> u32 {
+            u32::from(block.0 == 0)
+        }
+        fn trims(&self) -> &[TrimRecord] {
+            &[]
+        }
+        fn saved(&self) -> &[LogicalUnit] {
+            &self.saved
+        }
+        fn saved_through(&self) -> SequenceNumber {
+            SequenceNumber(7)
+        }
+        fn restore(&mut self, _: usize, _: PhysicalUnit) {}
+        fn erases(&self, _: BlockIndex) -> u32 {
+            0
+        }
+    }
+
+    #[test]
+    fn older_copies_of_saved_units_are_not_current_and_no_number_of_theirs_is_given_again() {
+        let profile = Profile::named(DEFAULT).expect("the default profile");
+        let configuration = profile.configuration().expect("a sound profile");
+        let count = configuration.geometry.units_per_program();
+        let saved = vec![LogicalUnit(1), LogicalUnit(count + 5)];
+        let contents = OneProgram { spare: (1..=count).collect(), saved };
+        let scan = Scan::of(&configuration, &contents, None).expect("it can be read");
+        assert!(!scan.current().any(|(unit, _)| unit == LogicalUnit(1)));
+        assert_eq!(scan.current().count() as u32, count - 1);
+        assert_eq!((scan.blocks[0].valid, scan.latest), (count - 1, SequenceNumber(7)));
     }
 }
