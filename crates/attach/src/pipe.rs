@@ -2,7 +2,8 @@
 //!
 //! A pipe holds pages of the image by reference: the system neither copies them nor lets go of them,
 //! even if the place is punched out meanwhile. They stay as they were, because a place is written once
-//! between two erases. What was put in is compared with its checksums before it goes on.
+//! between two erases, and punched out then if it was sent ([`crate::store::Store::lend`]). What was put in is
+//! compared with its checksums before it goes on.
 
 use std::fs::File;
 use std::io;

@@ -98,6 +98,8 @@ pub struct Store {
     /// Kept where capacitors keep the buffer.
     undurable: Option<Undurable>,
     parts: Parts,
+    /// Whether a socket may still refer to pages of each part of a block ([`Store::lend`]).
+    lent: Vec<bool>,
     /// Parts of blocks of which others were erased before them, until their records are gone.
     erased_late: Vec<u32>,
     /// What is being done to the image without the lock that this is under.
@@ -156,6 +158,8 @@ impl Store {
             progress: Progress::new(state),
             undurable: has_capacitors.then(|| Undurable::new(layout.dump_units)),
             parts: Parts::new(parts),
+            // What earlier programs have sent may not have been received yet.
+            lent: vec![state.attached > 0; parts],
             erased_late: Vec::new(),
             under_way: None,
             hands: Hands::default(),

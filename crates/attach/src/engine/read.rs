@@ -133,12 +133,18 @@ impl Engine {
             if stretches.is_empty() {
                 return Ok(answer);
             }
+            let in_image: usize = stretches.iter().map(|it| it.units).sum();
+            let is_all = in_image * self.unit as usize == data.len();
+            let way = if is_all { way } else { Way::Copy };
+            if let Way::Pipe(_) = way {
+                for it in &*stretches {
+                    inner.model.store().lend(it.at, it.units as u64 * self.unit);
+                }
+            }
             // Nothing of it is written over or punched out until this is let go.
             let reading = self.gate.read().unwrap_or_else(PoisonError::into_inner);
             drop(inner);
-            let in_image: usize = stretches.iter().map(|it| it.units).sum();
-            let is_all = in_image * self.unit as usize == data.len();
-            self.fetch(data, stretches, sums, if is_all { way } else { Way::Copy })?;
+            self.fetch(data, stretches, sums, way)?;
             drop(reading);
             Ok(answer)
         })

@@ -195,6 +195,7 @@ impl Store {
             }
             (Purpose::Sync { stamp }, Ok(_)) => self.vouch(stamp)?,
             (Purpose::Clear { part, with_data }, Ok(_)) => {
+                self.lent[part as usize] &= !with_data;
                 self.parts.set(part, if with_data { Part::Usual } else { Part::Bare });
             }
             (Purpose::Sync { .. } | Purpose::Clear { .. }, Err(error)) => {

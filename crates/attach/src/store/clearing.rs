@@ -50,10 +50,20 @@ impl Store {
         }
         let records = Some(self.layout.records_of_part(part));
         // Data that is written over where it lies need not be punched out first: that takes long, and
-        // then the system has to find room for it anew. But somebody may be sending it from there.
-        let data = (!self.is_helped).then(|| self.layout.data_of_part(part));
+        // then the system has to find room for it anew. But its pages may be on their way to somebody.
+        let is_lent = !self.is_helped && self.lent[part as usize];
+        let data = is_lent.then(|| self.layout.data_of_part(part));
         let purpose = Purpose::Clear { part, with_data: data.is_some() };
         self.begin(purpose, Task::Clear { records, data })
+    }
+
+    /// Notes that the page cache's own pages from `at` on, in a stretch of the image's data, are sent to somebody
+    /// without a copy. What lies in that part of a block is punched out and not written over once it is erased:
+    /// those who have the pages keep them as they are then.
+    pub fn lend(&mut self, at: u64, length: u64) {
+        let size = self.layout.data_of_part(0).1;
+        let part_of = |at: u64| ((at - self.layout.data) / size) as usize;
+        self.lent[part_of(at)..=part_of(at + length - 1)].fill(true);
     }
 
     /// Begins to punch out something that is erased and need not be there, if there is anything.
@@ -187,6 +197,23 @@ mod tests {
         bench.program(0, 0);
         bench.done();
         assert_eq!(bench.killed(&path), [0], "what else is there makes the block look full");
+    }
+
+    #[test]
+    fn erased_data_is_written_over_where_it_lies_unless_its_pages_were_sent() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut bench = Bench::new(&directory.path().join("disk.ssd"));
+        bench.store.set_helped(false);
+        bench.fill();
+        let (at, length) = bench.store.layout.data_of_part(1);
+        bench.store.lend(at + length - 1, 1);
+        (0..bench.store.layout.stripe).for_each(|part| bench.erase(part));
+        bench.program(0, 0);
+        bench.done();
+        let parts: Vec<Part> = (1..4).map(|part| bench.store.parts.get(part)).collect();
+        assert_eq!(parts, [Part::Usual, Part::Bare, Part::Bare]);
+        bench.store.sync().expect("it is durable");
+        assert_eq!(bench.store.parts.get(2), Part::Usual, "nobody has written over it since");
     }
 
     #[test]
