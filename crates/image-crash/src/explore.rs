@@ -72,6 +72,8 @@ pub struct Finding {
     pub event: usize,
     /// The number of the image, of those of the history.
     pub image: u64,
+    /// The bytes of the image.
+    pub pages: Pages,
     /// What is wrong.
     pub what: String,
 }
@@ -121,7 +123,8 @@ pub fn explore(history: &History, plan: &Plan, seed: u64, most: u64, only: Optio
                 only.is_some() || mixed(seed, number).is_multiple_of(plan.thorough_one_in);
             let again = is_thorough.then_some(plan.again);
             if let Err(what) = examine(&image, &oracle, history, again, seed) {
-                outcome.finding = Some(Finding { event: event as usize, image: number, what });
+                let (event, pages) = (event as usize, image);
+                outcome.finding = Some(Finding { event, image: number, pages, what });
             }
             outcome.finding.is_none() && outcome.images < 2 * most && only != Some(number)
         };

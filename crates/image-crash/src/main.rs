@@ -1,6 +1,7 @@
 //! The explorers as a command, for as many images as one has time for.
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -40,6 +41,9 @@ enum Command {
         /// Open only this image, of history --seed of drive --drive.
         #[arg(long, requires = "drive")]
         only: Option<u64>,
+        /// Save the image of --only here if it is wrong.
+        #[arg(long, requires = "only")]
+        save: Option<PathBuf>,
         /// Plant this mistake before.
         #[arg(long)]
         fault: Option<Fault>,
@@ -49,6 +53,15 @@ enum Command {
     },
     /// Print the steps of a history.
     Steps {
+        /// The kind of drive.
+        #[arg(long)]
+        drive: String,
+        /// Number of the history.
+        #[arg(long)]
+        seed: u64,
+    },
+    /// Print what a history did to its image.
+    Log {
         /// The kind of drive.
         #[arg(long)]
         drive: String,
@@ -161,7 +174,7 @@ fn setups(drive: Option<&str>) -> Result<Vec<Setup>> {
 
 fn main() -> Result<ExitCode> {
     match Arguments::parse().command {
-        Command::Crash { images, seed, drive, most, only, fault, keep_going } => {
+        Command::Crash { images, seed, drive, most, only, save, fault, keep_going } => {
             let setups = setups(drive.as_deref())?;
             let progress = Progress::new(if only.is_some() { 1 } else { images }, seed);
             progress.run(|seed| {
@@ -181,6 +194,9 @@ fn main() -> Result<ExitCode> {
                     let plan = if seed.is_multiple_of(4) { Plan::SHORT } else { Plan::LONG };
                     let outcome = explore(&history, &plan, seed, most, only);
                     if let Some(found) = outcome.finding {
+                        if let Some(path) = &save {
+                            found.pages.save(path)?;
+                        }
                         let (image, event, what) = (found.image, found.event, found.what);
                         let case = format!("--drive {name} --seed {seed} --only {image}");
                         progress.found(&format!("{case}: after event {event}: {what}"), keep_going);
@@ -193,6 +209,13 @@ fn main() -> Result<ExitCode> {
         Command::Steps { drive, seed } => {
             for (index, step) in Setup::named(&drive)?.steps(seed)?.iter().enumerate() {
                 println!("{index} {step:?}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Log { drive, seed } => {
+            let history = History::numbered(Setup::named(&drive)?, seed)?;
+            for (event, number) in history.log.iter().zip(1..) {
+                println!("{number} {}", event.describe(&history.layout));
             }
             Ok(ExitCode::SUCCESS)
         }

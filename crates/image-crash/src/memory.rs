@@ -4,8 +4,10 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ssdlab_attach::image::layout::Layout;
 use ssdlab_attach::image::storage::Storage;
 
+use crate::crash::Region;
 use crate::oracle::Mark;
 use crate::pages::Pages;
 
@@ -40,6 +42,30 @@ pub enum Event {
     Host(Mark),
     /// The host crashed: these are the bytes of the disk, all of them durable.
     Crashed(Pages),
+}
+
+impl Event {
+    /// Describes it in a line.
+    pub fn describe(&self, layout: &Layout) -> String {
+        match self {
+            Event::Write { at, data } => {
+                format!("write {:?} at {at}, {} bytes", Region::of(layout, *at), data.len())
+            }
+            Event::Punch { at, length } => {
+                format!("punch {:?} at {at}, {length} bytes", Region::of(layout, *at))
+            }
+            Event::SyncBegun { number } => format!("sync {number} begins"),
+            Event::SyncDone { number } => format!("sync {number} ends"),
+            Event::Host(Mark::Begun { sectors, change }) => {
+                format!("the host changes sectors {sectors:?}: {change:?}")
+            }
+            Event::Host(Mark::Promised { first, changes }) => {
+                format!("{} sectors from {first} on are promised", changes.len())
+            }
+            Event::Host(Mark::Found(_)) => "the drive is open".to_owned(),
+            Event::Crashed(_) => "the host crashes".to_owned(),
+        }
+    }
 }
 
 /// A storage in memory.

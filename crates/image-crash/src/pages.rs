@@ -3,7 +3,11 @@
 //! A crash image differs from what is durable in a few pages, and thousands of them are made from one history. So
 //! a copy costs as many references as the storage has groups of pages, and each page that is changed 4 KiB.
 
+use std::fs::File;
+use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// Bytes of a page: what a disk and the page cache write as a whole, unless it is torn.
@@ -130,6 +134,20 @@ impl Pages {
         }
         let until = (page..count).find(|it| !has_data(it)).unwrap_or(count);
         Some(at.max(page * PAGE as u64)..(until * PAGE as u64).min(self.length))
+    }
+
+    /// Writes them to a new file at `path`, with holes.
+    ///
+    /// # Errors
+    /// When there is a file, or it cannot be written.
+    pub fn save(&self, path: &Path) -> io::Result<()> {
+        let file = File::create_new(path)?;
+        file.set_len(self.length)?;
+        for page in self.present() {
+            let bytes = self.page(page).expect("it takes room");
+            file.write_all_at(&bytes[..], u64::from(page) * PAGE as u64)?;
+        }
+        Ok(())
     }
 
     /// The numbers of the pages that take room.
