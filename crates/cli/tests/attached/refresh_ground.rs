@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -102,8 +103,15 @@ impl Loop {
 }
 
 impl Drop for Loop {
+    /// It goes when nobody has it open any more, as udev and tools of other tests may for a moment.
     fn drop(&mut self) {
         quietly("losetup", &["--detach", text(&self.0)]);
+        let name = self.0.file_name().expect("a device has a name").to_str().unwrap();
+        let backing = format!("/sys/block/{name}/loop/backing_file");
+        let until = Instant::now() + Duration::from_secs(120);
+        while fs::exists(&backing).is_ok_and(|it| it) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 

@@ -97,6 +97,9 @@ fn write_until(
 
 const ALL: [Writer; 3] = [Writer::Buffered, Writer::Direct, Writer::Mapped];
 
+/// How a refresh ends that would take too long beside others.
+const OVERRUN: &str = "others use it so much";
+
 /// Refreshes while these write; nothing that they wrote is lost.
 fn loses_no_write(case: Case, writers: &[Writer], rounds: u32) {
     let place = case.place();
@@ -123,8 +126,11 @@ fn loses_no_write(case: Case, writers: &[Writer], rounds: u32) {
             let last = threads.into_iter().map(|it| it.join().expect("the writer writes"));
             let last = last.collect::<Vec<_>>().concat();
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "round {round}: {said}");
-            let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let summary: Value = serde_json::from_slice(&output.stdout)
+                .unwrap_or_else(|error| panic!("round {round}: {error}: {said}"));
+            // On a machine that is busy it may end early beside so many writers, and says so.
+            let is_overrun = summary["stopped"].as_str().is_some_and(|it| it.starts_with(OVERRUN));
+            assert!(output.status.success() || is_overrun, "round {round}: {summary}");
             written += summary["bytes_written"].as_u64().unwrap();
             planned += summary["plan"]["bytes_to_write"].as_u64().unwrap();
             last
