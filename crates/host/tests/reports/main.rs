@@ -317,6 +317,47 @@ fn errors() -> Vec<Case> {
             disk("Hitachi HDS721010CLA332").tests(&[(true, 0x10, 9_990), (false, 0, 9_000)]),
             &[SOUND],
         ),
+        // Logs of drives that have the older form alone.
+        (
+            disk("ST3500418AS").set("ata_smart_error_log", json!({"summary": {"count": 2, "table": [
+                {"lifetime_hours": 9_990, "completion_registers": {"error": 64}}]}})),
+            &[("errors", Warning, "2 errors in its log: unreadable data")],
+        ),
+        (
+            disk("ST3500418AS").set("ata_smart_self_test_log", json!({"standard": {"table": [
+                {"type": {"value": 1}, "status": {"value": 0x79, "string": "Completed: read failure"},
+                 "lifetime_hours": 9_976}]}})),
+            &[("errors", Problem, "failed 24 hours")],
+        ),
+        // A sector that is not found, and one whose mark is not.
+        (
+            disk("WDC WD10EZEX-08WN4A0").errors(1, 9_928, 0x10, ""),
+            &[("errors", Warning, "1 error in its log: unreadable data")],
+        ),
+        (
+            disk("WDC WD10EZEX-08WN4A0").errors(1, 9_928, 0x01, "Error: AMNF at LBA = 0"),
+            &[("errors", Warning, "1 error in its log: unreadable data")],
+        ),
+        // The worst cause in the log counts, and the worst sign comes first.
+        (
+            disk("WDC WD10EZEX-08WN4A0").errors(2, 9_928, 0x04, "").set(
+                "ata_smart_error_log.extended.table",
+                json!([{"lifetime_hours": 9_928, "completion_registers": {"error": 4}},
+                       {"lifetime_hours": 9_900, "completion_registers": {"error": 64}}]),
+            ),
+            &[("errors", Warning, "2 errors in its log: unreadable data")],
+        ),
+        (
+            ssd("KINGSTON SUV400S37240G")
+                .attribute(171, "Program_Fail_Count", 100, 2)
+                .failed(5, "Reallocated_Sector_Ct", "now", true),
+            &[("errors", Problem, "beyond the maker's threshold; 2 programs")],
+        ),
+        // The hours of a test that has just ended may be ahead of those of the drive.
+        (
+            disk("Hitachi HDS721010CLA332").tests(&[(false, 0x79, 10_002)]),
+            &[("errors", Problem, "of being on ago (Completed: read failure)")],
+        ),
         // Hours of a self-test have 16 bits.
         (
             disk("WDC WD20EARS-00MVWB0")
@@ -458,6 +499,13 @@ fn over_nvme() -> Vec<Case> {
             &[("errors", Fine, "passed 41 days")],
         ),
         (nvme("KINGSTON SKC3000S1024G").set("nvme_self_test_log", test(1, 2)), &[SOUND]),
+        // An extended test has passed since a short one failed.
+        (
+            nvme("KINGSTON SKC3000S1024G").set("nvme_self_test_log", json!({"table": [
+                {"self_test_code": {"value": 2}, "power_on_hours": 9_990, "self_test_result": {"value": 0}},
+                {"self_test_code": {"value": 1}, "power_on_hours": 9_000, "self_test_result": {"value": 7}}]})),
+            &[("errors", Fine, "passed 10 hours")],
+        ),
         (
             nvme("QEMU NVMe Ctrl").log("available_spare", 0).log("available_spare_threshold", 0),
             &[SOUND, ("wear", Fine, "3 %")],
