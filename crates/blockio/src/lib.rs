@@ -1,10 +1,27 @@
-//! A real drive, reached through a file that the run creates on it and that has no name, so that
-//! the system removes it however the run ends; or as the block device that it is, once that was
-//! confirmed (see [`Candidate`]).
+//! Real drives: [`RealDrive`] implements [`ssdlab_drive::Drive`] on a file that the run creates, or on a
+//! block device.
+//!
+//! The file has no name, so that the system removes it however the run ends. A block device is written to
+//! behind a gate only: [`Candidate`] says what would be destroyed, and the [`Permit`] that it gives is what
+//! opens a device for writing.
 //!
 //! Requests go past the page cache (O_DIRECT): one at a time by positioned reads and writes (reads
-//! through io_uring where the drive is waited for), more than one through io_uring. Whatever of that a system lacks is replaced by the next best
-//! thing, and the drive's description says so.
+//! through io_uring where the drive is waited for), more than one through io_uring. Whatever of that a
+//! system lacks is replaced by the next best thing, and the drive's description says so.
+//!
+//! What writes carry is made by [`data::BlockData`]: no drive can compress it, and what is read back can be
+//! checked without remembering what was written.
+//!
+//! ```
+//! use ssdlab_blockio::data::{BlockData, SECTOR};
+//! use ssdlab_units::ByteLength;
+//!
+//! let data = BlockData::new(1);
+//! let mut block = vec![0; 4096];
+//! data.fill(&mut block, ByteLength::ZERO, 7);
+//! assert!(data.verify(&block, ByteLength::ZERO).is_ok());
+//! assert!(data.verify(&block, SECTOR).is_err(), "a block that lies elsewhere");
+//! ```
 
 #[cfg(target_os = "linux")]
 mod aio;

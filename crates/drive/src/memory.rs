@@ -31,22 +31,26 @@ fn advise(pointer: *mut u8, size: usize) {
 // SAFETY: every call is passed on to the system's allocator as it is.
 unsafe impl GlobalAlloc for LargePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps what `GlobalAlloc::alloc` asks of it.
         let pointer = unsafe { System.alloc(layout) };
         advise_inside(pointer, layout.size());
         pointer
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps what `GlobalAlloc::alloc_zeroed` asks of it.
         let pointer = unsafe { System.alloc_zeroed(layout) };
         advise_inside(pointer, layout.size());
         pointer
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the pointer came from this allocator, which is the system's.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        // SAFETY: the pointer came from this allocator, which is the system's.
         unsafe { System.realloc(pointer, layout, new_size) }
     }
 }

@@ -8,6 +8,26 @@
 //!
 //! The host's own time is passed in ([`FileSystem::spend`]); what the file system does in the
 //! background (commits, writing back) happens in it.
+//!
+//! ```
+//! use ssdlab_drive::simulated::SimulatedDrive;
+//! use ssdlab_fs_model::{FileSystem, MountOptions};
+//! use ssdlab_model::profile::Profile;
+//! use ssdlab_units::MIB;
+//!
+//! let mut profile = Profile::named("generic-tlc")?;
+//! profile.set("scale", "1/64")?;
+//! let mut drive = SimulatedDrive::new("sim:generic-tlc", profile.configuration()?)?;
+//! let mut files = FileSystem::new(&mut drive, MIB * 256, MountOptions::default())?;
+//!
+//! let root = files.root();
+//! let file = files.create(root, "note")?;
+//! files.write(file, 0, b"kept")?;
+//! let before = files.sent().flushes;
+//! files.fsync(file)?;
+//! assert_eq!(files.sent().flushes - before, 2, "one before the commit block, one behind it");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod allocation;
 mod directories;

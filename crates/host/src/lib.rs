@@ -8,9 +8,27 @@
 //! - [`layers`]: the tree from a path, mount or device down to its drives;
 //! - [`doctor`]: a verdict on each of a list of checks, with the command that mends it;
 //! - [`fix`]: what of that can be mended so that it can be taken back.
+//!
+//! ```
+//! use ssdlab_host::facts::Machine;
+//! use ssdlab_host::{Captured, doctor};
+//!
+//! let machine = Machine {
+//!     system: "Linux 6.12.41".to_owned(),
+//!     release: "6.12.41".to_owned(),
+//!     architecture: "x86_64".to_owned(),
+//!     time: 0,
+//!     is_root: true,
+//! };
+//! let mut facts = Captured::new(machine);
+//! facts.put("/proc/sys/vm/swappiness", "60\n");
+//! let diagnosis = doctor::examine(&facts, None)?;
+//! assert!(diagnosis.drives.is_empty(), "nothing is told of any drive");
+//! # Ok::<(), ssdlab_host::HostError>(())
+//! ```
 
 pub mod doctor;
-pub mod error;
+mod error;
 pub mod facts;
 pub mod fix;
 pub mod layers;

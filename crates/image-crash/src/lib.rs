@@ -15,8 +15,8 @@ pub mod flip;
 pub mod history;
 #[cfg(feature = "stepped")]
 pub mod interleave;
-pub mod memory;
-pub mod oracle;
+mod memory;
+mod oracle;
 pub mod pages;
 pub mod readers;
 pub mod setup;

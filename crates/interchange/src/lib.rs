@@ -1,10 +1,29 @@
-//! What other programs write and read, and what this one makes of it: fio's job files and JSON,
-//! block traces in several forms, scripts for machines where nothing may be installed.
+//! What other programs write and read, and what this one makes of it.
+//!
+//! | what | module |
+//! | --- | --- |
+//! | fio's job files, what a job does on a target, and fio's results | [`fio`] |
+//! | block traces in several forms, surveyed before they are used | [`trace`] |
+//! | protocols as scripts, for machines where nothing may be installed | [`script`] |
 //!
 //! Parsers take any bytes and either understand all of them or name the line they do not
-//! understand. What is understood but left out is a [`Remark`], for a report to show.
+//! understand ([`InputError`]). What is understood but left out is a [`Remark`], for a report to show.
+//!
+//! ```
+//! use ssdlab_interchange::fio::JobFile;
+//! use ssdlab_units::KIB;
+//!
+//! let text = "[reads]\nrw=randread\nbs=4k\nioengine=libaio\niodepth=32\nsize=1g\nfilename=/dev/x\n";
+//! let file = JobFile::parse(text)?;
+//! let job = file.jobs().next().expect("a job");
+//! assert_eq!((job.name.as_str(), job.block_size, job.depth), ("reads", KIB * 4, 32));
+//!
+//! let wrong = JobFile::parse("[reads]\nrw=sideways\n").expect_err("no such order");
+//! assert!(wrong.to_string().contains("sideways"));
+//! # Ok::<(), ssdlab_interchange::InputError>(())
+//! ```
 
-pub mod error;
+mod error;
 pub mod fio;
 pub mod script;
 pub mod trace;

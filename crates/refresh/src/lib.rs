@@ -1,43 +1,51 @@
 //! Finding what has become slow to read on an SSD, and rewriting just that, in place, on a live
 //! file system.
 //!
-//! [`survey`] says where a file or a device lies and whether it may be rewritten at all; [`probe`]
-//! reads it in windows and times them; [`judge`] holds the times against those of freshly written
-//! data ([`yardstick`]); [`plan`] says what a rewrite would cost and bring; a [`strategy`] rewrites
+//! [`survey`] says where a file or a device lies and whether it may be rewritten at all; `probe`
+//! reads it in windows and times them; `judge` holds the times against those of freshly written
+//! data (`yardstick`); [`plan`] says what a rewrite would cost and bring; a `strategy` rewrites
 //! window by window, with a [`journal`]; [`course`] is all of it in order.
 //!
 //! Nobody's data is ever written by us where the file system can move it itself. Where it cannot,
-//! what is read is written back to the same place while the file system is [frozen](freeze), once it
-//! is proved that nobody else writes to that [ground].
+//! what is read is written back to the same place while the file system is frozen (`freeze`), once it
+//! is proved that nobody else writes to that ground (`ground`).
+//!
+//! ```
+//! use ssdlab_refresh::interval::median_interval;
+//!
+//! let took = [1.0, 1.1, 0.9, 1.0, 1.2, 1.0, 0.9, 1.1];
+//! let estimate = median_interval(&took).expect("six values or more");
+//! assert!(estimate.low <= estimate.middle && estimate.middle <= estimate.high);
+//! ```
 
 #![cfg(target_os = "linux")]
 
-pub mod buffer;
+mod buffer;
 pub mod course;
-pub mod extents;
-pub mod file_system;
-pub mod freeze;
+mod extents;
+mod file_system;
+mod freeze;
 mod grace;
-pub mod ground;
-pub mod headway;
+mod ground;
+mod headway;
 pub mod health;
 pub mod interval;
 pub mod journal;
-pub mod judge;
+mod judge;
 pub mod lateness;
 mod maps;
 #[cfg(test)]
 mod mounted;
-pub mod pace;
+mod pace;
 pub mod plan;
-pub mod probe;
-pub mod strategy;
+mod probe;
+mod strategy;
 pub mod survey;
 mod swapped;
 mod system;
 mod urgency;
-pub mod window;
-pub mod yardstick;
+mod window;
+mod yardstick;
 
 pub use ssdlab_error::{DriveError, ErrorKind};
 

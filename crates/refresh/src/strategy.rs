@@ -114,9 +114,6 @@ pub struct Freezes {
 
 /// A way to have windows written anew.
 pub trait Strategy {
-    /// What it is called in sentences.
-    fn name(&self) -> &'static str;
-
     /// Windows that follow each other without a gap, from `stretch`'s beginning to its end, come
     /// next.
     fn announce(&mut self, stretch: Span) {

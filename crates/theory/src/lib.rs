@@ -19,6 +19,17 @@
 //! Not here: timing, wear levelling, requests of more than one unit, and drives of so few blocks
 //! that the choice of victim is a matter of luck (below a few hundred). `docs/THEORY.md` is the
 //! same on one page, with the derivations.
+//!
+//! ```
+//! use ssdlab_theory::{SpareFactor, UnitsPerBlock, fifo, greedy, random};
+//!
+//! let spare = SpareFactor::from_spare_of_logical(0.07)?;
+//! let greedy = greedy::write_amplification(spare, UnitsPerBlock::new(128)?);
+//! let fifo = fifo::write_amplification(spare);
+//! let random = random::write_amplification(spare);
+//! assert!(greedy < fifo && fifo < random);
+//! # Ok::<(), ssdlab_theory::ParameterError>(())
+//! ```
 
 mod parameters;
 mod roots;

@@ -114,7 +114,10 @@ unsafe extern "C" fn open(
     if name.is_null() {
         return ffi::SQLITE_CANTOPEN; // Temporary files are not wanted here.
     }
-    let (shared, Some(name)) = (unsafe { shared_of(vfs) }, unsafe { text(name) }) else {
+    // SAFETY: the VFS is ours.
+    let shared = unsafe { shared_of(vfs) };
+    // SAFETY: the name is one, as SQLite says.
+    let Some(name) = (unsafe { text(name) }) else {
         return ffi::SQLITE_CANTOPEN;
     };
     let mut files = shared.files.borrow_mut();

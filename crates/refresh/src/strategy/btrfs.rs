@@ -52,10 +52,6 @@ fn moved(before: &[Extent], after: &[Extent], window: Span) -> u64 {
 }
 
 impl Strategy for Defragment {
-    fn name(&self) -> &'static str {
-        "written anew by btrfs (DEFRAG_RANGE, not compressed)"
-    }
-
     fn rewrite(
         &mut self,
         window: Span,

@@ -238,10 +238,6 @@ fn has_changed(file: &File, chunk: Span) -> Result<bool, DriveError> {
 }
 
 impl Strategy for MoveExtents {
-    fn name(&self) -> &'static str {
-        "moved by ext4 to new blocks (MOVE_EXT)"
-    }
-
     fn announce(&mut self, stretch: Span) {
         self.lender.announce(stretch);
     }

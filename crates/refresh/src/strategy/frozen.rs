@@ -274,13 +274,6 @@ impl Rewrite {
 }
 
 impl Strategy for Rewrite {
-    fn name(&self) -> &'static str {
-        match &self.freezer {
-            Some(_) => "written back to where it lies, with the file system frozen for moments",
-            None => "written back to where it lies, on a device that nobody else uses",
-        }
-    }
-
     fn rewrite(
         &mut self,
         window: Span,

@@ -287,10 +287,6 @@ fn tells_changes_apart(file: &File) -> Result<bool, DriveError> {
 }
 
 impl Strategy for CommitRange {
-    fn name(&self) -> &'static str {
-        "copied, and exchanged by xfs (COMMIT_RANGE)"
-    }
-
     fn announce(&mut self, stretch: Span) {
         self.lender.announce(stretch);
     }
