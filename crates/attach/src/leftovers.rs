@@ -9,10 +9,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use rustix::mount::{UnmountFlags, unmount};
+use ssdlab_blockdev::Mount;
 
 use crate::device::{backing_file, run};
 use crate::error::AttachError;
-use crate::users::{self, Mount};
+use crate::users;
 
 /// What the table of mounts calls the file system that a drive is one file of: as its source, and as its kind,
 /// which is without a subtype where root has mounted it.
@@ -54,8 +55,8 @@ pub(crate) fn unmount_dead(directory: &Path) -> io::Result<bool> {
 /// Returns whether `mount` is of the kind that this program makes, and was made by `user`.
 fn is_ours(mount: &Mount, user: u32) -> bool {
     let by_user = format!("user_id={user}");
-    let is_drive = mount.source == SOURCE && KINDS.contains(&mount.kind.as_str());
-    is_drive && mount.options.split(',').any(|option| option == by_user)
+    let is_drive = mount.source == Path::new(SOURCE) && KINDS.contains(&mount.file_system.as_str());
+    is_drive && mount.options.contains(&by_user)
 }
 
 /// Returns whether nobody answers any more for the mount that `path` lies on. Asks for what the kernel does not
@@ -88,10 +89,9 @@ mod tests {
 
     #[test]
     fn only_a_mount_of_our_kind_by_this_user_is_ours() {
-        let mount = |source: &str, kind: &str, options: &str| Mount {
-            source: source.to_owned(),
-            kind: kind.to_owned(),
-            options: options.to_owned(),
+        let mount = |source: &str, kind: &str, options: &str| {
+            let line = format!("30 1 0:40 / /at rw,nosuid - {kind} {source} {options}");
+            Mount::parse(line.as_bytes()).expect("a mount")
         };
         assert!(is_ours(&mount("ssdlab", "fuse", "rw,user_id=0,group_id=0"), 0));
         let of_user = mount("ssdlab", "fuse.ssdlab", "rw,nosuid,user_id=1000,group_id=1000");

@@ -32,30 +32,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod answers;
+pub mod answers;
 pub mod attachment;
 pub mod check;
 pub mod control;
-mod device;
-mod drive;
+pub mod device;
+pub mod drive;
 pub mod engine;
 pub mod error;
 pub mod fuse;
 pub mod image;
 pub mod lateness;
 mod leftovers;
-mod memory;
+pub mod memory;
 pub mod nbd;
 pub mod pipe;
 mod prompt;
 mod socket;
 pub mod status;
-mod store;
+pub mod store;
 mod sync;
 #[cfg(feature = "ublk")]
-mod timer;
+pub mod timer;
 #[cfg(feature = "ublk")]
-mod ublk;
+pub mod ublk;
 mod users;
 
 pub use error::AttachError;

@@ -5,38 +5,26 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use ssdlab_blockdev::{Mount, mounts};
+
 /// Where a block device is mounted, as the system sees it, in the order of the mounts.
 pub(crate) fn mount_points(device: &str) -> Vec<String> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let of_it = mounts.lines().filter_map(|line| {
-        let mut words = line.split(' ');
-        (words.next() == Some(device)).then(|| unescaped(words.next().unwrap_or("")))
-    });
-    of_it.collect()
+    points_of(device, &mounts::all().unwrap_or_default())
 }
 
-/// A mount.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Mount {
-    /// What is mounted.
-    pub(crate) source: String,
-    /// The kind of the file system.
-    pub(crate) kind: String,
-    /// Its options, with commas between.
-    pub(crate) options: String,
+fn points_of(device: &str, mounts: &[Mount]) -> Vec<String> {
+    let of_it = mounts.iter().filter(|mount| mount.source == Path::new(device));
+    of_it.map(|mount| mount.point.to_string_lossy().into_owned()).collect()
 }
 
 /// Returns what is mounted at `directory`, which is named in full and without links: what was mounted last
 /// where there is more than one.
 pub(crate) fn mount_at(directory: &Path) -> Option<Mount> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let at_it = |line: &&str| {
-        let point = line.split(' ').nth(1);
-        point.is_some_and(|point| Path::new(&unescaped(point)) == directory)
-    };
-    let mut words = mounts.lines().rev().find(at_it)?.split(' ').map(str::to_owned);
-    let (source, _, kind) = (words.next()?, words.next()?, words.next()?);
-    Some(Mount { source, kind, options: words.next()? })
+    last_at(directory, mounts::all().unwrap_or_default())
+}
+
+fn last_at(directory: &Path, mounts: Vec<Mount>) -> Option<Mount> {
+    mounts.into_iter().rev().find(|mount| mount.point == directory)
 }
 
 /// Takes a device for this process alone, as long as what is returned is kept; nothing where somebody
@@ -58,7 +46,7 @@ pub(crate) fn names(device: &str) -> String {
     let directory = Path::new("/sys/class/block").join(name);
     let mut parts: Vec<String> = vec![name.to_owned()];
     parts.extend(names_in(&directory).into_iter().filter(|part| part.starts_with(name)));
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let swaps = mounts::swaps().unwrap_or_default();
     let mut users = Vec::new();
     for part in parts {
         let file = format!("/dev/{part}");
@@ -66,7 +54,7 @@ pub(crate) fn names(device: &str) -> String {
             .extend(mount_points(&file).into_iter().map(|at| format!("{part} is mounted at {at}")));
         let holders = names_in(&Path::new("/sys/class/block").join(&part).join("holders"));
         users.extend(holders.into_iter().map(|holder| format!("{holder} is made of {part}")));
-        if swaps.lines().any(|line| line.split(' ').next() == Some(&file)) {
+        if swaps.iter().any(|swap| swap == Path::new(&file)) {
             users.push(format!("{part} is swap space"));
         }
     }
@@ -81,36 +69,20 @@ fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Mount tables write blanks and the like in octal.
-fn unescaped(point: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = point.as_bytes();
-    while let [first, tail @ ..] = rest {
-        let code = (*first == b'\\')
-            .then(|| tail.get(..3).and_then(|it| std::str::from_utf8(it).ok()))
-            .flatten()
-            .and_then(|it| u8::from_str_radix(it, 8).ok());
-        match code {
-            Some(code) => {
-                bytes.push(code);
-                rest = &tail[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = tail;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn mount_tables_are_read_as_they_are_written() {
-        assert_eq!(unescaped("/a\\040b\\134c"), "/a b\\c");
-        assert_eq!(unescaped("/a\\9"), "/a\\9");
+    fn all_mounts_of_a_device_count_and_the_last_one_at_a_directory() {
+        let table = b"21 1 7:0 / /a\\040b rw - ext4 /dev/loop0 rw\n\
+            22 1 7:1 / /c rw - ext4 /dev/loop1 rw\n\
+            23 1 7:0 / /c rw - ext4 /dev/loop0 rw\n";
+        let mounts = mounts::read(table);
+        assert_eq!(points_of("/dev/loop0", &mounts), ["/a b", "/c"]);
+        assert_eq!(points_of("/dev/loop", &mounts), [""; 0]);
+        let last = last_at(Path::new("/c"), mounts.clone()).expect("a mount");
+        assert_eq!(last.source, Path::new("/dev/loop0"));
+        assert_eq!(last_at(Path::new("/"), mounts), None);
     }
 }

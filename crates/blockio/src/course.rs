@@ -356,6 +356,22 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_that_answers_at_once_is_sent_what_the_rate_allows_in_the_time() {
+        let rate = Some(Rate::RequestsPerSecond(200.0));
+        let mut course = Course::new(&phase(Amount::Time(Nanoseconds::from_millis(400)), rate), 0);
+        let (mut now, mut sent) = (Nanoseconds::ZERO, 0);
+        loop {
+            match course.next(now) {
+                Step::Done => break,
+                Step::Wait(until) => now = until,
+                Step::Send(_) => sent += 1,
+            }
+        }
+        // One every 5 ms, the first at once.
+        assert_eq!((sent, now), (80, Nanoseconds::from_millis(395)));
+    }
+
+    #[test]
     fn nothing_is_sent_after_the_time_is_up() {
         let time = Amount::Time(Nanoseconds::from_millis(3));
         let mut course = Course::new(&phase(time, None), 0);

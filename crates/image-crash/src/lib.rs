@@ -15,8 +15,8 @@ pub mod flip;
 pub mod history;
 #[cfg(feature = "stepped")]
 pub mod interleave;
-mod memory;
-mod oracle;
+pub mod memory;
+pub mod oracle;
 pub mod pages;
 pub mod readers;
 pub mod setup;

@@ -2,9 +2,10 @@
 
 use std::error::Error;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use ssdlab_blockio::{Engine, RealDrive, RealOptions};
 use ssdlab_drive::{
@@ -91,9 +92,21 @@ pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Held while a program is started. Until it runs, its process has what this one has open, and would keep
+/// the mount of another test busy.
+static STARTING: Mutex<()> = Mutex::new(());
+
+fn output_of(program: &str, arguments: &[&str]) -> io::Result<Output> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
+    let child = command.spawn();
+    drop(starting);
+    child?.wait_with_output()
+}
+
 pub fn succeeds(program: &str, arguments: &[&str]) -> bool {
-    let output = Command::new(program).args(arguments).output();
-    output.is_ok_and(|output| output.status.success())
+    output_of(program, arguments).is_ok_and(|output| output.status.success())
 }
 
 /// Something mounted for the time of a test.
@@ -123,7 +136,7 @@ impl LoopDevice {
     pub fn new(file: &Path) -> Option<LoopDevice> {
         fs::File::create(file).unwrap().set_len((MIB * 32).bytes()).unwrap();
         let arguments = ["--find", "--show", file.to_str().unwrap()];
-        let output = Command::new("losetup").args(arguments).output().ok()?;
+        let output = output_of("losetup", &arguments).ok()?;
         let device = String::from_utf8(output.stdout).ok()?;
         let attached = output.status.success();
         attached.then(|| LoopDevice(device.trim().into()))

@@ -1,7 +1,7 @@
 //! How fast is a workload once it is steady?
 //!
 //! The drive is made new, filled sequentially, and put through one workload, round by round, until
-//! it is steady by our rule ([`crate::steady`]); what the rule of the SNIA Performance Test
+//! it is steady by our rule (`crate::steady`); what the rule of the SNIA Performance Test
 //! Specification says is shown beside it. With a `time` the workload is measured once for that long. Purge, preconditioning by sequential writes of twice the
 //! capacity in requests of 128 KiB, and rounds of one minute are that specification's (PTS 2.0.2).
 
