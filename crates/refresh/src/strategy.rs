@@ -136,6 +136,11 @@ pub trait Strategy {
         None
     }
 
+    /// The program that kept a window from being rewritten by a mapping of the file.
+    fn mapped_by(&self) -> Option<&str> {
+        None
+    }
+
     /// What was frozen; nothing where nothing ever is.
     fn freezes(&self) -> Option<Freezes> {
         None

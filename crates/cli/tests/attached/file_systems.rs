@@ -33,7 +33,7 @@ fn trimmed_bytes(place: &Place) -> u64 {
 
 fn holds_a_tree(file_system: &str, place: impl FnOnce(&str) -> Place) {
     let mkfs = format!("mkfs.{file_system}");
-    if !has_devices(file_system) || !has_tools(file_system, &[&mkfs, "fstrim"]) {
+    if !has_devices(file_system) || !has_tools(file_system, &[&mkfs, "fstrim", "fsfreeze"]) {
         return;
     }
     let place = place("sim:,scale=1/512");
@@ -46,7 +46,10 @@ fn holds_a_tree(file_system: &str, place: impl FnOnce(&str) -> Place) {
     std::fs::write(point.join("large"), vec![7; 64 << 20]).unwrap();
     tool("sync", &["-f", point.to_str().unwrap()]);
     std::fs::remove_file(point.join("large")).unwrap();
-    tool("sync", &["-f", point.to_str().unwrap()]);
+    // Freezing waits until the file system has given the file's blocks back, which xfs does behind
+    // the deletion's back, and ext4 and btrfs with a transaction.
+    tool("fsfreeze", &["--freeze", point.to_str().unwrap()]);
+    tool("fsfreeze", &["--unfreeze", point.to_str().unwrap()]);
     let before = trimmed_bytes(&place);
     tool("fstrim", &[point.to_str().unwrap()]);
     let trimmed = trimmed_bytes(&place) - before;

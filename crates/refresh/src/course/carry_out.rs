@@ -208,7 +208,8 @@ impl Refresh {
                     *done.left.entry(left).or_default() += window.length - outcome.written;
                 }
                 if let Some(why) = outcome.left.and_then(Left::ends_all) {
-                    return Err(Stop::Reason(why.to_owned()));
+                    let who = strategy.mapped_by().map(|who| format!(" ({who})"));
+                    return Err(Stop::Reason(format!("{why}{}", who.unwrap_or_default())));
                 }
                 done.spans.push(*window);
                 self.journal.done(*window, outcome.written, outcome.left)?;

@@ -139,7 +139,12 @@ impl CommitRange {
     fn try_exchange(&mut self, chunk: Span) -> Result<Try, DriveError> {
         let fresh = system::start_commit(&self.file)
             .map_err(|error| io("cannot see when the file was changed last", error))?;
-        if self.maps.writer().map_err(cannot_see_maps)? != Users::Nobody {
+        self.mapped_by = match self.maps.writer().map_err(cannot_see_maps)? {
+            Users::Nobody => None,
+            Users::Program(words) => Some(words),
+            Users::NotSeen => Some("not all programs can be seen".to_owned()),
+        };
+        if self.mapped_by.is_some() {
             return Ok(Try::Left(Left::Mapped));
         }
         // Waits for requests under way.
