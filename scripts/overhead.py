@@ -349,7 +349,7 @@ def main():
     if not arguments.no_memory:
         memory = Memory(size)
         try:
-            consent = ["--destroy-data", "--confirm", memory.device, "--make-new", "none"]
+            consent = ["--destroy-data", "--confirm", memory.device, "--purge", "none"]
             name = os.path.basename(memory.device)
             for operation in operations:
                 # What is only read is not to be destroyed.

@@ -53,7 +53,7 @@ impl MakeNew {
 
     fn check_with(self, device: &OpenDevice, programs: &Programs) -> Result<(), DriveError> {
         match self {
-            MakeNew::Nothing => Err(cannot(device, "it is taken as it is (--make-new none)")),
+            MakeNew::Nothing => Err(cannot(device, "it is taken as it is (--purge none)")),
             MakeNew::Discard => match device.identity.queue("discard_max_bytes") {
                 Some(0) => Err(cannot(device, "it takes no discards")),
                 _ => Ok(()),

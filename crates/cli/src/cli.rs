@@ -106,8 +106,8 @@ pub enum Command {
     #[command(after_help = run::RUN_EXAMPLES)]
     Run(RunArguments),
     /// Make a used simulated drive and save it
-    #[command(after_help = drive::AGE_EXAMPLES)]
-    Age(AgeArguments),
+    #[command(after_help = drive::PRECONDITION_EXAMPLES)]
+    Precondition(PreconditionArguments),
     /// Make the image of a new simulated drive, to attach it
     #[command(after_help = attach::CREATE_EXAMPLES)]
     Create(CreateArguments),
@@ -139,7 +139,7 @@ pub enum Command {
     /// Find what makes SSDs slow or unsafe here, and what mends it
     #[command(after_help = machine::DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
-    /// Say how much spare area a workload deserves, and how to get it
+    /// Say how much over-provisioning a workload deserves, and how to get it
     #[command(after_help = mend::ADVISE_EXAMPLES)]
     Advise(AdviseArguments),
     /// Rewrite what of a file or device has become slow to read

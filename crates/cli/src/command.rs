@@ -1,7 +1,6 @@
 //! The subcommands, a file each.
 
 mod advise;
-mod age;
 mod attach;
 mod check;
 mod compare;
@@ -14,6 +13,7 @@ mod import;
 mod layers;
 mod list;
 mod power_cut;
+mod precondition;
 mod refresh;
 mod run;
 mod show;
@@ -29,7 +29,7 @@ use crate::terminal::Terminal;
 pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments, terminal)?,
-        Command::Age(arguments) => age::age(arguments, terminal)?,
+        Command::Precondition(arguments) => precondition::precondition(arguments, terminal)?,
         Command::Create(arguments) => create::create(arguments, terminal)?,
         Command::Attach(arguments) => attach::attach(arguments, terminal)?,
         Command::Detach(arguments) => detach::detach(arguments, terminal)?,

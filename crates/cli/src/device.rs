@@ -9,7 +9,7 @@ use ssdlab_drive::{Drive, DriveError, ErrorKind};
 use ssdlab_lab::experiment::{self, Experiment, Settings};
 use ssdlab_lab::{LabError, Target};
 
-use crate::cli::{EngineArgument, MakeNewArgument};
+use crate::cli::{EngineArgument, PurgeArgument};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
@@ -37,7 +37,7 @@ pub enum Gate {
 pub fn refuse_idle_options(
     gate: &Gate,
     target: &Target,
-    make_new: Option<MakeNewArgument>,
+    make_new: Option<PurgeArgument>,
     consent: &Consent,
 ) -> Result<(), Failure> {
     let what = match gate {
@@ -51,7 +51,7 @@ pub fn refuse_idle_options(
     } else if consent.confirm.is_some() {
         "--confirm"
     } else if make_new.is_some() && !target.is_simulated() {
-        "--make-new"
+        "--purge"
     } else {
         return Ok(());
     };
@@ -75,17 +75,17 @@ pub fn refuse_idle_file(gate: &Gate, target: &Target, create_file: bool) -> Resu
 }
 
 /// How a block device is made new.
-pub fn make_new(argument: Option<MakeNewArgument>, target: &Target) -> Result<MakeNew, Failure> {
+pub fn make_new(argument: Option<PurgeArgument>, target: &Target) -> Result<MakeNew, Failure> {
     match argument {
-        Some(MakeNewArgument::Format) if !target.is_simulated() => Err(Failure::usage(
-            "--make-new format is for simulated drives; nvme-format formats a real one and erases \
+        Some(PurgeArgument::Format) if !target.is_simulated() => Err(Failure::usage(
+            "--purge format is for simulated drives; nvme-format formats a real one and erases \
              it"
             .to_owned(),
         )),
-        None | Some(MakeNewArgument::Discard | MakeNewArgument::Format) => Ok(MakeNew::Discard),
-        Some(MakeNewArgument::NvmeFormat) => Ok(MakeNew::NvmeFormat),
-        Some(MakeNewArgument::AtaSecureErase) => Ok(MakeNew::AtaSecureErase),
-        Some(MakeNewArgument::None) => Ok(MakeNew::Nothing),
+        None | Some(PurgeArgument::Discard | PurgeArgument::Format) => Ok(MakeNew::Discard),
+        Some(PurgeArgument::NvmeFormat) => Ok(MakeNew::NvmeFormat),
+        Some(PurgeArgument::AtaSecureErase) => Ok(MakeNew::AtaSecureErase),
+        Some(PurgeArgument::None) => Ok(MakeNew::Nothing),
     }
 }
 
@@ -106,15 +106,15 @@ pub fn engine(argument: EngineArgument, target: &Target) -> Result<Engine, Failu
 }
 
 /// How a simulated drive is made new.
-pub fn make_new_simulated(argument: Option<MakeNewArgument>) -> simulated::MakeNew {
+pub fn make_new_simulated(argument: Option<PurgeArgument>) -> simulated::MakeNew {
     match argument {
         None => simulated::MakeNew::Factory,
-        Some(MakeNewArgument::Discard) => simulated::MakeNew::Discard,
-        Some(MakeNewArgument::Format) => simulated::MakeNew::Format,
-        Some(MakeNewArgument::NvmeFormat | MakeNewArgument::AtaSecureErase) => {
+        Some(PurgeArgument::Discard) => simulated::MakeNew::Discard,
+        Some(PurgeArgument::Format) => simulated::MakeNew::Format,
+        Some(PurgeArgument::NvmeFormat | PurgeArgument::AtaSecureErase) => {
             simulated::MakeNew::SecureErase
         }
-        Some(MakeNewArgument::None) => simulated::MakeNew::Nothing,
+        Some(PurgeArgument::None) => simulated::MakeNew::Nothing,
     }
 }
 

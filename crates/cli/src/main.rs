@@ -14,6 +14,7 @@ mod keep;
 mod memory;
 mod page;
 mod progress;
+mod renamed;
 mod table;
 mod tabular;
 mod terminal;
@@ -35,9 +36,13 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     completion::answer_if_asked();
-    let cli =
-        Cli::from_arg_matches(&cli::command().get_matches()).unwrap_or_else(|error| error.exit());
+    let (arguments, notices) = renamed::respell(std::env::args_os());
+    let matches = cli::command().get_matches_from(arguments);
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let terminal = Terminal::new(&cli.common);
+    for notice in notices {
+        terminal.note(&notice);
+    }
     let exit = command::carry_out(&cli.command, &terminal).unwrap_or_else(|failure| {
         terminal.error(&failure);
         failure.exit()

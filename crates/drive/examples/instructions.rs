@@ -21,7 +21,7 @@ const CAPACITY: ByteLength = GIB;
 /// What is counted.
 struct Workload {
     name: &'static str,
-    /// Spare area as a share of the logical capacity.
+    /// Over-provisioning as a share of the logical capacity.
     spare: f64,
     pattern: Pattern,
     kib: u64,

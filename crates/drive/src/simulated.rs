@@ -103,7 +103,7 @@ impl SimulatedDrive {
     /// A new SSD of the given configuration, called `name` in reports.
     ///
     /// # Errors
-    /// When the configuration leaves no spare area to collect with.
+    /// When the configuration leaves no over-provisioning to collect with.
     pub fn new(
         name: impl Into<String>,
         configuration: Configuration,
@@ -358,7 +358,7 @@ impl SimulatedDrive {
             // What was asked for by name is done or is an error; nothing else is done instead.
             error => DriveError::with_source(
                 ErrorKind::Usage,
-                "the drive cannot be made new as --make-new says",
+                "the drive cannot be made new as --purge says",
                 error,
             ),
         })

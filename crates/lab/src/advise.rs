@@ -1,4 +1,4 @@
-//! How much spare area a workload deserves: a drive in its steady state at one spare area after the
+//! How much over-provisioning a workload deserves: a drive in its steady state at one over-provisioning after the
 //! other, with what that does to write amplification, speed, latencies and life.
 
 mod load;
@@ -26,7 +26,7 @@ pub const SPARES: [f64; 7] = [7.0, 10.0, 15.0, 20.0, 28.0, 35.0, 50.0];
 /// Erase cycles where the profile names none: what client drives with TLC flash are sold for.
 const CYCLES_ASSUMED: u32 = 1_000;
 
-/// A percent of spare area has to bring as much more speed as this, in percent, to be worth its
+/// A percent of over-provisioning has to bring as much more speed as this, in percent, to be worth its
 /// capacity.
 const WORTH: f64 = 2.0;
 
@@ -45,11 +45,11 @@ pub struct Request {
     pub cycles: Option<u32>,
     /// Seed of all that is drawn.
     pub seed: u64,
-    /// What has to be done to get the spare area, in order, a sentence each.
+    /// What has to be done to get the over-provisioning, in order, a sentence each.
     pub how: Vec<String>,
 }
 
-/// Tries all spare areas.
+/// Tries all amounts of over-provisioning.
 ///
 /// # Errors
 /// When the drive cannot be made with one of them, or the watcher ends it.
@@ -116,7 +116,7 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
             facts: vec![
                 Fact { name: "profile".to_owned(), value: whole.summary().to_owned() },
                 Fact {
-                    name: "spare area as sold".to_owned(),
+                    name: "over-provisioning as sold".to_owned(),
                     value: format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0),
                 },
             ],
@@ -215,7 +215,7 @@ fn rounded(value: f64, places: i32) -> f64 {
     (value * scale).round() / scale
 }
 
-/// The row from which on a percent of spare area brings less than it is worth.
+/// The row from which on a percent of over-provisioning brings less than it is worth.
 fn enough(tried: &[Tried]) -> usize {
     let per_percent = |pair: &[Tried]| {
         let percents = pair[1].spare - pair[0].spare;
@@ -227,7 +227,7 @@ fn enough(tried: &[Tried]) -> usize {
 fn conclude(tried: &[Tried], workload: Workload, record: &mut Record) {
     let (Some(first), Some(best)) = (tried.first(), tried.get(enough(tried))) else { return };
     let mut text =
-        format!("{} % of the flash as spare area is enough for this workload", best.spare);
+        format!("{} % of the flash as over-provisioning is enough for this workload", best.spare);
     if best.spare > first.spare {
         let (least, most) = (shown(first), shown(best));
         let _ = write!(

@@ -108,7 +108,7 @@ pub struct RecoveryTimes {
     pub mean_ns: u64,
     /// The slowest.
     pub most_ns: u64,
-    /// Most program units whose spare area was read.
+    /// Most program units whose out-of-band area (OOB) was read.
     pub program_units_read_most: u64,
     /// Most pages of a saved map and of its journal that were read.
     pub map_pages_read_most: u64,

@@ -71,7 +71,7 @@ pub fn run(
     if record.tally.forgot_what_was_saved {
         let text = "The protocol asks for a new drive, and took another one from the factory in place \
                     of the one that was saved: what that went through plays no part there. \
-                    --make-new none takes it as it is.";
+                    --purge none takes it as it is.";
         record.find(Level::Notice, "saved-state-unused", text.to_owned());
     }
     if let Some(error) = &error {

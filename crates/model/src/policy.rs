@@ -17,7 +17,7 @@ pub enum VictimPolicy {
     DChoices(Choices),
     /// The block with the largest benefit for its cost, `age (1 - u) / 2u`, with `u` the share
     /// of its units that is valid: reading and writing back what is valid costs `2u` of a block
-    /// and yields `1 - u` of it, and what has not changed for long (`age`) will stay so.
+    /// and yields `1 - u` of it, and what has not changed for long (`precondition`) will stay so.
     ///
     /// M. Rosenblum, J. Ousterhout, "The design and implementation of a log-structured file
     /// system", ACM Transactions on Computer Systems 10, 1992, for `age (1 - u) / (1 + u)`; in

@@ -46,7 +46,7 @@ pub struct RetentionParameters {
 }
 
 impl RetentionParameters {
-    /// The expected number of retry steps for data of age `age` in a block that was erased `erases`
+    /// The expected number of retry steps for data of age `precondition` in a block that was erased `erases`
     /// times.
     pub fn retry_steps(&self, age: Nanoseconds, erases: u32) -> f64 {
         if age <= self.free_for {

@@ -17,7 +17,7 @@ pub struct HotCold {
     hot_pages: f64,
 }
 
-/// How the spare area is divided between a stream of hot and a stream of cold pages.
+/// How the over-provisioning is divided between a stream of hot and a stream of cold pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Split {
     /// Spare factor of the blocks that hold hot pages.
@@ -26,12 +26,12 @@ pub struct Split {
     pub cold: SpareFactor,
 }
 
-/// The split of the spare area with the least write amplification.
+/// The split of the over-provisioning with the least write amplification.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BestSplit {
     /// The spare factor of each stream.
     pub split: Split,
-    /// The hot stream's share of all spare area, between 0 and 1.
+    /// The hot stream's share of all over-provisioning, between 0 and 1.
     pub hot_spare_share: f64,
     /// Write amplification of the two streams together.
     pub write_amplification: f64,
@@ -71,7 +71,7 @@ impl HotCold {
     }
 
     /// The spare factors of two streams when the hot one has the share `hot_spare_share`, between
-    /// 0 and 1, of all spare area: `f alpha_h + (1-f) alpha_c = alpha`.
+    /// 0 and 1, of all over-provisioning: `f alpha_h + (1-f) alpha_c = alpha`.
     pub fn split(self, spare: SpareFactor, hot_spare_share: f64) -> Result<Split, ParameterError> {
         if !(hot_spare_share > 0.0 && hot_spare_share < 1.0) {
             return Err(ParameterError::HotSpareShare(hot_spare_share));
@@ -90,7 +90,7 @@ impl HotCold {
         self.hot_writes * policy(split.hot) + (1.0 - self.hot_writes) * policy(split.cold)
     }
 
-    /// The split of the spare area for which [`separate_streams`](Self::separate_streams) is
+    /// The split of the over-provisioning for which [`separate_streams`](Self::separate_streams) is
     /// least, if `policy` falls ever more slowly as spare grows, as every policy here does.
     ///
     /// With little spare it is near `sqrt(r f) : sqrt((1-r)(1-f))` for all of them, since there

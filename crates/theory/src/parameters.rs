@@ -8,9 +8,9 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
-    /// The spare area as a share of logical capacity. Zero or less means a drive that cannot
+    /// The over-provisioning as a share of logical capacity. Zero or less means a drive that cannot
     /// collect at all.
-    #[error("spare area is {0} of logical capacity; it must be between 1e-12 and 1e6")]
+    #[error("over-provisioning is {0} of logical capacity; it must be between 1e-12 and 1e6")]
     Spare(f64),
     /// Units per block.
     #[error("{0} units per block; there must be 1 to 2^24")]
@@ -21,8 +21,10 @@ pub enum ParameterError {
     /// The share of writes that goes to hot pages, or of pages that is hot.
     #[error("a share of {0} of the writes or pages is hot; it must be between 1e-9 and 1 - 1e-9")]
     HotShare(f64),
-    /// The hot stream's share of the spare area.
-    #[error("the hot stream has a share of {0} of the spare area; it must be between 0 and 1")]
+    /// The hot stream's share of the over-provisioning.
+    #[error(
+        "the hot stream has a share of {0} of the over-provisioning; it must be between 0 and 1"
+    )]
     HotSpareShare(f64),
     /// The share of requests that trims.
     #[error("a share of {0} of the requests trims; it must be at least 0 and below 0.5")]

@@ -134,8 +134,8 @@ impl Header {
         let wrong = |what: &str| AttachError::image(path, what);
         let Some((.., bytes)) = copies.iter().find(|(.., bytes)| bytes.starts_with(&MAGIC)) else {
             return Err(wrong(
-                "this is not the image of a drive; ssdlab create makes one (a drive saved by ssdlab age is \
-                 another thing)",
+                "this is not the image of a drive; ssdlab create makes one (a drive saved by \
+                 ssdlab precondition is another thing)",
             ));
         };
         let version = word(bytes, 8);

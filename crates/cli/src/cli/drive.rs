@@ -10,13 +10,13 @@ use ssdlab_model::recovery::Fault;
 use super::shared::{Seed, assignment};
 use crate::completion::{Simulated, keys};
 
-pub(super) const AGE_EXAMPLES: &str = "\
+pub(super) const PRECONDITION_EXAMPLES: &str = "\
 Examples:
-  ssdlab age sim:toshiba-xg5 -o aged.ssd
+  ssdlab precondition sim:toshiba-xg5 -o aged.ssd
           a drive in the steady state of random writes, in a moment
-  ssdlab age sim:toshiba-xg5,spare=28% --state random --written 2x -o worn.ssd
+  ssdlab precondition sim:toshiba-xg5,spare=28% --state random --written 2x -o worn.ssd
           one that was written: filled, then twice its capacity at random places
-  ssdlab age --state sequential --set retention.retry=60us \\
+  ssdlab precondition --state sequential --set retention.retry=60us \\
           --set retention.free_for=10d --set retention.steps=10 \\
           --stored-for 365d -o old.ssd
           one whose data is a year old, so that it is read slowly
@@ -38,15 +38,15 @@ Examples:
   ssdlab power-cut explore --lie-about-flush --output short.txt
   ssdlab power-cut explore --lie-about-flush --history short.txt";
 
-/// Arguments of `age`.
+/// Arguments of `precondition`.
 #[derive(Args, Debug)]
-pub struct AgeArguments {
+pub struct PreconditionArguments {
     /// The drive: a simulated one (sim:PROFILE), with changes
     #[arg(default_value = "sim:", add = ArgValueCompleter::new(Simulated))]
     pub target: String,
     /// The state to bring it into
-    #[arg(long, value_enum, default_value_t = AgeState::Steady)]
-    pub state: AgeState,
+    #[arg(long, value_enum, default_value_t = PreconditionState::Steady)]
+    pub state: PreconditionState,
     /// How much is written, as times the capacity (2x) or as a length; to a steady drive nothing
     /// unless said, otherwise 1x
     #[arg(long, value_name = "AMOUNT")]
@@ -58,7 +58,7 @@ pub struct AgeArguments {
     /// What the pseudo-SLC cache of a steady drive holds, if it has blocks of its own; nothing
     /// unless said
     #[arg(long, value_enum, value_name = "CACHE")]
-    pub cache: Option<AgeCache>,
+    pub cache: Option<PreconditionCache>,
     /// How long it lies without power after that, such as 365d, so that its data gets old (needs
     /// retention.retry in the profile or with --set)
     #[arg(long, value_name = "TIME")]
@@ -84,7 +84,7 @@ pub struct AgeArguments {
 
 /// The state a drive is brought into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AgeState {
+pub enum PreconditionState {
     /// Never written
     New,
     /// Written from end to end in requests of 1 MiB
@@ -97,7 +97,7 @@ pub enum AgeState {
 
 /// What a cache holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum AgeCache {
+pub enum PreconditionCache {
     /// Nothing, as after a rest
     Empty,
     /// What is left there after writing without a rest

@@ -9,14 +9,17 @@ use super::Cli;
 /// Groups of commands, and their commands, in the order to show them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Experiments", &["run", "export", "import"]),
-    ("Simulated drives", &["age", "create", "attach", "detach", "status", "power-cut", "check"]),
+    (
+        "Simulated drives",
+        &["precondition", "create", "attach", "detach", "status", "power-cut", "check"],
+    ),
     ("This machine", &["layers", "doctor", "advise", "refresh"]),
     ("Reports", &["list", "show", "compare"]),
     ("ssdlab itself", &["completions", "man", "help"]),
 ];
 
 /// Columns before the words about a command.
-const INDENT: usize = 15;
+const INDENT: usize = 16;
 
 /// The command line as a whole.
 pub fn command() -> Command {

@@ -1,4 +1,4 @@
-//! What to do about a slow drive: spare area, and writing anew.
+//! What to do about a slow drive: over-provisioning, and writing anew.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ Examples:
   ssdlab advise sim:,collection.policy=fifo --hot 80%:20% --spare 7%,28%
   ssdlab advise sim:micron-5200 --workload database.fio
   ssdlab advise /var/lib/postgresql --like sim:micron-5200
-          how to get the spare area on the layers that are there";
+          how to get the over-provisioning on the layers that are there";
 
 pub(super) const REFRESH_EXAMPLES: &str = "\
 Without --yes on a terminal, what it would do is shown, and a question asked.

@@ -15,7 +15,7 @@ Targets:
   sim:toshiba-xg5,flash.page_read=70us
                         with changes, as key=value
   sim:./my.toml         a profile of your own
-  sim:./aged.ssd        a drive that was saved; see ssdlab age
+  sim:./aged.ssd        a drive that was saved; see ssdlab precondition
   'raid1(sim:a;sim:b),sync=none'
                         a stack of simulated drives; see ssdlab list stacks
   /mnt/ssd              the drive behind a directory
@@ -100,7 +100,7 @@ pub struct RunArguments {
     /// Purge method used where the experiment begins with a new drive [default: a block device by
     /// discard; a simulated drive is replaced by another from the factory, in no time]
     #[arg(long, value_enum, value_name = "HOW")]
-    pub make_new: Option<MakeNewArgument>,
+    pub purge: Option<PurgeArgument>,
 }
 
 /// What sends requests to a real drive.
@@ -122,7 +122,7 @@ pub enum EngineArgument {
 
 /// Purge methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum MakeNewArgument {
+pub enum PurgeArgument {
     /// By a discard of all of it
     Discard,
     /// By a format that begins its map anew and erases nothing (simulated drives only)

@@ -1,4 +1,4 @@
-//! `advise`: how much spare area a workload deserves, and how to get it here.
+//! `advise`: how much over-provisioning a workload deserves, and how to get it here.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::page::Page;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
-/// Tries spare areas and says what came of it.
+/// Tries amounts of over-provisioning and says what came of it.
 pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Failure> {
     let is_simulated = arguments.drive.starts_with("sim:");
     if arguments.drive.contains('(') && !Path::new(&arguments.drive).exists() {
@@ -107,7 +107,7 @@ fn spares(words: &[String]) -> Result<Vec<f64>, Failure> {
     Ok(spares)
 }
 
-/// What has to be done to get spare area, in order, on the layers that are there.
+/// What has to be done to get over-provisioning, in order, on the layers that are there.
 fn how_to(stack: Option<&Stack>) -> Vec<String> {
     let mut steps = vec![
         "Save the data, and make the drive new (nvme format, ATA security erase, or blkdiscard of \
@@ -147,14 +147,14 @@ fn how_to(stack: Option<&Stack>) -> Vec<String> {
     }
     if has(|kind| matches!(kind, LayerKind::Linear | LayerKind::Striped)) {
         steps.push(
-            "LVM: extents of the volume group that no volume has are spare area once they were \
+            "LVM: extents of the volume group that no volume has are over-provisioning once they were \
              trimmed (issue_discards=1, or a volume over them, blkdiscard, and lvremove)."
                 .to_owned(),
         );
     }
     if has(|kind| matches!(kind, LayerKind::Thin | LayerKind::ThinPool)) {
         steps.push(
-            "LVM thin: what the pool has not given out is spare area; fstrim returns more."
+            "LVM thin: what the pool has not given out is over-provisioning; fstrim returns more."
                 .to_owned(),
         );
     }
@@ -169,13 +169,13 @@ fn how_to(stack: Option<&Stack>) -> Vec<String> {
         if layer.is_drive() && layer.limits.takes_discards() == Some(false) {
             steps.push(format!(
                 "{} takes no discards here: nothing that was written is ever given back, so the \
-                 spare area has to be made before the first write.",
+                 over-provisioning has to be made before the first write.",
                 layer.name
             ));
         }
     }
     steps.push(
-        "Free space that a file system trims (fstrim.timer) is spare area as well, as long as it \
+        "Free space that a file system trims (fstrim.timer) is over-provisioning as well, as long as it \
          stays free: a quota or a reserve keeps it so."
             .to_owned(),
     );

@@ -16,7 +16,10 @@ use crate::terminal::Terminal;
 /// Changes that are no parameters of a profile, and what they mean.
 const CHANGES: [(&str, &str); 4] = [
     ("trim=off", "a drive that ignores TRIM"),
-    ("spare=28%", "spare area as a share of the physical capacity; what can be written follows"),
+    (
+        "spare=28%",
+        "over-provisioning as a share of the physical capacity; what can be written follows",
+    ),
     ("spare_of_logical=7%", "the same, as a share of the logical capacity"),
     ("scale=1/64", "a smaller drive with the same rates, latencies and shares"),
 ];

@@ -58,7 +58,7 @@ impl Request {
         };
         let options = RealOptions {
             require_direct: !arguments.allow_buffered,
-            make_new: device::make_new(arguments.make_new, &target)?,
+            make_new: device::make_new(arguments.purge, &target)?,
             keep_awake: !arguments.let_processors_sleep,
             create_file: arguments.create_file,
             engine: device::engine(arguments.engine, &target)?,
@@ -68,7 +68,7 @@ impl Request {
             Consent { destroy_data: arguments.destroy_data, confirm: arguments.confirm.clone() };
         let (seed, as_json) = (arguments.protocol.seed.number, arguments.report.json);
         let file = file.map(|(_, path)| path);
-        let make_new = device::make_new_simulated(arguments.make_new);
+        let make_new = device::make_new_simulated(arguments.purge);
         Ok(Request {
             experiment,
             settings,
@@ -141,7 +141,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         }
         _ => Gate::NotADevice,
     };
-    device::refuse_idle_options(&gate, &request.target, arguments.make_new, &request.consent)?;
+    device::refuse_idle_options(&gate, &request.target, arguments.purge, &request.consent)?;
     device::refuse_idle_file(&gate, &request.target, arguments.create_file)?;
     let page = arguments.report.html.as_deref().map(Page::html).transpose()?;
     let files = Places::reserve(&arguments.files)?;

@@ -1,4 +1,4 @@
-//! Advice on spare area for a workload.
+//! Advice on over-provisioning for a workload.
 
 use crate::support::Place;
 

@@ -14,7 +14,7 @@ fn run(target: &str) -> [&str; 8] {
 #[test]
 fn a_used_drive_is_saved_and_is_a_target_alone_or_in_a_stack() {
     let place = Place::new();
-    let aged = place.run(&["age", SMALL, "-o", "aged.ssd"]).with_code(0);
+    let aged = place.run(&["precondition", SMALL, "-o", "aged.ssd"]).with_code(0);
     assert!(aged.stderr.contains("use it as sim:./aged.ssd"), "{}", aged.stderr);
     assert_eq!(aged.stdout, "");
     let report = place.run(&run("sim:./aged.ssd")).with_code(0).json();
@@ -48,7 +48,7 @@ fn drives_of_every_mapping_scheme_and_cache_are_aged_saved_and_opened() {
         (&slc, &["--cache", "full"]),
     ];
     for (changes, options) in drives {
-        let mut age = vec!["age", SMALL, "-o", "aged.ssd", "--force"];
+        let mut age = vec!["precondition", SMALL, "-o", "aged.ssd", "--force"];
         age.extend(options);
         for change in changes {
             age.extend(["--set", change]);
@@ -59,19 +59,21 @@ fn drives_of_every_mapping_scheme_and_cache_are_aged_saved_and_opened() {
         let amplification = report["counters"]["write_amplification"].as_f64().unwrap();
         assert!(amplification > 1.05, "{changes:?}: it is used: {amplification}");
     }
-    let full = ["age", SMALL, "--cache", "full", "-o", "no.ssd"];
+    let full = ["precondition", SMALL, "--cache", "full", "-o", "no.ssd"];
     place.run(&full).fails(2, &["no pseudo-SLC cache with blocks of its own"]);
 }
 
 #[test]
 fn what_was_saved_stays_unless_told_otherwise() {
     let place = Place::new();
-    let new = ["age", SMALL, "--state", "new", "-o", "drive.ssd"];
+    let new = ["precondition", SMALL, "--state", "new", "-o", "drive.ssd"];
     place.run(&new).with_code(0);
     let before = fs::read(place.path("drive.ssd")).unwrap();
-    place.run(&["age", SMALL, "-o", "drive.ssd"]).fails(3, &["drive.ssd exists", "--force"]);
+    place
+        .run(&["precondition", SMALL, "-o", "drive.ssd"])
+        .fails(3, &["drive.ssd exists", "--force"]);
     assert_eq!(fs::read(place.path("drive.ssd")).unwrap(), before);
-    place.run(&["age", SMALL, "-o", "drive.ssd", "--force"]).with_code(0);
+    place.run(&["precondition", SMALL, "-o", "drive.ssd", "--force"]).with_code(0);
     assert_ne!(fs::read(place.path("drive.ssd")).unwrap(), before);
     assert_eq!(names_in(place.path(".")), ["drive.ssd"]);
 }
@@ -81,7 +83,8 @@ fn the_seed_reaches_the_victims_that_the_drive_draws() {
     let place = Place::new();
     // Sequential writes are the same for every seed; what collection moves is not.
     let writes = |seed: &str, name: &str| {
-        let age = ["age", SMALL, "--set", "collection.policy=random", "--state", "sequential"];
+        let age =
+            ["precondition", SMALL, "--set", "collection.policy=random", "--state", "sequential"];
         let rest = ["--written", "2.5x", "--seed", seed, "-o", name, "--force"];
         place.run(&[&age[..], &rest].concat()).with_code(0);
         let target = format!("sim:./{name}");
@@ -97,15 +100,17 @@ fn the_seed_reaches_the_victims_that_the_drive_draws() {
 #[test]
 fn what_cannot_be_aged_or_restored_is_explained() {
     let place = Place::new();
-    place.run(&["age", "/tmp", "-o", "a.ssd"]).fails(2, &["not a new simulated drive"]);
-    place.run(&["age", SMALL, "--written", "much", "-o", "a.ssd"]).fails(2, &["--written", "2x"]);
-    let changed = ["age", SMALL, "--set", "collection.policy=cost-benefit", "-o", "a.ssd"];
+    place.run(&["precondition", "/tmp", "-o", "a.ssd"]).fails(2, &["not a new simulated drive"]);
+    place
+        .run(&["precondition", SMALL, "--written", "much", "-o", "a.ssd"])
+        .fails(2, &["--written", "2x"]);
+    let changed = ["precondition", SMALL, "--set", "collection.policy=cost-benefit", "-o", "a.ssd"];
     place.run(&changed).fails(4, &["no steady state for cost-benefit", "--state random"]);
     assert_eq!(names_in(place.path(".")), [""; 0]);
-    place.run(&["age", SMALL, "-o", "missing/a.ssd", "--state", "new"]).with_code(0);
+    place.run(&["precondition", SMALL, "-o", "missing/a.ssd", "--state", "new"]).with_code(0);
     assert!(place.path("missing/a.ssd").exists(), "the directory is made");
 
-    place.run(&["age", SMALL, "-o", "a.ssd"]).with_code(0);
+    place.run(&["precondition", SMALL, "-o", "a.ssd"]).with_code(0);
     place.run(&run("sim:./a.ssd,spare=7%")).fails(2, &["a saved drive is what it was"]);
     let bytes = fs::read(place.path("a.ssd")).unwrap();
     place.file("a.ssd", &bytes[..bytes.len() / 2]);

@@ -47,7 +47,7 @@ fn names_that_the_program_knows_are_completed_in_every_shell() {
         is(&["run", "steady", "raid1"], &["raid1(", "raid10("]);
         is(&["run", "steady", "--set", "read_p"], &["read_percent="]);
         is(&["run", "fragmentation", "--set", "read_p"], &[]);
-        is(&["age", "--set", "flash.page_s"], &["flash.page_size="]);
+        is(&["precondition", "--set", "flash.page_s"], &["flash.page_size="]);
         is(&["list", "profiles", "tosh"], &["toshiba-xg5"]);
         is(&["list", "experiments", "over"], &["overprovision"]);
         is(&["show", "l"], &["last"]);

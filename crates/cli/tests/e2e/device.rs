@@ -337,8 +337,7 @@ fn what_is_said_of_a_device_that_is_written_is_refused_where_there_is_none() {
         }
     }
     for how in ["none", "discard", "nvme-format", "ata-secure-erase"] {
-        run(&place, &directory, &["--make-new", how])
-            .fails(2, &["--make-new is for a block device"]);
+        run(&place, &directory, &["--purge", how]).fails(2, &["--purge is for a block device"]);
     }
     assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
     assert!(!place.path("runs.sqlite").exists());
@@ -367,9 +366,9 @@ fn an_erase_that_the_device_cannot_is_said_before_anything_is_written() {
         Done::of(command.env("PATH", &path).env("FAKE_CALLS", &calls).output().unwrap())
     };
     let before = device.digest();
-    run(&["--make-new", "nvme-format"]).fails(4, &["it is no NVMe drive"]);
+    run(&["--purge", "nvme-format"]).fails(4, &["it is no NVMe drive"]);
     assert!(!calls.exists());
-    run(&["--make-new", "ata-secure-erase"]).fails(4, &["frozen"]);
+    run(&["--purge", "ata-secure-erase"]).fails(4, &["frozen"]);
     let called = fs::read_to_string(&calls).unwrap();
     assert_eq!(called.lines().count(), 1, "{called}");
     assert!(called.contains("hdparm -I /dev/loop"), "{called}");
@@ -382,7 +381,7 @@ fn an_erase_that_the_device_cannot_is_said_before_anything_is_written() {
         !findings.iter().any(|finding| finding["code"] == "not-made-new")
     };
     assert!(made_new(run(&[])));
-    assert!(!made_new(run(&["--make-new", "none"])));
+    assert!(!made_new(run(&["--purge", "none"])));
     assert!(!calls.exists());
 }
 

@@ -125,7 +125,7 @@ fn quick(line: &str) -> String {
 fn furnished() -> Place {
     let place = Place::new();
     let run = |arguments: &[&str]| place.run(arguments).with_code(0);
-    run(&["age", "sim:toshiba-xg5,scale=1/64", "-o", "aged.ssd"]);
+    run(&["precondition", "sim:toshiba-xg5,scale=1/64", "-o", "aged.ssd"]);
     run(&["create", "sim:toshiba-xg5,scale=1/64", "disk.ssd"]);
     place.file("my.toml", run(&["list", "profiles", "toshiba-xg5", "--toml"]).stdout);
     place.file("mix.fio", JOBS);

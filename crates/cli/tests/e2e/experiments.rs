@@ -251,7 +251,7 @@ fn overprovision_leaves_out_states_that_a_drive_cannot_be_brought_into() {
     let (ignored, said) = states(&format!("{SMALL},trim=off"), &[]);
     assert_eq!(ignored, ["full", "raid1_full", "raid1_spare"]);
     assert!(said.contains(&"no-trim".to_owned()), "{said:?}");
-    let (discarded, said) = states(SMALL, &["--make-new", "discard"]);
+    let (discarded, said) = states(SMALL, &["--purge", "discard"]);
     assert_eq!(discarded, ["full", "trimmed"]);
     assert!(said.contains(&"no-pairs".to_owned()), "{said:?}");
 }

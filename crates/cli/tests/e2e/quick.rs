@@ -77,7 +77,7 @@ fn a_run_that_needs_more_memory_than_there_is_says_so_and_what_would_fit() {
         4,
         &["GiB of memory", "are available", "raid1(sim:samsung-pm1725b,scale=1/", "fits"],
     );
-    limited(&["age", "sim:samsung-pm1725b", "-o", "used.ssd"])
+    limited(&["precondition", "sim:samsung-pm1725b", "-o", "used.ssd"])
         .fails(4, &["GiB of memory", "fits: sim:samsung-pm1725b,scale=1/"]);
     assert!(!place.path("used.ssd").exists());
     limited(&["run", "fragmentation", "sim:toshiba-xg5", "--quick"]).with_code(0);

@@ -24,7 +24,7 @@ fn the_default_run_follows_the_published_protocol() {
     assert_eq!(report["target"]["name"], "sim:generic-tlc");
     assert_eq!(report["seed"], 1);
     let caveat = report["target"]["caveats"][0].as_str().unwrap();
-    assert!(caveat.contains("spare area and collection play no part"), "{caveat}");
+    assert!(caveat.contains("over-provisioning and collection play no part"), "{caveat}");
     assert_eq!(report["shortened"], false);
     assert_eq!(report["interrupted"], false);
     assert_eq!(report["tables"][0]["name"], "reads");
@@ -174,7 +174,7 @@ fn a_page_is_written_where_it_can_be_and_refused_before_the_run_where_it_cannot(
         place.run(&run).with_code(0);
         assert!(place.path(&path).exists(), "{option}");
     }
-    let age = ["age", "sim:,scale=1/1024", "-o", "deep/in/aged.ssd", "--quiet"];
+    let age = ["precondition", "sim:,scale=1/1024", "-o", "deep/in/aged.ssd", "--quiet"];
     place.run(&age).with_code(0);
     let create = ["create", "sim:,scale=1/1024", "deep/below/disk.ssd", "--quiet"];
     place.run(&create).with_code(0);

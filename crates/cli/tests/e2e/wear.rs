@@ -62,7 +62,8 @@ fn data_that_was_stored_for_long_is_read_slowly() {
     let aged = |name: &str, stored: &str| {
         let set = "sim:samsung-840-pro-512,scale=1/1024,retention.retry=60us,retention.free_for=10d,\
                    retention.steps=40";
-        let age = ["age", set, "--state", "sequential", "--stored-for", stored, "-o", name];
+        let age =
+            ["precondition", set, "--state", "sequential", "--stored-for", stored, "-o", name];
         let aged = place.run(&age).with_code(0);
         (aged.stderr, read_rate(&place, &format!("sim:./{name}")))
     };
@@ -70,9 +71,10 @@ fn data_that_was_stored_for_long_is_read_slowly() {
     let (history, old) = aged("old.ssd", "1y");
     assert!(history.contains("then stored for 365 days"), "{history}");
     assert!(old < fresh / 5.0, "{old} and {fresh} MB/s");
-    let plain = ["age", "sim:toshiba-xg5,scale=1/512", "--stored-for", "1y", "-o", "a.ssd"];
+    let plain =
+        ["precondition", "sim:toshiba-xg5,scale=1/512", "--stored-for", "1y", "-o", "a.ssd"];
     place.run(&plain).fails(2, &["does not age", "retention.retry"]);
-    let wrong = ["age", "--stored-for", "long", "-o", "a.ssd"];
+    let wrong = ["precondition", "--stored-for", "long", "-o", "a.ssd"];
     place.run(&wrong).fails(2, &["--stored-for", "such as 90d"]);
 }
 
@@ -80,7 +82,7 @@ fn data_that_was_stored_for_long_is_read_slowly() {
 fn a_simulated_drive_is_made_new_as_it_is_told() {
     let place = Place::new();
     let set = "sim:toshiba-xg5,scale=1/256,collection.unit=superblock";
-    place.run(&["age", set, "-o", "used.ssd"]).with_code(0);
+    place.run(&["precondition", set, "-o", "used.ssd"]).with_code(0);
     let run = |target: &str, how: &[&str]| {
         let set = ["--set", "area=256M", "--set", "limit=4s"];
         let arguments = [&["run", "steady", target, "--quick", "--json"], &set[..], how].concat();
@@ -94,16 +96,16 @@ fn a_simulated_drive_is_made_new_as_it_is_told() {
         (fact, report)
     };
     assert_eq!(used(&[]).0, "", "another one in no time");
-    let (fact, _) = used(&["--make-new", "nvme-format"]);
+    let (fact, _) = used(&["--purge", "nvme-format"]);
     assert!(fact.starts_with("erased (secure erase), which took"), "{fact}");
-    let (fact, _) = used(&["--make-new", "format"]);
+    let (fact, _) = used(&["--purge", "format"]);
     assert!(fact.starts_with("formatted without erase, which took"), "{fact}");
-    let (fact, _) = used(&["--make-new", "discard"]);
+    let (fact, _) = used(&["--purge", "discard"]);
     assert!(fact.starts_with("discarded as a whole, which took"), "{fact}");
     let has = |report: &serde_json::Value, code: &str| {
         report["findings"].as_array().unwrap().iter().any(|finding| finding["code"] == code)
     };
-    let none = used(&["--make-new", "none"]).1;
+    let none = used(&["--purge", "none"]).1;
     assert!(has(&none, "not-made-new"), "{}", none["findings"]);
     assert_eq!(none["counters"]["trims"], 0, "it is taken as it is, and not trimmed either");
     // Another one from the factory has nothing of what was saved, and that is said.
@@ -116,16 +118,16 @@ fn a_simulated_drive_is_made_new_as_it_is_told() {
         let run = ["run", "blocksize", "sim:./used.ssd", "--quick", "--json"];
         place.run(&[&run[..], &few, how].concat()).with_code(0).json()
     };
-    let (kept, new) = (sizes(&["--make-new", "none"]), sizes(&[]));
+    let (kept, new) = (sizes(&["--purge", "none"]), sizes(&[]));
     assert!(has(&kept, "not-made-new") && has(&new, "saved-state-unused"));
     let amplification =
         |report: &serde_json::Value| report["counters"]["write_amplification"].as_f64().unwrap();
     assert!(amplification(&kept) > 1.2 * amplification(&new), "a used drive is written to");
     let cached =
         format!("{set},mapping.scheme=cached,mapping.cache=64M,collection.metadata_units=16");
-    let cached = run(&cached, &["--make-new", "format"]).with_code(2);
+    let cached = run(&cached, &["--purge", "format"]).with_code(2);
     assert!(cached.stderr.contains("a drive with a map on flash cannot be"), "{}", cached.stderr);
     let file = place.path("file.dat").to_str().unwrap().to_owned();
-    let real = run(&file, &["--make-new", "format"]);
-    real.fails(2, &["--make-new format is for simulated drives"]);
+    let real = run(&file, &["--purge", "format"]);
+    real.fails(2, &["--purge format is for simulated drives"]);
 }

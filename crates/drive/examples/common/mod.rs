@@ -10,7 +10,7 @@ use ssdlab_nand::geometry::{Geometry, GeometryParameters};
 use ssdlab_nand::timing::{Delivery, Timing, TransferRate};
 use ssdlab_units::{ByteLength, KIB, Nanoseconds};
 
-/// 32 dies on 8 channels, two planes, 16 KiB pages, superblocks of 4,096 units; spare area as a
+/// 32 dies on 8 channels, two planes, 16 KiB pages, superblocks of 4,096 units; over-provisioning as a
 /// share of the logical capacity, blocks that are always free or open not counted.
 pub fn configuration(capacity: ByteLength, spare_of_logical: f64) -> Configuration {
     let collection = CollectionParameters { low_water: 6, idle_high_water: 6, debt_max: 8 };

@@ -155,7 +155,7 @@ impl Drive for SimulatedDrive {
                 return Ok(());
             }
             MakeNew::Nothing => {
-                let message = "the drive is taken as it is (--make-new none)";
+                let message = "the drive is taken as it is (--purge none)";
                 return Err(DriveError::new(ErrorKind::Unsupported, message));
             }
             MakeNew::Discard => {
@@ -173,7 +173,7 @@ impl Drive for SimulatedDrive {
         if how == MakeNew::Discard && self.trim_path().end == TrimEnd::Ignored {
             let message = format!(
                 "{} takes trims and does nothing, so that discarding it does not make it new; choose \
-                 another way (--make-new), or a drive whose trim is on",
+                 another way (--purge), or a drive whose trim is on",
                 self.name
             );
             return Err(DriveError::new(ErrorKind::Usage, message));

@@ -205,7 +205,7 @@ impl SavedDrive {
         };
         if read_bytes(&mut from).map_err(early)? != MAGIC {
             return Err(wrong(
-                "this is not a saved drive, as ssdlab age makes them (the image of one that is \
+                "this is not a saved drive, as ssdlab precondition makes them (the image of one that is \
                  attached is another thing)"
                     .to_owned(),
             ));

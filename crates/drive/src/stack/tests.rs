@@ -261,7 +261,7 @@ fn encryption_costs_processor_time() {
     assert_eq!([write(), write(), write()], [5_096, 5_096, 9_192]);
 }
 
-/// A small drive of sixteen dies with 20 % spare area.
+/// A small drive of sixteen dies with 20 % over-provisioning.
 fn small() -> Composition {
     let mut profile = Profile::named("toshiba-xg5").unwrap();
     for (key, value) in

@@ -32,7 +32,7 @@ pub(in crate::doctor) const ALL: [(&str, &str); 18] = [
     ("barriers", "Does the file system send the flushes that keep it whole?"),
     ("atime", "Does every read cause a write?"),
     ("spare-area", "How much flash does the drive have that nobody can address?"),
-    ("unpartitioned", "Is there space outside all partitions, to be spare area?"),
+    ("unpartitioned", "Is there space outside all partitions, to be over-provisioning?"),
     ("wear", "How much of its life has the drive used?"),
     ("endurance", "How much was written, against what the maker rates?"),
     ("errors", "Does the drive report errors or failing health?"),

@@ -168,7 +168,9 @@ fn pattern_words(pattern: Pattern) -> &'static str {
 fn plain(job: &Job) -> Result<Job, InputError> {
     let refuse = |why: &str| Err(InputError::at(job.line, why));
     match job.direction {
-        Direction::Read => return refuse("it writes nothing, so spare area does nothing for it"),
+        Direction::Read => {
+            return refuse("it writes nothing, so over-provisioning does nothing for it");
+        }
         Direction::Trim => return refuse("it only trims; advice is for writes"),
         Direction::Write | Direction::Mixed(_) => {}
     }

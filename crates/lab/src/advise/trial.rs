@@ -1,4 +1,4 @@
-//! One spare area tried: a drive that has it, made small where it is large, brought into the steady state
+//! One amount of over-provisioning tried: a drive that has it, made small where it is large, brought into the steady state
 //! of the workload and measured there.
 
 use ssdlab_drive::{Amount, Drive, Phase};
@@ -17,7 +17,7 @@ use crate::target::scaled::{CAPACITY_MOST, is_like_the_whole};
 /// Capacities that a workload of its own kind writes before it is measured.
 const WARM_UP: u64 = 2;
 
-/// One spare area.
+/// One amount of over-provisioning.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
     /// In percent of physical.
@@ -70,7 +70,7 @@ struct Simulated {
     is_smaller: bool,
 }
 
-/// The drive with this spare area, made small where it is large; a scale that leaves too few
+/// The drive with this much over-provisioning, made small where it is large; a scale that leaves too few
 /// blocks, or too small ones, is given up for a larger one.
 fn small(text: &str, spare: f64, seed: u64) -> Result<Simulated, LabError> {
     let changed = with(text, &format!("spare={spare}%"));

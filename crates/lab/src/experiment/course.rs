@@ -119,7 +119,7 @@ impl FlashSeen {
 }
 
 /// Of figures that were all measured before the drive was in use.
-const NEW_AND_EMPTY: &str = "the drive began new and empty: spare area and collection play no part \
+const NEW_AND_EMPTY: &str = "the drive began new and empty: over-provisioning and collection play no part \
                              until more was written than it holds";
 
 /// Of figures some of which were.
@@ -297,7 +297,7 @@ impl Emptied {
             Emptied::Kept | Emptied::KeptAsAsked => {
                 let why = match self {
                     Emptied::Kept => "; a caveat says why",
-                    _ => ", as --make-new none asks for",
+                    _ => ", as --purge none asks for",
                 };
                 let text = format!(
                     "The drive was not made new{why}. It was measured with what it held: figures \

@@ -21,7 +21,7 @@ const STEADY_AFTER_FILLING: f64 = 6.0;
 const CLOSE: f64 = 0.02;
 
 /// Which share of a drive may be left out when it is written to as a whole: areas are whole MiB. Of a
-/// drive with 7 % spare area that changes write amplification by 0.7 %.
+/// drive with 7 % over-provisioning that changes write amplification by 0.7 %.
 const LEFT_OUT: f64 = 1.0 / 2000.0;
 
 /// What a drive was put through, as far as it matters to theory.
@@ -160,7 +160,7 @@ impl Judgement {
         if self.deviation().abs() <= CLOSE {
             let text = format!(
                 "{figures} in steady state; theory expects {expected:.2} of this drive's \
-                 collection and spare area."
+                 collection and over-provisioning."
             );
             return record.find(Level::Info, "theory-agrees", text);
         }

@@ -1,4 +1,4 @@
-//! What does spare area do for steady-state speed, and what do TRIM and RAID 1 do to it?
+//! What does over-provisioning do for steady-state speed, and what do TRIM and RAID 1 do to it?
 //!
 //! Four states of a drive: full, without TRIM; the same after its free space was trimmed; two in
 //! RAID 1, full; two in RAID 1 with 27.24 % of their flash spare, because the end was left without
@@ -56,7 +56,7 @@ const PARAMETERS: [ParameterSpec; 7] = [
         kind: Kind::Factor,
         full: "27.24",
         quick: "27.24",
-        help: "spare area in the spare state, in percent of the flash",
+        help: "over-provisioning in the spare state, in percent of the flash",
     },
     ParameterSpec {
         name: "depth",
@@ -343,7 +343,7 @@ impl Experiment for OverProvision {
     }
 
     fn question(&self) -> &'static str {
-        "What does spare area do for steady-state speed, and what do TRIM and RAID 1 do to it?"
+        "What does over-provisioning do for steady-state speed, and what do TRIM and RAID 1 do to it?"
     }
 
     fn source(&self) -> &'static str {

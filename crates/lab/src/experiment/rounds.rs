@@ -304,7 +304,7 @@ fn long_enough(first: &Round, depth: u32, until: &Until) -> Nanoseconds {
 }
 
 /// Returns the bytes that rounds have to write before a drive may be steady: the area under test and the
-/// spare area of the drive once over. A real drive does not say how much of its flash was never
+/// over-provisioning of the drive once over. A real drive does not say how much of its flash was never
 /// written, so it must have been written as much as it has, with the `before` that were written to it
 /// first. Where its flash is not known, 7 % beyond its capacity are assumed.
 pub(super) fn least_written(drive: &dyn Drive, area: ByteLength, before: ByteLength) -> ByteLength {

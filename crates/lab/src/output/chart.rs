@@ -3,7 +3,7 @@
 //! A table whose rows are told apart by their first columns and that measures something is
 //! worth a picture: bars, one a row, or curves where the rows are steps of a size. Bytes are
 //! taken as a place on the way (how much was written before), not as a measurement, and so are
-//! spare area and the capacity it leaves. Numbers that are the same in all rows need no picture.
+//! over-provisioning and the capacity it leaves. Numbers that are the same in all rows need no picture.
 
 mod family;
 mod grid;

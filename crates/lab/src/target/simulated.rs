@@ -149,7 +149,10 @@ fn facts(profile: &Profile, geometry: &Geometry) -> Vec<(String, String)> {
         fact("profile", profile.summary().to_owned()),
         fact("flash", flash_words(geometry)),
         fact("mapping unit", geometry.unit_size().to_string()),
-        fact("spare area", format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0)),
+        fact(
+            "over-provisioning",
+            format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0),
+        ),
         fact(
             "parameters",
             format!(

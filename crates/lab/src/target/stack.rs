@@ -181,7 +181,7 @@ impl StackTarget {
         if self.value("sync") == Some("full") {
             caveats.push(
                 "the initial synchronisation has written one copy (of raid5, the last member) \
-                 whole, so that its spare area is in use; sync=none leaves it out"
+                 whole, so that its over-provisioning is in use; sync=none leaves it out"
                     .to_owned(),
             );
         }

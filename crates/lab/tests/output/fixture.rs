@@ -84,7 +84,7 @@ fn target_of(name: &str) -> Target {
             fact("interface", "NVMe, PCIe 3.0 x4"),
             fact("dies", "32 on 8 channels"),
             fact("flash page", "16 KiB, read in 60 us"),
-            fact("spare area", "7 % of physical"),
+            fact("over-provisioning", "7 % of physical"),
         ],
     }
 }

@@ -17,7 +17,7 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         }
     }
 
-    /// After a power cut: `block` is a random log block, in the order of `age` among others.
+    /// After a power cut: `block` is a random log block, in the order of `precondition` among others.
     pub(crate) fn take_over_log<T: Ord>(
         &mut self,
         block: BlockIndex,

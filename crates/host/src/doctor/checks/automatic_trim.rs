@@ -105,7 +105,7 @@ fn only_regular(context: &Context, covering: &Covering) -> Check {
     match ago > TOO_LONG_AGO {
         false => Check::new(NAME, Verdict::Fine, seen),
         true => Check::new(NAME, Verdict::Warning, seen)
-            .because("It should run once a week. Free space that was not trimmed since is no spare area.")
+            .because("It should run once a week. Free space that was not trimmed since is no over-provisioning.")
             .remedy(
                 "See why it did not, and run it",
                 Some(format!("systemctl status {0} {1}.service; fstrim -av", how, how.trim_end_matches(".timer"))),
@@ -120,7 +120,7 @@ fn neither(regular: &Regular, covering: &Covering, point: &str) -> Check {
     };
     let check = Check::new(NAME, Verdict::Warning, seen).because(
         "The drive keeps copying about what was deleted long ago, until somebody trims: that costs \
-         spare area, speed under writes, and life.",
+         over-provisioning, speed under writes, and life.",
     );
     match regular.timer() {
         Timer::On => check.remedy(

@@ -6,7 +6,7 @@ use crate::words::capacity;
 
 const NAME: &str = "spare-area";
 
-const WHY: &str = "Spare area is what the drive collects garbage with: under random writes, 7 % \
+const WHY: &str = "Over-provisioning is what the drive collects garbage with: under random writes, 7 % \
     means that it writes several times what it is sent, 28 % about twice ('ssdlab run \
     overprovision' shows it).";
 

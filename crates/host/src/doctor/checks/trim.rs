@@ -89,7 +89,7 @@ pub(in crate::doctor) fn check(context: &Context, stack: &Stack) -> Check {
     if works == Some(false) && check.verdict > Verdict::Notice {
         check = check.because(
             "The drive never learns which of its data is deleted, and keeps copying it about: \
-             that costs spare area, speed under writes, and life.",
+             that costs over-provisioning, speed under writes, and life.",
         );
     }
     for stop in &walk.stops {

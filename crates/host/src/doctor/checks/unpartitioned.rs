@@ -1,4 +1,4 @@
-//! Is there space outside all partitions, to be spare area?
+//! Is there space outside all partitions, to be over-provisioning?
 
 use ssdlab_units::ByteLength;
 
@@ -28,7 +28,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
         format!("{} ({share:.1} %) lie outside all partitions", capacity(ByteLength::new(free)));
     let takes = drive.layer.limits.takes_discards();
     let check = Check::new(NAME, Verdict::Notice, seen).because(
-        "That is spare area if it was trimmed since it was last written, or never written. Whether \
+        "That is over-provisioning if it was trimmed since it was last written, or never written. Whether \
          it was cannot be seen from outside: a drive made new (secure erase) or trimmed as a whole \
          before it was partitioned is fine.",
     );

@@ -148,7 +148,7 @@ fn new_against_used(measured: &[Measured], record: &mut Record) {
             format!(
                 "Sequential writes are up to {:.0} % slower on the used drive: {} instead of {} \
                  with requests of {}. Likely cause: collection has to move what the random writes \
-                 left before there is room. Trimming what is free, or more spare area, helps.",
+                 left before there is room. Trimming what is free, or more over-provisioning, helps.",
                 -change(worst) * 100.0,
                 speed(worst.2),
                 speed(worst.1),

@@ -10,7 +10,7 @@ use crate::report::Level;
 /// Figures that differ by less than this share are taken as the same.
 const SAME: f64 = 0.03;
 
-/// From this factor on, what is lost without spare area is a problem.
+/// From this factor on, what is lost without over-provisioning is a problem.
 const PROBLEM: f64 = 2.0;
 
 /// Adds the findings of a run, also of one that did not come to its end. `planned` are the states
@@ -32,7 +32,7 @@ pub(super) fn conclude(
             Level::Info,
             "no-pairs",
             "The states of two drives in RAID 1 were left out: the drive cannot be doubled, or not with \
-             --make-new. Name the array itself to measure one."
+             --purge. Name the array itself to measure one."
                 .to_owned(),
         );
     }
@@ -55,7 +55,7 @@ fn figures_of(measured: &[Measured], state: State, operation: Operation) -> Opti
     of(measured, state, operation)?.figures.as_ref()
 }
 
-/// Random writes with the least and with the most spare area.
+/// Random writes with the least and with the most over-provisioning.
 fn spare(measured: &[Measured], record: &mut Record) {
     let writes: Vec<(&Measured, &Figures)> = measured
         .iter()
@@ -78,7 +78,7 @@ fn spare(measured: &[Measured], record: &mut Record) {
             Level::Info,
             "spare-no-matter",
             format!(
-                "Random writes are as fast in each of the {} states measured: spare area makes no \
+                "Random writes are as fast in each of the {} states measured: over-provisioning makes no \
                  difference here.",
                 writes.len()
             ),
@@ -237,7 +237,7 @@ mod tests {
             let found = found(planned, &[(State::Full, 100.0, true)]);
             found.into_iter().map(|(code, _)| code).collect::<Vec<_>>()
         };
-        // One state alone says nothing of spare area either.
+        // One state alone says nothing of over-provisioning either.
         assert!(codes(&State::ALL).is_empty());
         assert_eq!(codes(&[State::Full]), ["no-pairs", "no-trim"]);
     }

@@ -42,7 +42,7 @@ const READS: StackOption = option(
 const SYNC_COPY: StackOption = option(
     "sync",
     "full",
-    "full writes all of each second copy before the run, and so uses up its spare area, as mdadm \
+    "full writes all of each second copy before the run, and so uses up its over-provisioning, as mdadm \
      does; none does not (--assume-clean)",
 );
 

@@ -86,7 +86,7 @@ impl Die {
         }
     }
 
-    /// Interrupts what is in progress at `at`, the booking of this `age`, if that can be; returns
+    /// Interrupts what is in progress at `at`, the booking of this `precondition`, if that can be; returns
     /// when the die has stopped.
     fn interrupt(&mut self, at: Instant, age: Option<u32>) -> Option<Instant> {
         self.suspender.as_ref()?;

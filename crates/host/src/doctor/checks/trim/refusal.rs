@@ -88,7 +88,7 @@ pub(super) fn plain_refusal(context: &Context, layer: &Layer) -> Refusal {
                 "Controllers of this kind pass TRIM only in HBA or JBOD mode, if at all; then a \
                  RAID of the system's (md, btrfs, ZFS) passes it. Moving to that destroys the \
                  volume: back up first. Else leave a part of each drive unused from the start, as \
-                 spare area",
+                 over-provisioning",
                 None,
             )],
         ),
@@ -235,7 +235,7 @@ fn kept_by_vdo() -> Refusal {
         "VDO takes discards to free its own space, and passes none down".to_owned(),
         vec![remedy(
             "Nothing makes it. Leave a part of the drive outside of it, trimmed as a whole before, as \
-             spare area",
+             over-provisioning",
             None,
         )],
     )
@@ -293,7 +293,7 @@ fn scsi_disk(context: &Context, layer: &Layer) -> Refusal {
     };
     let mut remedies: Vec<Remedy> = remedies.collect();
     remedies.push(remedy(
-        "See what the drive says of itself. An SSD without TRIM keeps its speed by spare area \
+        "See what the drive says of itself. An SSD without TRIM keeps its speed by over-provisioning \
          alone: leave a part of it unused, from when it is new or erased",
         Some(format!("hdparm -I {} | grep -i -A2 trim", layer.path)),
     ));

@@ -1,11 +1,11 @@
-//! `age`: a used drive, made and saved.
+//! `precondition`: a used drive, made and saved.
 
 use ssdlab_lab::Target;
 use ssdlab_lab::age::{self, Ageing, CacheFill, State, Workload, Written};
 use ssdlab_lab::memory::Need;
 use ssdlab_units::Nanoseconds;
 
-use crate::cli::{AgeArguments, AgeCache, AgeState};
+use crate::cli::{PreconditionArguments, PreconditionCache, PreconditionState};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::memory;
@@ -14,15 +14,15 @@ use crate::progress::Progress;
 use crate::terminal::Terminal;
 
 /// Makes a used drive and saves it.
-pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure> {
+pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> Result<(), Failure> {
     let changes: Vec<String> =
         arguments.set.iter().map(|(key, value)| format!(",{key}={value}")).collect();
     let text = format!("{}{}", arguments.target, changes.concat());
     let target = Target::seeded(&text, arguments.seed.number)?;
     let Target::Simulated { name, profile } = &target else {
         return Err(Failure::usage(format!(
-            "'{text}' is not a new simulated drive, and only such can be aged; name a profile, as \
-             in sim:toshiba-xg5 (a stack is made of drives that were aged before)"
+            "'{text}' is not a new simulated drive, and only such can be preconditioned; name a profile, as \
+             in sim:toshiba-xg5 (a stack is made of saved drives)"
         )));
     };
     let written = match &arguments.written {
@@ -32,10 +32,10 @@ pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure>
         None => None,
     };
     let state = match arguments.state {
-        AgeState::New => State::New,
-        AgeState::Sequential => State::Sequential,
-        AgeState::Random => State::Random,
-        AgeState::Steady => State::Steady,
+        PreconditionState::New => State::New,
+        PreconditionState::Sequential => State::Sequential,
+        PreconditionState::Random => State::Random,
+        PreconditionState::Steady => State::Steady,
     };
     if state == State::New && written.is_some() {
         return Err(Failure::usage("--written: nothing is written to a new drive".to_owned()));
@@ -50,8 +50,8 @@ pub fn age(arguments: &AgeArguments, terminal: &Terminal) -> Result<(), Failure>
         }
     };
     let cache = match arguments.cache {
-        None | Some(AgeCache::Empty) => CacheFill::Empty,
-        Some(AgeCache::Full) => CacheFill::Full,
+        None | Some(PreconditionCache::Empty) => CacheFill::Empty,
+        Some(PreconditionCache::Full) => CacheFill::Full,
     };
     if arguments.cache.is_some() && state != State::Steady {
         return Err(Failure::usage("--cache: only a steady drive can be asked for".to_owned()));
