@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::support::{Place, has_devices, has_tools, tool};
+use crate::support::{Place, has_devices, has_tools, tool, wait_until};
 
 /// The tree that is copied: this program's own sources.
 const TREE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
@@ -31,6 +31,11 @@ fn trimmed_bytes(place: &Place) -> u64 {
     units * status["unit_bytes"].as_u64().unwrap()
 }
 
+fn free_bytes(directory: &Path) -> u64 {
+    let found = rustix::fs::statvfs(directory).unwrap();
+    found.f_bfree * found.f_frsize
+}
+
 fn holds_a_tree(file_system: &str, place: impl FnOnce(&str) -> Place) {
     let mkfs = format!("mkfs.{file_system}");
     if !has_devices(file_system) || !has_tools(file_system, &[&mkfs, "fstrim", "fsfreeze"]) {
@@ -45,9 +50,15 @@ fn holds_a_tree(file_system: &str, place: impl FnOnce(&str) -> Place) {
     tool("cp", &["-r", TREE, point.join("tree").to_str().unwrap()]);
     std::fs::write(point.join("large"), vec![7; 64 << 20]).unwrap();
     tool("sync", &["-f", point.to_str().unwrap()]);
+    let free = free_bytes(&point);
     std::fs::remove_file(point.join("large")).unwrap();
-    // Freezing waits until the file system has given the file's blocks back, which xfs does behind
-    // the deletion's back, and ext4 and btrfs with a transaction.
+    // The blocks come back behind the deletion's back: xfs does so in a thread, ext4 and btrfs with a
+    // transaction, and whoever drops the system's caches holds the file for a moment.
+    wait_until(|| {
+        tool("sync", &["-f", point.to_str().unwrap()]);
+        free_bytes(&point) > free + (60 << 20)
+    });
+    // A frozen file system has none of them in its log any more.
     tool("fsfreeze", &["--freeze", point.to_str().unwrap()]);
     tool("fsfreeze", &["--unfreeze", point.to_str().unwrap()]);
     let before = trimmed_bytes(&place);

@@ -253,6 +253,16 @@ impl Drop for Attached<'_> {
     }
 }
 
+/// Waits until `is_so`, which takes a minute at most.
+#[track_caller]
+pub fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < until, "waited for a minute in vain");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Runs a tool of the system's, and it succeeds; returns what it printed.
 #[track_caller]
 pub fn tool(program: &str, arguments: &[&str]) -> String {
