@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 
 use ssdlab_units::{ByteLength, Region};
 
@@ -129,6 +130,21 @@ pub fn trim_free_space(directory: &File, region: Region) -> io::Result<ByteLengt
     Ok(ByteLength::new(range.length))
 }
 
+/// Returns how much was discarded on an open block device since the system started, of which the
+/// kernel counts what is done; `None` where it does not count.
+pub fn discarded(device: &File) -> Option<ByteLength> {
+    let number = device.metadata().ok()?.rdev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let counts = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+    discarded_of(&counts)
+}
+
+/// Takes the discarded sectors out of the counts of a block device (Documentation/block/stat.rst).
+fn discarded_of(counts: &str) -> Option<ByteLength> {
+    let sectors: u64 = counts.split_whitespace().nth(13)?.parse().ok()?;
+    Some(ByteLength::new(sectors.checked_mul(512)?))
+}
+
 /// `struct fsmap` (linux/fsmap.h).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -210,5 +226,19 @@ pub fn free_space(directory: &File, region: Region) -> io::Result<Vec<Region>> {
             }
             _ => return Ok(free),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discarded_sectors_are_the_fourteenth_count() {
+        let counts = "  1 2 3 4 5 6 7 8 9 10 11 12 13 2048 15 16 17\n";
+        assert_eq!(discarded_of(counts), Some(ByteLength::new(1 << 20)));
+        // Before Linux 4.18 there were eleven.
+        assert_eq!(discarded_of("1 2 3 4 5 6 7 8 9 10 11"), None);
+        assert_eq!(discarded_of(""), None);
     }
 }

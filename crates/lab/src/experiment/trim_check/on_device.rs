@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ssdlab_blockdev::block_map::{Placed, free_space, places_of, trim_free_space};
+use ssdlab_blockdev::block_map::{Placed, discarded, free_space, places_of, trim_free_space};
 use ssdlab_blockdev::place::Place;
 use ssdlab_drive::{DriveError, ErrorKind, Region};
 use ssdlab_units::ByteLength;
@@ -91,8 +91,10 @@ impl Protocol {
         // What is not free yet is not trimmed either, and says nothing later; a mount that trims by
         // itself does so whenever it is.
         let asked_for = once_free()?.filter(|_| !trims_by_itself);
+        let discarded_before = discarded(&device);
         let refused = match (trims_by_itself, trim_free_space(&top, span)) {
             (_, Ok(trimmed)) => {
+                once_discarded(&device, discarded_before, trimmed);
                 seen.trimmed = Some(trimmed);
                 None
             }
@@ -251,6 +253,17 @@ fn once_free(
         if placed.iter().all(is_free) || began.elapsed() >= patience {
             return Ok(Some(free));
         }
+        std::thread::sleep(ASK_EVERY);
+    }
+}
+
+/// Waits until as much was discarded as the file system has asked for, or nobody waits any longer:
+/// fstrim on xfs returns while its discards are in flight (from Linux 6.6).
+fn once_discarded(device: &File, before: Option<ByteLength>, asked_for: ByteLength) {
+    let Some(before) = before else { return };
+    let began = Instant::now();
+    let is_done = || discarded(device).is_none_or(|now| now >= before + asked_for);
+    while !is_done() && began.elapsed() < PATIENCE {
         std::thread::sleep(ASK_EVERY);
     }
 }
