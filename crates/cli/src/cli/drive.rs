@@ -14,7 +14,8 @@ pub(super) const PRECONDITION_EXAMPLES: &str = "\
 Examples:
   ssdlab precondition sim:toshiba-xg5 -o aged.ssd
           a drive in the steady state of random writes, in a moment
-  ssdlab precondition sim:toshiba-xg5,spare=28% --state random --written 2x -o worn.ssd
+  ssdlab precondition sim:toshiba-xg5,spare=28% --state random --written 2x \\
+          -o worn.ssd
           one that was written: filled, then twice its capacity at random places
   ssdlab precondition --state sequential --set retention.retry=60us \\
           --set retention.free_for=10d --set retention.steps=10 \\

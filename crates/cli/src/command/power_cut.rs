@@ -130,7 +130,7 @@ fn words(exploration: &Exploration, arguments: &ExploreArguments) -> String {
     if let Some(times) = exploration.recovery {
         let _ = writeln!(
             text,
-            "Recovery  {} to {}, {} on average; at most {} out-of-band areas\n          read, {} programs and \
+            "Recovery  {} to {}, {} on average; at most {} pages'\n          out-of-band areas read, {} programs and \
              {} erases of its own",
             Nanoseconds::new(times.least_ns),
             Nanoseconds::new(times.most_ns),

@@ -130,7 +130,7 @@ fn loses_no_write(case: Case, writers: &[Writer], rounds: u32) {
                 .unwrap_or_else(|error| panic!("round {round}: {error}: {said}"));
             // On a machine that is busy it may end early beside so many writers, and says so.
             let is_overrun = summary["stopped"].as_str().is_some_and(|it| it.starts_with(OVERRUN));
-            assert!(output.status.success() || is_overrun, "round {round}: {summary}");
+            assert!(output.status.success() || is_overrun, "round {round}: {summary}{said}");
             written += summary["bytes_written"].as_u64().unwrap();
             planned += summary["plan"]["bytes_to_write"].as_u64().unwrap();
             last

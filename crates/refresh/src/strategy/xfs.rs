@@ -59,6 +59,8 @@ const STAMPS: usize = 16;
 pub struct CommitRange {
     file: File,
     maps: Maps,
+    /// The program that had the file mapped for writing when it was last looked for.
+    mapped_by: Option<String>,
     lender: Lender,
     /// Bytes of a block of the file system.
     block: u64,
@@ -106,7 +108,17 @@ impl CommitRange {
         let buffer = || Buffer::new(CHUNK_MAX as usize);
         let (copy, now) = (buffer(), buffer());
         let maps = Maps::of(&file).map_err(cannot_see_maps)?;
-        Ok(CommitRange { file, maps, lender, block, chunk: CHUNK_MAX, calm: 0, copy, now })
+        Ok(CommitRange {
+            file,
+            maps,
+            mapped_by: None,
+            lender,
+            block,
+            chunk: CHUNK_MAX,
+            calm: 0,
+            copy,
+            now,
+        })
     }
 
     /// Copies a chunk, and has it exchanged when nobody writes meanwhile.
@@ -294,6 +306,10 @@ fn tells_changes_apart(file: &File) -> Result<bool, DriveError> {
 impl Strategy for CommitRange {
     fn announce(&mut self, stretch: Span) {
         self.lender.announce(stretch);
+    }
+
+    fn mapped_by(&self) -> Option<&str> {
+        self.mapped_by.as_deref()
     }
 
     fn rewrite(
