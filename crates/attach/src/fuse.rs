@@ -13,15 +13,21 @@ mod serve;
 
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use fuser::{
     Config, Filesystem, InitFlags, KernelConfig, MountOption, Request, Session, SessionACL,
 };
 
+use rustix::io::Errno;
+use rustix::mount::{UnmountFlags, unmount};
+
+use crate::device::PATIENCE;
 use crate::engine::Engine;
 use crate::error::AttachError;
 use crate::lateness::Recorder;
@@ -35,6 +41,9 @@ const REQUEST_MAX: u32 = 1 << 20;
 
 /// Bytes that have to have room for a request besides its data.
 const OVERHEAD: usize = 4096;
+
+/// Between two tries to unmount.
+const SHORTLY: Duration = Duration::from_millis(10);
 
 /// What is agreed with the kernel.
 struct Agreement;
@@ -59,6 +68,9 @@ pub struct Mounted {
     directory: PathBuf,
     file: PathBuf,
     opened: Arc<AtomicU32>,
+    /// The kernel's number of the connection, which is the minor number of the file system.
+    connection: u32,
+    is_unmounted: bool,
 }
 
 impl Mounted {
@@ -88,7 +100,9 @@ impl Mounted {
         let most = REQUEST_MAX as usize + OVERHEAD;
         let threads = serve::start(drive, connection, lateness, most).map_err(cannot)?;
         let file = directory.join(name);
-        Ok(Mounted { session, threads, directory: directory.to_owned(), file, opened })
+        let connection = rustix::fs::minor(directory.metadata().map_err(cannot)?.dev());
+        let directory = directory.to_owned();
+        Ok(Mounted { session, threads, directory, file, opened, connection, is_unmounted: false })
     }
 
     /// The file.
@@ -106,17 +120,58 @@ impl Mounted {
         self.opened.clone()
     }
 
-    /// Unmounts it; requests under way are answered before.
+    /// Unmounts it; requests under way are answered before. Waits ten seconds for who has something of it
+    /// open, or is in it; they lose the drive then.
     ///
     /// # Errors
-    /// When the system fails it.
+    /// When the system fails it. It is mounted then, and its threads go on.
     pub fn unmount(&mut self) -> io::Result<()> {
-        self.session.unmount()?;
+        if self.is_unmounted {
+            return Ok(());
+        }
+        self.take_away(Instant::now() + PATIENCE)?;
+        self.is_unmounted = true;
+        // The kernel ends the connection when the last user has gone, or another name space that has a
+        // copy of the mount.
+        let until = Instant::now() + PATIENCE;
+        while !self.threads.iter().all(JoinHandle::is_finished) {
+            if Instant::now() > until && !self.abort() {
+                // They end with the program.
+                self.threads.clear();
+                return Ok(());
+            }
+            std::thread::sleep(SHORTLY);
+        }
         for thread in self.threads.drain(..) {
             // A panic of one has been reported by itself.
             let _ = thread.join();
         }
         Ok(())
+    }
+
+    fn take_away(&mut self, until: Instant) -> io::Result<()> {
+        loop {
+            match unmount(&self.directory, UnmountFlags::NOFOLLOW) {
+                // It is not mounted any more.
+                Ok(()) | Err(Errno::INVAL) => break,
+                Err(Errno::BUSY) if Instant::now() < until => std::thread::sleep(SHORTLY),
+                Err(Errno::BUSY) => {
+                    unmount(&self.directory, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?;
+                    break;
+                }
+                // Not root: a program that may do it is asked.
+                Err(Errno::PERM) => return self.session.unmount(),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        // The session is told, and finds that nothing is mounted there.
+        let _ = self.session.unmount();
+        Ok(())
+    }
+
+    /// Has the kernel end the connection; returns whether it can be asked to.
+    fn abort(&self) -> bool {
+        std::fs::write(format!("/sys/fs/fuse/connections/{}/abort", self.connection), "1").is_ok()
     }
 }
 

@@ -73,6 +73,34 @@ fn nothing_stays_behind_of_reads_large_and_small() {
     }
 }
 
+/// Whoever looks at every mount has each of them open for a moment.
+#[test]
+fn who_is_in_the_directory_for_a_moment_is_waited_for() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    for time in [Time::Fast, Time::Real] {
+        with_file(time, &[], |path, _| {
+            let directory = std::fs::File::open(path.parent().expect("one")).expect("a directory");
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(300));
+                drop(directory);
+            });
+        });
+        assert_eq!(connections(), 0, "{time:?}");
+    }
+}
+
+#[test]
+fn who_stays_in_the_directory_loses_the_drive() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let held = Mutex::new(None);
+    with_file(Time::Fast, &[], |path, _| {
+        let directory = std::fs::File::open(path.parent().expect("one")).expect("a directory");
+        *held.lock().expect("one thread") = Some(directory);
+    });
+    let held = held.into_inner().expect("one thread").expect("it is open");
+    assert!(held.metadata().is_err(), "the drive is gone");
+}
+
 #[test]
 fn a_read_takes_the_drives_time_and_others_are_answered_meanwhile() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

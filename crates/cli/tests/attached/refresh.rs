@@ -268,7 +268,9 @@ fn a_scattered_file_on_btrfs_is_in_order_again() {
     }
     let place = Place::new(XG5);
     let mut scene = Scene::new(&place, "btrfs", 32 * MIB);
-    brings_it_back(&mut scene, &[], 5);
+    // Threads of the kernel write what btrfs defragments, in an order that the load decides: up to a tenth
+    // more pages than of data that one thread has written, and scattered it is four times as many.
+    brings_it_back(&mut scene, &[], 15);
     scene.detach();
 }
 
