@@ -178,6 +178,8 @@ impl Dies {
                 op.marks |= mark::FROM_REGISTER;
             }
             op.arrival = die.free_at.later(now);
+            // From here on that is what kept it waiting.
+            op.duration = 0;
             transit.announce(die.channel.into(), op, now);
         } else {
             op.arrival = now;

@@ -219,18 +219,21 @@ impl Nand {
     }
 
     /// Has the pages of a read sensed, and sends what is in RAM. [`Completions::read`] tells when all
-    /// of it is with the host.
-    pub fn issue_read(&mut self, read: ReadId) {
+    /// of it is with the host. Returns how many of the pages the registers of their dies hold.
+    pub fn issue_read(&mut self, read: ReadId) -> u32 {
         let (mut needed, is_stream) = self.requests.take_needed(read);
+        let mut held = 0;
         for leader in 0..needed.len() {
             let sense = needed[leader].sense;
             if needed[leader].is_asked_for {
                 continue;
             }
-            self.ask_for_piece(read, needed[leader], is_stream);
+            let is_sensed = self.ask_for_piece(read, needed[leader], is_stream);
+            held += u32::from(!is_sensed);
             for other in &mut needed[leader + 1..] {
                 if other.sense == sense && !other.is_asked_for {
                     other.is_asked_for = true;
+                    held += u32::from(!is_sensed);
                     self.dies.ride(&mut self.transit, piece_op(read, *other), self.now);
                 }
             }
@@ -239,20 +242,23 @@ impl Nand {
         if self.requests.has_in_ram(read) {
             self.schedule.add(self.now, Scheduled::Deliver(read.0));
         }
+        held
     }
 
-    fn ask_for_piece(&mut self, read: ReadId, needed: Needed, is_stream: bool) {
-        self.read_or_ride(piece_op(read, needed), needed.sense, is_stream);
+    fn ask_for_piece(&mut self, read: ReadId, needed: Needed, is_stream: bool) -> bool {
+        self.read_or_ride(piece_op(read, needed), needed.sense, is_stream)
     }
 
-    /// Takes a page from the registers of its die if a stream finds it there, else has it sensed.
-    fn read_or_ride(&mut self, op: Op, sense: u32, is_stream: bool) {
+    /// Takes a page from the registers of its die if a stream finds it there, else has it sensed. Returns
+    /// whether it is.
+    fn read_or_ride(&mut self, op: Op, sense: u32, is_stream: bool) -> bool {
         if is_stream && self.dies.holds(op.die.into(), sense, self.now) {
             self.dies.ride(&mut self.transit, op, self.now);
-        } else {
-            let sense = if is_stream { sense } else { NONE };
-            self.dies.read(&mut self.transit, op, sense, self.now);
+            return false;
         }
+        let sense = if is_stream { sense } else { NONE };
+        self.dies.read(&mut self.transit, op, sense, self.now);
+        true
     }
 
     /// Units of a read are in RAM that were awaited.
@@ -262,13 +268,25 @@ impl Nand {
     }
 
     /// Reads from one page into the controller's RAM, before what is no read:
-    /// [`Completions::loaded`] tells when it is there.
-    pub fn load_page(&mut self, tag: Tag, page: Page, is_stream: bool) {
+    /// [`Completions::loaded`] tells when it is there. Returns whether the page is sensed: `is_stream` has it
+    /// looked for in the page registers of its die.
+    pub fn load_page(&mut self, tag: Tag, page: Page, is_stream: bool) -> bool {
+        let op = self.load(tag, page);
+        self.read_or_ride(op, self.geometry.sense_of(page.unit), is_stream)
+    }
+
+    /// Reads from another of the pages that are sensed together with the one that its die was asked for
+    /// last, without sensing it again.
+    pub fn load_page_with_last(&mut self, tag: Tag, page: Page) {
+        let op = self.load(tag, page);
+        self.dies.ride(&mut self.transit, op, self.now);
+    }
+
+    fn load(&mut self, tag: Tag, page: Page) -> Op {
         let die = self.geometry.die_of(page.unit);
         let (duration, transfer) = (in_32_bits(page.sense), self.transfer_time(page.units));
-        let op = new_op(Kind::Load, die, tag.0, NONE, duration, transfer);
         self.others_under_way += 1;
-        self.read_or_ride(op, self.geometry.sense_of(page.unit), is_stream);
+        new_op(Kind::Load, die, tag.0, NONE, duration, transfer)
     }
 
     // ----- programs, copies and erases

@@ -403,3 +403,25 @@ fn a_command_that_follows_the_read_of_a_part_goes_before_one_that_is_sent_later(
     let answered = transferred + Following::PART;
     assert_eq!(sink.0[1..], [(1, answered + us(11)), (2, answered + us(12))]);
 }
+
+#[test]
+fn a_page_sensed_with_another_has_waited_for_nothing() {
+    let (mut nand, mut notes) = (nand(NO_SUSPEND, false), Notes::default());
+    let link = nand.link_time(1);
+    let read = nand.begin_read(Tag(1), false);
+    nand.add_page(read, page(0, 1), link);
+    nand.add_page(read, page(4, 1), link);
+    assert_eq!(nand.issue_read(read), 0, "no register holds a page");
+    finish(&mut nand, &mut notes);
+    let time = ReadTime { sense: SENSE, transfer: CHANNEL, ..ReadTime::default() };
+    assert_eq!(notes.reads, [(1, (SENSE + CHANNEL * 2 + LINK).nanos(), time)]);
+}
+
+#[test]
+fn pages_of_one_group_are_loaded_with_one_sense() {
+    let (mut nand, mut notes) = (nand(NO_SUSPEND, false), Notes::default());
+    assert!(nand.load_page(Tag(1), page(0, 4), false), "it is sensed");
+    nand.load_page_with_last(Tag(2), page(4, 4));
+    finish(&mut nand, &mut notes);
+    assert_eq!(nand.now().nanos(), (SENSE + CHANNEL * 8).nanos());
+}
