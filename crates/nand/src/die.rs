@@ -6,6 +6,9 @@
 //! [`DieParameters::background_most`] wait. An operation that waits for the erase of its block lets the rest go ahead; one
 //! whose data is still on its way keeps the die waiting.
 //!
+//! When a program or an erase ends, the translation layer is told before the die chooses what it does next: what
+//! follows from the end (the journal page of a flush, data that found room) is in line by then.
+//!
 //! Nothing overtakes a read but what is in progress, and nothing stops a sense. So on a die without a program
 //! or an erase in progress a read is reserved when it arrives, and the channel is told when the page will be
 //! sensed. A die has an event only for the end of a program or an erase, and for the end of a
@@ -229,7 +232,8 @@ impl Dies {
     #[inline(always)]
     pub(crate) fn look(&mut self, transit: &mut Transit, number: usize, now: Instant) {
         let die = &self.dies[number];
-        if die.current != NONE {
+        // What the die does next whose event happens is chosen when all that follows was asked for.
+        if die.current != NONE || number == self.happening {
             return;
         }
         // At one instant dies have their turns in the order of their numbers.
@@ -241,7 +245,7 @@ impl Dies {
     }
 
     /// The event of a die: its program or erase has ended, or it is idle and something waits. Returns
-    /// the operation that ended, if one did.
+    /// the operation that ended, if one did; then the die does nothing but reads until [`Dies::go_on`].
     #[inline(always)]
     pub(crate) fn happen(&mut self, transit: &mut Transit, number: usize, now: Instant) -> u32 {
         let die = &mut self.dies[number];
@@ -250,12 +254,23 @@ impl Dies {
             self.release_held(transit, number, transit.pool.get(ended).owner);
         }
         let die = &self.dies[number];
-        if die.reads.is_empty() {
+        if !die.reads.is_empty() {
+            self.sense_waiting(transit, number, ended, now);
+        } else if ended == NONE {
             self.begin_next(transit, number, now);
         } else {
-            self.sense_waiting(transit, number, ended, now);
+            transit.clock.clear_die(number);
         }
         ended
+    }
+
+    /// Begins what a die does next whose operation has ended, when all that follows from that was asked for.
+    #[inline(always)]
+    pub(crate) fn go_on(&mut self, transit: &mut Transit, number: usize, now: Instant) {
+        let die = &self.dies[number];
+        if die.current == NONE && die.is_awaited() {
+            self.look(transit, number, now);
+        }
     }
 
     /// Reserves a die for the reads that waited for the end of `ended`.

@@ -177,6 +177,9 @@ fn die_is_free<S: Completions>(nand: &mut Nand, sink: &mut S, die: usize, now: I
         over(nand, sink, ended, now);
     }
     nand.dies.set_happening(None);
+    if ended != NONE {
+        nand.dies.go_on(&mut nand.transit, die, now);
+    }
 }
 
 /// A program or an erase is over.

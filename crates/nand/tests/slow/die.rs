@@ -92,6 +92,9 @@ impl Slow {
         if let Some(job) = self.dies[die].reads.pop_front() {
             return self.begin(die, job);
         }
+        if self.falling_idle == Some(die) {
+            return;
+        }
         if let Some((job, left, times)) = self.dies[die].suspended.take() {
             self.begin_for(die, job, self.parameters.suspend.resume.nanos() + left);
             self.dies[die].times = times;
@@ -161,6 +164,9 @@ impl Slow {
 
     pub(super) fn die_done(&mut self, die: usize) {
         let job = self.dies[die].running.take().expect("a die ends what it began");
+        if matches!(job, Job::Program { .. } | Job::CopyProgram { .. } | Job::Erase { .. }) {
+            self.falling_idle = Some(die);
+        }
         match job {
             Job::Sense { sense } => {
                 self.dies[die].register = self.senses[sense].group;

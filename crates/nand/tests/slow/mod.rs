@@ -148,6 +148,9 @@ pub struct Slow {
     erases: Vec<Vec<usize>>,
     on_die: BTreeMap<u32, bool>,
     calls: VecDeque<Call>,
+    /// The die whose program or erase has just ended: what it does next is chosen when all that follows from
+    /// that was asked for.
+    falling_idle: Option<usize>,
 }
 
 impl Slow {
@@ -172,6 +175,7 @@ impl Slow {
             erases: Vec::new(),
             on_die: BTreeMap::new(),
             calls: VecDeque::new(),
+            falling_idle: None,
             geometry: geometry.clone(),
             timing: timing.clone(),
             parameters: dies,
@@ -203,6 +207,9 @@ impl Slow {
             self.happen(event);
             while let Some(call) = self.calls.pop_front() {
                 self.call(drive, call);
+            }
+            if let Some(die) = self.falling_idle.take() {
+                self.wake(die);
             }
         }
     }
