@@ -22,8 +22,8 @@ use crate::prompt::Prompt;
 const AWAKE: Duration = Duration::from_micros(60);
 const AWAKE_FIRST: Duration = Duration::from_micros(30);
 
-/// Whether a thread is awake to look at the clock. One at a time is: each takes a processor, and the
-/// others, which sleep until it is time, are later by what the system takes to wake them.
+/// True if a thread is awake to look at the clock. One at a time is: each takes a processor, and
+/// the others, which sleep until it is time, are later by what the system takes to wake them.
 static IS_ONE_AWAKE: AtomicBool = AtomicBool::new(false);
 
 struct Waiting<T> {

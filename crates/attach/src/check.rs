@@ -24,7 +24,7 @@ pub struct Report {
     pub image: String,
     /// The profile's name.
     pub profile: String,
-    /// Whether it was closed in order, so that it opens quickly.
+    /// True if it was closed in order, so that it opens quickly.
     pub is_clean: bool,
     /// How often it was attached.
     pub attached: u64,

@@ -385,7 +385,7 @@ fn has_hung_up(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-/// Whether somebody answers for the drive of `record`.
+/// Returns true if somebody answers for the drive of `record`.
 pub fn is_alive(record: &Record) -> bool {
     let Ok(directory) = directory() else { return false };
     UnixStream::connect(directory.join(format!("{}.sock", record.pid))).is_ok()

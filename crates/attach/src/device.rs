@@ -188,7 +188,7 @@ impl LoopDevice {
         Ok(())
     }
 
-    /// Whether it is on our file, still.
+    /// Returns true if it is on our file, still.
     fn is_ours(&self) -> bool {
         backing_file(&self.path).is_some_and(|file| file == self.file)
     }

@@ -51,7 +51,7 @@ pub struct Engine {
     gate: Arc<RwLock<()>>,
     /// The image's data, where it lies in memory.
     mapped: Option<Mapped>,
-    /// Whether pages of the image stay as they are while somebody refers to them.
+    /// True if pages of the image stay as they are while somebody refers to them.
     keeps_pages: bool,
     arrivals: Arc<Arrivals>,
     /// Wakes the helper, and those who wait for a step of its.
@@ -63,13 +63,13 @@ pub struct Engine {
     damage: Damage,
     unit: u64,
     capacity: u64,
-    /// Whether capacitors protect the write buffer.
+    /// True if capacitors protect the write buffer.
     protected: bool,
     read_only: bool,
     trims: bool,
     /// What each byte reads as where nothing is mapped.
     blank: u8,
-    /// Whether that is so at once, and always.
+    /// True if that is so at once, and always.
     reads_are_defined: bool,
 }
 
@@ -120,22 +120,22 @@ impl Engine {
         &self.configuration
     }
 
-    /// Whether it refuses to be changed.
+    /// Returns true if it refuses to be changed.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// Whether it carries out trims.
+    /// Returns true if it carries out trims.
     pub fn trims(&self) -> bool {
         self.trims
     }
 
-    /// Whether it carries out trims, and what was trimmed reads as zeros.
+    /// Returns true if it carries out trims, and what was trimmed reads as zeros.
     pub fn trims_to_zeros(&self) -> bool {
         self.trims && self.holes_are_zeros()
     }
 
-    /// Whether what is not mapped reads as zeros.
+    /// Returns true if what is not mapped reads as zeros.
     fn holes_are_zeros(&self) -> bool {
         self.reads_are_defined && self.blank == 0
     }

@@ -40,7 +40,8 @@ fn is_in_memory(file: &File) -> bool {
     fstatfs(file).is_ok_and(|it| it.f_type as u64 == TMPFS)
 }
 
-/// Whether pages of `file` stay as they are while somebody refers to them, although parts that begin
+/// Returns true if pages of `file` stay as they are while somebody refers to them, although parts
+/// that begin
 /// and end on multiples of `part` behind `from` are punched out. A run of pages that reaches into such a
 /// part is kept, and zeros are written to the part.
 pub fn keeps_pages(file: &File, from: u64, part: u64) -> bool {

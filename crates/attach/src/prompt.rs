@@ -3,7 +3,7 @@
 /// Has the system run this thread as soon as it has something to do: answers.
 #[derive(Debug)]
 pub(crate) struct Prompt {
-    /// Whether it goes before all others.
+    /// True if it goes before all others.
     goes_first: bool,
 }
 
@@ -27,7 +27,8 @@ impl Prompt {
         Prompt { goes_first }
     }
 
-    /// Whether it goes before all others, which it may only where it sleeps when there is nothing to do.
+    /// Returns true if it goes before all others, which it may only where it sleeps when there is
+    /// nothing to do.
     pub(crate) fn goes_first(&self) -> bool {
         self.goes_first
     }
@@ -44,7 +45,7 @@ impl Prompt {
     }
 }
 
-/// The same for a thread that seldom sleeps: it goes before nobody.
+/// Prepares a thread that seldom sleeps: it goes before nobody.
 #[cfg(feature = "ublk")]
 pub(crate) fn take_short_turns() {
     ask_for_fine_timers();

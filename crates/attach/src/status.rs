@@ -31,7 +31,7 @@ pub struct Status {
     pub pid: u32,
     /// Seconds since it was attached.
     pub attached_s: f64,
-    /// Whether requests take as long as on the drive.
+    /// True if requests take as long as on the drive.
     pub real_time: bool,
     /// The drive's clock, in seconds.
     pub clock_s: f64,

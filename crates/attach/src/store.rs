@@ -98,14 +98,15 @@ pub struct Store {
     /// Kept where capacitors keep the buffer.
     undurable: Option<Undurable>,
     parts: Parts,
-    /// Whether a socket may still refer to pages of each part of a block ([`Store::lend`]).
+    /// True if a socket may still refer to pages of each part of a block ([`Store::lend`]).
     lent: Vec<bool>,
     /// Parts of blocks of which others were erased before them, until their records are gone.
     erased_late: Vec<u32>,
     /// What is being done to the image without the lock that this is under.
     under_way: Option<UnderWay>,
     hands: Hands,
-    /// Whether somebody does that all the time, and nothing is ever sent from where it lies in the image.
+    /// True if somebody does that all the time, and nothing is ever sent from where it lies in the
+    /// image.
     is_helped: bool,
     /// Erases of each part of a block that are owed or booked, and not carried out.
     erases_owed: Vec<u32>,
@@ -114,7 +115,7 @@ pub struct Store {
     /// The latest number of a trim that was added to the log ahead of its time.
     trims_until: u64,
     dumps: Dumps,
-    /// Whether data of a unit was lost with a dump.
+    /// True if data of a unit was lost with a dump.
     has_lost: bool,
     found: Option<Box<Found>>,
     /// Held for reading while data is read from the image without any other lock, and for writing
@@ -196,7 +197,7 @@ impl Store {
         self.gate.clone()
     }
 
-    /// Whether the image could not be written to when that was tried last.
+    /// Returns true if the image could not be written to when that was tried last.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck
     }
@@ -293,7 +294,7 @@ impl Store {
         }
     }
 
-    /// The same of a unit that was staged in `life`.
+    /// Returns where a unit comes from that was staged in `life`.
     fn origin_in(&self, mut unit: PhysicalUnit, mut life: u64) -> (PhysicalUnit, Option<u64>) {
         loop {
             let program = self.layout.program_of(unit);

@@ -213,7 +213,8 @@ impl Drop for Device {
     }
 }
 
-/// Whether `path` is such a device, and somebody has it for themselves, as who mounts it does.
+/// Returns true if `path` is such a device, and somebody has it for themselves, as who mounts it
+/// does.
 pub fn is_used(path: &str) -> bool {
     let exclusively = || OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path);
     path.starts_with("/dev/ublkb")

@@ -25,7 +25,7 @@ fn live(changes: &[(&str, &str)], lives: u32, seed: u64, end: impl Fn(&Engine, u
     live_with(options(), changes, lives, seed, end);
 }
 
-/// The same with the drive attached in some other way.
+/// Lives through the history with the drive attached in some other way.
 fn live_with(
     options: Options,
     changes: &[(&str, &str)],

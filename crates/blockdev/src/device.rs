@@ -50,7 +50,7 @@ pub struct System {
     pub(crate) sys: PathBuf,
     /// The number of the block device that a path leads to.
     pub(crate) number_of: fn(&Path) -> Option<DeviceNumber>,
-    /// Whether the kernel itself says that the device is taken.
+    /// True if the kernel itself says that the device is taken.
     pub(crate) claimed: fn(&Path) -> bool,
     /// Which other program has one of these open or mapped for writing.
     pub(crate) openers: fn(&Wanted) -> io::Result<Users>,
@@ -154,7 +154,7 @@ pub fn listed_user_of_any(number: DeviceNumber, system: &System) -> io::Result<O
     }
 }
 
-/// The same but for what lies beneath; the loop device called `but` is not taken for a user.
+/// Returns who uses the device itself, not what lies beneath; the loop device called `but` is no user.
 fn listed_user_but(
     number: DeviceNumber,
     but: Option<&str>,

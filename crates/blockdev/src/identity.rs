@@ -103,7 +103,7 @@ impl Identity {
         Some(ByteLength::new(sectors * 512))
     }
 
-    /// Whether the drive takes discards, and how large they may be.
+    /// Returns true if the drive takes discards, and how large they may be.
     pub fn discard_words(&self) -> String {
         match self.queue("discard_max_bytes") {
             None => "not known".to_owned(),

@@ -105,7 +105,7 @@ fn openers_in(proc: &Path, wanted: &Wanted) -> io::Result<Users> {
     Ok(if sees_all { Users::Nobody } else { Users::NotSeen })
 }
 
-/// Whether the processes of all the system can be seen from here.
+/// Returns true if the processes of all the system can be seen from here.
 pub fn sees_all_processes() -> bool {
     sees_all_in(Path::new("/proc"))
 }
@@ -199,7 +199,8 @@ impl SharedMap {
     }
 }
 
-/// Whether what is open was opened for writing, by what `fdinfo` says; where that cannot be told, it was.
+/// Returns true if what is open was opened for writing, by what `fdinfo` says; where that cannot be
+/// told, it was.
 fn is_for_writing(about: &str) -> bool {
     let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|it| u32::from_str_radix(it.trim(), 8).ok());

@@ -114,7 +114,8 @@ fn is_of_attached_drive(mount: &Mount) -> bool {
         && mount.source == Path::new("ssdlab")
 }
 
-/// Whether a vendor and model as the kernel has them are those of a hypervisor's or a cloud's disk.
+/// Returns true if a vendor and model as the kernel has them are those of a hypervisor's or a
+/// cloud's disk.
 fn is_of_hypervisor(maker: &str) -> bool {
     const WORDS: [&str; 9] = [
         "qemu",
@@ -201,7 +202,7 @@ impl Place {
         &self.mount.file_system
     }
 
-    /// Whether the mount has an option, as the kernel shows it.
+    /// Returns true if the mount has an option, as the kernel shows it.
     pub fn has_option(&self, option: &str) -> bool {
         self.mount.options.iter().any(|known| known == option)
     }
@@ -221,7 +222,7 @@ impl Place {
         PathBuf::from(&self.layers[0].node.file)
     }
 
-    /// Whether a mount of the same file system at the same place is still there.
+    /// Returns true if a mount of the same file system at the same place is still there.
     pub fn is_still_there(&self) -> bool {
         let mounts = System::real().mounts().unwrap_or_default();
         mounts.iter().any(|it| it.point == self.mount.point && it.device == self.mount.device)

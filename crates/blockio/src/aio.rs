@@ -57,7 +57,7 @@ struct Answer {
 /// just been given the last one.
 const CALLS_TOLD: u32 = 16;
 
-/// Whether requests are carried out within the call that hands them over.
+/// True if requests are carried out within the call that hands them over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InCall {
     /// So it was with so many calls, all so far.
@@ -76,8 +76,8 @@ pub(super) enum Outcome {
     WantsSenders,
 }
 
-/// Whether io_uring would need a worker for each request to `handle`: the kernel refuses to read
-/// from it without waiting.
+/// Returns true if io_uring would need a worker for each request to `handle`: the kernel refuses to
+/// read from it without waiting.
 pub(super) fn is_better_for(handle: &Handle, block: ByteLength) -> bool {
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
@@ -234,12 +234,12 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Whether enough calls have shown that the drive carries requests out within them.
+    /// Returns true if enough calls have shown that the drive carries requests out within them.
     fn is_in_call(&self) -> bool {
         matches!(self.in_call, InCall::Perhaps(calls) if calls >= CALLS_TOLD)
     }
 
-    /// Whether making the data of what is to be handed over took some time.
+    /// Returns true if making the data of what is to be handed over took some time.
     fn has_writes(&self) -> bool {
         self.fresh.iter().any(|&slot| self.blocks[slot as usize].opcode == WRITE)
     }
@@ -352,7 +352,7 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// Whether a call ended for a reason that passes: a signal came, or the queue is full.
+/// Returns true if a call ended for a reason that passes: a signal came, or the queue is full.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }

@@ -105,7 +105,7 @@ impl Awake {
         Awake { sleep, held: None, words: None }
     }
 
-    /// Whether the processors are kept awake.
+    /// Returns true if the processors are kept awake.
     pub(super) fn is_kept(&self) -> bool {
         self.held.is_some()
     }

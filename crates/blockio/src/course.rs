@@ -92,7 +92,7 @@ const LATE_MAX: u64 = 2;
 pub(super) struct Request {
     /// Where it goes.
     pub(super) offset: ByteLength,
-    /// Whether it reads.
+    /// True if it reads.
     pub(super) read: bool,
     /// The drive's number of the write; of no meaning for a read.
     pub(super) sequence: u64,

@@ -91,7 +91,8 @@ impl RealDrive {
         })
     }
 
-    /// Whether a request that is alone goes through the engine for many as well, which can look
+    /// Returns true if a request that is alone goes through the engine for many as well, which can
+    /// look
     /// for its answer. Through the page cache, and to a drive that works within the call, nothing
     /// is waited for. A write has to note the file's time now and then, and io_uring would hand it
     /// to a thread for that, which takes its time to run on a busy machine.
@@ -211,8 +212,8 @@ fn in_call_caveat(threads: u32) -> String {
     )
 }
 
-/// Whether a device that is reached past the page cache makes io_uring hand each request to a
-/// thread.
+/// Returns true if a device that is reached past the page cache makes io_uring hand each request to
+/// a thread.
 #[cfg(target_os = "linux")]
 pub(super) fn is_without_workers(medium: &Medium, access: Access) -> bool {
     match (access, medium.handle()) {

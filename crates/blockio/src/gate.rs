@@ -28,7 +28,7 @@ pub struct Candidate {
     identity: Identity,
     /// What lies on it and its partitions; or why that is not known.
     found: Vec<Result<String, String>>,
-    /// Whether all programs were seen that may have it open.
+    /// True if all programs were seen that may have it open.
     sees_all: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct Candidate {
 #[derive(Debug)]
 pub struct Permit(Candidate);
 
-/// Whether `path` leads to a block device.
+/// Returns true if `path` leads to a block device.
 pub fn is_block_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
 }

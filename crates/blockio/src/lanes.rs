@@ -64,7 +64,7 @@ pub(super) struct Place<'a> {
     pub(super) now: Instant,
 }
 
-/// Whether some lane asks for more in flight than there are threads for it.
+/// Returns true if some lane asks for more in flight than there are threads for it.
 pub(super) fn is_capped(lanes: &[Lane<'_>]) -> bool {
     lanes.iter().any(|lane| lane.depth > MOST_THREADS)
 }

@@ -82,7 +82,7 @@ use self::target::Target;
 /// How a real drive is used.
 #[derive(Clone, Debug)]
 pub struct RealOptions {
-    /// Whether a file system that does not do direct I/O is an error. Otherwise requests go
+    /// True if a file system that does not do direct I/O is an error. Otherwise requests go
     /// through the page cache there, with a caveat.
     pub require_direct: bool,
     /// How much of the file system stays free; `None` for 1 GiB or 5 % of its size, whichever is
@@ -92,10 +92,10 @@ pub struct RealOptions {
     pub engine: Engine,
     /// How a block device is made new.
     pub make_new: MakeNew,
-    /// Whether the processors are kept from going to sleep while measuring, where the kernel takes
+    /// True if the processors are kept from going to sleep while measuring, where the kernel takes
     /// such requests from this process.
     pub keep_awake: bool,
-    /// Whether a path that is not there means a file to create. Otherwise it is an error, since it
+    /// True if a path that is not there means a file to create. Otherwise it is an error, since it
     /// may be a directory's name, mistyped.
     pub create_file: bool,
 }
@@ -126,7 +126,7 @@ pub struct RealDrive {
     surroundings: Surroundings,
     /// Why there is no io_uring, where there is none.
     no_uring: Option<String>,
-    /// Whether Linux AIO takes the place of io_uring.
+    /// True if Linux AIO takes the place of io_uring.
     without_workers: bool,
     /// What came up while the drive was used.
     caveats: Vec<String>,

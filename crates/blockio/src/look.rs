@@ -78,7 +78,7 @@ pub(super) struct Look {
     /// How long that is to be when the thread is set aside again.
     pause: Nanoseconds,
     crowd: Option<Crowd>,
-    /// Whether more threads wanted to run than can, when that was asked.
+    /// True if more threads wanted to run than can, when that was asked.
     is_crowded: bool,
 }
 

@@ -46,7 +46,8 @@ const DISCARD_PIECE: ByteLength = ByteLength::new(GIB.bytes() * 32);
 const PASSWORD: &str = "ssdlab";
 
 impl MakeNew {
-    /// Whether this device can be made new like this, as far as can be told without doing it.
+    /// Returns true if this device can be made new like this, as far as can be told without doing
+    /// it.
     pub(super) fn check(self, device: &OpenDevice) -> Result<(), DriveError> {
         self.check_with(device, &INSTALLED)
     }
@@ -168,8 +169,8 @@ fn check_nvme(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError
     Ok(())
 }
 
-/// Whether the controller has this namespace and no other: drives that could have many mostly
-/// have one.
+/// Returns true if the controller has this namespace and no other: drives that could have many
+/// mostly have one.
 fn is_only_namespace(device: &OpenDevice, programs: &Programs) -> bool {
     let arguments = ["list-ns".as_ref(), device.device.as_os_str(), "--all".as_ref()];
     let output = tool::run(programs.nvme, &arguments, Some(tool::LOOK));

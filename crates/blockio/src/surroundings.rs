@@ -15,9 +15,9 @@ use super::gate::OpenDevice;
 pub(super) struct Surroundings {
     pub(super) facts: Vec<(String, String)>,
     pub(super) caveats: Vec<String>,
-    /// Whether nothing known keeps figures from being those of flash.
+    /// True if nothing known keeps figures from being those of flash.
     pub(super) measures_flash: bool,
-    /// Whether space that the file system frees is trimmed on the drive; `None` if unknown.
+    /// True if space that the file system frees is trimmed on the drive; `None` if unknown.
     pub(super) discards: Option<bool>,
     /// The drive below, where there is one.
     pub(super) drive: Option<Identity>,

@@ -27,7 +27,7 @@ const HANDED_OVER: usize = 4;
 /// `IORING_ENTER_GETEVENTS` of io_uring_enter(2).
 const GET_EVENTS: u32 = 1;
 
-/// Whether the kernel has what this engine needs, and lets this process use it.
+/// Returns true if the kernel has what this engine needs, and lets this process use it.
 pub(super) fn available() -> io::Result<()> {
     if build(4)?.params().is_feature_ext_arg() {
         Ok(())
@@ -96,7 +96,7 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// Whether the kernel took the buffers in advance.
+    /// Returns true if the kernel took the buffers in advance.
     pub(super) fn is_registered(&self) -> bool {
         self.registered
     }
@@ -209,8 +209,8 @@ impl<'a> Ring<'a> {
         found
     }
 
-    /// Whether there is an answer. The kernel puts it into the ring when it is asked to, and says
-    /// in memory that it could be.
+    /// Returns true if there is an answer. The kernel puts it into the ring when it is asked to,
+    /// and says in memory that it could be.
     #[inline]
     fn has_answer(&mut self) -> Result<bool, DriveError> {
         if self.ring.submission().taskrun() {
@@ -316,8 +316,8 @@ fn entry(request: &Request, buffer: &mut [u8], registered: bool) -> squeue::Entr
     }
 }
 
-/// Whether a call that hands over and waits ended for a reason that passes: the time was up, a
-/// signal came, or the kernel first wants its answers taken in.
+/// Returns true if a call that hands over and waits ended for a reason that passes: the time was
+/// up, a signal came, or the kernel first wants its answers taken in.
 fn is_passing(error: &io::Error) -> bool {
     let passing = [Errno::TIME, Errno::INTR, Errno::AGAIN, Errno::BUSY];
     Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))

@@ -16,11 +16,11 @@ const WIDTH_DEFAULT: usize = 80;
 pub struct Terminal {
     /// Columns of stdout.
     pub width: usize,
-    /// Whether stdout takes colour.
+    /// True if stdout takes colour.
     pub color: bool,
-    /// Whether only ASCII is shown.
+    /// True if only ASCII is shown.
     pub ascii: bool,
-    /// Whether notes and progress are left out.
+    /// True if notes and progress are left out.
     pub quiet: bool,
 }
 
@@ -105,7 +105,7 @@ fn width(columns: Option<&str>) -> usize {
     told.or_else(asked).unwrap_or(WIDTH_DEFAULT)
 }
 
-/// Whether the locale is one of UTF-8: the first of the three variables that says anything.
+/// Returns true if the locale is one of UTF-8: the first of the three variables that says anything.
 fn is_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()

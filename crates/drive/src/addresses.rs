@@ -16,7 +16,7 @@ use crate::phase::{Mix, Pattern, Phase};
 pub struct BlockRequest {
     /// The block within the phase's region, counted in blocks of the phase's size.
     pub block: u64,
-    /// Whether the block is read; otherwise it is written.
+    /// True if the block is read; otherwise it is written.
     pub read: bool,
 }
 
@@ -114,7 +114,7 @@ impl Addresses {
         self.draw_into(requests, |request, drawn| *request = drawn);
     }
 
-    /// The same, each `put` into its place.
+    /// Draws several addresses and hands each to `put`.
     #[inline(always)]
     pub(crate) fn draw_into<P>(
         &mut self,

@@ -91,10 +91,10 @@ pub struct Description {
     pub block_size: ByteLength,
     /// How requests reach the drive: "virtual time", "O_DIRECT, io_uring", ...
     pub engine: String,
-    /// Whether figures are those of flash as far as is known: not of memory, a host, a network,
+    /// True if figures are those of flash as far as is known: not of memory, a host, a network,
     /// a rotating disk, the page cache, or a file system that scatters files by itself.
     pub measures_flash: bool,
-    /// Whether nothing had ever been written to it when it was opened, as far as is known.
+    /// True if nothing had ever been written to it when it was opened, as far as is known.
     pub began_new: bool,
     /// What is not as one would expect: a fallback taken, a cache in the way. One sentence each.
     pub caveats: Vec<String>,
@@ -141,7 +141,7 @@ pub trait Observer {
     fn progress(&mut self, progress: &Progress) -> Control;
 }
 
-/// Whether a phase goes on.
+/// True if a phase goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Go on.

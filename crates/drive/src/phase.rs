@@ -15,7 +15,7 @@ pub const DEPTH_MOST: u32 = 4096;
 pub enum Pattern {
     /// One after the other, starting over at the end of the region.
     Sequential,
-    /// The same, but the first is this block of the region, counted in blocks of the phase: for a
+    /// In ascending order from this block of the region, counted in blocks of the phase: for a
     /// workload that goes on where an earlier phase ended.
     SequentialFrom(u64),
     /// Uniformly at random, each block as often as chance has it.
@@ -33,7 +33,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// Whether each block follows the one before it.
+    /// Returns true if each block follows the one before it.
     pub fn is_sequential(self) -> bool {
         matches!(self, Pattern::Sequential | Pattern::SequentialFrom(_))
     }
@@ -52,7 +52,7 @@ impl Mix {
     /// Only writes.
     pub const WRITE: Mix = Mix { read_percent: 0 };
 
-    /// Whether there are reads and writes.
+    /// Returns true if there are reads and writes.
     pub fn is_mixed(self) -> bool {
         self != Mix::READ && self != Mix::WRITE
     }

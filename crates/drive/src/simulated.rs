@@ -85,7 +85,7 @@ pub struct SimulatedDrive {
     name: String,
     facts: Vec<(String, String)>,
     caveats: Vec<String>,
-    /// Whether the report is to know it as a new one.
+    /// True if the report is to know it as a new one.
     began_new: bool,
     composition: Composition,
     model: Box<dyn Model>,
@@ -213,13 +213,13 @@ impl SimulatedDrive {
         TrimPath::through(&self.composition)
     }
 
-    /// Whether all that it has answered outlives a power cut, flushed or not: capacitors protect the
-    /// write cache, or it is off, on every drive there is.
+    /// Returns true if all that it has answered outlives a power cut, flushed or not: capacitors
+    /// protect the write cache, or it is off, on every drive there is.
     pub fn writes_last(&self) -> bool {
         lasting::writes_last(&self.composition)
     }
 
-    /// Whether trim gets as far as a drive (which may ignore it).
+    /// Returns true if trim gets as far as a drive (which may ignore it).
     pub fn passes_trim(&self) -> bool {
         self.model.passes_trim()
     }
@@ -311,8 +311,8 @@ impl SimulatedDrive {
         self.make_new
     }
 
-    /// Whether making it new takes another drive from the factory for one that was saved, so that
-    /// what was saved plays no part any more.
+    /// Returns true if making it new takes another drive from the factory for one that was saved,
+    /// so that what was saved plays no part any more.
     pub fn forgets_what_was_saved(&self) -> bool {
         self.make_new == MakeNew::Factory && self.composition.has_saved()
     }

@@ -48,7 +48,7 @@ pub enum Composition {
 }
 
 impl Composition {
-    /// Whether one of its drives is in a state that was saved.
+    /// Returns true if one of its drives is in a state that was saved.
     pub(crate) fn has_saved(&self) -> bool {
         match self {
             Composition::Ssd(_) => false,
@@ -78,7 +78,7 @@ pub struct Array {
     pub members: Vec<Composition>,
     /// What goes to one member before the next has its turn: a power of two. Not used by RAID 1.
     pub chunk: ByteLength,
-    /// Whether trim is passed on.
+    /// True if trim is passed on.
     pub trim: bool,
     /// What is written to make the members agree before the array is used. Not used by RAID 0.
     pub synchronisation: Synchronisation,
@@ -123,15 +123,15 @@ pub enum ReadPolicy {
 /// A USB enclosure's controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UsbBridge {
-    /// Whether trim is passed on; most bridges drop it.
+    /// True if trim is passed on; most bridges drop it.
     pub trim: bool,
-    /// Whether flush (and FUA) is passed on; a bridge that swallows it answers at once.
+    /// True if flush (and FUA) is passed on; a bridge that swallows it answers at once.
     pub flush: bool,
     /// Rate of the USB link, each way.
     pub link: TransferRate,
     /// How long the bridge is busy with each command.
     pub per_command: Nanoseconds,
-    /// Whether it takes a command only when the one before is answered (bulk-only transport);
+    /// True if it takes a command only when the one before is answered (bulk-only transport);
     /// otherwise many are under way (USB Attached SCSI).
     pub one_at_a_time: bool,
 }
@@ -139,7 +139,7 @@ pub struct UsbBridge {
 /// Encryption of all data by the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Encryption {
-    /// Whether trim is passed on; it shows an attacker which sectors are in use.
+    /// True if trim is passed on; it shows an attacker which sectors are in use.
     pub trim: bool,
     /// What one processor encrypts or decrypts.
     pub per_processor: TransferRate,
@@ -285,7 +285,7 @@ pub(crate) struct Built {
 }
 
 impl Composition {
-    /// Whether it can be built; builds nothing.
+    /// Returns true if it can be built; builds nothing.
     ///
     /// # Errors
     /// When it cannot, as [`SimulatedDrive::of`](crate::simulated::SimulatedDrive::of) would say.

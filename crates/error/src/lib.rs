@@ -48,7 +48,7 @@ impl DriveError {
         DriveError { kind, message: message.into(), source: None }
     }
 
-    /// The same, with what caused it. The message must not repeat the source's text.
+    /// Makes an error with its cause. The message must not repeat the source's text.
     pub fn with_source(
         kind: ErrorKind,
         message: impl Into<String>,

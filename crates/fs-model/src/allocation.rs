@@ -22,7 +22,7 @@ struct Group {
     taken: Vec<u64>,
     blocks: u64,
     free: u64,
-    /// Whether its free blocks were all trimmed, and none was freed since.
+    /// True if its free blocks were all trimmed, and none was freed since.
     trimmed: bool,
 }
 

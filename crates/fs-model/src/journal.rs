@@ -195,7 +195,7 @@ impl FileSystem<'_> {
         Ok(())
     }
 
-    /// Whether a transaction is durable.
+    /// Returns true if a transaction is durable.
     pub(super) fn is_committed(&self, number: u64) -> bool {
         self.journal.committed >= number
     }

@@ -59,12 +59,12 @@ pub use inodes::FileNumber;
 /// How the file system is mounted, and on what host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MountOptions {
-    /// Whether commits and syncs flush the drive's cache (`barrier=1`, ext4's default).
+    /// True if commits and syncs flush the drive's cache (`barrier=1`, ext4's default).
     pub barrier: bool,
-    /// Whether freed extents are trimmed when the transaction that freed them has committed
+    /// True if freed extents are trimmed when the transaction that freed them has committed
     /// (`discard`).
     pub discard: bool,
-    /// Whether commit blocks are written with force unit access. Linux does not use it on Serial
+    /// True if commit blocks are written with force unit access. Linux does not use it on Serial
     /// ATA unless told to (`libata.fua=1`), and sends a flush after the block instead.
     pub force_unit_access: bool,
     /// After so long a transaction is committed by itself (`commit=5`, ext4's default).

@@ -280,7 +280,7 @@ proptest! {
     }
 }
 
-/// Whether nothing of a file waits to be written.
+/// Returns true if nothing of a file waits to be written.
 fn is_durable(files: &FileSystem<'_>, file: FileNumber) -> bool {
     let node = files.node(file);
     node.dirty.is_empty() && files.is_committed(node.sync_transaction)

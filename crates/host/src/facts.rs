@@ -48,7 +48,7 @@ pub struct Machine {
     pub architecture: String,
     /// When it was looked at, in seconds since 1970.
     pub time: u64,
-    /// Whether whoever looked was root.
+    /// True if whoever looked was root.
     pub is_root: bool,
 }
 
@@ -117,7 +117,7 @@ pub trait Facts {
         Ok(text.lines().filter(|line| is_wanted(line)).map(str::to_owned).collect())
     }
 
-    /// Whether root may execute a file: whether anybody may.
+    /// Returns true if root may execute a file: whether anybody may.
     fn is_executable(&self, path: &str) -> Result<bool, Absent>;
 
     /// The number in a small file.

@@ -36,7 +36,7 @@ const SWAPPINESS_FILE: &str = "etc/sysctl.d/90-ssdlab-swappiness.conf";
 pub struct Place {
     /// The directory that stands for `/`.
     pub root: PathBuf,
-    /// Whether programs are run (systemctl, sysctl).
+    /// True if programs are run (systemctl, sysctl).
     pub runs_programs: bool,
 }
 

@@ -56,7 +56,7 @@ pub enum LayerKind {
     Md {
         /// `raid1`, ...
         level: String,
-        /// Whether its metadata is the firmware's (Intel RST, DDF).
+        /// True if its metadata is the firmware's (Intel RST, DDF).
         is_firmware: bool,
     },
     /// A file that poses as a block device.
@@ -112,7 +112,7 @@ pub struct Limits {
     pub optimal_io: Option<u64>,
     /// How far its beginning is off a physical block.
     pub alignment_offset: Option<i64>,
-    /// Whether it says that it spins.
+    /// True if it says that it spins.
     pub is_rotational: Option<bool>,
     /// The I/O scheduler in use.
     pub scheduler: Option<String>,
@@ -121,7 +121,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether discards are taken, where that is known.
+    /// Returns true if discards are taken, where that is known.
     pub fn takes_discards(&self) -> Option<bool> {
         self.discard_max_bytes.map(|most| most > 0)
     }
@@ -141,12 +141,12 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Whether an option is set.
+    /// Returns true if an option is set.
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|known| known == option)
     }
 
-    /// Whether nothing can be written.
+    /// Returns true if nothing can be written.
     pub fn is_read_only(&self) -> bool {
         self.has("ro")
     }
@@ -170,7 +170,7 @@ pub struct Layer {
     pub size_bytes: Option<u64>,
     /// Where its data begins on the device below.
     pub offset_bytes: Option<u64>,
-    /// Whether it holds only what a layer above needs to know, and no data of the file system's.
+    /// True if it holds only what a layer above needs to know, and no data of the file system's.
     pub is_metadata: bool,
     /// Limits of its requests.
     pub limits: Limits,
@@ -210,13 +210,13 @@ impl Layer {
         found
     }
 
-    /// Whether nothing is known to lie below it, and it is a device.
+    /// Returns true if nothing is known to lie below it, and it is a device.
     pub fn is_drive(&self) -> bool {
         self.below.is_empty() && !matches!(self.kind, LayerKind::FileSystem { .. })
     }
 
-    /// Whether it is a drive that spins. USB bridges, RAID controllers and virtual disks say so of
-    /// everything.
+    /// Returns true if it is a drive that spins. USB bridges, RAID controllers and virtual disks
+    /// say so of everything.
     pub fn is_spinning(&self) -> bool {
         let is_bridge = matches!(
             self.kind,
@@ -225,7 +225,7 @@ impl Layer {
         self.is_drive() && !is_bridge && self.limits.is_rotational == Some(true)
     }
 
-    /// Whether it is a file system.
+    /// Returns true if it is a file system.
     pub fn is_file_system(&self) -> bool {
         matches!(self.kind, LayerKind::FileSystem { .. })
     }

@@ -27,7 +27,7 @@ impl Target {
         sectors.parse::<u64>().ok()?.checked_mul(512)
     }
 
-    /// Whether one of the options is there.
+    /// Returns true if one of the options is there.
     pub(crate) fn has(&self, option: &str) -> bool {
         self.arguments.iter().any(|argument| argument == option)
     }

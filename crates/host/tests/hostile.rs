@@ -149,7 +149,7 @@ fn made() -> Made {
     made
 }
 
-/// The same cases each time, so that it fails for who has broken something; others are tried with
+/// Tries the same cases each time, so that it fails for who has broken something; others are tried with
 /// PROPTEST_RNG_SEED and PROPTEST_CASES.
 fn config() -> ProptestConfig {
     let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };

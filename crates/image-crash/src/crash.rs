@@ -308,7 +308,7 @@ impl<'a> Crashes<'a> {
         Some(event)
     }
 
-    /// Whether a crash now leaves all open that one before the next event would.
+    /// Returns true if a crash now leaves all open that one before the next event would.
     pub fn is_turn(&self) -> bool {
         let next = self.log.get(self.happened);
         matches!(next, None | Some(Event::SyncDone { .. } | Event::Crashed(_)))

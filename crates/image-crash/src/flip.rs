@@ -72,7 +72,7 @@ pub enum Verdict {
     Wrong {
         /// What it reads as.
         what: String,
-        /// Whether `check` says that there is damage.
+        /// True if `check` says that there is damage.
         is_told: bool,
     },
 }
@@ -142,7 +142,7 @@ impl Case {
         self.examine_as(damage, |_, _| {})
     }
 
-    /// The same by a reader to whom the image looks as `seen` makes it: one that does not check something.
+    /// Examines a damage as a reader that does not check something: the image looks as `seen` makes it.
     pub fn examine_as(&self, damage: Damage, seen: impl Fn(&mut Pages, &Layout)) -> Verdict {
         let mut image = self.image.clone();
         damage.strike(&mut image);

@@ -91,7 +91,7 @@ pub struct Race {
     pub before: Vec<Step>,
     /// What each host does: writes, trims and flushes of sectors that no other touches.
     pub hosts: Vec<Vec<Step>>,
-    /// Whether a helper does to the image what the drive does to its flash.
+    /// True if a helper does to the image what the drive does to its flash.
     pub is_helped: bool,
 }
 

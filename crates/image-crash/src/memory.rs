@@ -25,7 +25,7 @@ pub enum Event {
     Punch {
         /// Where, in bytes.
         at: u64,
-        /// How many bytes.
+        /// Number of bytes.
         length: u64,
     },
     /// All that was done before is about to be made durable.
@@ -89,7 +89,7 @@ impl Memory {
         Memory::with(Contents { pages, log: None, syncs: 0 })
     }
 
-    /// The same, which takes down what is done to it.
+    /// Makes an image that notes what is done to it.
     pub fn recording(pages: Pages) -> Memory {
         Memory::with(Contents { pages, log: Some(Vec::new()), syncs: 0 })
     }
@@ -102,7 +102,7 @@ impl Memory {
         }
     }
 
-    /// The same, with other threads between the beginning and the end of a sync.
+    /// Makes an image that lets other threads run between the beginning and the end of a sync.
     #[cfg(feature = "stepped")]
     pub fn stepped(pages: Pages) -> Memory {
         Memory { is_stepped: true, ..Memory::recording(pages) }

@@ -163,7 +163,7 @@ impl Oracle {
         self.check_readable(contents.iter().map(|&it| Some(it)))
     }
 
-    /// The same of sectors of which some cannot be read.
+    /// Checks sectors of which some cannot be read.
     ///
     /// # Errors
     /// With the first sector that holds what it may not.

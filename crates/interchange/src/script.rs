@@ -42,13 +42,13 @@ pub struct Script {
     pub tag: Tag,
     /// The device or file on the other machine.
     pub target: String,
-    /// Whether the target is a block device.
+    /// True if the target is a block device.
     pub is_device: bool,
     /// Bytes that have to be there: the length of the file, or the least of the device.
     pub space: ByteLength,
     /// What is done.
     pub steps: Vec<Step>,
-    /// Whether some of the steps are rounds until a workload is steady: which of them count is
+    /// True if some of the steps are rounds until a workload is steady: which of them count is
     /// told by what fio reports while they run.
     pub has_rounds: bool,
     /// What a reader has to know, a sentence each.
@@ -63,7 +63,7 @@ pub struct Tag {
     pub experiment: String,
     /// The seed of its choices.
     pub seed: u64,
-    /// Whether the quick protocol was meant.
+    /// True if the quick protocol was meant.
     pub quick: bool,
     /// Bytes of the drive that the script was written for: what an experiment does may depend on
     /// it, and the results do not say it.
@@ -183,7 +183,7 @@ impl Script {
         (bytes, time)
     }
 
-    /// Whether a part of the target is trimmed.
+    /// Returns true if a part of the target is trimmed.
     fn trims(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Trim(_)))
     }

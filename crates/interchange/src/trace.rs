@@ -20,7 +20,7 @@ pub enum Format {
     /// fio's `write_iolog`, version 3: the same with a time before, in microseconds as fio 3.33
     /// writes it (a job of 10 requests a second has them 100,000 apart).
     Iolog3,
-    /// The same with times in milliseconds, as other programs write it; fio's manual names no unit.
+    /// fio's iolog version 3 with times in milliseconds, as other programs write it; its manual names no unit.
     Iolog3Millis,
     /// The text that blkparse prints of a blktrace, times in seconds, sectors of 512 bytes.
     Blkparse,
@@ -35,7 +35,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether it is one of fio's, which begin with a line that names the version.
+    /// Returns true if it is one of fio's, which begin with a line that names the version.
     pub(crate) fn is_iolog(self) -> bool {
         matches!(self, Format::Iolog2 | Format::Iolog3 | Format::Iolog3Millis)
     }

@@ -49,9 +49,9 @@ pub struct ComparedRun {
     pub started: String,
     /// The seed of its random choices.
     pub seed: u64,
-    /// Whether its protocol was shortened.
+    /// True if its protocol was shortened.
     pub shortened: bool,
-    /// Whether it was ended before its protocol was through.
+    /// True if it was ended before its protocol was through.
     pub interrupted: bool,
     /// Its first finding.
     pub headline: Option<String>,

@@ -44,18 +44,18 @@ pub trait Experiment: Sync {
     /// Its parameters with the values of the full and of the quick protocol.
     fn parameters(&self) -> &'static [ParameterSpec];
 
-    /// Whether a block device may be its target, all of which it then writes over.
+    /// Returns true if a block device may be its target, all of which it then writes over.
     fn takes_devices(&self) -> bool {
         false
     }
 
-    /// Whether the answers of a real drive are examined at the end, which writes to it.
+    /// Returns true if the answers of a real drive are examined at the end, which writes to it.
     fn examines(&self, _settings: &Settings) -> bool {
         true
     }
 
-    /// Whether what it writes, and for how long it measures, follow the size of the drive, so that a
-    /// quick run takes a smaller drive and not a shorter protocol.
+    /// Returns true if what it writes, and for how long it measures, follow the size of the drive,
+    /// so that a quick run takes a smaller drive and not a shorter protocol.
     fn scales_with_the_drive(&self) -> bool {
         false
     }
@@ -143,7 +143,7 @@ pub struct Plan {
     /// What the time for writing is filled with: lengths of requests that share it evenly, and how
     /// many are in flight. Where there is none it is as fast as sequential writes.
     pub timed_requests: (Vec<ByteLength>, u32),
-    /// Whether the time for writing and reading is a limit, and the run ends when it is steady.
+    /// True if the time for writing and reading is a limit, and the run ends when it is steady.
     pub until_steady: bool,
     /// Bytes that must be free on the drive.
     pub space: ByteLength,
@@ -199,7 +199,7 @@ impl Plan {
         self.sequential_writes + self.random_writes + self.large_random_writes
     }
 
-    /// Whether the run writes at all; a trim counts as well.
+    /// Returns true if the run writes at all; a trim counts as well.
     pub fn is_writing(&self) -> bool {
         self.counted_writes() + self.trims > ByteLength::ZERO || self.writing > Nanoseconds::ZERO
     }

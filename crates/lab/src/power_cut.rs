@@ -70,9 +70,9 @@ pub struct Request {
     pub histories: Histories,
     /// Seed of ageing and of the first random history; each further one has the next.
     pub seed: u64,
-    /// Whether the drive is new rather than used.
+    /// True if the drive is new rather than used.
     pub is_new: bool,
-    /// Whether the drive lies about flush and FUA.
+    /// True if the drive lies about flush and FUA.
     pub lies: bool,
     /// A mistake planted in the drive and its recovery.
     pub fault: Option<Fault>,
@@ -95,7 +95,7 @@ pub struct SmallDrive {
     pub logical_units: u32,
     /// Bytes of a unit.
     pub unit_bytes: u64,
-    /// Whether capacitors protect its buffer.
+    /// True if capacitors protect its buffer.
     pub is_protected: bool,
 }
 
@@ -134,7 +134,7 @@ pub struct Broken {
     /// When it was cut again, in nanoseconds from when it was back, while the drive was recovering
     /// and nothing was wrong so far; nothing when it was cut once.
     pub cut_again_after_ns: Option<u64>,
-    /// Whether that did no harm, and something was wrong only after the drive had been written to
+    /// True if that did no harm, and something was wrong only after the drive had been written to
     /// (its first, middle and last unit), flushed, and cut once more when that was answered.
     pub went_on: bool,
     /// What was wrong.
@@ -150,9 +150,9 @@ pub struct Exploration {
     pub target: String,
     /// The small drive that stands for it.
     pub drive: SmallDrive,
-    /// Whether it was new; otherwise it was full and had been collected.
+    /// True if it was new; otherwise it was full and had been collected.
     pub is_new: bool,
-    /// Whether it lied about flush and FUA.
+    /// True if it lied about flush and FUA.
     pub lies_about_flush: bool,
     /// The mistake that was planted.
     pub fault: Option<String>,
@@ -170,7 +170,7 @@ pub struct Exploration {
     pub recovery: Option<RecoveryTimes>,
     /// The first history that broke a rule.
     pub broken: Option<Broken>,
-    /// Whether it was stopped before its end.
+    /// True if it was stopped before its end.
     pub interrupted: bool,
 }
 

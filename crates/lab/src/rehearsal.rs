@@ -23,7 +23,7 @@ use notes::Notes;
 pub struct Elsewhere {
     /// How it is named there.
     pub name: String,
-    /// Whether it is a block device; otherwise a file to be made.
+    /// True if it is a block device; otherwise a file to be made.
     pub is_device: bool,
     /// Bytes of the device; of a file, the most it may have.
     pub capacity: ByteLength,

@@ -29,10 +29,10 @@ pub struct Report {
     pub seed: u64,
     /// The parameters the protocol ran with, in the order to show them.
     pub parameters: Vec<Parameter>,
-    /// Whether the protocol was shortened, so that figures are not comparable with published
+    /// True if the protocol was shortened, so that figures are not comparable with published
     /// ones.
     pub shortened: bool,
-    /// Whether the run was ended before the protocol was through; what was measured is here.
+    /// True if the run was ended before the protocol was through; what was measured is here.
     pub interrupted: bool,
     /// The machine it ran on.
     pub host: Host,
@@ -107,7 +107,7 @@ pub struct Parameter {
     pub name: String,
     /// Its value, as it would be given to `--set`.
     pub value: String,
-    /// Whether it differs from the full protocol.
+    /// True if it differs from the full protocol.
     pub changed: bool,
 }
 

@@ -72,9 +72,9 @@ pub struct RunSummary {
     pub target: String,
     /// The seed of every random choice.
     pub seed: u64,
-    /// Whether the protocol was shortened.
+    /// True if the protocol was shortened.
     pub shortened: bool,
-    /// Whether the run was ended before the protocol was through.
+    /// True if the run was ended before the protocol was through.
     pub interrupted: bool,
     /// The report's first finding.
     pub headline: Option<String>,
@@ -237,8 +237,8 @@ impl Store {
         self.run(|connection| connection.busy_timeout(timeout))
     }
 
-    /// Whether the file holds our layout; `false` where it holds nothing at all yet. Looked at as
-    /// of one moment, since another process may be laying it out.
+    /// Returns true if the file holds our layout; `false` where it holds nothing at all yet. Looked
+    /// at as of one moment, since another process may be laying it out.
     fn is_ours(&self) -> Result<bool, StoreError> {
         let identity = self.run(|connection| {
             let moment = connection.unchecked_transaction()?;
@@ -413,7 +413,7 @@ fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
 }
 
 impl Identity {
-    /// Whether the file is a store (`true`) or holds nothing yet (`false`).
+    /// Returns true if the file is a store (`true`) or holds nothing yet (`false`).
     fn verdict(&self, path: &Path) -> Result<bool, StoreError> {
         let path = path.to_owned();
         match (self.application_id, self.version) {

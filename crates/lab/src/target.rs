@@ -66,7 +66,7 @@ impl Target {
         Ok(Target::Path(PathBuf::from(text)))
     }
 
-    /// The same, with what a simulated drive draws (victims, where its policy draws them, and which
+    /// Parses a target, with what a simulated drive draws (victims, where its policy draws them, and which
     /// blocks go bad) begun with `seed`. A drive that was saved goes on with what it had. Commands
     /// that take a seed read their targets with this.
     pub fn seeded(text: &str, seed: u64) -> Result<Target, LabError> {
@@ -93,7 +93,7 @@ impl Target {
         }
     }
 
-    /// Whether it is simulated, so that trying it costs neither time nor wear.
+    /// Returns true if it is simulated, so that trying it costs neither time nor wear.
     pub fn is_simulated(&self) -> bool {
         !matches!(self, Target::Path(_))
     }

@@ -28,7 +28,7 @@ pub struct Options {
     pub rate: Option<ByteLength>,
     /// The longest that a file system may be frozen.
     pub max_freeze: Duration,
-    /// Whether all windows are rewritten, slow or not.
+    /// True if all windows are rewritten, slow or not.
     pub all: bool,
     /// Whether to go on where an earlier refresh has ended.
     pub resume: bool,

@@ -44,7 +44,7 @@ pub struct Extent {
     pub physical: u64,
     /// What they are.
     pub content: Content,
-    /// Whether other files, or snapshots, have the same blocks.
+    /// True if other files, or snapshots, have the same blocks.
     pub is_shared: bool,
 }
 
@@ -71,7 +71,7 @@ impl Extent {
     }
 }
 
-/// Whether a file is written back before it is mapped.
+/// True if a file is written back before it is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
     /// It is, so that all of it has its place.

@@ -258,7 +258,7 @@ mod tests {
     use crate::lateness::{Place, Tell};
     use crate::mounted::Mounted;
 
-    /// Whether it is frozen; thaws it where it was not.
+    /// Returns true if it is frozen; thaws it where it was not.
     pub(super) fn is_frozen(directory: &File) -> bool {
         match system::freeze(directory.as_raw_fd()) {
             Ok(()) => {

@@ -77,7 +77,8 @@ impl GracePeriods {
 const LOOKS: u32 = 50;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Whether the setting is as usual, or another refresh has chosen what it is; `None` where it cannot be
+/// Returns true if the setting is as usual, or another refresh has chosen what it is; `None` where
+/// it cannot be
 /// read. A lock alone does not tell: one that looks, as this does, holds it for a moment as well, whatever
 /// somebody has chosen.
 fn is_ours(setting: &File, path: &Path) -> Option<bool> {

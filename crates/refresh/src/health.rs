@@ -22,7 +22,7 @@ pub struct Health {
     pub used: Option<f64>,
     /// Bytes that hosts have written.
     pub written: Option<f64>,
-    /// Whether the drive itself says that it is failing.
+    /// True if the drive itself says that it is failing.
     pub is_failing: bool,
 }
 

@@ -143,7 +143,7 @@ impl Evidence {
         agree(self.passes.iter().map(Vec::as_slice))
     }
 
-    /// Whether it deserves a second look.
+    /// Returns true if it deserves a second look.
     pub fn is_suspicious(&self, fresh: f64) -> bool {
         self.fastest() > SUSPICIOUS * self.expected(fresh)
     }

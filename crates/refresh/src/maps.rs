@@ -150,7 +150,8 @@ impl Maps {
         (device, map.inode) == (self.device, self.inode)
     }
 
-    /// Whether what is mapped there belongs to an overlay; where that cannot be seen, it may.
+    /// Returns true if what is mapped there belongs to an overlay; where that cannot be seen, it
+    /// may.
     fn is_overlay(&self, directory: &str, map: &SharedMap) -> bool {
         // No overlay has a device of its own.
         if map.major != 0 {
@@ -228,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Whether somebody has it mapped for writing; nothing where that cannot be asked here.
+    /// Returns true if somebody has it mapped for writing; nothing where that cannot be asked here.
     fn is_mapped(path: &Path) -> Option<bool> {
         match Maps::of(&File::open(path).unwrap()).unwrap().writer() {
             Ok(found) => Some(matches!(found, Users::Program(_))),

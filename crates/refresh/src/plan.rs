@@ -42,7 +42,7 @@ pub struct Plan {
     pub lies_on: String,
     /// How it would be rewritten.
     pub way: Way,
-    /// The same in words.
+    /// The way in words.
     pub way_words: &'static str,
     /// Its length in bytes.
     pub length: u64,
@@ -70,7 +70,7 @@ pub struct Plan {
     /// Share of the drive's rated life that the writes take, in percent, where the drive says
     /// enough.
     pub share_of_life: Option<f64>,
-    /// Whether this goes on with what an earlier refresh has left.
+    /// True if this goes on with what an earlier refresh has left.
     pub resumed: bool,
     /// What else should be known, in sentences.
     pub notes: Vec<String>,
@@ -106,7 +106,7 @@ pub struct Summary {
     pub stopped: Option<String>,
     /// Windows that were not come to; --resume goes on with them.
     pub windows_left: usize,
-    /// Whether it was the user who ended it.
+    /// True if it was the user who ended it.
     pub is_interrupted: bool,
 }
 

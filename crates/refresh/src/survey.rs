@@ -48,7 +48,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// Whether the file system moves data to another place itself, while others go on.
+    /// Returns true if the file system moves data to another place itself, while others go on.
     pub fn is_live(self) -> bool {
         matches!(self, Way::MoveExtents | Way::Defragment | Way::CommitRange)
     }

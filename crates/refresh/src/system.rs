@@ -196,7 +196,7 @@ pub(crate) fn defragment(file: &File, start: u64, length: u64) -> io::Result<()>
     request(file.as_raw_fd(), BTRFS_IOC_DEFRAG_RANGE, &mut argument)
 }
 
-/// Whether the xfs that a file lies on was made so that it can exchange ranges of files.
+/// Returns true if the xfs that a file lies on was made so that it can exchange ranges of files.
 pub(crate) fn xfs_exchanges_ranges(file: &File) -> io::Result<bool> {
     let mut geometry = XfsGeometry { before: [0; 23], flags: 0, after: [0; 20] };
     request(file.as_raw_fd(), XFS_IOC_FSGEOMETRY, &mut geometry)?;
@@ -214,7 +214,7 @@ pub(crate) fn start_commit(file: &File) -> io::Result<Freshness> {
     Ok(Freshness(argument.freshness))
 }
 
-/// Whether an exchange is meant.
+/// True if an exchange is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commit {
     /// It is not, but all that comes before one is done: writes under way are waited for.

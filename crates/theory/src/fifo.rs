@@ -19,7 +19,7 @@ const NEAR_BRANCH_POINT: f64 = 1.0 / 64.0;
 /// Write amplification when the oldest block is collected:
 /// `A = alpha / (alpha + W(-alpha e^-alpha))`, `W` the principal branch of Lambert's function.
 ///
-/// The same for LRU, which is FIFO when all pages are alike. Independent of units per block; for
+/// It holds for LRU as well, which is FIFO when all pages are alike, for any number of units per block and
 /// every [`SpareFactor`]. Sources: Desnoyers, "Analytic modeling of SSD write performance",
 /// SYSTOR 2012 (there LRU); Xiang and Kurkoski, arXiv 1110.4245, 2011: 2.36 at `alpha` = 1.3.
 pub fn write_amplification(spare: SpareFactor) -> f64 {

@@ -48,7 +48,7 @@ impl ByteLength {
         self.0 as f64 / GIB.0 as f64
     }
 
-    /// How many whole `unit`s fit.
+    /// Returns the number of whole `unit`s that fit.
     ///
     /// # Panics
     /// When `unit` is zero.
@@ -57,7 +57,7 @@ impl ByteLength {
         self.0 / unit.0
     }
 
-    /// How many `unit`s cover the length.
+    /// Returns the number of `unit`s that cover the length.
     ///
     /// # Panics
     /// When `unit` is zero.
@@ -66,7 +66,7 @@ impl ByteLength {
         self.0.div_ceil(unit.0)
     }
 
-    /// Whether the length is a whole number of `unit`s.
+    /// Returns true if the length is a whole number of `unit`s.
     ///
     /// # Panics
     /// When `unit` is zero.

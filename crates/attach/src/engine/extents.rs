@@ -10,9 +10,9 @@ const UNITS_MAX: u64 = 1 << 16;
 pub struct Extent {
     /// Its bytes.
     pub length: u64,
-    /// Whether nothing is mapped there.
+    /// True if nothing is mapped there.
     pub is_hole: bool,
-    /// Whether it is known to read as zeros: a hole, where the profile does not have those read as
+    /// True if it is known to read as zeros: a hole, where the profile does not have those read as
     /// anything else.
     pub is_zero: bool,
 }

@@ -226,12 +226,12 @@ impl Engine {
         self.lock().recorder.statistics()
     }
 
-    /// Whether power was cut.
+    /// Returns true if power was cut.
     pub fn is_cut(&self) -> bool {
         self.lock().is_cut
     }
 
-    /// Whether the drive holds nothing, as a new one does.
+    /// Returns true if the drive holds nothing, as a new one does.
     pub fn is_blank(&self) -> bool {
         self.lock().model.next_mapped(LogicalUnit(0)).is_none()
     }
@@ -310,7 +310,7 @@ struct Found {
     /// When, on its clock.
     clock: Instant,
     damage: Damage,
-    /// Whether the log of trims is whole, in both copies.
+    /// True if the log of trims is whole, in both copies.
     trims_hold: bool,
 }
 

@@ -62,7 +62,7 @@ impl Engine {
         (offset | data.len() as u64).is_multiple_of(self.unit)
     }
 
-    /// Whether a read may go past `data`.
+    /// Returns true if a read may go past `data`.
     fn may_go_past(&self, offset: u64, data: &[u8]) -> bool {
         let is_fast = self.clock.time() == Time::Fast;
         is_fast && !data.is_empty() && self.is_whole(offset, data) && self.unit.is_multiple_of(PAGE)

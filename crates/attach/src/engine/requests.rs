@@ -29,8 +29,8 @@ pub(super) fn sectors(offset: u64, length: u64) -> (Sector, SectorCount) {
 }
 
 impl Inner {
-    /// Whether requests are taken, and the instant at which one arrives that came at `came`: not before
-    /// one that was taken earlier.
+    /// Returns true if requests are taken, and the instant at which one arrives that came at
+    /// `came`: not before one that was taken earlier.
     pub(super) fn begin(&mut self, engine: &Engine, came: HostInstant) -> Result<Instant, Errno> {
         if self.is_cut || self.is_closed {
             return Err(Errno::IO);
@@ -68,7 +68,7 @@ impl Inner {
         Answer { at }
     }
 
-    /// Whether a write is taken; says so before the model knows of it.
+    /// Returns true if a write is taken; says so before the model knows of it.
     pub(super) fn admit_write(&mut self, engine: &Engine, at: Instant) -> Result<(), Errno> {
         if let Some(failed) = engine.syncer.failed() {
             return Err(failed);

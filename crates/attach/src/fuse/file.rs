@@ -52,7 +52,7 @@ impl Drive {
         Some(Attributes { node, size, mode: kind, links, owner: self.owner })
     }
 
-    /// Whether others should be seen to while it is carried out.
+    /// Returns true if others should be seen to while it is carried out.
     pub(super) fn takes_long(&self, request: &Request<'_>) -> bool {
         match request.asked {
             Asked::Read { size, .. } => size >= LARGE,
@@ -224,7 +224,7 @@ fn may_set(attributes: &Attributes, valid: u32, size: u64) -> Result<(), Errno> 
     if valid & never != 0 { Err(Errno::PERM) } else { Ok(()) }
 }
 
-/// Whether a write is durable when it is answered.
+/// Returns true if a write is durable when it is answered.
 fn is_sync(flags: i32) -> bool {
     flags & (libc::O_DSYNC | libc::O_SYNC) != 0
 }

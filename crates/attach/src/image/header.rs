@@ -45,7 +45,8 @@ fn numbers(configuration: &Configuration, layout: &Layout) -> [u64; NUMBERS] {
     ]
 }
 
-/// Whether a file begins as images do, of whatever version; the copy of the header counts as well.
+/// Returns true if a file begins as images do, of whatever version; the copy of the header counts
+/// as well.
 pub(super) fn begins_image(file: &std::fs::File) -> bool {
     [0, HEADER_MAX].into_iter().any(|at| {
         let mut magic = [0; MAGIC.len()];
@@ -196,7 +197,7 @@ impl Header {
         Ok(profile)
     }
 
-    /// Whether the drive of its profile has the shape that it says.
+    /// Returns true if the drive of its profile has the shape that it says.
     pub(super) fn check(
         &self,
         configuration: &Configuration,

@@ -15,7 +15,7 @@
 /// Marks a record that holds.
 const WRITTEN: u32 = u32::from_le_bytes(*b"PRGM");
 
-/// The same of a program unit with one bit a cell.
+/// Marks a program unit that was written with one bit a cell.
 const WRITTEN_SLC: u32 = u32::from_le_bytes(*b"PSLC");
 
 /// Marks a program unit that cannot be read, whatever else its record says.
@@ -32,7 +32,7 @@ pub fn record_size(units: u32) -> u64 {
 /// A record that holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Whether it was programmed with one bit a cell.
+    /// True if it was programmed with one bit a cell.
     pub is_slc: bool,
     /// The sequence number, as the model took it.
     pub number: u64,
@@ -105,7 +105,7 @@ impl Record {
         self.encode_with(&self.sums, bytes);
     }
 
-    /// The same with `sums` as the checksums of its units, whatever it has.
+    /// Encodes the record with `sums` as the checksums of its units, whatever it has.
     pub fn encode_with(&self, sums: &[u32], bytes: &mut [u8]) {
         bytes.fill(0);
         let mark = if self.is_slc { WRITTEN_SLC } else { WRITTEN };

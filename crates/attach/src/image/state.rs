@@ -28,7 +28,7 @@ pub const SLOTS: u64 = 4;
 pub struct State {
     /// How many states were written before; the largest of the slots counts.
     pub generation: u64,
-    /// Whether the checkpoint holds: nothing was written since.
+    /// True if the checkpoint holds: nothing was written since.
     pub is_clean: bool,
     /// The drive's clock when the drive was closed, in nanoseconds.
     pub clock: u64,
@@ -55,7 +55,7 @@ pub(super) struct Slots {
     pub(super) newest: Option<State>,
     /// Slots that do not hold.
     pub(super) damaged: u32,
-    /// Whether both copies of a generation do not hold, which may have been the newest.
+    /// True if both copies of a generation do not hold, which may have been the newest.
     pub(super) is_generation_lost: bool,
 }
 

@@ -60,7 +60,7 @@ pub struct TrimsFound {
     pub records: Vec<TrimRecord>,
     /// Batches that were promised and of which one copy does not hold.
     pub damaged: u64,
-    /// Whether batches that were promised are missing: no copy of one holds.
+    /// True if batches that were promised are missing: no copy of one holds.
     pub is_cut_short: bool,
 }
 
@@ -105,7 +105,7 @@ impl TrimLog {
         (self.begins(layout)[0], 2 * layout.trims_size)
     }
 
-    /// Whether `records` more records have room.
+    /// Returns true if `records` more records have room.
     pub fn has_room(&self, layout: &Layout, records: usize) -> bool {
         self.end.length + (HEAD + RECORD * records) as u64 <= layout.trims_size
     }

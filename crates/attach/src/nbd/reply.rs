@@ -89,7 +89,7 @@ impl Agreed {
         head
     }
 
-    /// Whether holes need not be sent as zeros in reply to a read.
+    /// Returns true if holes need not be sent as zeros in reply to a read.
     pub(super) fn may_leave_out_holes(self, request: &Request) -> bool {
         self.is_structured && !request.has(CMD_FLAG_DF)
     }

@@ -49,7 +49,7 @@ impl Request {
         self.flags & flag != 0
     }
 
-    /// Whether others should be seen to while it is carried out.
+    /// Returns true if others should be seen to while it is carried out.
     pub(super) fn is_large(&self) -> bool {
         match self.kind {
             CMD_READ | CMD_WRITE => (LARGE..=PAYLOAD_MAX).contains(&self.length),

@@ -32,7 +32,7 @@ struct Input {
     /// Bytes that are read at a time: after a large write no more than a request, so that what comes
     /// behind it need not be copied from here.
     at_a_time: usize,
-    /// Whether nothing more is to be read.
+    /// True if nothing more is to be read.
     is_over: bool,
 }
 
@@ -214,7 +214,7 @@ impl Connection<'_> {
         write_both(&mut *writer, head.bytes(), data)
     }
 
-    /// Whether some of what a read is for is a hole, or it cannot be read.
+    /// Returns true if some of what a read is for is a hole, or it cannot be read.
     fn has_holes(&self, request: &Request) -> bool {
         let extents = self.shared.engine.extents(request.offset, request.length.into());
         extents.map_or(true, |extents| extents.iter().any(|it| it.is_zero))

@@ -44,7 +44,8 @@ impl Dumps {
 }
 
 impl Store {
-    /// Whether an erase waits for the buffer to be saved: [`Store::carry_out`] has stopped there.
+    /// Returns true if an erase waits for the buffer to be saved: [`Store::carry_out`] has stopped
+    /// there.
     pub fn wants_buffer_saved(&self) -> bool {
         self.wants_buffer_saved
     }
@@ -55,8 +56,8 @@ impl Store {
         self.wants_buffer_saved = false;
     }
 
-    /// Whether the buffer could be saved at any time if the host wrote so many units more. Always, where
-    /// there are no capacitors.
+    /// Returns true if the buffer could be saved at any time if the host wrote so many units more.
+    /// Always, where there are no capacitors.
     #[inline]
     pub fn could_save_with(&self, units: u32) -> bool {
         // Beside what is booked there are the program units that are being filled, for which there is room.
@@ -83,7 +84,7 @@ impl Store {
         (stamp > self.progress.durable()).then_some(stamp)
     }
 
-    /// Whether all `units`, and no more, fit into a dump.
+    /// Returns true if all `units`, and no more, fit into a dump.
     pub fn fits_into_dump(&self, units: usize) -> bool {
         units as u64 <= self.layout.dump_units
     }

@@ -206,7 +206,7 @@ impl Store {
         Ok(())
     }
 
-    /// The same for whoever only wants to know where everything is: what could not be done waits again.
+    /// Finishes what is under way, so that it is known where everything is: what could not be done waits again.
     pub(super) fn settle_under_way(&mut self) {
         // It fails again when it is tried again, and is told then.
         let _ = self.finish_under_way();
@@ -263,7 +263,7 @@ impl Store {
         self.is_helped = is_helped;
     }
 
-    /// Whether somebody does.
+    /// Returns true if somebody does.
     pub fn is_helped(&self) -> bool {
         self.is_helped
     }

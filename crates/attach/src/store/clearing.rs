@@ -22,8 +22,8 @@ impl Store {
         })
     }
 
-    /// Whether `part`, which has just been erased, is one of a block of which other parts were erased
-    /// before and may be programmed already.
+    /// Returns true if `part`, which has just been erased, is one of a block of which other parts
+    /// were erased before and may be programmed already.
     pub(super) fn is_late(&self, part: u32) -> bool {
         let first = part - part % self.layout.stripe;
         (first..first + self.layout.stripe).any(|it| {

@@ -88,7 +88,7 @@ impl Store {
         Some(found.spare[unit.0 as usize].checked_sub(1).map(LogicalUnit))
     }
 
-    /// Whether the data of `unit` is not in the image at its place.
+    /// Returns true if the data of `unit` is not in the image at its place.
     fn is_staged(&self, unit: PhysicalUnit) -> bool {
         self.staged.contains_key(&self.layout.program_of(unit))
     }

@@ -24,7 +24,7 @@ pub(super) enum Action {
     Trims(Box<[TrimRecord]>),
 }
 
-/// The same with when, ordered so that the first of a heap is what ends first.
+/// What is due and when, ordered so that the first of a heap is what ends first.
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) span: Span,
@@ -68,7 +68,8 @@ impl Store {
         }
     }
 
-    /// Whether anything is to be carried out, and which program unit of which life if it is one.
+    /// Returns true if anything is to be carried out, and which program unit of which life if it is
+    /// one.
     pub(super) fn first_due(&self, until: Instant) -> Option<Option<(u32, u64)>> {
         let due = self.due.peek().filter(|due| due.span.end <= until)?;
         Some(match due.action {
@@ -87,7 +88,7 @@ impl Store {
         self.due.peek().map(|due| due.span.end)
     }
 
-    /// Whether anything waits to be done that is over by `until`.
+    /// Returns true if anything waits to be done that is over by `until`.
     pub fn has_due(&self, until: Instant) -> bool {
         self.next_due <= until
     }

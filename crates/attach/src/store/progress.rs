@@ -68,7 +68,7 @@ impl Progress {
         self.later.back().map_or(self.ends, |&(_, ends)| ends)
     }
 
-    /// Whether all of the log of trims is durable.
+    /// Returns true if all of the log of trims is durable.
     pub(super) fn are_trims_durable(&self) -> bool {
         self.latest_ends().trims == self.ends.trims
     }
@@ -100,7 +100,7 @@ impl Progress {
 }
 
 impl Store {
-    /// Whether all records of trims in the image are known to be durable.
+    /// Returns true if all records of trims in the image are known to be durable.
     pub fn are_trims_durable(&self) -> bool {
         self.progress.are_trims_durable()
     }

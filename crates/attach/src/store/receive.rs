@@ -151,7 +151,7 @@ impl Store {
         self.receiving = None;
     }
 
-    /// The same of units of one program unit.
+    /// Takes over units of one program unit.
     fn take_over_program<'a>(
         &mut self,
         units: &[Unit],
@@ -245,7 +245,7 @@ fn staged_in<'a, S: std::hash::BuildHasher>(
 }
 
 impl Staged {
-    /// Whether some of it is on its way.
+    /// Returns true if some of it is on its way.
     pub(super) fn is_on_its_way(&self) -> bool {
         self.on_their_way.load(Ordering::Acquire) != 0
     }

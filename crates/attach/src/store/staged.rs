@@ -14,7 +14,7 @@ pub(super) enum Source {
     Nothing,
     /// In RAM: what the host wrote, with its checksum.
     Here { logical: LogicalUnit, sum: u32 },
-    /// The same, at its place in the image already, or on its way there.
+    /// In its place in the image already, or on its way there.
     Ahead { logical: LogicalUnit, sum: u32 },
     /// Nowhere: a dump of the buffer held it, and was damaged there. Reading it fails.
     Lost { logical: LogicalUnit },
@@ -45,12 +45,12 @@ pub(super) struct Staged {
     /// Tells apart what was staged for the same place at different times. The model may begin to
     /// fill a block again while the end of its erase is still to come.
     pub(super) life: u64,
-    /// Whether its program is booked: nothing is added to it.
+    /// True if its program is booked: nothing is added to it.
     pub(super) is_booked: bool,
-    /// Whether its data may be written ahead, and whether some of it was.
+    /// True if its data may be written ahead, and whether some of it was.
     pub(super) may_go_ahead: bool,
     pub(super) is_ahead: bool,
-    /// Whether a unit that was written ahead has changed since: the host wrote a part of it.
+    /// True if a unit that was written ahead has changed since: the host wrote a part of it.
     pub(super) is_changed: bool,
     /// Pieces of it that are on their way to the image.
     pub(super) on_their_way: Arc<AtomicU32>,

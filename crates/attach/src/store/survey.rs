@@ -314,7 +314,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the data of `program` is what its spare area says.
+    /// Returns true if the data of `program` is what its spare area says.
     fn holds_what_it_says(&self, program: u32, found: &Found) -> io::Result<bool> {
         let mut data = vec![0; self.layout.program_size() as usize];
         self.image.file().read_exact_at(&mut data, self.layout.data_at(program))?;

@@ -66,7 +66,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the log of trims should be replaced by what still counts of it.
+    /// Returns true if the log of trims should be replaced by what still counts of it.
     pub fn trims_need_room(&self) -> bool {
         !self.trims.has_room(&self.layout, 1 << 17)
     }

@@ -120,7 +120,7 @@ impl UnderWay {
         (UnderWay { purpose, outcome: slot.clone() }, Work { task, outcome: slot, gate })
     }
 
-    /// Whether it takes away what `part` held.
+    /// Returns true if it takes away what `part` held.
     pub(super) fn clears(&self, part: u32) -> bool {
         matches!(self.purpose, Purpose::Clear { part: it, .. } if it == part)
     }

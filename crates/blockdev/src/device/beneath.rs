@@ -94,8 +94,8 @@ fn user_of_file(path: &Path, own: &str, system: &System) -> io::Result<Option<St
     Ok(user.map(|user| format!("in use: {user}")))
 }
 
-/// Whether two names are of one file. Of one that was removed, or lies in another name space, there is its
-/// name alone.
+/// Returns true if two names are of one file. Of one that was removed, or lies in another name
+/// space, there is its name alone.
 fn is_same(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
     match (identity(one), identity(other)) {

@@ -28,7 +28,7 @@ pub fn options() -> RealOptions {
     RealOptions { require_direct: false, reserve: Some(ByteLength::ZERO), ..RealOptions::default() }
 }
 
-/// The same options, for a path that is a file to create.
+/// Returns the options for a path that is a file to create.
 pub fn for_file(options: RealOptions) -> RealOptions {
     RealOptions { create_file: true, ..options }
 }

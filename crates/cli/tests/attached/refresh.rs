@@ -118,7 +118,7 @@ impl<'a> Scene<'a> {
         self.sync();
     }
 
-    /// The same past the page cache, which hands data on in an order of its own: some of it then lies
+    /// Fills the file past the page cache, which hands data on in an order of its own: some of it then lies
     /// less well in the flash.
     pub(crate) fn fill_in_order(&mut self) {
         let file = self.direct();

@@ -118,7 +118,7 @@ impl Case {
         [&first[..], &all, self.options].concat().into_iter().map(str::to_owned).collect()
     }
 
-    /// The same for what an earlier one has left.
+    /// Returns the arguments that resume what an earlier refresh has left.
     pub(crate) fn arguments_to_resume(self, scene: &Scene<'_>) -> Vec<String> {
         let target = self.target(scene);
         let first = ["refresh", text(&target), "--journal", "journal", "--yes", "--resume"];

@@ -75,7 +75,7 @@ impl Place {
         Place::with(profile, Turn::Shared { _guard: guard })
     }
 
-    /// The same, while no other test has a place.
+    /// Makes a place while no other test has one.
     pub fn alone(profile: &str) -> Place {
         let guard = TURNS.write().unwrap_or_else(PoisonError::into_inner);
         Place::with(profile, Turn::Alone { _guard: guard })

@@ -80,7 +80,7 @@ impl Ext4 {
         Some(Ext4 { point, own: None })
     }
 
-    /// The same on a loop device of the test's own.
+    /// Mounts ext4 on a loop device of the test's own.
     fn on_own_loop(test: &str, place: &Place, mebibytes: u64, options: &str) -> Option<Ext4> {
         let mut mounted = Ext4::new(test, place, mebibytes, options)?;
         assert!(runs("umount", &[&mounted.point]));

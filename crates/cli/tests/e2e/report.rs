@@ -15,7 +15,7 @@ pub fn column(table: &Value, name: &str) -> Vec<Value> {
     table["rows"].as_array().unwrap().iter().map(|row| row[index].clone()).collect()
 }
 
-/// The same where that is numbers.
+/// Returns the numbers in a column of a table.
 pub fn numbers(table: &Value, name: &str) -> Vec<f64> {
     column(table, name).iter().map(|cell| cell.as_f64().unwrap()).collect()
 }

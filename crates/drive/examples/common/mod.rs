@@ -59,7 +59,7 @@ pub fn configuration(capacity: ByteLength, spare_of_logical: f64) -> Configurati
     }
 }
 
-/// The same with its map on flash and a share of it in RAM.
+/// Puts the map on flash, with a share of it in RAM.
 #[allow(dead_code, reason = "only one of the examples that share this file uses it")]
 pub fn with_cached_map(mut configuration: Configuration, share: f64) -> Configuration {
     let mut parameters = configuration.geometry.parameters().clone();
@@ -71,7 +71,7 @@ pub fn with_cached_map(mut configuration: Configuration, share: f64) -> Configur
     configuration
 }
 
-/// The same with a table of extents that takes a share of the RAM of a map of units, four bytes
+/// Maps by extents, whose table takes a share of the RAM of a map of units, four bytes
 /// each, and a superblock more for what is condensed.
 #[allow(dead_code, reason = "only one of the examples that share this file uses it")]
 pub fn with_extent_map(mut configuration: Configuration, share: f64) -> Configuration {

@@ -21,7 +21,7 @@ pub(super) const OBSERVE_EVERY: u64 = 1 << 16;
 pub(crate) struct Outcome {
     /// The last instant at which a request was answered.
     pub(crate) end: Instant,
-    /// Whether the observer ended it.
+    /// True if the observer ended it.
     pub(crate) cancelled: bool,
 }
 
@@ -125,7 +125,7 @@ impl Pace {
         Pace { interval: interval.unwrap_or(Nanoseconds::ZERO), next: Nanoseconds::ZERO }
     }
 
-    /// Whether there is no limit.
+    /// Returns true if there is no limit.
     fn is_none(&self) -> bool {
         self.interval == Nanoseconds::ZERO
     }

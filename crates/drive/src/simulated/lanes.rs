@@ -30,9 +30,9 @@ struct Running<'a> {
     steps: Steps<Sent>,
     /// The request that goes next, and when at the earliest.
     next: Option<(Instant, LaneRequest)>,
-    /// Whether a flush is under way: what follows waits for it.
+    /// True if a flush is under way: what follows waits for it.
     is_held: bool,
-    /// Whether a flush is to be sent when all else is answered.
+    /// True if a flush is to be sent when all else is answered.
     owes_flush: bool,
     result: LaneResult,
     meter: ThroughputMeter,

@@ -4,8 +4,8 @@ use ssdlab_model::power_cut::rules::Contract;
 
 use crate::stack::Composition;
 
-/// Whether all that was answered is durable, flushed or not: on every drive there is, capacitors
-/// protect the write cache, or it is off.
+/// Returns true if all that was answered is durable, flushed or not: on every drive there is,
+/// capacitors protect the write cache, or it is off.
 pub(super) fn writes_last(composition: &Composition) -> bool {
     match composition {
         Composition::Ssd(configuration) => Contract::of(configuration).writes,

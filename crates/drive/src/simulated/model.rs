@@ -28,7 +28,7 @@ pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, 
     })
 }
 
-/// The same, used.
+/// Makes a used drive: one that has `past` behind it.
 pub(crate) fn aged_model(
     configuration: &Configuration,
     past: Past,
@@ -42,7 +42,7 @@ pub(crate) fn aged_model(
     })
 }
 
-/// The same in a state that was saved.
+/// Makes a drive in a state that was saved.
 pub(crate) fn restored_model(
     configuration: &Configuration,
     from: &mut Decoder<'_>,

@@ -56,7 +56,7 @@ pub trait Responder {
     /// Writes `count` sectors from `first` at `at`; returns when the host is told it is done.
     fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
 
-    /// The same, durable before the host is told so (FUA).
+    /// Writes sectors that are durable before the host is told so (FUA).
     fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
 
     /// Begins one of the requests above. What begins step by step is gone on with when the step says
@@ -81,7 +81,7 @@ pub trait Responder {
     /// [`Responder::passes_trim`] says no, nothing is forgotten.
     fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
 
-    /// Whether trim gets as far as a drive (which may ignore it).
+    /// Returns true if trim gets as far as a drive (which may ignore it).
     fn passes_trim(&self) -> bool;
 
     /// Makes all writes that were answered durable; returns when the host is told so.
@@ -117,7 +117,7 @@ pub trait Responder {
         Err(FormatError::Unsupported { what: "something before it, or with log blocks," })
     }
 
-    /// The same, and erases all that was written to.
+    /// Formats, and erases all blocks that were written to.
     fn secure_erase(&mut self, at: Instant) -> Result<Instant, FormatError> {
         self.format(at)
     }

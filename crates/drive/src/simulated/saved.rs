@@ -53,7 +53,7 @@ pub struct SavedDrive {
     state: std::ops::Range<u64>,
 }
 
-/// Whether the file at `path` begins as saved drives do.
+/// Returns true if the file at `path` begins as saved drives do.
 pub fn is_saved(path: &Path) -> io::Result<bool> {
     let mut magic = [0; MAGIC.len()];
     match File::open(path)?.read_exact(&mut magic) {
@@ -285,7 +285,7 @@ impl SavedDrive {
     }
 }
 
-/// Whether the last bytes of the file are the checksum of those before.
+/// Returns true if the last bytes of the file are the checksum of those before.
 fn check_sum(path: &Path, length: u64) -> io::Result<bool> {
     let Some(covered) = length.checked_sub(CHECKSUM_BYTES) else { return Ok(false) };
     let mut from = File::open(path)?;

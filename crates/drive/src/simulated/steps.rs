@@ -34,12 +34,12 @@ impl<T: Copy> Steps<T> {
         Steps { in_flight, start, open: vec![None; depth], free }
     }
 
-    /// Whether another request can be sent.
+    /// Returns true if another request can be sent.
     pub(super) fn has_room(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// Whether no request could be sent before the latest answer.
+    /// Returns true if no request could be sent before the latest answer.
     pub(super) fn was_full(&self) -> bool {
         self.free.len() == 1
     }

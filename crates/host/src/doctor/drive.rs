@@ -22,7 +22,7 @@ pub(super) struct Drive<'a> {
     pub(super) identify: String,
     /// Why it tells nothing of its state.
     pub(super) silent: Option<String>,
-    /// Whether disks of its kind have nothing to tell, whoever asks.
+    /// True if disks of its kind have nothing to tell, whoever asks.
     is_mute: bool,
 }
 
@@ -84,8 +84,8 @@ impl<'a> Drive<'a> {
         told.or_else(identify).or_else(|| self.layer.title.clone())
     }
 
-    /// Whether it is flash, as far as can be told: what is asked of it directly counts more than
-    /// what the kernel has assumed.
+    /// Returns true if it is flash, as far as can be told: what is asked of it directly counts more
+    /// than what the kernel has assumed.
     pub(super) fn is_flash(&self) -> Option<bool> {
         if self.layer.kind == LayerKind::Nvme || self.layer.kind == LayerKind::Mmc {
             return Some(true);

@@ -7,9 +7,9 @@ use super::{Check, Diagnosis, Verdict};
 pub struct Options {
     /// Columns of the terminal.
     pub width: usize,
-    /// Whether only ASCII is shown.
+    /// True if only ASCII is shown.
     pub ascii: bool,
-    /// Whether what is fine is shown in full, too.
+    /// True if what is fine is shown in full, too.
     pub all: bool,
 }
 

@@ -20,7 +20,7 @@ pub struct Captured {
     pub(super) modified: BTreeMap<String, Result<u64, Absent>>,
     pub(super) executable: BTreeMap<String, Result<bool, Absent>>,
     pub(super) commands: BTreeMap<Asked, Result<CommandOutput, Absent>>,
-    /// Whether what is not here is not there; otherwise it was just not asked for.
+    /// True if what is not here is not there; otherwise it was just not asked for.
     pub(super) is_whole: bool,
 }
 

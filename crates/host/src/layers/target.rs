@@ -111,7 +111,7 @@ pub(super) fn everything(facts: &dyn Facts) -> Vec<Stack> {
     stacks
 }
 
-/// Whether another device lies on it, which is looked at itself.
+/// Returns true if another device lies on it, which is looked at itself.
 fn is_held(facts: &dyn Facts, directory: &str) -> bool {
     facts.list(&format!("{directory}/holders")).is_ok_and(|holders| !holders.is_empty())
 }

@@ -58,9 +58,9 @@ pub struct Job {
     pub line: u64,
     /// What its requests do.
     pub direction: Direction,
-    /// Whether blocks come in random order.
+    /// True if blocks come in random order.
     pub random: bool,
-    /// Whether a block may come again before all others came (`norandommap`).
+    /// True if a block may come again before all others came (`norandommap`).
     pub repeats: bool,
     /// Bytes per request.
     pub block_size: ByteLength,
@@ -78,7 +78,7 @@ pub struct Job {
     pub loops: u32,
     /// The longest it runs.
     pub runtime: Option<Nanoseconds>,
-    /// Whether it runs so long though all was moved.
+    /// True if it runs so long though all was moved.
     pub time_based: bool,
     /// Time before measuring.
     pub ramp: Nanoseconds,
@@ -92,7 +92,7 @@ pub struct Job {
     pub think: Option<(u64, Nanoseconds)>,
     /// Seed of its addresses, where one is given.
     pub seed: Option<u64>,
-    /// Whether it waits for the jobs before it.
+    /// True if it waits for the jobs before it.
     pub(super) waits: bool,
     /// How long the drive is left alone before.
     pub(super) rest: Nanoseconds,
@@ -174,13 +174,13 @@ impl Job {
         settings
     }
 
-    /// Whether its region is a share of the target.
+    /// Returns true if its region is a share of the target.
     pub fn is_relative(&self) -> bool {
         matches!(self.size, None | Some(Extent::Percent(_)))
             || matches!(self.offset, Extent::Percent(1..))
     }
 
-    /// Whether the job writes or trims.
+    /// Returns true if the job writes or trims.
     pub fn changes_data(&self) -> bool {
         self.direction != Direction::Read
     }

@@ -74,7 +74,7 @@ pub struct Side {
     pub percentiles: Vec<(f64, f64)>,
     /// Nanoseconds and requests, from json+; empty without.
     pub bins: Vec<(u64, u64)>,
-    /// Whether the percentiles and bins leave out the time of handing over (`clat`).
+    /// True if the percentiles and bins leave out the time of handing over (`clat`).
     pub is_completion: bool,
 }
 

@@ -17,7 +17,7 @@ pub struct Space {
     pub capacity: ByteLength,
     /// The smallest aligned request.
     pub unit: ByteLength,
-    /// Whether the capacity is that of a drive. A file to be made has none of its own, and jobs
+    /// True if the capacity is that of a drive. A file to be made has none of its own, and jobs
     /// must say how large it is.
     pub is_fixed: bool,
 }
@@ -125,7 +125,7 @@ impl Work {
         is_plain.then(|| Phase { amount, ..self.addressed(seed, interval) })
     }
 
-    /// Whether its reads and its writes each go on from where they were.
+    /// Returns true if its reads and its writes each go on from where they were.
     fn has_two_streams(&self) -> bool {
         !self.job.random && matches!(self.job.direction, Direction::Mixed(_))
     }

@@ -29,7 +29,7 @@ pub(super) fn header(first: &str) -> Option<Format> {
     }
 }
 
-/// Whether a first line names the columns instead of being a request.
+/// Returns true if a first line names the columns instead of being a request.
 pub(super) fn is_title(format: Format, first: &str) -> bool {
     let lower = first.trim().to_ascii_lowercase();
     match format {

@@ -37,7 +37,7 @@ pub struct Survey {
     pub duration: Nanoseconds,
     /// Requests whose time lay before that of the one before.
     pub went_back: u64,
-    /// Whether requests begin and end on multiples of so many bytes, at best 4096.
+    /// True if requests begin and end on multiples of so many bytes, at best 4096.
     pub alignment: ByteLength,
 }
 
@@ -123,7 +123,7 @@ impl Survey {
         })
     }
 
-    /// Whether a request is among those that were chosen.
+    /// Returns true if a request is among those that were chosen.
     pub fn counts(&self, event: &Event) -> bool {
         event.stage == self.stage && self.volume.is_none_or(|volume| event.volume == volume)
     }

@@ -72,7 +72,7 @@ impl Load {
         Ok(Load::Job { path: path.to_owned(), job: Box::new(job) })
     }
 
-    /// Whether closed forms say what write amplification it has.
+    /// Returns true if closed forms say what write amplification it has.
     pub(super) fn is_of_theory(&self) -> bool {
         matches!(self, Load::Units { .. })
     }

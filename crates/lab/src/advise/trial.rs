@@ -25,7 +25,7 @@ pub(super) struct Tried {
     /// Bytes of the whole drive that the host keeps.
     pub(super) capacity: f64,
     pub(super) write_amplification: f64,
-    /// The same of data alone, which is what `theory` is about.
+    /// Write amplification of data alone, which is what `theory` is about.
     pub(super) of_data: f64,
     pub(super) theory: Option<f64>,
     pub(super) iops: f64,
@@ -66,7 +66,7 @@ fn with(text: &str, change: &str) -> String {
 struct Simulated {
     profile: Box<Profile>,
     name: String,
-    /// Whether it is smaller than the one that was asked about.
+    /// True if it is smaller than the one that was asked about.
     is_smaller: bool,
 }
 

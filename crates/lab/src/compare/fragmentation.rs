@@ -41,7 +41,7 @@ pub(super) fn drives(runs: &[Labelled]) -> Option<Table> {
     Some(table)
 }
 
-/// Whether a joined table repeats what the drives' table says.
+/// Returns true if a joined table repeats what the drives' table says.
 pub(super) fn shows(joined: &Table) -> bool {
     ["best", "slowdown"].iter().any(|column| joined.name == format!("{READS}: {column}"))
 }

@@ -62,7 +62,7 @@ fn is_real(run: &Labelled) -> bool {
     run.report.target.kind != TargetKind::Simulated
 }
 
-/// Whether the report says that no processor slept while the drive was measured.
+/// Returns true if the report says that no processor slept while the drive was measured.
 fn was_kept_awake(run: &Labelled) -> bool {
     let mut facts = run.report.target.facts.iter();
     facts.any(|fact| fact.name == PROCESSORS && fact.value.starts_with(KEPT_AWAKE))

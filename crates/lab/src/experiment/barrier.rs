@@ -404,7 +404,7 @@ impl Experiment for Barrier {
     }
 }
 
-/// Whether a mount never flushes the drive.
+/// Returns true if a mount never flushes the drive.
 fn without_barriers(place: &Place) -> bool {
     place.has_option("nobarrier") || place.has_option("barrier=0")
 }

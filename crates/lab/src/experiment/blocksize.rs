@@ -300,7 +300,7 @@ impl Experiment for BlockSize {
 struct State {
     /// How it was made new before each size; `None` before that.
     emptied: Option<Emptied>,
-    /// Whether each size found the used drive as the random writes have left it.
+    /// True if each size found the used drive as the random writes have left it.
     on_copies: bool,
 }
 

@@ -40,7 +40,7 @@ pub struct Tally {
     pub(crate) flash: FlashSeen,
     /// How drives stood against theory, where it has something to say.
     pub(crate) judged: Vec<Judgement>,
-    /// Whether another drive from the factory took the place of one that was saved.
+    /// True if another drive from the factory took the place of one that was saved.
     pub(crate) forgot_what_was_saved: bool,
 }
 
@@ -97,7 +97,7 @@ impl FlashSeen {
         }
     }
 
-    /// Whether anything was measured.
+    /// Returns true if anything was measured.
     pub(crate) fn is_any(self) -> bool {
         self.fresh || self.in_use
     }
@@ -152,7 +152,7 @@ impl<'a> Course<'a> {
         Course { drive, watcher, weights, tally, oracle, threads: 1 }
     }
 
-    /// The same, of which `threads` workloads may run side by side on copies of the drive.
+    /// Lets `threads` workloads run side by side on copies of the drive.
     pub(super) fn with_threads(mut self, threads: usize) -> Course<'a> {
         self.threads = threads;
         self

@@ -306,7 +306,7 @@ fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
     }
 }
 
-/// Whether the tree is the published one.
+/// Returns true if the tree is the published one.
 fn is_published(protocol: &Protocol) -> bool {
     (protocol.tree.count(), protocol.tree.length().bytes()) == (u64::from(ENTRIES), BYTES)
 }

@@ -145,7 +145,7 @@ struct Reads {
     name: String,
     /// Bytes written at random so far.
     written: ByteLength,
-    /// Whether this is the read after the long rest.
+    /// True if this is the read after the long rest.
     is_rested: bool,
     /// Seconds of each read.
     seconds: Vec<f64>,

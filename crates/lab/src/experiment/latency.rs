@@ -168,8 +168,8 @@ impl Load {
         both
     }
 
-    /// Whether what arrived was answered in time; nothing arrives at the peak, where a request is sent
-    /// when another one was answered.
+    /// Returns true if what arrived was answered in time; nothing arrives at the peak, where a
+    /// request is sent when another one was answered.
     fn kept_up(&self) -> Option<bool> {
         let is_open = self.percent != PEAK;
         is_open.then(|| self.result.elapsed.seconds() <= self.time.seconds() * BEHIND)

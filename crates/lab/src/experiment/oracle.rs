@@ -14,7 +14,7 @@ use crate::report::Level;
 /// Capacities written at random after which a full drive is steady.
 const STEADY_AFTER: f64 = 2.0;
 
-/// The same for a drive that was not full: all but `e^-6` of it is, then.
+/// Capacities to write before a drive that was not full is steady: all but `e^-6` of it is, then.
 const STEADY_AFTER_FILLING: f64 = 6.0;
 
 /// How far the figures may be from each other and still be called the same.
@@ -29,7 +29,7 @@ const LEFT_OUT: f64 = 1.0 / 2000.0;
 pub(crate) struct Oracle {
     /// Units written at random since anything else was done.
     at_random: u64,
-    /// Whether all of it was written before that.
+    /// True if all of it was written before that.
     is_full: bool,
     /// What was counted since it was steady.
     steady: Counters,
@@ -65,7 +65,7 @@ impl Programs {
 /// How a drive stands against theory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Judgement {
-    /// Whether it replaces what was said before of the same drive.
+    /// True if it replaces what was said before of the same drive.
     pub(super) continues: bool,
     measured: Programs,
     expected: f64,

@@ -151,7 +151,7 @@ impl Measured {
 /// What stands against steady state.
 #[derive(Clone, Debug)]
 struct Unsteady {
-    /// Whether it does not move so far, and only too little was written to be sure of that.
+    /// True if it does not move so far, and only too little was written to be sure of that.
     is_level: bool,
     words: String,
 }
@@ -162,7 +162,7 @@ impl Unsteady {
     }
 }
 
-/// Whether the rounds show that the speed changes, rather than too little to say.
+/// Returns true if the rounds show that the speed changes, rather than too little to say.
 fn moves(moving: &Moving) -> bool {
     matches!(moving.why, Why::Drift(_) | Why::Change(_) | Why::Swing(_))
 }
@@ -425,7 +425,7 @@ impl Experiment for OverProvision {
     }
 }
 
-/// Whether two of the drive, new, can be put into RAID 1.
+/// Returns true if two of the drive, new, can be put into RAID 1.
 fn can_pair(drive: &mut dyn Drive) -> bool {
     let from_factory =
         drive.simulated().is_none_or(|drive| drive.way_to_make_new() == MakeNew::Factory);

@@ -146,7 +146,7 @@ impl Settings {
             .expect("an experiment asks for its own parameters")
     }
 
-    /// Whether the user set `name`.
+    /// Returns true if the user set `name`.
     pub fn is_given(&self, name: &str) -> bool {
         self.given.contains(&name)
     }
@@ -317,7 +317,7 @@ impl Settings {
         Nanoseconds::new(time.nanos() / u64::from(self.divisor))
     }
 
-    /// Whether anything differs from the full protocol.
+    /// Returns true if anything differs from the full protocol.
     pub fn shortened(&self) -> bool {
         self.values.iter().any(|(spec, value)| !same(spec, value))
     }
@@ -356,7 +356,7 @@ fn duration_text(value: Nanoseconds) -> String {
     }
 }
 
-/// Whether a value is the full protocol's, however it is written.
+/// Returns true if a value is the full protocol's, however it is written.
 fn same(spec: &ParameterSpec, value: &str) -> bool {
     match spec.kind {
         Kind::Length => parse_length(value) == parse_length(spec.full),

@@ -120,7 +120,7 @@ impl Protocol {
         if self.is_single() { self.time } else { self.until.at_most }
     }
 
-    /// Whether it is measured once.
+    /// Returns true if it is measured once.
     fn is_single(&self) -> bool {
         self.time > Nanoseconds::ZERO
     }

@@ -40,7 +40,7 @@ pub(super) struct Trials<R> {
     pub(super) results: Vec<R>,
     /// How the drive was made empty before the trials, where it was.
     pub(super) emptied: Emptied,
-    /// Whether each trial had a drive of its own.
+    /// True if each trial had a drive of its own.
     pub(super) on_copies: bool,
     /// The error that ended them early.
     pub(super) outcome: Result<(), LabError>,

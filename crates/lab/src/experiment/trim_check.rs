@@ -84,7 +84,7 @@ struct LayerSeen {
     name: String,
     /// The most bytes of one discard, where that is known.
     discard_max: Option<u64>,
-    /// Whether it takes trims, where that is known.
+    /// True if it takes trims, where that is known.
     takes_trim: Option<bool>,
 }
 
@@ -94,7 +94,7 @@ struct Seen {
     /// What the file's sectors read as, by moment.
     moments: Vec<(&'static str, Contents)>,
     layers: Vec<LayerSeen>,
-    /// Whether free space is trimmed by the mount, or was by fstrim; with how much.
+    /// True if free space is trimmed by the mount, or was by fstrim; with how much.
     trimmed: Option<ByteLength>,
     verdict: Option<Verdict>,
 }

@@ -38,7 +38,7 @@ pub(crate) struct TableChart {
     pub(crate) unit: String,
     /// The name of each row.
     pub(crate) categories: Vec<String>,
-    /// Whether the rows are rising steps of a number, so that a curve through them means
+    /// True if the rows are rising steps of a number, so that a curve through them means
     /// something.
     pub(crate) is_ordered: bool,
     /// What was measured in each row.
@@ -128,7 +128,8 @@ impl TableChart {
         self.measures.iter().find(|measure| differs(&measure.values)).unwrap_or(first)
     }
 
-    /// Whether its rows are steps, and so many that their course says more than one over time.
+    /// Returns true if its rows are steps, and so many that their course says more than one over
+    /// time.
     pub(crate) fn has_many_steps(&self) -> bool {
         self.is_ordered && self.categories.len() >= MANY_STEPS
     }
@@ -230,7 +231,7 @@ fn is_place(table: &Table, index: usize) -> bool {
     column.unit == "B" || ["spare", "capacity"].iter().any(|word| column.name.starts_with(word))
 }
 
-/// Whether numbers are further apart than what is left to chance usually is.
+/// Returns true if numbers are further apart than what is left to chance usually is.
 fn differs(values: &[Option<f64>]) -> bool {
     let (least, most) = values
         .iter()

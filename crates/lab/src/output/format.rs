@@ -197,7 +197,7 @@ pub(crate) fn without_empty_columns(table: &Table) -> Table {
     shown
 }
 
-/// The same, to begin a line with.
+/// Returns the label with a capital letter, to begin a line with.
 pub(crate) fn heading(name: &str, unit: &str) -> String {
     let label = label(name, unit);
     let mut letters = label.chars();
@@ -246,7 +246,7 @@ impl ColumnFormat {
             .collect()
     }
 
-    /// Whether the column holds numbers, which line up at their right end.
+    /// Returns true if the column holds numbers, which line up at their right end.
     pub(crate) fn is_numeric(&self) -> bool {
         self.style != Style::Words
     }

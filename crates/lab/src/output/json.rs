@@ -108,8 +108,8 @@ pub fn from_json(text: &str, origin: &str) -> Result<Report, ReportError> {
     Ok(report)
 }
 
-/// Whether the parts of a report fit together: a cell for every column, as many `x` as `y`, a
-/// count for every bucket, and only numbers that JSON can say.
+/// Returns true if the parts of a report fit together: a cell for every column, as many `x` as `y`,
+/// a count for every bucket, and only numbers that JSON can say.
 pub fn check(report: &Report) -> Result<(), ShapeError> {
     report.tables.iter().try_for_each(check_table)?;
     report.series.iter().try_for_each(check_series)?;

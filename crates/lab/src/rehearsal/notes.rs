@@ -29,7 +29,7 @@ pub(super) struct Notes {
     now: Instant,
     /// The step that went at full speed last.
     peak: Option<usize>,
-    /// Whether some steps are rounds.
+    /// True if some steps are rounds.
     pub(super) has_rounds: bool,
     /// What was asked for that cannot be: an experiment may go on without it, a script may not.
     pub(super) cannot: Option<&'static str>,

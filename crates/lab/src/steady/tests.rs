@@ -30,7 +30,7 @@ fn run(truth: impl Fn(f64) -> f64, noise: f64, seed: u64) -> (Option<(usize, f64
     run_after(0, truth, noise, seed)
 }
 
-/// The same, where so many rounds have to be measured at least.
+/// Runs rounds of which so many have to be measured at least.
 fn run_after(
     least: usize,
     truth: impl Fn(f64) -> f64,

@@ -189,7 +189,7 @@ impl StackTarget {
         Ok(if self.is_new() { drive.known_as_new() } else { drive })
     }
 
-    /// Whether all its drives are new.
+    /// Returns true if all its drives are new.
     fn is_new(&self) -> bool {
         self.members.iter().all(|member| match member {
             Target::Stack(stack) => stack.is_new(),

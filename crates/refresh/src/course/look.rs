@@ -165,7 +165,7 @@ impl Refresh {
         Ok(plan)
     }
 
-    /// Whether a span is still data from end to end.
+    /// Returns true if a span is still data from end to end.
     fn is_data(&self, span: Span) -> bool {
         self.survey.runs.iter().any(|run| run.overlap(span) == Some(span))
     }

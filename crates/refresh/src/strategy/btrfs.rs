@@ -17,7 +17,7 @@ use crate::{DriveError, io, system, unsupported};
 #[derive(Debug)]
 pub struct Defragment {
     file: File,
-    /// Whether what is shared may be written anew, and is shared no more.
+    /// True if what is shared may be written anew, and is shared no more.
     unshares: bool,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Lender {
     block: u64,
     /// Bytes of the file system that stay free.
     reserve: u64,
-    /// Whether donors are written past the page cache.
+    /// True if donors are written past the page cache.
     is_direct: bool,
     stretch: Option<Span>,
     donor: Option<Donor>,
@@ -112,7 +112,8 @@ impl Lender {
         Ok(Some(Donor { file, span, extents }))
     }
 
-    /// Whether the room for a window lies in more pieces than the window: it would not get faster.
+    /// Returns true if the room for a window lies in more pieces than the window: it would not get
+    /// faster.
     fn would_scatter(&self, file: &File, window: Span) -> Result<bool, DriveError> {
         let donor = self.donor();
         let now = extents::of(file, window, Sync::Not)

@@ -105,7 +105,7 @@ impl Holds {
         self.blocks = fitting.min(most).clamp(BLOCKS_MIN, BLOCKS);
     }
 
-    /// Whether writers cannot be spared.
+    /// Returns true if writers cannot be spared.
     fn are_too_long(&self) -> bool {
         self.in_a_row >= TOO_LONG_MAX
     }
@@ -229,7 +229,7 @@ fn exchange_blocks(
     Ok(Outcome { written: chunk.length, left: None })
 }
 
-/// Whether a chunk is not data from its beginning to its end any more.
+/// Returns true if a chunk is not data from its beginning to its end any more.
 fn has_changed(file: &File, chunk: Span) -> Result<bool, DriveError> {
     let found = extents::of(file, chunk, Sync::Not)
         .map_err(|error| io("cannot see where the data lies", error))?;

@@ -233,7 +233,7 @@ impl CommitRange {
         }
     }
 
-    /// Whether a chunk is data from its beginning to its end.
+    /// Returns true if a chunk is data from its beginning to its end.
     fn is_data(&self, chunk: Span) -> Result<bool, DriveError> {
         let found = extents::of(&self.file, chunk, Sync::Not)
             .map_err(|error| io("cannot see where the data lies", error))?;
@@ -290,8 +290,8 @@ fn pause(tried: u32) -> Duration {
     Duration::from_micros(100 << tried.min(10)).min(PAUSE_MAX)
 }
 
-/// Whether two writes that follow each other at once bear different times, as the kernel's promise to
-/// notice a change rests on that. `file` is one of ours.
+/// Returns true if two writes that follow each other at once bear different times, as the kernel's
+/// promise to notice a change rests on that. `file` is one of ours.
 fn tells_changes_apart(file: &File) -> Result<bool, DriveError> {
     let cannot = |error: std::io::Error| io("cannot see when a file was changed", error);
     let mut stamps = std::collections::HashSet::new();

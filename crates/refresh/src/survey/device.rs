@@ -114,7 +114,7 @@ fn used_space(directory: &File, length: u64, notes: &mut Vec<String>) -> Vec<Spa
     used
 }
 
-/// Whether nothing can be written there: the mount or the whole file system is read-only.
+/// Returns true if nothing can be written there: the mount or the whole file system is read-only.
 fn is_read_only(mount: &Mount) -> bool {
     mount.options.iter().any(|option| option == "ro")
 }

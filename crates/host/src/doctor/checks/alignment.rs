@@ -95,8 +95,8 @@ pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {
     Some(check)
 }
 
-/// Whether a loop device begins within its file. The blocks of the file lie where its file system wants
-/// them, so that only the offset counts.
+/// Returns true if a loop device begins within its file. The blocks of the file lie where its file
+/// system wants them, so that only the offset counts.
 fn is_loop_with_offset(layer: &Layer) -> bool {
     matches!(layer.kind, LayerKind::Loop { .. }) && layer.offset_bytes.is_some_and(|it| it > 0)
 }

@@ -10,7 +10,7 @@ const NAME: &str = "automatic-trim";
 /// systemd's timer runs once a week; twice that means that a run was missed.
 const TOO_LONG_AGO: u64 = 15 * 86_400;
 
-/// Whether the mount trims what it frees, and how.
+/// Returns true if the mount trims what it frees, and how.
 fn discards(layer: &Layer) -> Option<&str> {
     let options = &layer.mount.as_ref()?.options;
     options

@@ -65,12 +65,12 @@ pub(crate) struct Covering {
 }
 
 impl Covering {
-    /// Whether anything does.
+    /// Returns true if anything does.
     pub(crate) fn is_any(&self) -> bool {
         !self.by.is_empty()
     }
 
-    /// Whether a timer of systemd alone does.
+    /// Returns true if a timer of systemd alone does.
     pub(crate) fn is_timer_alone(&self) -> bool {
         matches!(&self.by[..], [one] if one.ends_with(".timer"))
     }
@@ -88,7 +88,7 @@ impl Regular {
         self.timer
     }
 
-    /// Whether anything may trim anything.
+    /// Returns true if anything may trim anything.
     pub(crate) fn is_any(&self) -> bool {
         let calls = self.jobs.iter().flat_map(|job| &job.calls);
         calls.into_iter().any(|call| !matches!(call, Extent::Never(_)))
@@ -181,7 +181,8 @@ fn reaches(facts: &dyn Facts, extent: &Extent, mount: &Mounted, all: &[Mount]) -
     }
 }
 
-/// Whether a type is among those of `fstrim --types`, which `no` before the first turns round.
+/// Returns true if a type is among those of `fstrim --types`, which `no` before the first turns
+/// round.
 fn is_among(kind: &str, types: &[String]) -> bool {
     let first = types.first().and_then(|first| first.strip_prefix("no"));
     match first {

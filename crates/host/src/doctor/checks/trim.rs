@@ -23,7 +23,7 @@ const NAME: &str = "trim";
 /// How far TRIM gets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reach {
-    /// Whether it reaches every drive below; nothing where that is not known.
+    /// True if it reaches every drive below; nothing where that is not known.
     pub works: Option<bool>,
     /// The first layer, from the top, that lets none through.
     pub stops_at: Option<String>,
@@ -43,10 +43,10 @@ pub struct Stop {
     pub why: String,
     /// What mends it.
     pub remedies: Vec<Remedy>,
-    /// Whether flash is what lies behind it, as far as one can tell.
+    /// True if flash is what lies behind it, as far as one can tell.
     #[serde(skip)]
     is_spinning: bool,
-    /// Whether it only takes a second step to get by.
+    /// True if it only takes a second step to get by.
     #[serde(skip)]
     is_delay: bool,
 }
@@ -181,7 +181,7 @@ impl Walk {
         }
     }
 
-    /// Whether a file system lets TRIM through, as far as is known.
+    /// Returns true if a file system lets TRIM through, as far as is known.
     fn file_system(&mut self, layer: &Layer, kind: &str) -> bool {
         let is = |kinds: &[&str]| kinds.contains(&kind);
         if layer.below.is_empty() {
@@ -319,7 +319,8 @@ fn driver_of(context: &Context, layer: &Layer, kind: &str) -> String {
 const EMULATED: [&str; 6] =
     ["QEMU", "VBOX", "VMware", "Msft", "Amazon Elastic Block Store", "nvme_card-pd"];
 
-/// Whether what is behind a drive is another system's, which takes discards whatever it does with them.
+/// Returns true if what is behind a drive is another system's, which takes discards whatever it
+/// does with them.
 fn is_left_to_host(context: &Context, layer: &Layer) -> bool {
     let says = |part: &str| {
         let text = context.facts.text(&format!("{}/device/{part}", layer.directory));

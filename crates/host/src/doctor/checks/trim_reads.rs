@@ -84,7 +84,7 @@ fn by_smartctl(trim: TrimSupport) -> (bool, String) {
     (trim.supported && trim.zeroed, words.to_owned())
 }
 
-/// Whether a RAID with parity lies on it.
+/// Returns true if a RAID with parity lies on it.
 fn is_in_parity(context: &Context, drive: &Drive) -> bool {
     let layers = context.stacks.iter().flat_map(|stack| stack.top.all());
     layers.into_iter().any(|layer| {

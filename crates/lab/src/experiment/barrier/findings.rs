@@ -120,7 +120,7 @@ fn inserts_of<'a>(
     found.filter(|measured| measured.inserts > 0)
 }
 
-/// Whether it is known that flushes get lost on the way.
+/// Returns true if it is known that flushes get lost on the way.
 fn none_arrived(cases: &[(Case, Measured)]) -> bool {
     let flushed = smallest(cases, Pattern::Flush(1));
     flushed.is_some_and(|(_, measured)| measured.flushes_seen == Some(0))

@@ -32,7 +32,7 @@ const TEXT: &str = "A hundred characters, which is about what a line of a log ha
 pub(super) struct Case {
     pub(super) journal_mode: &'static str,
     pub(super) synchronous: &'static str,
-    /// Whether the file system flushes the drive.
+    /// True if the file system flushes the drive.
     pub(super) barrier: bool,
 }
 

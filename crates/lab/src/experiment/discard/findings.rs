@@ -120,7 +120,7 @@ fn interval(difference: Option<(f64, f64)>) -> String {
     }
 }
 
-/// Whether there is more to a difference than chance, as far as anybody knows.
+/// Returns true if there is more to a difference than chance, as far as anybody knows.
 fn is_shown(difference: Option<(f64, f64)>) -> bool {
     difference.is_none_or(|(difference, half)| difference.abs() > half)
 }

@@ -13,7 +13,7 @@ use super::remount;
 /// The variable of the environment that makes a process such a guard: the note it is to act on.
 const ASKED: &str = "SSDLAB_GUARD_OF_MOUNT";
 
-/// Whether the program that runs here becomes a guard where it is asked to.
+/// True if the program that runs here becomes a guard where it is asked to.
 static CAN_GUARD: AtomicBool = AtomicBool::new(false);
 
 /// How often, and how long after each other, the guard looks whether its run is gone: its pipe is closed a

@@ -125,14 +125,14 @@ fn began(process: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Whether the process that wrote a note still runs.
+/// Returns true if the process that wrote a note still runs.
 fn is_running(process: &str) -> bool {
     let Some((number, since)) = process.split_once(' ') else { return false };
     let began = number.parse().ok().and_then(began);
     began.is_some() && began == since.parse().ok()
 }
 
-/// Whether the run that wrote a note is still there.
+/// Returns true if the run that wrote a note is still there.
 pub(super) fn is_of_a_running_one(note: &Path) -> bool {
     let text = fs::read_to_string(note).unwrap_or_default();
     text.lines().next().is_some_and(is_running)

@@ -134,8 +134,8 @@ impl<'a> Comparison<'a> {
         self.last.best() / self.fill.best() - 1.0
     }
 
-    /// Whether most of the slowdown is gone after further writes. They scatter the file further and
-    /// put nothing in order, so that something else was measured.
+    /// Returns true if most of the slowdown is gone after further writes. They scatter the file
+    /// further and put nothing in order, so that something else was measured.
     fn went_back(&self) -> bool {
         self.kept() < (self.factor - 1.0) / 2.0
     }

@@ -20,7 +20,7 @@ const USE_REQUEST: ByteLength = ByteLength::new(64 << 10);
 pub(super) enum State {
     /// One drive, full, without TRIM.
     Full,
-    /// The same after its free space was trimmed.
+    /// One drive after its free space was trimmed.
     Trimmed,
     /// Two in RAID 1, full, without TRIM.
     Raid1Full,
@@ -43,7 +43,7 @@ impl State {
         }
     }
 
-    /// Whether it is one of two drives.
+    /// Returns true if it is one of two drives.
     pub(super) fn is_pair(self) -> bool {
         matches!(self, State::Raid1Full | State::Raid1Spare)
     }

@@ -29,7 +29,7 @@ pub(super) struct Development {
     pub(super) moved_first: Option<u64>,
     /// Regions condensed in the first minute, because the table of extents was full.
     pub(super) condensed_first: u64,
-    /// Whether it was written for the whole time: of a part nothing is said but its curve.
+    /// True if it was written for the whole time: of a part nothing is said but its curve.
     pub(super) is_whole: bool,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Development {
 pub(super) struct Swing {
     /// Standard deviation of the minutes of the later half.
     pub(super) mb_per_second: f64,
-    /// The same as a share of their mean: the coefficient of variation.
+    /// The deviation as a share of their mean: the coefficient of variation.
     pub(super) share: f64,
 }
 

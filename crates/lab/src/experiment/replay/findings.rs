@@ -12,7 +12,7 @@ use crate::report::Level;
 /// Where so much longer than the trace's own time is needed, the drive did not keep up.
 const BEHIND: f64 = 1.02;
 
-/// Whether the drive kept up.
+/// Returns true if the drive kept up.
 pub(super) fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &mut Record) {
     figures::conclude(rows, record);
     let took = rows.first().map_or(0.0, |row| row.seconds);

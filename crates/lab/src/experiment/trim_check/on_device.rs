@@ -210,7 +210,8 @@ struct Look {
 }
 
 impl Look {
-    /// Whether blocks read as the old data here, and as something else `later`: no few of them.
+    /// Returns true if blocks read as the old data here, and as something else `later`: no few of
+    /// them.
     fn gave_back(&self, later: &Look) -> bool {
         let old = |block: &Option<(Content, u64)>| block.is_some_and(|it| it.0 == Content::Old);
         let pairs = || self.each.iter().zip(&later.each);
@@ -220,7 +221,7 @@ impl Look {
     }
 }
 
-/// Whether a block that counted both times has changed.
+/// Returns true if a block that counted both times has changed.
 fn differ(one: Option<(Content, u64)>, two: Option<(Content, u64)>) -> bool {
     one.zip(two).is_some_and(|(one, two)| one != two)
 }

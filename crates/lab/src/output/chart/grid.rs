@@ -115,7 +115,7 @@ impl Grid {
         }
     }
 
-    /// Whether steps grow by factors rather than by amounts.
+    /// Returns true if steps grow by factors rather than by amounts.
     pub(crate) fn is_logarithmic(&self) -> bool {
         let (first, last) = (self.steps[0], self.steps[self.steps.len() - 1]);
         first > 0.0 && last / first >= 16.0
@@ -128,7 +128,7 @@ impl Grid {
         (scale(step) - scale(first)) / (scale(last) - scale(first))
     }
 
-    /// The same as a table with a row for each step and a column for each group.
+    /// Returns the curves as a table with a row for each step and a column for each group.
     pub(crate) fn table(&self) -> Table {
         let curves = self.curves.iter().map(|curve| Column::new(&*curve.name, &*self.unit));
         let row = |(index, step): (usize, &f64)| {

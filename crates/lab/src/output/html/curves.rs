@@ -26,7 +26,7 @@ fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
     if least > most { (0.0, 1.0) } else { (least, most) }
 }
 
-/// Whether all are whole numbers, such as of passes or minutes.
+/// Returns true if all are whole numbers, such as of passes or minutes.
 fn are_whole(mut numbers: impl Iterator<Item = f64>) -> bool {
     numbers.all(|number| number.fract() == 0.0)
 }

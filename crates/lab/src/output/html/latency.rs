@@ -18,7 +18,7 @@ use crate::report::{Cell, Column, LatencyHistogram, Table};
 const BARS: f64 = 72.0;
 /// Two marks closer than this, in percent, would write over each other.
 const MARKS_APART: f64 = 5.0;
-/// The same on a narrow page.
+/// The least distance of two marks on a narrow page.
 const MARKS_APART_NARROW: f64 = 14.0;
 
 /// All histograms of a report, and their percentiles as a table; `None` where there are none.

@@ -14,7 +14,7 @@ use crate::output::scale::Axis;
 
 /// More strips than this are narrower than a pointer can aim.
 const STRIPS_MAX: usize = 120;
-/// The same for one of many small charts, of which a page may have dozens.
+/// Most strips of one of many small charts, of which a page may have dozens.
 const STRIPS_SMALL_MAX: usize = 40;
 /// Fewer points than this deserve a dot each.
 const DOTS_MAX: usize = 30;
@@ -33,7 +33,7 @@ pub(super) struct Chart<'a> {
     pub(super) unit: &'a str,
     /// The curves; the index gives the colour.
     pub(super) curves: Vec<Curve<'a>>,
-    /// Whether it is one of many and should be small.
+    /// True if it is one of many and should be small.
     pub(super) is_small: bool,
     /// What a place along the bottom is called.
     pub(super) name_place: &'a dyn Fn(f64) -> String,
@@ -108,8 +108,8 @@ impl Chart<'_> {
         }
     }
 
-    /// Whether a curve shows what lies under it: because its colour was used before, or because it
-    /// runs over one drawn before.
+    /// Returns true if a curve shows what lies under it: because its colour was used before, or
+    /// because it runs over one drawn before.
     fn is_dashed(&self, index: usize) -> bool {
         let covers = |below: &Curve, above: &Curve| {
             below.points.len() == above.points.len()

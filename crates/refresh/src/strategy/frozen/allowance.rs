@@ -77,7 +77,8 @@ impl Allowance {
         Duration::from_secs_f64((longest + thaw) * CAUTION)
     }
 
-    /// Whether a chunk of so many bytes may be begun when the freeze has lasted for so long. The
+    /// Returns true if a chunk of so many bytes may be begun when the freeze has lasted for so
+    /// long. The
     /// first one of a freeze may take all the time there is, so that there is an end some day.
     pub(super) fn allows(&self, elapsed: Duration, bytes: u64, is_first: bool) -> bool {
         let limit = if is_first { self.max } else { self.max.mul_f64(self.aim) };

@@ -9,12 +9,12 @@ use super::Extent;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Word {
     text: String,
-    /// Whether only the shell knows what becomes of it: variables, patterns, a line that goes on.
+    /// True if only the shell knows what becomes of it: variables, patterns, a line that goes on.
     is_dynamic: bool,
 }
 
 impl Word {
-    /// Whether it is the program of this name.
+    /// Returns true if it is the program of this name.
     fn is(&self, program: &str) -> bool {
         let place = self.text.strip_suffix(program);
         place.is_some_and(|it| it.is_empty() || it.ends_with("/bin/") || it.ends_with("/sbin/"))

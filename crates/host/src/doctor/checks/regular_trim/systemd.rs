@@ -118,7 +118,8 @@ fn job(facts: &dyn Facts, timer: &str) -> Option<Job> {
     Some(Job { name: timer.to_owned(), calls, last_run: facts.modified(&stamp).ok() })
 }
 
-/// Whether a timer has any time left: an empty assignment takes all of them back (systemd.timer(5)).
+/// Returns true if a timer has any time left: an empty assignment takes all of them back
+/// (systemd.timer(5)).
 fn has_trigger(settings: &[(String, String)]) -> bool {
     let times = settings.iter().filter(|(key, _)| key.starts_with("On"));
     times.fold(false, |_, (_, value)| !value.is_empty())

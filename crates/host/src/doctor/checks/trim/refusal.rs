@@ -15,7 +15,7 @@ fn target_of(layer: &Layer) -> Option<&str> {
     }
 }
 
-/// Whether a layer that takes discards may do so for itself alone.
+/// Returns true if a layer that takes discards may do so for itself alone.
 pub(super) fn keeps_discards(layer: &Layer) -> bool {
     layer.kind == LayerKind::ThinPool || matches!(target_of(layer), Some("cache" | "vdo"))
 }
@@ -52,7 +52,7 @@ pub(super) fn refusal(context: &Context, layer: &Layer) -> Result<Option<Refusal
     }
 }
 
-/// Whether a mapping that takes discards passes none down, by its status.
+/// Returns true if a mapping that takes discards passes none down, by its status.
 fn passes_none_down(context: &Context, name: &str, what: &str) -> Result<bool, String> {
     match mapper::status(context.facts, name) {
         Ok(status) => Ok(status.split_whitespace().any(|word| word == "no_discard_passdown")),
@@ -134,7 +134,7 @@ fn stale(layer: &Layer) -> Refusal {
     )
 }
 
-/// Whether the table of a RAID volume says that it has no parity.
+/// Returns true if the table of a RAID volume says that it has no parity.
 fn has_no_parity(context: &Context, layer: &Layer) -> bool {
     let name = layer.called();
     mapper::table(context.facts, name).is_ok_and(|table| {
