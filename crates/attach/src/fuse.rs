@@ -121,7 +121,7 @@ impl Mounted {
     }
 
     /// Unmounts it; requests under way are answered before. Waits ten seconds for who has something of it
-    /// open, or is in it; they lose the drive then.
+    /// open, or is in it, and is not kept by them: what they ask of the drive fails once that is closed.
     ///
     /// # Errors
     /// When the system fails it. It is mounted then, and its threads go on.

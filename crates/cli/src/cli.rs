@@ -139,7 +139,7 @@ pub enum Command {
     /// Find what makes SSDs slow or unsafe here, and what mends it
     #[command(after_help = machine::DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
-    /// Say how much over-provisioning a workload deserves, and how to get it
+    /// Say how much over-provisioning a workload deserves
     #[command(after_help = mend::ADVISE_EXAMPLES)]
     Advise(AdviseArguments),
     /// Rewrite what of a file or device has become slow to read

@@ -225,7 +225,7 @@ mod tests {
         let refused = |changes: &[(&str, &str)]| configuration(changes).unwrap_err();
         let every = ("mapping.checkpoint", "16M");
         let few = refused(&[every, ("collection.metadata_units", "2")]);
-        assert!(few.contains("collection.metadata_units of"), "{few}");
+        assert!(few.contains("set collection.metadata_units=4"), "{few}");
         let cached = [every, ("mapping.scheme", "cached"), ("mapping.cache", "1M")];
         assert!(refused(&cached).contains("map on flash anyway"));
         assert!(refused(&[("mapping.checkpoint", "1K")]).contains("less than a unit"));

@@ -51,7 +51,7 @@ pub struct AdviseArguments {
         add = ArgValueCompleter::new(Simulated)
     )]
     pub like: String,
-    /// Spare areas to try, as shares of the flash [default: 7%,10%,15%,20%,28%,35%,50%]
+    /// Amounts of over-provisioning to try, as shares of the flash [default: 7%,10%,15%,20%,28%,35%,50%]
     #[arg(long, value_name = "SHARES", value_delimiter = ',')]
     pub spare: Vec<String>,
     /// Where writes go: share of the writes and share of the drive, at its beginning, that they go

@@ -157,8 +157,8 @@ impl TableChart {
             .collect();
         let key = &table.columns[keys - 1];
         let what = match &measures[..] {
-            [only] => format!("{}: {}", heading(&table.name, ""), only.name),
-            _ => heading(&table.name, ""),
+            [only] => format!("{}: {}", table_heading(&table.name), only.name),
+            _ => table_heading(&table.name),
         };
         // What is called like its unit needs no other.
         let unit_words = match &measures[..] {
@@ -168,7 +168,7 @@ impl TableChart {
         let rows = format!("by {}{unit_words}", label(&key.name, &key.unit));
         Some(TableChart {
             title: format!("{what} {rows}"),
-            table: heading(&table.name, ""),
+            table: table_heading(&table.name),
             rows,
             unit: unit.clone(),
             categories: categories(table, formats, keys),
@@ -176,6 +176,14 @@ impl TableChart {
             measures,
             slowdown: table.column("slowdown").map_or_else(Vec::new, |index| values(table, index)),
         })
+    }
+}
+
+/// Returns the heading of a table, or of a part of it that is named after a value: that is left as it is.
+fn table_heading(name: &str) -> String {
+    match name.split_once(", ") {
+        Some((table, part)) => format!("{}, {part}", heading(table, "")),
+        None => heading(name, ""),
     }
 }
 
