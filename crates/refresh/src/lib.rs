@@ -11,11 +11,12 @@
 //! is proved that nobody else writes to that ground (`ground`).
 //!
 //! ```
-//! use ssdlab_refresh::interval::median_interval;
+//! use ssdlab_refresh::interval::ratio_of_sums;
 //!
-//! let took = [1.0, 1.1, 0.9, 1.0, 1.2, 1.0, 0.9, 1.1];
-//! let estimate = median_interval(&took).expect("six values or more");
-//! assert!(estimate.low <= estimate.middle && estimate.middle <= estimate.high);
+//! // Seconds that a window takes, and fresh data beside it.
+//! let took = [(2.0, 1.0), (2.1, 1.0), (1.9, 0.9), (2.0, 1.1), (2.2, 1.0), (2.0, 1.0), (1.8, 0.9), (2.1, 1.0)];
+//! let slowdown = ratio_of_sums(&took).expect("six pairs or more");
+//! assert!(slowdown.low <= slowdown.middle && slowdown.middle <= slowdown.high);
 //! ```
 
 #![cfg(target_os = "linux")]
