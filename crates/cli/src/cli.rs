@@ -120,7 +120,7 @@ pub enum Command {
     /// Show the inside of a drive that is attached
     #[command(after_help = attach::STATUS_EXAMPLES)]
     Status(StatusArguments),
-    /// Cut an attached drive from power, or look for cuts that lose data
+    /// Cut power of an attached drive, or look for cuts that lose data
     #[command(args_conflicts_with_subcommands = true)]
     PowerCut {
         /// What to do instead.
