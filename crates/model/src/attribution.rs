@@ -196,6 +196,16 @@ impl Delays {
     pub(crate) fn after(counters: &Counters) -> Delays {
         Delays { shares: Shares::after(counters), ..Delays::default() }
     }
+
+    /// Returns where the time of all requests went, each of which was a `command` first.
+    pub(crate) fn attribution(mut self, command: Nanoseconds) -> Attribution {
+        self.add_room();
+        Attribution {
+            reads: self.reads.split(command),
+            writes: self.writes.split(command),
+            others: self.others.split(command),
+        }
+    }
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {

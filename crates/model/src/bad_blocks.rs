@@ -87,6 +87,15 @@ impl SpareBlocks {
     }
 }
 
+/// What a failure leaves of its collection unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The block was replaced; the unit counts as erased so often from now on.
+    Replaced { erases: u32 },
+    /// The unit is out of use.
+    Retired,
+}
+
 /// The state of the drive's blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct BadBlocks {
@@ -149,7 +158,8 @@ impl BadBlocks {
         self.retired
     }
 
-    fn is_read_only(&self) -> bool {
+    /// Whether as much is retired as the drive allows itself.
+    pub(crate) fn is_read_only(&self) -> bool {
         self.retired > self.retired_most
     }
 
@@ -168,6 +178,49 @@ impl BadBlocks {
         let at = (life * hazard.powf(1.0 / shape)).ceil();
         // A block that has survived this erase fails at the next one at the earliest.
         at.clamp(erases + 1.0, f64::from(u32::MAX)) as u32
+    }
+
+    /// Collection unit `unit`, whose first die is `first_die`, was erased, for the `erases`-th time; `is_short`
+    /// says that its blocks cannot be done without now. Returns what fails with that, if something does.
+    pub(crate) fn note_erase(
+        &mut self,
+        unit: BlockIndex,
+        first_die: u32,
+        erases: u32,
+        is_short: bool,
+    ) -> Option<Failure> {
+        if erases < self.fails_at[unit.0 as usize] || self.is_read_only() {
+            return None;
+        }
+        let lane = self.lane();
+        let die = DieIndex(first_die + lane);
+        if self.reserve[die.0 as usize].is_empty() && is_short {
+            // Found at the next erase instead.
+            return None;
+        }
+        let replaced_by = self.reserve[die.0 as usize].pop();
+        self.failures += 1;
+        let number = self.failures;
+        let record = BadBlockRecord { unit, lane, number, erases, replaced_by };
+        self.unrecorded.push_back((die, record));
+        Some(match replaced_by {
+            Some(worn) => Failure::Replaced { erases: self.replace(unit, erases, worn) },
+            None => {
+                self.retired += 1;
+                self.keep_good_blocks(first_die, lane, erases);
+                Failure::Retired
+            }
+        })
+    }
+
+    /// The erase of `unit` is over: takes out its failure that was not written down, if it is one that fails,
+    /// with the die where that is.
+    pub(crate) fn take_unrecorded(
+        &mut self,
+        unit: BlockIndex,
+    ) -> Option<(DieIndex, BadBlockRecord)> {
+        let place = self.unrecorded.iter().position(|(_, record)| record.unit == unit)?;
+        self.unrecorded.remove(place)
     }
 
     /// Draws when a block of `unit` fails next, after one was replaced by a block that had `worn`

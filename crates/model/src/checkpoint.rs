@@ -79,6 +79,15 @@ impl Checkpoints {
         }
     }
 
+    /// Returns how many pages of the map have to be saved after `units` units were programmed.
+    pub(crate) fn pages_owed(&mut self, units: u32) -> u64 {
+        self.owed += u64::from(units) * self.map_pages;
+        let pages = self.owed / self.every_units;
+        self.owed %= self.every_units;
+        self.saved += pages;
+        pages
+    }
+
     /// After a power cut: so many pages were saved before.
     pub(crate) fn go_on_from(&mut self, saved: u64) {
         self.saved = saved;

@@ -46,6 +46,7 @@ mod expectation;
 mod fetch;
 mod flash;
 pub mod flush;
+pub mod ftl;
 pub mod health;
 mod idle;
 mod in_time;

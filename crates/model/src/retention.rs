@@ -92,6 +92,32 @@ impl Retention {
         }))
     }
 
+    /// Notes that data is written to `block` from `now` on; `erases` says how often a block was erased.
+    pub(crate) fn note_begun(
+        &mut self,
+        block: BlockIndex,
+        now: Nanoseconds,
+        erases: impl Fn(BlockIndex) -> u32,
+    ) {
+        self.look_after(now, LOOK_EVERY, erases);
+        self.begun[block.0 as usize] = self.stored + now;
+        self.longer[block.0 as usize] = Nanoseconds::ZERO;
+    }
+
+    /// Works out what reading each block takes longer at `now`, if that is `least` later than it was last
+    /// done.
+    pub(crate) fn look_after(
+        &mut self,
+        now: Nanoseconds,
+        least: Nanoseconds,
+        erases: impl Fn(BlockIndex) -> u32,
+    ) {
+        let clock = self.stored + now;
+        if clock >= self.looked_at + least {
+            self.look(clock, erases);
+        }
+    }
+
     /// What reading `block` takes longer.
     #[inline(always)]
     pub(crate) fn longer(&self, block: BlockIndex) -> Nanoseconds {

@@ -145,6 +145,21 @@ impl SlcCache {
         self.in_use += 1;
     }
 
+    /// How it is set up.
+    pub(crate) fn parameters(&self) -> &SlcParameters {
+        &self.parameters
+    }
+
+    /// Blocks in SLC mode.
+    pub(crate) fn in_use(&self) -> u32 {
+        self.in_use
+    }
+
+    /// Units that a block in SLC mode holds.
+    pub(crate) fn units_per_block(&self) -> u32 {
+        self.units_per_program * self.programs_per_block
+    }
+
     /// `block` is being erased; whether it was in SLC mode.
     pub(crate) fn note_erased(&mut self, block: BlockIndex) -> bool {
         let was = std::mem::replace(&mut self.of_block[block.0 as usize], false);

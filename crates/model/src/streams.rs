@@ -206,6 +206,71 @@ impl Streams {
         Ok(())
     }
 
+    /// The stream that a write belongs to that goes where `old` is rewritten, if the host has said nothing of it.
+    pub(crate) fn guess(&self, old: Option<BlockIndex>) -> StreamId {
+        let is_hot =
+            self.parameters.hot_within.is_some() && old.is_some_and(|block| self.is_young(block));
+        if is_hot { StreamId::HOT } else { StreamId::default() }
+    }
+
+    /// The host's stream being written.
+    pub(crate) fn active(&self) -> StreamId {
+        StreamId(self.host.active as u8)
+    }
+
+    /// Makes `current`, the host's stream being written, the one numbered `to`.
+    pub(crate) fn switch_host(&mut self, current: &mut WriteStream, to: StreamId) {
+        self.host.switch(current, to.0.into());
+    }
+
+    /// A stream of the host's put aside that holds something in the program unit that it is filling.
+    pub(crate) fn partial_aside(&self) -> Option<StreamId> {
+        let place = self.host.streams.iter().position(WriteStream::is_partial);
+        place.map(|place| StreamId(place as u8))
+    }
+
+    /// Whether a stream of the host's put aside holds `unit` in the program unit that it is filling.
+    pub(crate) fn hold_aside(&self, unit: PhysicalUnit) -> bool {
+        self.host.others().any(|stream| stream.holds(unit))
+    }
+
+    /// Notes that the host's stream, or that of copies, has begun `block`; whether its victims are chosen
+    /// apart.
+    pub(crate) fn note_begun(&mut self, block: BlockIndex, by_host: bool) -> bool {
+        let stream = if by_host { self.host.active } else { self.copies.active };
+        self.host_blocks += u32::from(by_host);
+        self.begun[block.0 as usize] = if by_host { self.host_blocks } else { 0 };
+        self.of_block[block.0 as usize] = stream as u8;
+        let is_apart = self.is_apart(stream);
+        self.hot_blocks += u32::from(is_apart);
+        is_apart
+    }
+
+    /// The stream of copies that what `victim` holds belongs to; `levels` says that it is moved to level wear.
+    pub(crate) fn copies_of(&self, victim: BlockIndex, levels: bool) -> usize {
+        if self.levels_apart && levels {
+            return self.copies.streams.len() - 1;
+        }
+        self.of_block[victim.0 as usize].into()
+    }
+
+    /// The stream of copies being written.
+    pub(crate) fn active_of_copies(&self) -> usize {
+        self.copies.active
+    }
+
+    /// Makes `current`, the stream of copies being written, the one numbered `to`.
+    pub(crate) fn switch_copies(&mut self, current: &mut WriteStream, to: usize) {
+        self.copies.switch(current, to);
+    }
+
+    /// `victim` is being collected.
+    pub(crate) fn note_victim(&mut self, victim: BlockIndex) {
+        if self.is_apart(self.of_block[victim.0 as usize].into()) {
+            self.hot_blocks -= 1;
+        }
+    }
+
     /// Whether what the host rewrites was in a block that it began not long ago.
     fn is_young(&self, block: BlockIndex) -> bool {
         let begun = self.begun[block.0 as usize];

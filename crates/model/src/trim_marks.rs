@@ -54,9 +54,16 @@ impl TrimMarks {
     }
 
     /// Where `unit`, which was trimmed, can still be read.
-    fn still_at(&self, unit: LogicalUnit, flash: &Flash) -> Option<PhysicalUnit> {
+    pub(crate) fn still_at(&self, unit: LogicalUnit, flash: &Flash) -> Option<PhysicalUnit> {
         let place = self.lay_at[unit.0 as usize].checked_sub(1).map(PhysicalUnit)?;
         (flash.logical_at(place) == Some(unit)).then_some(place)
+    }
+
+    /// Does the work of trims, on a drive that has been idle since `since` until `until`, if that is long enough.
+    pub(crate) fn settle(&mut self, since: Instant, until: Instant) {
+        if self.settle > Nanoseconds::ZERO && until >= since + self.settle {
+            self.forget();
+        }
     }
 
     fn forget(&mut self) {

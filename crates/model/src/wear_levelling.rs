@@ -17,6 +17,7 @@
 //! of its own ([`crate::streams`]), and what is collected from its blocks stays there. Which blocks
 //! that stream takes is not changed.
 
+use crate::flash::Flash;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
@@ -73,6 +74,37 @@ impl Levelling {
 
     pub(crate) fn note_erase(&mut self) {
         self.erases = self.erases.saturating_add(1);
+    }
+
+    /// Takes the block out of the candidates for collection whose data is to be moved, if it is time for one; it
+    /// has to become the victim. Returns it with its valid units.
+    pub(crate) fn take_due(&mut self, flash: &mut Flash) -> Option<(BlockIndex, u32)> {
+        if self.erases < self.every {
+            return None;
+        }
+        self.erases = 0;
+        let (block, fewest, most) = flash.least_worn_closed()?;
+        if most - fewest <= self.spread {
+            return None;
+        }
+        self.chosen = Some(block);
+        flash.remove_victim(block);
+        Some((block, flash.valid(block)))
+    }
+
+    /// Whether so many erases have passed that a block is to be looked for.
+    pub(crate) fn is_due(&self) -> bool {
+        self.erases >= self.every
+    }
+
+    /// Whether `block`, which is about to become the victim, is moved to level wear.
+    pub(crate) fn has_chosen(&self, block: BlockIndex) -> bool {
+        self.chosen == Some(block)
+    }
+
+    /// The block that was chosen has become the victim.
+    pub(crate) fn forget_chosen(&mut self) {
+        self.chosen = None;
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {

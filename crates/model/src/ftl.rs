@@ -1,0 +1,333 @@
+//! The drive over the flash engine: requests are submitted, time passes, and answers come.
+//!
+//! [`Ssd`] is two things: the flash in time ([`Nand`]) and the translation layer, which is told what the
+//! flash has done and asks for what follows. The translation layer is a handful of owners: blocks,
+//! placement (the write frontier and the buffer), the collector, metadata, reads, and the host's port.
+//! Each keeps its fields to itself. What is decided is decided at once; the flash work follows.
+
+mod barriers;
+mod blocks;
+mod collector;
+mod condense;
+mod copies;
+mod gc;
+mod host;
+mod idle;
+mod map_traffic;
+mod metadata;
+mod modes;
+mod parts;
+mod placement;
+mod reads;
+mod relocation;
+mod requests;
+mod wrappers;
+mod writes;
+
+use ssdlab_nand::{Completions, CopyNumber, DieParameters, EraseId, Nand, ReadTime, Tag};
+
+use crate::attribution::Delays;
+use crate::counters::{Counters, Wear};
+use crate::geometry::{Geometry, GeometryError};
+use crate::mapping::cached::CachedMap;
+use crate::mapping::extent::ExtentMap;
+use crate::mapping::{Mapping, PageMap};
+use crate::media::{Media, Null};
+use crate::retention::Retention;
+use crate::slc::SlcCache;
+use crate::ssd::Configuration;
+use crate::streams::Streams;
+use crate::timing::Timing;
+use crate::trim_marks::TrimMarks;
+use crate::units::{Instant, LogicalUnit, PhysicalUnit};
+
+use blocks::Blocks;
+use collector::Collector;
+use condense::Condenser;
+pub use host::{Answer, Command, Host, Port, RequestTag};
+use map_traffic::MapTraffic;
+use metadata::Metadata;
+use placement::Placement;
+use reads::Reads;
+use requests::Requests;
+
+/// A simulated drive, generic over how it maps and what its flash keeps.
+#[derive(Clone, Debug)]
+pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
+    nand: Nand,
+    ftl: Ftl<M, D>,
+}
+
+/// The translation layer: all of the drive but the flash in time.
+#[derive(Clone, Debug)]
+struct Ftl<M, D> {
+    geometry: Geometry,
+    timing: Timing,
+    map: M,
+    media: D,
+    blocks: Blocks,
+    placement: Placement,
+    collector: Collector,
+    metadata: Metadata,
+    traffic: MapTraffic,
+    reads: Reads,
+    condenser: Condenser,
+    streams: Option<Box<Streams>>,
+    slc: Option<Box<SlcCache>>,
+    retention: Option<Box<Retention>>,
+    requests: Requests,
+    rest: idle::Rest,
+    /// Whether trim does anything.
+    trims: bool,
+    trim_marks: Option<Box<TrimMarks>>,
+    counters: Counters,
+    delays: Delays,
+}
+
+/// What every step of the translation layer may ask: the flash, and the host that waits for answers.
+struct Context<'a, H> {
+    nand: &'a mut Nand,
+    host: &'a mut H,
+}
+
+/// Kinds of tags that the translation layer gives the flash: the upper four bits. Tags of requests are
+/// those that the host chose.
+mod kind {
+    pub(super) const NUMBER: u32 = (1 << 28) - 1;
+    pub(super) const HOST: u32 = 0;
+    pub(super) const JOURNAL: u32 = 1 << 28;
+    pub(super) const TRIMS: u32 = 2 << 28;
+    pub(super) const PIECE_OF_MAP: u32 = 3 << 28;
+    pub(super) const MAP: u32 = 4 << 28;
+    /// Of programs and loads: a run of extents.
+    pub(super) const RUN: u32 = 5 << 28;
+    pub(super) const BAD_BLOCK: u32 = 6 << 28;
+    /// Of loads: a map page, a unit that is written in part; others are read ahead.
+    pub(super) const MAP_LOAD: u32 = 1 << 28;
+    pub(super) const MERGE: u32 = 2 << 28;
+    /// Of alarms: the drive has been idle for long enough to program what its buffer holds.
+    pub(super) const IDLE: u32 = 1 << 28;
+    /// Of alarms: the extents of a request are found.
+    pub(super) const FOUND: u32 = 2 << 28;
+}
+
+/// The number that `tag` names of those from `low` on: tags hold its last 28 bits.
+fn number_of(tag: Tag, low: u64) -> u64 {
+    low + u64::from(tag.0.wrapping_sub(low as u32) & kind::NUMBER)
+}
+
+impl Ssd<PageMap, Null> {
+    /// Returns a new drive, with a page map in RAM and flash that keeps no payload.
+    ///
+    /// # Errors
+    /// When the geometry leaves no spare area to collect with.
+    pub fn new(configuration: &Configuration) -> Result<Self, GeometryError> {
+        let map = PageMap::new(configuration.geometry.logical_units());
+        Ssd::with(configuration, map, Null)
+    }
+}
+
+impl Ssd<CachedMap, Null> {
+    /// Returns a new drive whose map lies on flash, with flash that keeps no payload.
+    ///
+    /// # Errors
+    /// When the geometry leaves no spare area, or the metadata blocks cannot hold the map.
+    pub fn with_cached_map(configuration: &Configuration) -> Result<Self, GeometryError> {
+        Ssd::with(configuration, CachedMap::new(configuration)?, Null)
+    }
+}
+
+impl Ssd<ExtentMap, Null> {
+    /// Returns a new drive with a map of extents, and flash that keeps no payload.
+    ///
+    /// # Errors
+    /// When the table has too little room, or the drive collects single blocks.
+    pub fn with_extent_map(configuration: &Configuration) -> Result<Self, GeometryError> {
+        configuration.check_mapping()?;
+        let map = ExtentMap::new(&configuration.geometry, configuration.mechanisms.extents);
+        Ssd::with(configuration, map, Null)
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Returns a new drive with the given map and media.
+    ///
+    /// # Errors
+    /// When the geometry leaves no spare area to collect with.
+    pub fn with(configuration: &Configuration, map: M, media: D) -> Result<Self, GeometryError> {
+        configuration.check_spare()?;
+        let Configuration { geometry, timing, collection, mechanisms, .. } = configuration;
+        let parameters = DieParameters {
+            suspend: mechanisms.suspend,
+            background_most: collection.debt_max,
+            page_register: mechanisms.page_register,
+        };
+        let ftl = Ftl {
+            map,
+            media,
+            blocks: Blocks::new(configuration),
+            placement: Placement::new(configuration),
+            collector: Collector::new(configuration),
+            metadata: Metadata::new(configuration),
+            traffic: MapTraffic::new(geometry),
+            reads: Reads::new(configuration),
+            condenser: Condenser::default(),
+            streams: Streams::new(
+                geometry,
+                mechanisms,
+                geometry.blocks().saturating_sub(geometry.groups() * collection.low_water),
+            ),
+            slc: mechanisms.slc.map(|slc| Box::new(SlcCache::new(geometry, slc))),
+            retention: Retention::new(configuration),
+            requests: Requests::new(configuration),
+            rest: idle::Rest::new(configuration.buffer.idle_before_flush),
+            trims: configuration.trim,
+            trim_marks: TrimMarks::new(&mechanisms.trim, geometry.logical_units()),
+            counters: Counters::default(),
+            delays: Delays::default(),
+            geometry: geometry.clone(),
+            timing: timing.clone(),
+        };
+        Ok(Ssd { nand: Nand::new(geometry, timing, parameters), ftl })
+    }
+
+    /// Returns the drive's shape.
+    pub fn geometry(&self) -> &Geometry {
+        &self.ftl.geometry
+    }
+
+    /// Returns the instant of the latest thing that has happened.
+    pub fn now(&self) -> Instant {
+        self.nand.now()
+    }
+
+    /// Returns what it has done since it was made.
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.ftl.counters;
+        // Commands are counted where their latency is.
+        counters.host_read_commands += self.ftl.delays.reads.requests;
+        counters.host_write_commands += self.ftl.delays.writes.requests;
+        counters
+    }
+
+    /// Returns where a unit lies, if it was written and not trimmed since.
+    pub fn place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        self.ftl.map.get(unit)
+    }
+
+    /// Returns how worn its flash is.
+    pub fn wear(&self) -> Wear {
+        self.ftl.blocks.flash().wear()
+    }
+
+    /// Asks for the memory of the map entry of a unit that will be requested some requests from now.
+    #[inline(always)]
+    pub fn prefetch_map(&self, unit: LogicalUnit) {
+        self.ftl.map.prefetch(unit);
+    }
+
+    /// Lets `host` send a command, as [`Host::answered`] does when another is answered.
+    pub fn port(&mut self) -> Port<'_> {
+        Port::new(&mut self.nand, &mut self.ftl.requests)
+    }
+
+    /// Lets the next thing happen, if it is due until `until`. Returns whether one was.
+    #[inline(always)]
+    pub fn step(&mut self, until: Instant, host: &mut impl Host) -> bool {
+        self.nand.step(until, &mut Sink { ftl: &mut self.ftl, host })
+    }
+
+    /// Lets everything happen that is due until `until`, that instant included.
+    pub fn run_until(&mut self, until: Instant, host: &mut impl Host) {
+        self.nand.run_until(until, &mut Sink { ftl: &mut self.ftl, host });
+    }
+
+    /// Returns whether nothing will happen unless something is asked for.
+    pub fn is_idle(&self) -> bool {
+        self.nand.is_idle()
+    }
+
+    /// Checks what must hold between requests: every logical unit is mapped to a physical one that names
+    /// it, valid counts are right, and no block is lost. Walks the whole drive.
+    ///
+    /// # Panics
+    /// When anything is wrong, saying what.
+    pub fn check_invariants(&self) {
+        self.ftl.blocks.check_invariants(&self.ftl.map, &self.ftl.geometry);
+        self.ftl.map.check_invariants();
+    }
+}
+
+/// The translation layer and the host, as the flash sees them.
+struct Sink<'a, M, D, H> {
+    ftl: &'a mut Ftl<M, D>,
+    host: &'a mut H,
+}
+
+impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
+    const READS_COMMUTE: bool = true;
+
+    #[inline(always)]
+    fn fetched(&mut self, nand: &mut Nand, tag: Tag, _: Instant) {
+        self.ftl.act(&mut Context { nand, host: self.host }, RequestTag(tag.0));
+        self.go_on(nand);
+    }
+
+    #[inline(always)]
+    fn read(&mut self, nand: &mut Nand, tag: Tag, at: Instant, time: ReadTime) {
+        self.ftl.read_is_over(&mut Context { nand, host: self.host }, RequestTag(tag.0), at, time);
+    }
+
+    fn loaded(&mut self, nand: &mut Nand, tag: Tag, _: Instant) {
+        match tag.0 & !kind::NUMBER {
+            kind::MAP_LOAD => self.ftl.map_page_loaded(nand, tag),
+            kind::RUN => self.ftl.run_page_loaded(nand, tag),
+            kind::MERGE => self.ftl.merged(&mut Context { nand, host: self.host }, tag),
+            _ => self.ftl.page_fetched(nand, tag),
+        }
+        self.go_on(nand);
+    }
+
+    #[inline(always)]
+    fn programmed(&mut self, nand: &mut Nand, tag: Tag, _: Instant) {
+        let context = &mut Context { nand, host: self.host };
+        match tag.0 & !kind::NUMBER {
+            kind::HOST => self.ftl.host_programmed(context, tag),
+            kind::MAP => self.ftl.map_programmed(context.nand, tag),
+            kind::RUN => self.ftl.run_programmed(context, tag),
+            _ => self.ftl.metadata_programmed(context, tag),
+        }
+        self.go_on(nand);
+    }
+
+    #[inline(always)]
+    fn copies_programmed(&mut self, nand: &mut Nand, copies: CopyNumber, _: Instant) {
+        self.ftl.copies_programmed(&mut Context { nand, host: self.host }, copies);
+    }
+
+    fn erased(&mut self, nand: &mut Nand, erase: EraseId, _: Instant) {
+        self.ftl.block_erased(nand, erase);
+        self.ftl.traffic.note_erased(erase);
+    }
+
+    #[inline(always)]
+    fn alarm(&mut self, nand: &mut Nand, tag: Tag, _: Instant) {
+        let context = &mut Context { nand, host: self.host };
+        match tag.0 & !kind::NUMBER {
+            kind::HOST => self.ftl.data_received(context, tag),
+            kind::FOUND => self.ftl.extents_found(context, RequestTag(tag.0 & kind::NUMBER)),
+            _ => self.ftl.idle_for_long(context),
+        }
+        self.go_on(nand);
+    }
+}
+
+impl<M: Mapping, D: Media, H: Host> Sink<'_, M, D, H> {
+    /// Goes on with requests whose map pages have come to RAM.
+    #[inline(always)]
+    fn go_on(&mut self, nand: &mut Nand) {
+        if self.ftl.map.cache().is_some() && self.ftl.traffic.is_any_known() {
+            self.ftl.go_on_with_known(&mut Context { nand, host: self.host });
+        }
+    }
+}

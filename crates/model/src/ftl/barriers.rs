@@ -1,0 +1,136 @@
+//! Flush and FUA: who waits for which program units, journal pages and records of trims.
+
+use std::ops::Range;
+
+use super::host::{Command, Host, RequestTag};
+use super::{Context, Ftl};
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::units::Instant;
+
+/// A request that waits for what makes it durable.
+#[derive(Clone, Debug)]
+pub(super) struct Barrier {
+    tag: RequestTag,
+    /// The host's program units that it waits for.
+    programs: Range<u64>,
+    /// Journal pages that it has programmed once those are over.
+    pages: Range<u64>,
+    /// Pages of records of trims that it waits for are those before.
+    trim_pages: u64,
+    /// When it had nothing else to wait for.
+    ready: Instant,
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    pub(super) fn flush<H: Host>(&mut self, context: &mut Context<'_, H>, tag: RequestTag) {
+        self.counters.flushes += 1;
+        let now = context.nand.now();
+        if !self.metadata.flush_waits() {
+            return self.answer_other(context, tag, now);
+        }
+        self.pad_host_program(context);
+        self.make_trims_durable(context.nand);
+        self.wait_until_durable(context, tag, self.placement.numbers(), now);
+    }
+
+    /// Has a request wait for `programs`, and for the journal pages that are about them. It had nothing else
+    /// to wait for at `ready`.
+    #[inline(never)]
+    pub(super) fn wait_until_durable<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+        programs: Range<u64>,
+        ready: Instant,
+    ) {
+        let pages = self.metadata.number_journal_pages();
+        let trim_pages = match self.requests.get(tag).command {
+            Command::Flush => self.metadata.trim_pages().end,
+            _ => 0,
+        };
+        self.metadata.barriers.push(Barrier { tag, programs, pages, trim_pages, ready });
+        self.answer_durable(context);
+    }
+
+    /// Something became durable: goes on with what waits for that.
+    #[inline(always)]
+    pub(super) fn note_durable<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        if self.metadata.is_anybody_waiting() {
+            self.answer_durable(context);
+        }
+        self.erase_what_is_safe(context.nand);
+    }
+
+    #[inline(never)]
+    fn answer_durable<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        self.program_full_journal_pages(context.nand);
+        let mut place = 0;
+        while let Some(barrier) = self.metadata.barriers.get_mut(place) {
+            if !self.placement.are_over(barrier.programs.clone()) {
+                place += 1;
+                continue;
+            }
+            let (pages, trim_pages) = (barrier.pages.clone(), barrier.trim_pages);
+            let end = pages.end;
+            barrier.pages = end..end;
+            for page in pages {
+                self.program_journal_page(context.nand, page);
+            }
+            let is_over = self.metadata.journal_pages().start >= end
+                && self.metadata.trim_pages().start >= trim_pages
+                && self.condenser.is_idle();
+            if !is_over || self.map.cache().is_some() && self.awaits_map(place) {
+                place += 1;
+                continue;
+            }
+            let Barrier { tag, ready, .. } = self.metadata.barriers.remove(place);
+            self.answer_durable_request(context, tag, ready);
+        }
+    }
+
+    /// Whether the request of a barrier waits for map pages, too.
+    fn awaits_map(&self, place: usize) -> bool {
+        let tag = self.metadata.barriers[place].tag;
+        self.requests.get(tag).command != Command::Flush && self.traffic.awaits_map(tag)
+    }
+
+    fn answer_durable_request<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+        ready: Instant,
+    ) {
+        let now = context.nand.now();
+        self.media.promise(now);
+        let request = self.requests.get(tag);
+        if request.command == Command::Flush {
+            return self.answer_other(context, tag, now);
+        }
+        self.traffic.forget_known(tag);
+        self.delays.writes.parts.flush += now.since(ready);
+        self.delays.writes.requests += 1;
+        self.delays.writes.latency += now.since(request.sent);
+        self.answer(context, tag, request.sent, now);
+    }
+
+    /// Answers a request that is neither read nor write.
+    pub(super) fn answer_other<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+        at: Instant,
+    ) {
+        let request = self.requests.get(tag);
+        let latency = at.since(request.sent);
+        let others = &mut self.delays.others;
+        others.requests += 1;
+        others.latency += latency;
+        let work = latency - self.timing.command_occupancy - self.timing.command_latency;
+        match request.command {
+            Command::Trim { .. } => others.parts.trim += work,
+            _ => others.parts.flush += work,
+        }
+        self.answer(context, tag, request.sent, at);
+    }
+}

@@ -1,0 +1,216 @@
+//! Blocks: what they hold, which are free, and which are still to be erased before they are programmed.
+
+use std::collections::VecDeque;
+
+use ssdlab_nand::{EraseId, Nand};
+
+use crate::bad_blocks::{BadBlocks, Failure};
+use crate::flash::{BlockState, Flash};
+use crate::geometry::Geometry;
+use crate::mapping::Mapping;
+use crate::ssd::Configuration;
+use crate::stream::{FreePool, WriteStream};
+use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
+use crate::wear_levelling::{Levelling, LevellingParameters};
+
+#[derive(Clone, Debug)]
+pub(super) struct Blocks {
+    flash: Flash,
+    free: FreePool,
+    levelling: Option<Levelling>,
+    bad_blocks: Option<Box<BadBlocks>>,
+    /// Erases that are not over, oldest first, with their blocks.
+    erases: VecDeque<(EraseId, BlockIndex)>,
+    /// Per block, whether it is among those.
+    is_to_be_erased: Vec<bool>,
+}
+
+impl Blocks {
+    pub(super) fn new(configuration: &Configuration) -> Blocks {
+        let Configuration { geometry, mechanisms, .. } = configuration;
+        let free = FreePool::new(geometry);
+        let flash = Flash::new(geometry, mechanisms.victims, mechanisms.seed);
+        let are_apart = mechanisms.slc.is_some() || mechanisms.streams.hot_blocks.is_some();
+        Blocks {
+            flash: if are_apart { flash.with_victims_apart() } else { flash },
+            levelling: Levelling::new(mechanisms.wear.levelling),
+            bad_blocks: BadBlocks::new(configuration),
+            free: match mechanisms.wear.levelling {
+                LevellingParameters::Off => free,
+                LevellingParameters::Dynamic | LevellingParameters::Static { .. } => {
+                    free.least_worn_first()
+                }
+            },
+            erases: VecDeque::new(),
+            is_to_be_erased: vec![false; geometry.blocks() as usize],
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn flash(&self) -> &Flash {
+        &self.flash
+    }
+
+    #[inline(always)]
+    pub(super) fn flash_mut(&mut self) -> &mut Flash {
+        &mut self.flash
+    }
+
+    /// Free blocks, those included whose erase is not over.
+    #[inline(always)]
+    pub(super) fn free(&self) -> u32 {
+        self.free.len()
+    }
+
+    /// Begins the next program unit of a stream, in an open block or one from the pool, which is open as
+    /// `state` from then on, for `units_per_block` units. Returns the latter.
+    #[inline(always)]
+    pub(super) fn begin_program(
+        &mut self,
+        stream: &mut WriteStream,
+        geometry: &Geometry,
+        state: BlockState,
+        units_per_block: u32,
+    ) -> Option<BlockIndex> {
+        let opened = stream.begin_program(geometry, &mut self.free);
+        if let Some(block) = opened {
+            self.flash.open(block, state, units_per_block);
+        }
+        opened
+    }
+
+    /// Opens a free block for a run of extents.
+    pub(super) fn open_for_run(&mut self, units_per_block: u32) -> BlockIndex {
+        let block = self.free.take(0).expect("a block was made free");
+        self.flash.open(block, BlockState::OpenForCollection, units_per_block);
+        block
+    }
+
+    /// The erase that programs to `block` have to wait for.
+    #[inline(always)]
+    pub(super) fn erase_before(&self, block: BlockIndex) -> Option<EraseId> {
+        match self.is_to_be_erased[block.0 as usize] {
+            true => self.erases.iter().rev().find(|it| it.1 == block).map(|it| it.0),
+            false => None,
+        }
+    }
+
+    /// Announces the erase of a block on which nothing is valid, which is free from then on, unless it goes bad
+    /// with that. Collection counts on `reserve` free blocks.
+    pub(super) fn free_after_erase(
+        &mut self,
+        nand: &mut Nand,
+        geometry: &Geometry,
+        block: BlockIndex,
+        reserve: u32,
+    ) -> (EraseId, Option<Failure>) {
+        let group = geometry.group_of(block);
+        let first = group * geometry.stripe();
+        let erase = nand.announce_erase(DieIndex(first)..DieIndex(first + geometry.stripe()));
+        self.erases.push_back((erase, block));
+        self.is_to_be_erased[block.0 as usize] = true;
+        self.flash.erase(block, geometry.first_unit(block), geometry.units_per_block());
+        if let Some(levelling) = &mut self.levelling {
+            levelling.note_erase();
+        }
+        let (erases, is_short) = (self.flash.erases(block), self.free.len() < reserve);
+        let failure = match &mut self.bad_blocks {
+            Some(bad) => bad.note_erase(block, first, erases, is_short),
+            None => None,
+        };
+        match failure {
+            Some(Failure::Retired) => self.flash.retire(block),
+            Some(Failure::Replaced { erases }) => {
+                self.flash.set_erases(block, erases);
+                self.free.put(group, block, erases);
+            }
+            None => self.free.put(group, block, erases),
+        }
+        (erase, failure)
+    }
+
+    /// Whether the drive has come to the end of its life and refuses writes.
+    #[inline(always)]
+    pub(super) fn is_read_only(&self) -> bool {
+        self.bad_blocks.as_ref().is_some_and(|bad| bad.is_read_only())
+    }
+
+    /// Whether it is time to look for a block whose data is moved to level wear.
+    #[inline(always)]
+    pub(super) fn is_levelling_due(&self) -> bool {
+        self.levelling.as_ref().is_some_and(Levelling::is_due)
+    }
+
+    /// Takes the block whose data is to be moved to level wear, if there is one.
+    pub(super) fn take_block_to_level(&mut self) -> Option<(BlockIndex, u32)> {
+        self.levelling.as_mut()?.take_due(&mut self.flash)
+    }
+
+    /// Whether `block` is about to become the victim to level wear.
+    #[inline(always)]
+    pub(super) fn is_to_be_levelled(&self, block: BlockIndex) -> bool {
+        self.levelling.as_ref().is_some_and(|it| it.has_chosen(block))
+    }
+
+    /// The block that was to be levelled has become the victim.
+    pub(super) fn note_levelled(&mut self) {
+        if let Some(levelling) = &mut self.levelling {
+            levelling.forget_chosen();
+        }
+    }
+
+    /// An erase is over on all dies. Returns the die of a block that has failed with that.
+    pub(super) fn note_erased(&mut self, erase: EraseId) -> Option<DieIndex> {
+        // Erases of metadata are not among them.
+        let place = self.erases.iter().position(|it| it.0 == erase)?;
+        let (_, block) = self.erases.remove(place)?;
+        self.is_to_be_erased[block.0 as usize] = self.erases.iter().any(|it| it.1 == block);
+        let (die, _) = self.bad_blocks.as_mut()?.take_unrecorded(block)?;
+        Some(die)
+    }
+
+    /// Checks valid counts and the free pool against where the units lie.
+    pub(super) fn check_invariants(&self, map: &impl Mapping, geometry: &Geometry) {
+        let mut valid = vec![0u32; geometry.blocks() as usize];
+        let mut seen = std::collections::HashSet::new();
+        for unit in (0..geometry.logical_units()).map(LogicalUnit) {
+            let Some(physical) = map.get(unit) else { continue };
+            assert!(seen.insert(physical), "two logical units share {physical:?}");
+            assert_eq!(
+                self.flash.logical_at(physical),
+                Some(unit),
+                "the spare area of {physical:?}"
+            );
+            valid[geometry.block_of(physical).0 as usize] += 1;
+        }
+        let (mut free, mut closed) = (0, 0);
+        for (index, &valid) in valid.iter().enumerate() {
+            let block = BlockIndex(index as u32);
+            match self.flash.state(block) {
+                BlockState::Free => {
+                    assert_eq!(valid, 0, "{block:?} is free");
+                    free += 1;
+                }
+                BlockState::Closed | BlockState::Closing => {
+                    assert_eq!(self.flash.valid(block), valid, "valid units of {block:?}");
+                    closed += 1;
+                }
+                BlockState::Retired => assert_eq!(valid, 0, "{block:?} is bad"),
+                BlockState::Victim => {
+                    assert_eq!(self.flash.valid(block), valid, "units left in {block:?}");
+                }
+                // Counted down from full: what is not yet written counts as valid.
+                BlockState::OpenForCollection | BlockState::OpenForHost => {
+                    assert!(self.flash.valid(block) >= valid, "valid units of open {block:?}");
+                }
+            }
+        }
+        assert_eq!(free, self.free.len(), "the free pool holds every free block");
+        assert_eq!(closed, self.flash.closed(), "every closed block can be collected");
+    }
+
+    /// Whether what was written to `physical` is there still.
+    pub(super) fn is_valid(&self, map: &impl Mapping, physical: PhysicalUnit) -> bool {
+        self.flash.logical_at(physical).is_some_and(|unit| map.lies_at(unit, physical))
+    }
+}

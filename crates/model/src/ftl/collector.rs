@@ -1,0 +1,193 @@
+//! The collector: its victim, what it owes the host's pace, and the blocks that wait to be erased.
+
+use std::collections::VecDeque;
+
+use ssdlab_nand::{CopyNumber, EraseId};
+
+use super::copies::Copies;
+use crate::collection::CollectionParameters;
+use crate::geometry::Geometry;
+use crate::policy::{Pacing, VictimPolicy};
+use crate::ssd::Configuration;
+use crate::stream::WriteStream;
+use crate::units::BlockIndex;
+
+/// Binary places of the fraction in which copying owed is counted.
+pub(super) const CREDIT_SHIFT: u32 = 16;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Victim {
+    pub(super) block: BlockIndex,
+    /// Units to copy for each unit that the host writes, times 2^[`CREDIT_SHIFT`].
+    pub(super) copies_per_unit: i64,
+    /// Its next program unit to go through.
+    pub(super) program: u32,
+}
+
+/// A block from which all that was valid has been moved, until its erase is issued.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Emptied {
+    pub(super) block: BlockIndex,
+    /// It waits for the programs of copies before this one, and the last of them.
+    pub(super) copies: u64,
+    pub(super) last: Option<CopyNumber>,
+    /// It waits for the host's program units before this one, where a power cut loses what is in the buffer.
+    pub(super) host: u64,
+    /// It waits for the pages of records of trims before this one.
+    pub(super) trims: u64,
+    /// It waits for the runs of extents before this one.
+    pub(super) runs: u64,
+    /// Its erase, where that was announced because a block was needed: then it is free already.
+    pub(super) erase: Option<EraseId>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Collector {
+    pub(super) stream: WriteStream,
+    pub(super) copies: Copies,
+    pub(super) victim: Option<Victim>,
+    emptied: VecDeque<Emptied>,
+    /// How many of the first of `emptied` are free already.
+    announced: usize,
+    /// Copies owed, times 2^[`CREDIT_SHIFT`]; negative when ahead.
+    pub(super) credit: i64,
+    latest_rate: i64,
+    pub(super) low_water: u32,
+    /// Where a burst ends; nothing where collection keeps pace.
+    pub(super) burst_until: Option<u32>,
+    pub(super) high_water: u32,
+    /// Blocks kept back for collection itself.
+    pub(super) reserve: u32,
+    pub(super) policy: VictimPolicy,
+    /// Whether the host waits for a block to be freed.
+    pub(super) is_urgent: bool,
+}
+
+impl Collector {
+    pub(super) fn new(configuration: &Configuration) -> Collector {
+        let Configuration { geometry, collection, mechanisms, .. } = configuration;
+        let CollectionParameters { low_water, idle_high_water, .. } = *collection;
+        let groups = geometry.groups();
+        Collector {
+            stream: WriteStream::new(geometry),
+            copies: Copies::default(),
+            victim: None,
+            emptied: VecDeque::new(),
+            announced: 0,
+            credit: 0,
+            latest_rate: 0,
+            low_water: low_water * groups,
+            burst_until: match mechanisms.pacing {
+                Pacing::Paced => None,
+                Pacing::Bursty { high_water } => Some(high_water * groups),
+            },
+            high_water: idle_high_water.max(low_water) * groups,
+            reserve: groups * mechanisms.streams_of_copies(),
+            policy: mechanisms.victims,
+            is_urgent: false,
+        }
+    }
+
+    pub(super) fn stream(&self) -> &WriteStream {
+        &self.stream
+    }
+
+    /// Blocks that were emptied and are not free.
+    #[inline(always)]
+    pub(super) fn emptied(&self) -> u32 {
+        (self.emptied.len() - self.announced) as u32
+    }
+
+    pub(super) fn add_emptied(&mut self, emptied: Emptied) {
+        self.emptied.push_back(emptied);
+    }
+
+    /// The block that was emptied first of those that are not free.
+    pub(super) fn oldest_emptied(&mut self) -> Option<&mut Emptied> {
+        self.emptied.get_mut(self.announced)
+    }
+
+    /// The erase of the oldest emptied block is announced.
+    pub(super) fn note_announced(&mut self, erase: EraseId) {
+        let oldest = self.oldest_emptied().expect("some block was emptied");
+        oldest.erase = Some(erase);
+        self.announced += 1;
+    }
+
+    /// The block whose erase is to be issued next.
+    #[inline(always)]
+    pub(super) fn next_to_erase(&self) -> Option<&Emptied> {
+        self.emptied.front()
+    }
+
+    /// The block whose erase was announced as `erase`, if that was not issued.
+    pub(super) fn announced_as(&self, erase: EraseId) -> Option<&Emptied> {
+        self.emptied.iter().take(self.announced).find(|it| it.erase == Some(erase))
+    }
+
+    /// The erase of the next block is issued.
+    pub(super) fn forget_next_to_erase(&mut self) {
+        self.emptied.pop_front();
+        self.announced = self.announced.saturating_sub(1);
+    }
+
+    /// Blocks whose copies are in the program unit being filled wait for the host's program units before
+    /// number `host`, where they wait for any.
+    pub(super) fn await_host(&mut self, host: u64) {
+        let next = self.copies.next();
+        for emptied in self.emptied.iter_mut().rev().take_while(|it| it.copies == next) {
+            if emptied.host > 0 {
+                emptied.host = host;
+            }
+        }
+    }
+
+    /// The same for pages of records of trims before number `pages`.
+    pub(super) fn await_trims(&mut self, pages: u64) {
+        let next = self.copies.next();
+        for emptied in self.emptied.iter_mut().rev().take_while(|it| it.copies == next) {
+            emptied.trims = emptied.trims.max(pages);
+        }
+    }
+
+    /// The same for blocks that wait for the host's program unit `number`.
+    pub(super) fn await_trims_with_host(&mut self, number: u64, pages: u64) {
+        for emptied in self.emptied.iter_mut().filter(|it| it.host == number + 1) {
+            emptied.trims = emptied.trims.max(pages);
+        }
+    }
+
+    /// Whether a block waits for the host's program unit `number`.
+    pub(super) fn awaits_host(&self, number: u64) -> bool {
+        self.emptied.iter().any(|it| it.host == number + 1)
+    }
+
+    /// What is left of a victim's credit stands for units that the host has written: of a victim that costs
+    /// more or less for each of them, it is worth more or fewer copies. Greedy victims are so much alike
+    /// that it makes no difference.
+    pub(super) fn carry_credit_to(&mut self, rate: i64) {
+        if self.policy != VictimPolicy::Greedy && self.latest_rate > 0 {
+            let credit = i128::from(self.credit) * i128::from(rate);
+            self.credit = (credit / i128::from(self.latest_rate)) as i64;
+        }
+        self.latest_rate = rate;
+    }
+
+    /// Whether all that was on the block that was emptied first lies in full program units.
+    pub(super) fn is_oldest_emptied_copied(&self) -> bool {
+        self.emptied
+            .get(self.announced)
+            .is_some_and(|it| !(self.stream.is_partial() && it.copies == self.copies.next()))
+    }
+
+    /// Units for which there is room without a block from the pool.
+    pub(super) fn can_take(&self, units: u32) -> bool {
+        self.stream.can_take(units)
+    }
+
+    /// Places ahead, see [`WriteStream::places_ahead`].
+    #[inline(always)]
+    pub(super) fn places_ahead(&self, geometry: &Geometry) -> std::ops::Range<u32> {
+        self.stream.places_ahead(geometry)
+    }
+}

@@ -1,0 +1,327 @@
+//! Condensing: a full table of extents gets room by making one run of a region's fragments.
+//!
+//! The region with the most extents is read, wherever its units lie, and written to a free block in logical
+//! order. Units that lie nowhere are written as zeros, because an extent cannot leave any out. A region is as
+//! large as a collection unit, so the run fills a block, and the block that the region lay in before is left
+//! without valid units once its fragments are gone too: what hybrid mapping schemes call a full merge.
+//!
+//! What the host changes waits until the run is programmed. The run is read some rows of program units ahead of
+//! the one that is programmed; reads of the host go before its programs as before any.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use ssdlab_nand::{EraseId, Nand, Page, ProgramLog, ProgramUnit, Tag};
+
+use super::host::{Command, Host, RequestTag};
+use super::{Context, Ftl, kind};
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
+
+/// How many program units of each die are read ahead of the one that is programmed: one is sensed and moved
+/// while the one before it is programmed.
+const ROWS_AHEAD: u32 = 2;
+
+/// Extents that a trim adds at most: one at each end. What it covers lies nowhere afterwards, one extent in
+/// each region, and was no fewer before.
+const NEEDED_FOR_TRIM: u32 = 2;
+
+/// A page that is read for a run, until it is asked for.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    unit: PhysicalUnit,
+    units: u32,
+}
+
+/// A program unit of a run.
+#[derive(Clone, Debug, Default)]
+struct RunProgram {
+    sources: Vec<Source>,
+    reads_left: u32,
+}
+
+/// A region on its way to one block.
+#[derive(Clone, Debug)]
+struct Run {
+    number: u64,
+    block: BlockIndex,
+    /// The erase of its block that was not over when it was begun.
+    after: Option<EraseId>,
+    programs: Vec<RunProgram>,
+    /// Program units whose pages were asked for, and those that are over.
+    asked: u32,
+    over: u32,
+}
+
+/// Runs under way, and the requests that wait for them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Condenser {
+    runs: VecDeque<Run>,
+    log: ProgramLog,
+    waiting: Vec<(RequestTag, Instant)>,
+}
+
+impl Condenser {
+    /// Whether the runs before number `number` are programmed. Until then no block is erased that units of them
+    /// lay in.
+    #[inline(always)]
+    pub(super) fn are_over_before(&self, number: u64) -> bool {
+        self.log.low_water() >= number
+    }
+
+    /// The number of the run that begins next.
+    #[inline(always)]
+    pub(super) fn next(&self) -> u64 {
+        self.log.next()
+    }
+
+    /// Whether all runs are programmed.
+    #[inline(always)]
+    pub(super) fn is_idle(&self) -> bool {
+        self.runs.is_empty()
+    }
+}
+
+/// The tag of program unit `index` of run `number`.
+fn tag_of(number: u64, index: u32, programs_per_block: u32) -> Tag {
+    let first = (number as u32).wrapping_mul(programs_per_block);
+    Tag(kind::RUN | first.wrapping_add(index) & kind::NUMBER)
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Looks up the extents of a request that is acted on; whether it can be gone on with at once. Else it is when
+    /// they are found, and the table has room for what it adds.
+    #[inline(always)]
+    pub(super) fn find_extents<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+        (first, units): (LogicalUnit, u32),
+    ) -> bool {
+        if self.map.extents().is_none() {
+            return true;
+        }
+        let longer = self.map.time_to_find(first, units);
+        match self.requests.get(tag).command {
+            Command::Read { .. } | Command::ReadSectors { .. } => {
+                self.delays.reads.parts.map_miss += longer;
+            }
+            _ => self.delays.writes.parts.map_miss += longer,
+        }
+        if longer == Nanoseconds::ZERO {
+            return self.has_table_room(context, tag, (first, units));
+        }
+        context.nand.hold_controller(longer);
+        let found = context.nand.now() + longer;
+        context.nand.set_alarm(found, Tag(kind::FOUND | tag.0));
+        false
+    }
+
+    /// Whether a request can be gone on with whose extents are found; else it waits for the runs under way.
+    pub(super) fn has_table_room<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+        (first, units): (LogicalUnit, u32),
+    ) -> bool {
+        let Some(table) = self.map.extents() else { return true };
+        let needed = match self.requests.get(tag).command {
+            Command::Read { .. } | Command::ReadSectors { .. } | Command::Flush => return true,
+            Command::Trim { .. } => NEEDED_FOR_TRIM,
+            _ => table.needed_for(first, LogicalUnit(first.0 + units - 1)),
+        };
+        while self.map.extents().is_some_and(|table| table.is_short_of(needed)) {
+            self.condense(context);
+        }
+        if self.condenser.is_idle() {
+            return true;
+        }
+        self.condenser.waiting.push((tag, context.nand.now()));
+        false
+    }
+
+    /// Makes one run of the region with the most extents.
+    fn condense<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        let table = self.map.extents().expect("there is a table of extents");
+        let (region, extents) = table.most_fragmented();
+        assert!(extents > 1, "a table that is full has a region to condense");
+        let units = table.units_of(region);
+        self.ensure_free_block(context);
+        let per_block = self.geometry.units_per_block();
+        let block = self.blocks.open_for_run(per_block);
+        self.note_block_begun(context.nand, block, false);
+        self.counters.condensed_regions += 1;
+        let per_program = self.geometry.units_per_program();
+        let programs = (units.end - units.start).div_ceil(per_program);
+        let mut run = Run {
+            number: self.condenser.log.begin(),
+            block,
+            after: self.blocks.erase_before(block),
+            programs: Vec::new(),
+            asked: 0,
+            over: 0,
+        };
+        for index in 0..programs {
+            let first = units.start + index * per_program;
+            let part = first..(first + per_program).min(units.end);
+            run.programs.push(self.place_part_of_run(block, index, part));
+        }
+        // A region at the drive's end may be short.
+        let first = self.geometry.first_unit(block).0;
+        for behind in programs * per_program..per_block {
+            self.blocks.flash_mut().note_padding(PhysicalUnit(first + behind), block);
+        }
+        self.blocks.flash_mut().close(block, BlockState::Closed);
+        self.condenser.runs.push_back(run);
+        let last = self.condenser.runs.len() - 1;
+        for _ in 0..ROWS_AHEAD * self.geometry.stripe() {
+            self.read_next_of_run(context.nand, last);
+        }
+        self.collect_for(context, per_block);
+    }
+
+    /// Gives the units of a program unit of a run their places; returns what has to be read for it.
+    fn place_part_of_run(&mut self, block: BlockIndex, index: u32, part: Range<u32>) -> RunProgram {
+        let per_program = self.geometry.units_per_program();
+        let first = self.geometry.first_unit(block).0 + index * per_program;
+        let count = part.end - part.start;
+        let mut sources: Vec<Source> = Vec::new();
+        for (place, unit) in (first..).zip(part) {
+            let (unit, to) = (LogicalUnit(unit), PhysicalUnit(place));
+            if let Some(from) = self.map.get(unit)
+                && !self.placement.is_buffered(from, &self.geometry)
+            {
+                let sense = self.geometry.sense_of(from);
+                match sources.last_mut() {
+                    Some(last) if self.geometry.sense_of(last.unit) == sense => last.units += 1,
+                    _ => sources.push(Source { unit: from, units: 1 }),
+                }
+            }
+            self.place_in_run(unit, to);
+        }
+        for padding in count..per_program {
+            self.blocks.flash_mut().note_padding(PhysicalUnit(first + padding), block);
+        }
+        self.placement.set_buffered(PhysicalUnit(first), &self.geometry, true);
+        self.placement.next_number();
+        self.counters.program_units_condensing += u64::from(count);
+        self.counters.program_units_padding += u64::from(per_program - count);
+        self.counters.programs += 1;
+        let reads_left = sources.len() as u32;
+        RunProgram { sources, reads_left }
+    }
+
+    /// Puts one unit at its place in a run.
+    fn place_in_run(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
+        self.blocks.flash_mut().note_written(physical, unit);
+        match self.map.get(unit) {
+            Some(old) => {
+                self.media.copy(old, physical);
+                self.map.relocate(unit, physical);
+                if self.blocks.flash_mut().lose_unit(self.geometry.block_of(old)) {
+                    // What replaces it is programmed with the run.
+                    self.forget_unsent(old);
+                }
+            }
+            None => {
+                self.counters.condensed_empty_units += 1;
+                self.media.fill(physical, unit);
+                self.map.fill(unit, physical);
+            }
+        }
+    }
+
+    /// Asks for the pages of the next program unit of a run, if there is one.
+    fn read_next_of_run(&mut self, nand: &mut Nand, run: usize) {
+        let Run { number, ref mut programs, ref mut asked, .. } = self.condenser.runs[run];
+        let index = *asked;
+        let Some(program) = programs.get_mut(index as usize) else { return };
+        *asked += 1;
+        let sources = std::mem::take(&mut program.sources);
+        let tag = tag_of(number, index, self.programs_per_block());
+        self.counters.flash_reads_condensing += sources.len() as u64;
+        if sources.is_empty() {
+            return self.program_part_of_run(nand, run, index);
+        }
+        for Source { unit, units } in sources {
+            nand.load_page(tag, Page { unit, units, sense: self.page_read_of(unit) }, false);
+        }
+    }
+
+    fn programs_per_block(&self) -> u32 {
+        self.geometry.units_per_block() / self.geometry.units_per_program()
+    }
+
+    fn program_part_of_run(&mut self, nand: &mut Nand, run: usize, index: u32) {
+        let Run { number, block, after, .. } = self.condenser.runs[run];
+        let units = self.geometry.units_per_program();
+        let unit = PhysicalUnit(self.geometry.first_unit(block).0 + index * units);
+        if let Some(erase) = after {
+            self.hurry_erase(nand, erase);
+        }
+        let tag = tag_of(number, index, self.programs_per_block());
+        let program = self.timing.program;
+        nand.program(tag, ProgramUnit { unit, units, program, after });
+    }
+
+    /// The run and the program unit of it that `tag` names.
+    fn run_of(&self, tag: Tag) -> (usize, u32) {
+        let per_block = self.programs_per_block();
+        let index_in = |run: &Run| {
+            let first = tag_of(run.number, 0, per_block);
+            Some(tag.0.wrapping_sub(first.0) & kind::NUMBER).filter(|&index| index < per_block)
+        };
+        let mut runs = self.condenser.runs.iter().enumerate();
+        let run = runs.find_map(|(place, run)| index_in(run).map(|index| (place, index)));
+        run.expect("the run is under way")
+    }
+
+    /// A page is there that was read for a run.
+    pub(super) fn run_page_loaded(&mut self, nand: &mut Nand, tag: Tag) {
+        let (run, index) = self.run_of(tag);
+        let program = &mut self.condenser.runs[run].programs[index as usize];
+        program.reads_left -= 1;
+        if program.reads_left == 0 {
+            self.program_part_of_run(nand, run, index);
+        }
+    }
+
+    /// A program unit of a run is over.
+    pub(super) fn run_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
+        let (run, index) = self.run_of(tag);
+        let block = self.condenser.runs[run].block;
+        let first = self.geometry.first_unit(block).0 + index * self.geometry.units_per_program();
+        self.placement.set_buffered(PhysicalUnit(first), &self.geometry, false);
+        self.map_changed(context.nand, 1, None);
+        self.read_next_of_run(context.nand, run);
+        let state = &mut self.condenser.runs[run];
+        state.over += 1;
+        if (state.over as usize) < state.programs.len() {
+            return;
+        }
+        let number = state.number;
+        self.condenser.runs.remove(run);
+        self.condenser.log.end(number);
+        self.note_durable(context);
+        if self.condenser.is_idle() {
+            for (tag, since) in std::mem::take(&mut self.condenser.waiting) {
+                let waited = context.nand.now().since(since);
+                self.counters.condensing_wait_ns += waited.nanos();
+                if !matches!(self.requests.get(tag).command, Command::Trim { .. }) {
+                    self.delays.writes.parts.merge += waited;
+                }
+                self.extents_found(context, tag);
+            }
+        }
+    }
+
+    /// The extents of a request are found: goes on with it, if the table has room.
+    pub(super) fn extents_found<H: Host>(&mut self, context: &mut Context<'_, H>, tag: RequestTag) {
+        let (first, units) = self.units_of(tag);
+        if self.has_table_room(context, tag, (first, units)) {
+            self.act_found(context, tag, first, units);
+        }
+    }
+}

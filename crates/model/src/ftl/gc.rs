@@ -1,0 +1,396 @@
+//! Garbage collection: which block, when, and who pays.
+//!
+//! The victim is what the drive's policy says (see `policy`). Collection starts when fewer than
+//! `low_water` blocks are free and keeps pace with the host: while the host fills as many units as the
+//! victim will yield, all that is valid on the victim is moved. A victim is erased only after every copy of what
+//! it held is programmed, and after what the host wrote anew is.
+
+use ssdlab_nand::{CopyNumber, EraseId, Nand, ProgramUnit, Tag};
+
+use super::collector::{CREDIT_SHIFT, Emptied, Victim};
+use super::host::Host;
+use super::{Context, Ftl, kind};
+use crate::bad_blocks::Failure;
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::policy::VictimPolicy;
+use crate::units::BlockIndex;
+
+/// Collection's pace where it keeps up, in quarters of the copies that a unit of the host's costs; each
+/// block below the low water adds one, up to four times the pace. Assumed: makers say only that collection
+/// gets faster as free blocks run out. With fewer the drive falls to its reserve, where the host waits for whole
+/// blocks; that it keeps up in the end does not depend on them.
+const PACE: u32 = 4;
+const CATCH_UP_MOST: u32 = 12;
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Blocks that are free or will be as soon as their copies are durable.
+    #[inline(always)]
+    pub(super) fn blocks_coming(&self) -> u32 {
+        let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
+        (self.blocks.free() + self.collector.emptied()).saturating_sub(reserved)
+    }
+
+    /// Collection's share for `units` units that the host has just written.
+    #[inline(always)]
+    pub(super) fn collect_for<H: Host>(&mut self, context: &mut Context<'_, H>, units: u32) {
+        if self.collector.victim.is_some() || self.blocks_coming() < self.collector.low_water {
+            match self.collector.burst_until {
+                None => self.keep_pace(context, units),
+                Some(until) => self.collect_burst(context, until),
+            }
+        }
+    }
+
+    fn keep_pace<H: Host>(&mut self, context: &mut Context<'_, H>, units: u32) {
+        let mut units = i64::from(units);
+        while let Some(victim) = self.current_victim(context.nand) {
+            // A drive that has fallen behind its low water collects a little faster.
+            let behind = self.collector.low_water.saturating_sub(1 + self.blocks_coming());
+            let pace = i64::from(PACE + behind.min(CATCH_UP_MOST));
+            self.collector.credit += units * victim.copies_per_unit * pace / i64::from(PACE);
+            units = 0;
+            let mut finished = self.finish_victim_if_empty(context.nand);
+            while !finished && self.collector.credit > 0 {
+                let moved = self.collect_program_unit(context);
+                self.collector.credit -= i64::from(moved) << CREDIT_SHIFT;
+                finished = self.finish_victim_if_empty(context.nand);
+            }
+            if !finished {
+                return;
+            }
+            if self.blocks_coming() >= self.collector.low_water {
+                self.collector.credit = self.collector.credit.min(0);
+                return;
+            }
+        }
+    }
+
+    /// Collects without a pause until `until` blocks are free or will be, or as many were collected as there
+    /// are: then what was to be gained is, and the rest is left to the next burst.
+    fn collect_burst<H: Host>(&mut self, context: &mut Context<'_, H>, until: u32) {
+        for _ in 0..self.geometry.blocks() {
+            if self.blocks_coming() >= until || self.current_victim(context.nand).is_none() {
+                return;
+            }
+            self.complete_victim(context);
+        }
+    }
+
+    /// Moves all that is left of the victim, if there is one.
+    pub(super) fn complete_victim<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        while !self.finish_victim_if_empty(context.nand) {
+            self.collect_program_unit(context);
+        }
+    }
+
+    /// The victim being collected, or the next one.
+    fn current_victim(&mut self, nand: &mut Nand) -> Option<Victim> {
+        if self.collector.victim.is_none() {
+            let (block, valid) = self.take_victim()?;
+            self.begin_victim(nand, block, valid);
+        }
+        self.collector.victim
+    }
+
+    fn take_victim(&mut self) -> Option<(BlockIndex, u32)> {
+        // A block that may be full is not moved to the last places that there are.
+        if self.blocks.is_levelling_due()
+            && self.room_after_cut() >= self.geometry.units_per_block()
+            && let Some(to_level) = self.blocks.take_block_to_level()
+        {
+            return Some(to_level);
+        }
+        match &self.streams {
+            Some(streams) if self.blocks.flash().has_victims_apart() => {
+                let from_hot = streams.collects_hot();
+                self.blocks.flash_mut().take_victim_of(from_hot)
+            }
+            _ if self.collects_cache_first() => self.blocks.flash_mut().take_victim_of(true),
+            _ => self.take_victim_with_room(),
+        }
+    }
+
+    /// The policy's next victim; or, where a power cut could leave too few places for what is valid on it, the
+    /// next for which they are enough. Greedy has none that holds less.
+    fn take_victim_with_room(&mut self) -> Option<(BlockIndex, u32)> {
+        let (block, valid) = self.blocks.flash_mut().take_victim()?;
+        if self.collector.policy == VictimPolicy::Greedy {
+            return Some((block, valid));
+        }
+        let room = self.room_after_cut();
+        if valid <= room {
+            return Some((block, valid));
+        }
+        let flash = self.blocks.flash_mut();
+        let Some(other) = flash.take_victim_below(room + 1) else {
+            return Some((block, valid));
+        };
+        flash.put_back_victim(block);
+        Some(other)
+    }
+
+    /// Units that can be copied although a power cut tears a program on each die they go to: what they are
+    /// copied from is needed again then, and is the only block that can be erased. Any number, while there
+    /// are two blocks to copy to.
+    fn room_after_cut(&self) -> u32 {
+        let erased = self.blocks.free() + self.collector.emptied();
+        if erased > 1 {
+            return u32::MAX;
+        }
+        let torn = self.geometry.units_per_program() * self.geometry.stripe();
+        let room =
+            self.collector.stream.room_in_blocks() + erased * self.geometry.units_per_block();
+        room.saturating_sub(torn)
+    }
+
+    /// Units that stay empty when collection goes on to `victim`, where it is of another stream than the
+    /// copies in the program unit that is being filled.
+    fn padding_before(&self, victim: BlockIndex) -> u32 {
+        let Some(streams) = &self.streams else { return 0 };
+        let levels = self.blocks.is_to_be_levelled(victim);
+        let is_other = streams.copies_of(victim, levels) != streams.active_of_copies();
+        if self.collector.stream.is_partial() && is_other {
+            self.collector.stream.room()
+        } else {
+            0
+        }
+    }
+
+    /// Has copies of what `victim` holds, `valid` units, go to its stream's blocks. Not where the host waits
+    /// for a block and the victim would yield no more than what stays empty for that: collection could go
+    /// on for ever.
+    fn choose_copies_stream(&mut self, nand: &mut Nand, victim: BlockIndex, valid: u32) {
+        let padding = self.padding_before(victim);
+        let levels = self.blocks.is_to_be_levelled(victim);
+        let is_copying = self.collector.stream.is_partial();
+        let stays = self.collector.is_urgent
+            && is_copying
+            && valid + padding >= self.geometry.units_per_block()
+            && !levels;
+        let Some(streams) = &mut self.streams else { return };
+        streams.note_victim(victim);
+        let to = streams.copies_of(victim, levels);
+        if to == streams.active_of_copies() || stays {
+            return;
+        }
+        if is_copying {
+            self.pad_collection_program(nand);
+        }
+        if let Some(streams) = &mut self.streams {
+            streams.switch_copies(&mut self.collector.stream, to);
+        }
+    }
+
+    pub(super) fn begin_victim(&mut self, nand: &mut Nand, block: BlockIndex, valid: u32) {
+        self.choose_copies_stream(nand, block, valid);
+        self.blocks.flash_mut().set_state(block, BlockState::Victim);
+        self.counters.collections += 1;
+        let levels = self.blocks.is_to_be_levelled(block);
+        if levels {
+            self.counters.levelled_blocks += 1;
+            self.counters.levelled_units += u64::from(valid);
+            self.blocks.note_levelled();
+        }
+        let gain = self.geometry.units_per_block() - valid;
+        let seeks_gain = self.collector.policy.seeks_gain();
+        assert!(gain > 0 || levels || !seeks_gain, "some block has room to gain");
+        // What is moved to level wear is moved while the host fills a block.
+        let gain = if levels { self.geometry.units_per_block() } else { gain };
+        // A block that yields nothing is carried along with one unit of the host's.
+        let copies_per_unit = (i64::from(valid) << CREDIT_SHIFT) / i64::from(gain.max(1));
+        self.collector.carry_credit_to(copies_per_unit);
+        self.collector.victim = Some(Victim { block, copies_per_unit, program: 0 });
+    }
+
+    /// Whether there is a victim, or one is found that yields something; for when there is something else
+    /// to do.
+    pub(super) fn has_worthwhile_victim(&mut self, nand: &mut Nand) -> bool {
+        if self.collector.victim.is_some() {
+            return true;
+        }
+        let Some((block, valid)) = self.take_victim() else { return false };
+        // When it is urgent, it does not pad what it does not gain.
+        let padding = if self.collector.is_urgent { 0 } else { self.padding_before(block) };
+        if valid + padding < self.geometry.units_per_block() || self.blocks.is_to_be_levelled(block)
+        {
+            self.begin_victim(nand, block, valid);
+            return true;
+        }
+        self.blocks.flash_mut().put_back_victim(block);
+        if self.collector.policy.seeks_gain() {
+            return false;
+        }
+        // What need not be collected need not be what comes first.
+        let pads = self.streams.is_some()
+            && self.collector.stream.is_partial()
+            && !self.collector.is_urgent;
+        let padding = if pads { self.collector.stream.room() } else { 0 };
+        let below = self.geometry.units_per_block() - padding;
+        let found = self.blocks.flash_mut().take_victim_below(below);
+        if let Some((block, valid)) = found {
+            self.begin_victim(nand, block, valid);
+        }
+        found.is_some()
+    }
+
+    /// Hands the victim on to be erased when nothing on it is valid any more.
+    fn finish_victim_if_empty(&mut self, nand: &mut Nand) -> bool {
+        let Some(victim) = self.collector.victim else {
+            return true;
+        };
+        if self.blocks.flash().valid(victim.block) > 0 {
+            return false;
+        }
+        self.collector.victim = None;
+        // What the host wrote anew may be in the buffer only, and then a power cut leaves neither that nor
+        // what was written before, once the block is erased.
+        let host = if self.placement.is_volatile() { self.placement.numbers().end } else { 0 };
+        let trims = self.trims_before_erase(nand);
+        let copies = self.collector.copies.next();
+        let last = self.collector.copies.latest();
+        let block = victim.block;
+        let runs = self.condenser.next();
+        let emptied = Emptied { block, copies, last, host, trims, runs, erase: None };
+        self.collector.add_emptied(emptied);
+        self.end_map_batch();
+        self.erase_what_is_safe(nand);
+        true
+    }
+
+    /// Moves what is valid in the victim's next program unit; returns how many units that was.
+    fn collect_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>) -> u32 {
+        let victim = self.collector.victim.as_mut().expect("a victim was chosen");
+        let (block, program) = (victim.block, victim.program);
+        victim.program += 1;
+        let moved = self.move_program_unit(context, block, program);
+        self.write_moved_map_pages(context.nand);
+        self.blocks.flash_mut().move_units(block, moved);
+        if self.is_slc(block) {
+            self.counters.program_units_folded += u64::from(moved);
+        }
+        moved
+    }
+
+    /// Makes sure that the host can take a block while collection keeps its reserve, collecting at once where
+    /// pacing was not enough.
+    pub(super) fn ensure_free_block<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
+        self.ensure_free_beyond(context, self.collector.reserve + reserved);
+    }
+
+    /// Makes sure that the cache can take a block of its own.
+    pub(super) fn ensure_free_block_of_cache<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        self.ensure_free_beyond(context, self.collector.reserve);
+    }
+
+    fn ensure_free_beyond<H: Host>(&mut self, context: &mut Context<'_, H>, kept: u32) {
+        if self.blocks.free() <= kept {
+            self.collector.is_urgent = true;
+            self.free_blocks_beyond(context, kept);
+            self.collector.is_urgent = false;
+        }
+    }
+
+    #[inline(never)]
+    fn free_blocks_beyond<H: Host>(&mut self, context: &mut Context<'_, H>, kept: u32) {
+        while self.blocks.free() <= kept {
+            // Collecting on is what fills the program unit that an emptied block waits for: padding it instead
+            // would cost the spare area that is short. Where that would only move what is valid throughout, padding
+            // is what is left.
+            let emptied = self.collector.emptied() > 0;
+            let nand = &mut *context.nand;
+            if self.collector.is_oldest_emptied_copied()
+                || emptied && !self.has_worthwhile_victim(nand)
+            {
+                self.free_oldest_emptied(context);
+            } else if self.current_victim(nand).is_some() {
+                if !self.finish_victim_if_empty(context.nand) {
+                    self.collect_program_unit(context);
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Makes the block free that was emptied first: its erase is announced, and what it waits for is on its way.
+    ///
+    /// # Panics
+    /// When no block was emptied: collection has failed its duty.
+    pub(super) fn free_oldest_emptied<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        let &mut Emptied { block, copies, host, .. } =
+            self.collector.oldest_emptied().expect("a block can be erased");
+        if copies == self.collector.copies.next() && self.collector.stream.is_partial() {
+            self.pad_collection_program(context.nand);
+        }
+        if host == self.placement.numbers().end {
+            self.pad_host_program(context);
+        }
+        let erase = self.free_after_erase(context.nand, block);
+        self.collector.note_announced(erase);
+    }
+
+    fn free_after_erase(&mut self, nand: &mut Nand, block: BlockIndex) -> EraseId {
+        self.counters.erases += 1;
+        if let Some(slc) = &mut self.slc {
+            self.counters.slc_erases += u64::from(slc.note_erased(block));
+        }
+        let reserve = self.collector.reserve;
+        let (erase, failure) = self.blocks.free_after_erase(nand, &self.geometry, block, reserve);
+        self.counters.failed_blocks += u64::from(failure.is_some());
+        self.counters.retired_blocks += u64::from(failure == Some(Failure::Retired));
+        erase
+    }
+
+    /// An erase is over. A block that has failed with that is written down.
+    pub(super) fn block_erased(&mut self, nand: &mut Nand, erase: EraseId) {
+        if let Some(die) = self.blocks.note_erased(erase) {
+            let (unit, units) = (self.unit_on(die), self.geometry.units_per_page());
+            let program = self.metadata.program();
+            let record = ProgramUnit { unit, units, program, after: None };
+            nand.program(Tag(kind::BAD_BLOCK), record);
+        }
+    }
+
+    /// Issues the erases of emptied blocks, as far as what replaces their data is durable.
+    #[inline(always)]
+    pub(super) fn erase_what_is_safe(&mut self, nand: &mut Nand) {
+        while let Some(&Emptied { block, copies, host, trims, runs, erase, .. }) =
+            self.collector.next_to_erase()
+        {
+            let is_safe = self.collector.copies.are_over_before(copies)
+                && self.placement.numbers().start >= host
+                && self.are_trims_durable(trims)
+                && self.condenser.are_over_before(runs);
+            if !is_safe {
+                return;
+            }
+            let erase = erase.unwrap_or_else(|| self.free_after_erase(nand, block));
+            self.collector.forget_next_to_erase();
+            nand.erase(erase, self.timing.erase);
+        }
+    }
+
+    /// The host programs to a block whose erase may not have been issued: has the copies done that it waits
+    /// for.
+    pub(super) fn hurry_erase(&mut self, nand: &mut Nand, erase: EraseId) {
+        if let Some(Emptied { last: Some(last), .. }) = self.collector.announced_as(erase) {
+            nand.hurry_copies(*last);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn copies_programmed<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        number: CopyNumber,
+    ) {
+        let (copy, is_later) = self.collector.copies.end(number);
+        self.map_changed(context.nand, copy.units, None);
+        if is_later {
+            self.erase_what_is_safe(context.nand);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Trim, and what a drive does when it is left alone.
+
+use ssdlab_nand::Tag;
+
+use super::host::{Host, RequestTag};
+use super::writes::Unsent;
+use super::{Context, Ftl, Ssd, kind};
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::units::{Instant, LogicalUnit, Nanoseconds};
+
+/// Rest of the drive.
+#[derive(Clone, Debug)]
+pub(super) struct Rest {
+    idle_before_flush: Nanoseconds,
+    /// The latest rest: since when, until when, and the requests that had come by then.
+    latest: Option<(Instant, Instant, u64)>,
+}
+
+impl Rest {
+    pub(super) fn new(idle_before_flush: Nanoseconds) -> Rest {
+        Rest { idle_before_flush, latest: None }
+    }
+
+    /// Since when a drive has been idle that is left alone from `from` until `until`, and when it
+    /// has been idle for as long as it takes to program what its buffer holds; nothing where that is later, or was before. A rest that follows
+    /// another, with no request in between, goes on with it.
+    fn idle_between(
+        &mut self,
+        from: Instant,
+        until: Instant,
+        requests: u64,
+    ) -> (Instant, Option<Instant>) {
+        let goes_on = self.latest.filter(|it| it.1 == from && it.2 == requests);
+        let since = goes_on.map_or(from, |it| it.0);
+        self.latest = Some((since, until, requests));
+        let idle = since + self.idle_before_flush;
+        (since, (idle <= until).then_some(idle.max(from)))
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Leaves the drive alone from `from` for `duration`: it does what it still has to do, programs what waits
+    /// in the buffer, and collects ahead. Nothing that is valid is put in a better order: no drive that was
+    /// tested did that.
+    pub fn rest(&mut self, from: Instant, duration: Nanoseconds, host: &mut impl Host) {
+        let until = from + duration;
+        let (since, idle) = self.ftl.rest.idle_between(from, until, self.ftl.counters.requests);
+        if let Some(marks) = &mut self.ftl.trim_marks {
+            marks.settle(since, until);
+        }
+        if let Some(idle) = idle {
+            self.nand.set_alarm(idle.max(self.nand.now()), Tag(kind::IDLE));
+        }
+        self.run_until(until, host);
+        self.ftl.look_at_ages_at_rest(until, duration);
+        if self.ftl.blocks.is_read_only() {
+            return;
+        }
+        while self.nand.is_idle() {
+            let context = &mut Context { nand: &mut self.nand, host };
+            if !self.ftl.collect_ahead(context) {
+                return;
+            }
+            self.run_until(until, host);
+        }
+    }
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Programs what the buffer holds.
+    pub(super) fn idle_for_long<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        self.pad_host_program(context);
+        self.make_trims_durable(context.nand);
+    }
+
+    /// Collects a block, if fewer are free than are wanted when the drive is idle; whether it did.
+    fn collect_ahead<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
+        let is_folding = self.collector.victim.is_none() && self.begin_fold(context.nand);
+        let is_enough = self.blocks_coming() >= self.collector.high_water;
+        if !is_folding && (is_enough || !self.has_worthwhile_victim(context.nand)) {
+            return false;
+        }
+        self.complete_victim(context);
+        true
+    }
+
+    pub(super) fn trim<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+        first: LogicalUnit,
+        units: u32,
+    ) {
+        let is_ignored = !self.trims;
+        self.counters.host_trim_units += u64::from(units);
+        if units == 0 || is_ignored {
+            let now = context.nand.now();
+            return self.answer_other(context, tag, now);
+        }
+        self.reads.forget(first, units, &mut self.counters);
+        let (mut forgotten, mut from_copies, mut from_written) = (false, false, false);
+        for unit in first.0..first.0 + units {
+            if let Some(old) = self.map.clear(LogicalUnit(unit)) {
+                forgotten = true;
+                if let Some(marks) = &mut self.trim_marks {
+                    marks.mark(LogicalUnit(unit), old);
+                }
+                if self.blocks.flash_mut().lose_unit(self.geometry.block_of(old)) {
+                    let unsent = self.forget_unsent(old);
+                    from_copies |= unsent == Some(Unsent::Copy);
+                    from_written |= unsent == Some(Unsent::Written);
+                }
+            }
+        }
+        if forgotten {
+            self.record_trim(context.nand, first, units);
+        }
+        if from_copies {
+            let pages = self.trims_before_erase(context.nand);
+            self.collector.await_trims(pages);
+        }
+        // A block may wait to be erased for what the host had written anew, which is now not written at all.
+        if from_written && self.collector.awaits_host(self.placement.latest()) {
+            let pages = self.trims_before_erase(context.nand);
+            self.collector.await_trims_with_host(self.placement.latest(), pages);
+        }
+        let now = context.nand.now();
+        if self.map.cache().is_some() {
+            self.begin_progress(tag, now);
+            return self.look_up_trimmed(context.nand, tag, first, units);
+        }
+        self.answer_other(context, tag, now);
+    }
+}

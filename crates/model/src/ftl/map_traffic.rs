@@ -1,0 +1,545 @@
+//! What a map on flash costs: map pages read, written and collected.
+//!
+//! A request acts only when the map pages of its units are in RAM, a write too: the old entry says what
+//! becomes invalid. A page that has to make room and was changed goes to the map's write stream, and the
+//! request waits until that takes it. Map pages are read like the host's pages, since somebody waits for
+//! them or soon will, and programmed like the host's data.
+//!
+//! Collection changes entries of map pages that are not in RAM. Those of one victim are kept until they are
+//! written, each map page once (the paper's batching), spread over the collection of the next victim.
+
+use std::collections::VecDeque;
+
+use ssdlab_nand::{EraseId, Nand, Page, ProgramLog, ProgramUnit, Tag};
+
+use super::host::{Command, Host, RequestTag};
+use super::{Context, Ftl, kind, number_of};
+use crate::flash::BlockState;
+use crate::geometry::Geometry;
+use crate::mapping::Mapping;
+use crate::mapping::cached::MapCache;
+use crate::mapping::loads::There;
+use crate::media::Media;
+use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
+
+/// A map page on its way to RAM.
+#[derive(Clone, Debug, Default)]
+struct Load {
+    is_reading: bool,
+    /// Whether the page that made room for it waits for room itself.
+    awaits_room: bool,
+    requests: Vec<RequestTag>,
+    /// Program units that hold its data, too.
+    programs: Vec<u64>,
+}
+
+impl Load {
+    fn is_done(&self) -> bool {
+        !self.is_reading && !self.awaits_room
+    }
+}
+
+/// A program unit of map pages that is being filled or under way.
+#[derive(Clone, Copy, Debug)]
+struct MapProgram {
+    first: PhysicalUnit,
+    block: BlockIndex,
+    /// Map pages in it.
+    pages: u32,
+    /// What has to be there before it is sent: room and data for each page, and that it is full.
+    missing: u32,
+    closes: bool,
+    /// The erase of its block that was not over when it was begun.
+    after: Option<EraseId>,
+}
+
+/// How far a request is that uses map pages.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    /// Loads that it waits for, and one more while it can get others.
+    loads: u32,
+    acted: Instant,
+    /// Of a write, when its data is in the buffer, once that is known.
+    received: Option<Instant>,
+}
+
+/// Map pages under way.
+#[derive(Clone, Debug)]
+pub(super) struct MapTraffic {
+    loads: VecDeque<Load>,
+    /// The number of the first; its last 28 bits count.
+    first_load: u32,
+    log: ProgramLog,
+    under_way: VecDeque<MapProgram>,
+    /// Per program unit of the map area, a bit: whether it is not programmed.
+    buffered: Vec<u64>,
+    used: u32,
+    capacity: u32,
+    /// Map pages that wait for room, with the program unit that they go into and the load that they made room for.
+    waiting: VecDeque<(u64, Option<u32>)>,
+    /// Erases that were announced, with the program units before which they wait for.
+    to_erase: VecDeque<(EraseId, u64)>,
+    /// Erases that are not over, with their blocks.
+    erases: VecDeque<(EraseId, BlockIndex)>,
+    progress: Vec<Progress>,
+    /// Requests that know where their units lie, and have to be gone on with.
+    known: Vec<RequestTag>,
+}
+
+impl MapTraffic {
+    pub(super) fn new(geometry: &Geometry) -> MapTraffic {
+        MapTraffic {
+            loads: VecDeque::new(),
+            first_load: 0,
+            log: ProgramLog::default(),
+            under_way: VecDeque::new(),
+            buffered: Vec::new(),
+            used: 0,
+            // One program unit on its way to each die, and one that is filled.
+            capacity: (geometry.dies() + 1) * geometry.units_per_program(),
+            waiting: VecDeque::new(),
+            to_erase: VecDeque::new(),
+            erases: VecDeque::new(),
+            progress: Vec::new(),
+            known: Vec::new(),
+        }
+    }
+
+    fn begin_load(&mut self, load: Load) -> u32 {
+        self.loads.push_back(load);
+        self.first_load.wrapping_add(self.loads.len() as u32 - 1) & kind::NUMBER
+    }
+
+    /// Load `number`, unless it was done long ago.
+    fn load(&mut self, number: u32) -> Option<&mut Load> {
+        let place = number.wrapping_sub(self.first_load) & kind::NUMBER;
+        self.loads.get_mut(place as usize)
+    }
+
+    /// Load `number` may be done: the requests that wait for it then wait for one less.
+    fn finish_load(&mut self, number: u32) {
+        let Some(load) = self.load(number).filter(|load| load.is_done()) else { return };
+        for tag in std::mem::take(&mut load.requests) {
+            self.release(tag);
+        }
+        while self.loads.front().is_some_and(Load::is_done) {
+            self.loads.pop_front();
+            self.first_load = self.first_load.wrapping_add(1);
+        }
+    }
+
+    /// A request waits for one thing less.
+    fn release(&mut self, tag: RequestTag) {
+        let progress = &mut self.progress[tag.0 as usize];
+        progress.loads -= 1;
+        if progress.loads == 0 {
+            self.known.push(tag);
+        }
+    }
+
+    fn program(&mut self, number: u64) -> &mut MapProgram {
+        let place = number - self.log.low_water();
+        &mut self.under_way[place as usize]
+    }
+
+    fn is_buffered(&self, place: PhysicalUnit, area: &Geometry) -> bool {
+        let program = area.program_of(place) as usize;
+        self.buffered.get(program / 64).is_some_and(|bits| bits >> (program % 64) & 1 != 0)
+    }
+
+    fn set_buffered(&mut self, place: PhysicalUnit, area: &Geometry, is_buffered: bool) {
+        let program = area.program_of(place) as usize;
+        if program / 64 >= self.buffered.len() {
+            self.buffered.resize(program / 64 + 1, 0);
+        }
+        let bit = 1 << (program % 64);
+        match is_buffered {
+            true => self.buffered[program / 64] |= bit,
+            false => self.buffered[program / 64] &= !bit,
+        }
+    }
+
+    /// The write of `tag` has all its data in the buffer at `received`. Returns whether it waits for map pages.
+    pub(super) fn note_received(&mut self, tag: RequestTag, received: Instant) -> bool {
+        let progress = &mut self.progress[tag.0 as usize];
+        if progress.loads == 0 {
+            self.forget_known(tag);
+            return false;
+        }
+        progress.received = Some(received);
+        true
+    }
+
+    /// A request is answered now: it is not to be gone on with, and its tag may soon be another's.
+    pub(super) fn forget_known(&mut self, tag: RequestTag) {
+        self.known.retain(|&it| it != tag);
+    }
+
+    /// Whether a request that has begun waits for map pages.
+    pub(super) fn awaits_map(&self, tag: RequestTag) -> bool {
+        self.progress[tag.0 as usize].loads > 0
+    }
+
+    /// Whether some requests are to be gone on with.
+    #[inline(always)]
+    pub(super) fn is_any_known(&self) -> bool {
+        !self.known.is_empty()
+    }
+
+    /// An erase is over.
+    pub(super) fn note_erased(&mut self, erase: EraseId) {
+        self.erases.retain(|it| it.0 != erase);
+    }
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    fn cache(&mut self) -> &mut MapCache {
+        self.map.cache().expect("the map lies on flash")
+    }
+
+    /// A request begins that will use map pages.
+    pub(super) fn begin_progress(&mut self, tag: RequestTag, acted: Instant) {
+        let progress = Progress { loads: 1, acted, received: None };
+        let place = tag.0 as usize;
+        if place >= self.traffic.progress.len() {
+            self.traffic.progress.resize(place + 1, progress);
+        }
+        self.traffic.progress[place] = progress;
+    }
+
+    /// Sees to it that the map entries of `units` units from `first` come to RAM for a request that has begun;
+    /// `change` says that it changes them. It is gone on with when they are there.
+    pub(super) fn look_up(
+        &mut self,
+        nand: &mut Nand,
+        tag: RequestTag,
+        first: LogicalUnit,
+        units: u32,
+        change: bool,
+    ) {
+        let cache = self.cache();
+        let pages = cache.page_of(first)..=cache.page_of(LogicalUnit(first.0 + units - 1));
+        for page in pages {
+            self.use_map_page(nand, tag, page, change);
+        }
+        self.traffic.release(tag);
+    }
+
+    /// Sees to the map of what a trim forgets: map pages of which nothing is left are forgotten, the
+    /// others change.
+    pub(super) fn look_up_trimmed(
+        &mut self,
+        nand: &mut Nand,
+        tag: RequestTag,
+        first: LogicalUnit,
+        units: u32,
+    ) {
+        let (shift, end) = (self.cache().entries_shift(), first.0 + units);
+        for page in first.0 >> shift..=(end - 1) >> shift {
+            let is_whole = first.0 <= page << shift
+                && end >= self.geometry.logical_units().min((page + 1) << shift);
+            if !is_whole {
+                self.use_map_page(nand, tag, page, true);
+            } else if let Some(place) = self.cache().forget(page) {
+                let area = &mut self.cache().area;
+                area.flash.lose_unit(area.geometry.block_of(place));
+            }
+        }
+        self.traffic.release(tag);
+    }
+
+    fn use_map_page(&mut self, nand: &mut Nand, tag: RequestTag, page: u32, change: bool) {
+        let load = match self.cache().touch(page, change) {
+            Some(There::At(_)) => {
+                self.counters.map_hits += 1;
+                return;
+            }
+            Some(There::WithLoad(load)) => {
+                self.counters.map_hits += 1;
+                load
+            }
+            None => self.load_map_page(nand, page, change),
+        };
+        if let Some(load) = self.traffic.load(load).filter(|load| !load.is_done()) {
+            load.requests.push(tag);
+            self.traffic.progress[tag.0 as usize].loads += 1;
+        }
+    }
+
+    /// Brings a map page to RAM; returns the number of its load.
+    fn load_map_page(&mut self, nand: &mut Nand, page: u32, change: bool) -> u32 {
+        self.counters.map_misses += 1;
+        let place = self.cache().place(page);
+        let load = self.begin_load(nand, place);
+        if let Some(evicted) = self.cache().make_room()
+            && evicted.dirty
+        {
+            self.write_map_page(nand, evicted.page, evicted.there, Some(load));
+            self.collect_map(nand);
+        }
+        self.cache().insert(page, change, There::WithLoad(load));
+        load
+    }
+
+    /// Begins to read the map page at `place`, unless that is in RAM still, or nowhere.
+    fn begin_load(&mut self, nand: &mut Nand, place: Option<PhysicalUnit>) -> u32 {
+        let area = &self.map.cache().expect("the map lies on flash").area.geometry;
+        let traffic = &self.traffic;
+        let place = place.filter(|&place| !traffic.is_buffered(place, area));
+        let Some(die) = place.map(|place| area.die_of(place)) else {
+            return self.traffic.begin_load(Load::default());
+        };
+        self.counters.map_page_reads += 1;
+        let number = self.traffic.begin_load(Load { is_reading: true, ..Load::default() });
+        let (unit, sense) = (self.unit_on(die), self.timing.page_read);
+        nand.load_page(Tag(kind::MAP_LOAD | number), Page { unit, units: 1, sense }, false);
+        number
+    }
+
+    /// A map page was read.
+    pub(super) fn map_page_loaded(&mut self, nand: &mut Nand, tag: Tag) {
+        let number = tag.0 & kind::NUMBER;
+        let load = self.traffic.load(number).expect("it is being read");
+        load.is_reading = false;
+        for program in std::mem::take(&mut load.programs) {
+            self.note_in_map_program(nand, program);
+        }
+        self.traffic.finish_load(number);
+    }
+
+    /// Puts a map page, which is there when `data` says, at the next place of the map's stream. Load
+    /// `makes_room_for` waits until that takes it.
+    fn write_map_page(
+        &mut self,
+        nand: &mut Nand,
+        page: u32,
+        data: There,
+        makes_room_for: Option<u32>,
+    ) {
+        if self.cache().area.stream.room() == 0 {
+            self.begin_map_program();
+        }
+        let cache = self.map.cache().expect("the map lies on flash");
+        let place = cache.area.stream.append();
+        cache.area.flash.note_written(place, LogicalUnit(page));
+        if let Some(old) = cache.set_place(page, place) {
+            cache.area.flash.lose_unit(cache.area.geometry.block_of(old));
+        }
+        let number = self.traffic.log.next() - 1;
+        let mut missing = 1;
+        if let There::WithLoad(load) = data
+            && let Some(load) = self.traffic.load(load).filter(|load| load.is_reading)
+        {
+            load.programs.push(number);
+            missing += 1;
+        }
+        if let Some(load) = makes_room_for.and_then(|load| self.traffic.load(load)) {
+            load.awaits_room = true;
+        }
+        let program = self.traffic.program(number);
+        program.missing += missing;
+        program.pages += 1;
+        self.traffic.waiting.push_back((number, makes_room_for));
+        if self.cache().area.stream.room() == 0 {
+            self.seal_map_program(nand, number);
+        }
+        self.admit_map_pages(nand);
+    }
+
+    fn begin_map_program(&mut self) {
+        let area = &mut self.map.cache().expect("the map lies on flash").area;
+        if let Some(block) = area.stream.begin_program(&area.geometry, &mut area.free) {
+            area.flash.open(block, BlockState::OpenForHost, area.geometry.units_per_block());
+        }
+        let first = area.stream.program_start();
+        let block = area.geometry.block_of(first);
+        self.traffic.log.begin();
+        self.traffic.set_buffered(first, &area.geometry, true);
+        let after = self.traffic.erases.iter().find(|it| it.1 == block).map(|it| it.0);
+        let program = MapProgram { first, block, pages: 0, missing: 1, closes: false, after };
+        self.traffic.under_way.push_back(program);
+    }
+
+    /// The map's program unit is full: it is sent when all that it holds is there.
+    fn seal_map_program(&mut self, nand: &mut Nand, number: u64) {
+        let area = &mut self.cache().area;
+        let filled = area.stream.finish_program(&area.geometry);
+        if filled.closes {
+            area.flash.close(filled.block, BlockState::Closing);
+        }
+        self.traffic.program(number).closes = filled.closes;
+        self.note_in_map_program(nand, number);
+    }
+
+    /// Something is there that was missing in map program `number`.
+    fn note_in_map_program(&mut self, nand: &mut Nand, number: u64) {
+        let program = self.traffic.program(number);
+        program.missing -= 1;
+        if program.missing > 0 {
+            return;
+        }
+        let MapProgram { first, pages, after, .. } = *program;
+        let units = self.geometry.units_per_program();
+        self.counters.programs += 1;
+        self.counters.program_units_map += u64::from(pages);
+        self.counters.program_units_padding += u64::from(units - pages);
+        let die = self.cache().area.geometry.die_of(first);
+        let tag = Tag(kind::MAP | number as u32 & kind::NUMBER);
+        let (unit, program) = (self.unit_on(die), self.timing.program);
+        nand.program(tag, ProgramUnit { unit, units, program, after });
+    }
+
+    /// Lets map pages into the map's write buffer, as far as there is room.
+    fn admit_map_pages(&mut self, nand: &mut Nand) {
+        while self.traffic.used < self.traffic.capacity {
+            let Some((program, load)) = self.traffic.waiting.pop_front() else { return };
+            self.traffic.used += 1;
+            if let Some(number) = load {
+                if let Some(load) = self.traffic.load(number) {
+                    load.awaits_room = false;
+                }
+                self.traffic.finish_load(number);
+            }
+            self.note_in_map_program(nand, program);
+        }
+    }
+
+    /// A program unit of map pages is over.
+    pub(super) fn map_programmed(&mut self, nand: &mut Nand, tag: Tag) {
+        let low = self.traffic.log.low_water();
+        let number = number_of(tag, low);
+        let MapProgram { first, block, pages, closes, .. } = *self.traffic.program(number);
+        let area = &mut self.map.cache().expect("the map lies on flash").area;
+        self.traffic.set_buffered(first, &area.geometry, false);
+        if closes && area.flash.state(block) == BlockState::Closing {
+            area.flash.set_state(block, BlockState::Closed);
+        }
+        self.traffic.used -= pages;
+        self.traffic.log.end(number);
+        for _ in low..self.traffic.log.low_water() {
+            self.traffic.under_way.pop_front();
+        }
+        self.admit_map_pages(nand);
+        self.erase_map_blocks(nand);
+    }
+
+    /// Has the map's collection keep pace with a page that was written to its stream.
+    fn collect_map(&mut self, nand: &mut Nand) {
+        let area = &mut self.cache().area;
+        if area.victim.is_none() && !area.is_short_of_blocks() {
+            return;
+        }
+        let (Some(moves), is_begun) = area.moves_for_a_page() else {
+            return;
+        };
+        self.counters.map_collections += u64::from(is_begun);
+        for _ in 0..moves {
+            if self.finish_map_victim(nand) {
+                return;
+            }
+            self.move_map_page(nand);
+        }
+        self.finish_map_victim(nand);
+    }
+
+    /// Moves one map page of the map's victim.
+    fn move_map_page(&mut self, nand: &mut Nand) {
+        let cache = self.cache();
+        let (page, place) = cache.next_of_map_victim().expect("something on the victim is valid");
+        let data = match cache.clean(page) {
+            Some(there) => there,
+            None => There::WithLoad(self.begin_load(nand, Some(place))),
+        };
+        self.write_map_page(nand, page, data, None);
+    }
+
+    /// Has the map's victim erased when nothing on it is valid any more; whether there is none then. It is free
+    /// at once: what is programmed to it waits for the erase.
+    fn finish_map_victim(&mut self, nand: &mut Nand) -> bool {
+        let area = &mut self.cache().area;
+        if !area.finish_victim_if_empty() {
+            return false;
+        }
+        let Some(emptied) = area.emptied.front().copied() else { return true };
+        let group = area.erase_emptied();
+        let first = group * self.geometry.stripe();
+        let dies = DieIndex(first)..DieIndex(first + self.geometry.stripe());
+        let erase = nand.announce_erase(dies);
+        self.traffic.to_erase.push_back((erase, self.traffic.log.next()));
+        self.traffic.erases.push_back((erase, emptied.block));
+        self.erase_map_blocks(nand);
+        true
+    }
+
+    fn erase_map_blocks(&mut self, nand: &mut Nand) {
+        let low = self.traffic.log.low_water();
+        while let Some((erase, _)) = self.traffic.to_erase.pop_front_if(|it| it.1 <= low) {
+            nand.erase(erase, self.timing.erase);
+        }
+    }
+
+    /// Writes some of the map pages whose entries collection has changed.
+    #[inline(always)]
+    pub(super) fn write_moved_map_pages(&mut self, nand: &mut Nand) {
+        if let Some(cache) = self.map.cache() {
+            for _ in 0..cache.owed_per_step() {
+                if !self.write_moved_map_page(nand) {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn write_moved_map_page(&mut self, nand: &mut Nand) -> bool {
+        let Some(page) = self.cache().take_owed() else {
+            return false;
+        };
+        let place = self.cache().place(page);
+        let load = self.begin_load(nand, place);
+        self.write_map_page(nand, page, There::WithLoad(load), None);
+        self.collect_map(nand);
+        true
+    }
+
+    /// All that was valid on a victim is moved: its batch of map pages is to be written.
+    #[inline(always)]
+    pub(super) fn end_map_batch(&mut self) {
+        let steps = self.geometry.units_per_block() / self.geometry.units_per_program();
+        if let Some(cache) = self.map.cache() {
+            cache.end_victim(steps);
+        }
+    }
+
+    /// Goes on with the requests that know where their units lie.
+    #[inline(never)]
+    pub(super) fn go_on_with_known<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        while let Some(tag) = self.traffic.known.pop() {
+            let Progress { acted, received, .. } = self.traffic.progress[tag.0 as usize];
+            let now = context.nand.now();
+            match self.requests.get(tag).command {
+                Command::Read { first, units } => {
+                    self.delays.reads.parts.map_miss += now.since(acted);
+                    self.read_mapped(context.nand, tag, first, units);
+                }
+                Command::ReadSectors { first, count } => {
+                    self.delays.reads.parts.map_miss += now.since(acted);
+                    let parts = self.requests.parts(first, count);
+                    let units = parts.end - parts.first;
+                    self.read_mapped(context.nand, tag, LogicalUnit(parts.first), units);
+                }
+                Command::Write { .. } | Command::WriteSectors { .. } => {
+                    if let Some(received) = received {
+                        if now > received {
+                            self.delays.writes.parts.map_miss += now.since(received);
+                        }
+                        self.answer_write(context, tag, received.later(now));
+                    } else {
+                        self.note_durable(context);
+                    }
+                }
+                Command::Trim { .. } => self.answer_other(context, tag, now),
+                Command::Flush => unreachable!("a flush needs no map page"),
+            }
+        }
+    }
+}

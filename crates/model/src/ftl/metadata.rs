@@ -1,0 +1,260 @@
+//! Pages of the metadata blocks: the map journal, the saved map, and records of trims.
+//!
+//! Pages go round the dies; the metadata blocks are written in turn, and each is erased before it is written
+//! again. A journal page waits for the data that its changes are about; copies change the map that is
+//! journalled when they are programmed.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use ssdlab_nand::{EraseId, Nand, ProgramLog, ProgramUnit, Tag};
+
+use super::barriers::Barrier;
+use super::host::Host;
+use super::{Context, Ftl, kind, number_of};
+use crate::checkpoint::{Checkpoints, pages_per_metadata_unit};
+use crate::flush::{FlushHandling, WriteCache};
+use crate::mapping::Mapping;
+use crate::media::{Media, TrimRecord};
+use crate::ssd::Configuration;
+use crate::units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, Nanoseconds, PhysicalUnit};
+
+/// Bytes that one change of the map takes: two unit numbers of 32 bits.
+const CHANGE: ByteLength = ByteLength::new(8);
+
+/// Bytes of the record of a trim: first unit and number of units, 32 bits each, and the number.
+const RECORD: ByteLength = ByteLength::new(16);
+
+#[derive(Clone, Debug)]
+struct Journal {
+    program: Nanoseconds,
+    changes_per_page: u64,
+    /// Changes that no page holds.
+    pending: u64,
+    log: ProgramLog,
+    /// Full pages that were not programmed, with the host's program unit that their last change is in.
+    full: VecDeque<(u64, u64)>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Metadata {
+    /// Whether flush and FUA have anything to wait for.
+    waits: bool,
+    /// Whether every write waits like one with FUA.
+    write_through: bool,
+    journal: Option<Journal>,
+    checkpoints: Option<Box<Checkpoints>>,
+    /// Records of trims that no page holds.
+    records: Vec<TrimRecord>,
+    trim_log: ProgramLog,
+    pub(super) barriers: Vec<Barrier>,
+    program: Nanoseconds,
+}
+
+impl Metadata {
+    pub(super) fn new(configuration: &Configuration) -> Metadata {
+        let Configuration { geometry, timing, buffer, mechanisms, .. } = configuration;
+        let parameters = mechanisms.flush;
+        let waits = !buffer.protected && parameters.handling == FlushHandling::Honest;
+        // A drive can lie about flushes and still have no cache to flush.
+        let write_through = !buffer.protected && parameters.write_cache == WriteCache::WriteThrough;
+        let journal =
+            parameters.journal.filter(|_| waits || write_through).map(|journal| Journal {
+                program: journal.program,
+                changes_per_page: geometry.parameters().page_size.whole(CHANGE),
+                pending: 0,
+                log: ProgramLog::default(),
+                full: VecDeque::new(),
+            });
+        Metadata {
+            waits,
+            write_through,
+            program: journal.as_ref().map_or(timing.program, |journal| journal.program),
+            journal,
+            checkpoints: mechanisms
+                .checkpoint
+                .map(|parameters| Box::new(Checkpoints::new(geometry, mechanisms, parameters))),
+            records: Vec::new(),
+            trim_log: ProgramLog::default(),
+            barriers: Vec::new(),
+        }
+    }
+
+    /// How long programming a page takes.
+    pub(super) fn program(&self) -> Nanoseconds {
+        self.program
+    }
+
+    /// Whether a flush has anything to wait for.
+    pub(super) fn flush_waits(&self) -> bool {
+        self.waits
+    }
+
+    /// Whether a write, with FUA if `force`, is answered when it is durable.
+    #[inline(always)]
+    pub(super) fn makes_durable(&self, force: bool) -> bool {
+        self.write_through || force && self.waits
+    }
+
+    /// Whether a request waits for something durable, or a journal page for its data.
+    #[inline(always)]
+    pub(super) fn is_anybody_waiting(&self) -> bool {
+        !self.barriers.is_empty()
+            || self.journal.as_ref().is_some_and(|journal| !journal.full.is_empty())
+    }
+
+    /// The numbers of journal pages that are not over.
+    pub(super) fn journal_pages(&self) -> Range<u64> {
+        self.journal.as_ref().map_or(0..0, |it| it.log.low_water()..it.log.next())
+    }
+
+    /// The numbers of pages with records of trims that are not over.
+    pub(super) fn trim_pages(&self) -> Range<u64> {
+        self.trim_log.low_water()..self.trim_log.next()
+    }
+
+    /// Gives what the journal lacks its pages, to be programmed when their data is. All pages so far are those
+    /// before the end of the range.
+    pub(super) fn number_journal_pages(&mut self) -> Range<u64> {
+        let Some(journal) = &mut self.journal else { return 0..0 };
+        let first = journal.log.next();
+        while journal.pending > 0 {
+            journal.pending = journal.pending.saturating_sub(journal.changes_per_page);
+            journal.log.begin();
+        }
+        first..journal.log.next()
+    }
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Notes that `changes` entries of the map have changed, with a program unit of the host's or, where that
+    /// is none, with one that is over.
+    #[inline(always)]
+    pub(super) fn map_changed(&mut self, nand: &mut Nand, changes: u32, program: Option<u64>) {
+        if self.metadata.journal.is_some() || self.metadata.checkpoints.is_some() {
+            self.journal_changes(nand, changes, program);
+        }
+    }
+
+    #[inline(never)]
+    fn journal_changes(&mut self, nand: &mut Nand, changes: u32, program: Option<u64>) {
+        let pieces = self.metadata.checkpoints.as_mut().map_or(0, |it| it.pages_owed(changes));
+        for _ in 0..pieces {
+            self.counters.checkpoint_pages += 1;
+            self.program_metadata_page(nand, kind::PIECE_OF_MAP, 0);
+        }
+        let Some(journal) = &mut self.metadata.journal else { return };
+        journal.pending += u64::from(changes);
+        if journal.pending < journal.changes_per_page {
+            return;
+        }
+        journal.pending -= journal.changes_per_page;
+        let page = journal.log.begin();
+        match program {
+            Some(program) => journal.full.push_back((page, program)),
+            None => self.program_journal_page(nand, page),
+        }
+    }
+
+    /// Programs the full journal pages whose data is programmed.
+    pub(super) fn program_full_journal_pages(&mut self, nand: &mut Nand) {
+        let low = self.placement.numbers().start;
+        while let Some(journal) = &mut self.metadata.journal
+            && let Some((page, _)) = journal.full.pop_front_if(|it| it.1 < low)
+        {
+            self.program_journal_page(nand, page);
+        }
+    }
+
+    pub(super) fn program_journal_page(&mut self, nand: &mut Nand, page: u64) {
+        // Counted after its place was found: that goes by the pages so far.
+        self.program_metadata_page(nand, kind::JOURNAL, page);
+        self.counters.journal_pages += 1;
+    }
+
+    /// Writes down that `units` units from `first` were trimmed.
+    pub(super) fn record_trim(&mut self, nand: &mut Nand, first: LogicalUnit, units: u32) {
+        let number = self.placement.next_number();
+        self.metadata.records.push(TrimRecord { first, units, number });
+        let page = self.geometry.parameters().page_size;
+        if self.metadata.records.len() as u64 >= page.covering(RECORD) {
+            self.make_trims_durable(nand);
+        }
+    }
+
+    /// Programs the records of all trims so far.
+    pub(super) fn make_trims_durable(&mut self, nand: &mut Nand) {
+        if self.metadata.records.is_empty() {
+            return;
+        }
+        let page = self.metadata.trim_log.begin();
+        self.program_metadata_page(nand, kind::TRIMS, page);
+        self.counters.trim_pages += 1;
+        self.metadata.records.clear();
+    }
+
+    /// Pages of records of trims that a block waits for that was emptied now: those before.
+    pub(super) fn trims_before_erase(&mut self, nand: &mut Nand) -> u64 {
+        if !self.placement.is_volatile() {
+            return 0;
+        }
+        self.make_trims_durable(nand);
+        self.metadata.trim_pages().end
+    }
+
+    /// Whether the pages of records of trims before number `pages` are programmed.
+    #[inline(always)]
+    pub(super) fn are_trims_durable(&self, pages: u64) -> bool {
+        self.metadata.trim_log.low_water() >= pages
+    }
+
+    fn program_metadata_page(&mut self, nand: &mut Nand, kind: u32, number: u64) {
+        let (die, after) = self.begin_metadata_page(nand);
+        let tag = Tag(kind | number as u32 & kind::NUMBER);
+        let (units, program) = (self.geometry.units_per_page(), self.metadata.program);
+        nand.program(tag, ProgramUnit { unit: self.unit_on(die), units, program, after });
+    }
+
+    /// A unit of data that lies on `die`: metadata blocks have no units of their own.
+    pub(super) fn unit_on(&self, die: DieIndex) -> PhysicalUnit {
+        let stripe = self.geometry.stripe();
+        let (group, lane) = (die.0 / stripe, die.0 % stripe);
+        let block = BlockIndex(group * self.geometry.blocks_per_group());
+        PhysicalUnit(self.geometry.first_unit(block).0 + lane * self.geometry.units_per_program())
+    }
+
+    /// Sees to it that the next page of metadata has a place: returns its die, and the erase before it.
+    fn begin_metadata_page(&mut self, nand: &mut Nand) -> (DieIndex, Option<EraseId>) {
+        let page = self.counters.metadata_pages();
+        self.counters.program_units_metadata += u64::from(self.geometry.units_per_page());
+        let blocks = u64::from(self.geometry.parameters().metadata_collection_units);
+        let per_block = pages_per_metadata_unit(&self.geometry);
+        if blocks == 0 || self.map.cache().is_some() {
+            return (DieIndex((page % u64::from(self.geometry.dies())) as u32), None);
+        }
+        let group = (page / per_block % blocks) as u32 % self.geometry.groups();
+        let stripe = self.geometry.stripe();
+        let die = DieIndex(group * stripe + (page % u64::from(stripe)) as u32);
+        if !page.is_multiple_of(per_block) || page < per_block * blocks {
+            return (die, None);
+        }
+        self.counters.metadata_erases += 1;
+        let first = group * stripe;
+        let erase = nand.announce_erase(DieIndex(first)..DieIndex(first + stripe));
+        nand.erase(erase, self.timing.erase);
+        (die, Some(erase))
+    }
+
+    /// A page of metadata is programmed.
+    pub(super) fn metadata_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
+        let log = match tag.0 & !kind::NUMBER {
+            kind::JOURNAL => self.metadata.journal.as_mut().map(|journal| &mut journal.log),
+            kind::TRIMS => Some(&mut self.metadata.trim_log),
+            _ => None,
+        };
+        if let Some(log) = log {
+            log.end(number_of(tag, log.low_water()));
+            self.note_durable(context);
+        }
+    }
+}

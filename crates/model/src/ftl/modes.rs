@@ -1,0 +1,160 @@
+//! Blocks that differ: those in SLC mode, those whose data is old, and those of several write streams.
+
+use ssdlab_nand::Nand;
+
+use super::host::Host;
+use super::{Context, Ftl};
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::slc::{SlcParameters, SlcSpace, WhenFull};
+use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
+
+/// Rests shorter than this do not age data noticeably.
+const RETENTION_STEP: Nanoseconds = Nanoseconds::from_secs(3600);
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Whether `block` is in SLC mode.
+    #[inline(always)]
+    pub(super) fn is_slc(&self, block: BlockIndex) -> bool {
+        self.slc.as_ref().is_some_and(|slc| slc.holds(block))
+    }
+
+    /// How long sensing the page of `unit` takes.
+    #[inline(always)]
+    pub(super) fn page_read_of(&self, unit: PhysicalUnit) -> Nanoseconds {
+        match self.slc.is_some() || self.retention.is_some() {
+            true => self.page_read_there(unit),
+            false => self.timing.page_read,
+        }
+    }
+
+    #[inline(never)]
+    fn page_read_there(&self, unit: PhysicalUnit) -> Nanoseconds {
+        let block = self.geometry.block_of(unit);
+        let fresh = match &self.slc {
+            Some(slc) if slc.holds(block) => slc.page_read(),
+            _ => self.timing.page_read,
+        };
+        let longer = self.retention.as_ref().map_or(Nanoseconds::ZERO, |it| it.longer(block));
+        fresh + longer
+    }
+
+    /// How long programming a program unit of `block` takes.
+    #[inline(always)]
+    pub(super) fn program_of(&self, block: BlockIndex) -> Nanoseconds {
+        match &self.slc {
+            Some(slc) if slc.holds(block) => slc.program(),
+            _ => self.timing.program,
+        }
+    }
+
+    /// Notes that the host's stream, or that of copies, has begun `block`.
+    #[inline(always)]
+    pub(super) fn note_block_begun(&mut self, nand: &Nand, block: BlockIndex, by_host: bool) {
+        if let Some(retention) = &mut self.retention {
+            let flash = self.blocks.flash();
+            let now = Nanoseconds::new(nand.now().nanos());
+            retention.note_begun(block, now, |block| flash.erases(block));
+        }
+        if let Some(streams) = &mut self.streams
+            && streams.note_begun(block, by_host)
+        {
+            self.blocks.flash_mut().set_apart(block);
+        }
+    }
+
+    /// Works out how old data is after a rest of `duration` until `until`, if that is worth it.
+    pub(super) fn look_at_ages_at_rest(&mut self, until: Instant, duration: Nanoseconds) {
+        if let Some(retention) = &mut self.retention {
+            let flash = self.blocks.flash();
+            let now = Nanoseconds::new(until.nanos());
+            retention.look_after(now, RETENTION_STEP.min(duration), |block| flash.erases(block));
+        }
+    }
+
+    /// Makes the stream that a write of `first` belongs to the one being written.
+    #[inline(always)]
+    pub(super) fn choose_stream(&mut self, first: LogicalUnit) {
+        if let Some(streams) = &mut self.streams {
+            let old = self.map.get(first).map(|old| self.geometry.block_of(old));
+            let stream = streams.guess(old);
+            self.placement.write_to(streams, stream);
+        }
+    }
+
+    /// Makes a stream that has a program unit open, if any has, the one being written; whether one has.
+    pub(super) fn choose_partial_stream(&mut self) -> bool {
+        if self.placement.is_partial() {
+            return true;
+        }
+        if let Some(streams) = &mut self.streams
+            && let Some(partial) = streams.partial_aside()
+        {
+            self.placement.write_to(streams, partial);
+            return true;
+        }
+        false
+    }
+
+    // ----- the pseudo-SLC cache
+
+    /// Whether the next block of the host's stream is to be one in SLC mode; folds what has to be folded for
+    /// that.
+    pub(super) fn makes_room_in_cache<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
+        let Some(slc) = &self.slc else {
+            return false;
+        };
+        let SlcParameters { when_full, .. } = *slc.parameters();
+        if self.has_room_in_cache() {
+            return true;
+        }
+        if when_full == WhenFull::Direct {
+            return false;
+        }
+        self.fold_one(context);
+        self.has_room_in_cache()
+    }
+
+    fn has_room_in_cache(&self) -> bool {
+        let Some(slc) = &self.slc else { return false };
+        let SlcParameters { blocks, space, .. } = *slc.parameters();
+        let low_water = self.collector.low_water + self.collector.reserve + 1;
+        slc.in_use() < blocks
+            && (space == SlcSpace::Fixed || self.blocks.free() > low_water)
+            && self.blocks.free() > 0
+    }
+
+    /// Folds one block of the cache at once, and has it erased.
+    fn fold_one<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        let is_folding = self.collector.victim.is_some_and(|victim| self.is_slc(victim.block));
+        let before = self.counters.slc_erases;
+        if !is_folding {
+            self.complete_victim(context);
+            if !self.begin_fold(context.nand) {
+                return;
+            }
+        }
+        self.complete_victim(context);
+        while self.counters.slc_erases == before && self.collector.emptied() > 0 {
+            self.free_oldest_emptied(context);
+        }
+    }
+
+    /// Makes a full block of the cache the victim; whether there is one.
+    pub(super) fn begin_fold(&mut self, nand: &mut Nand) -> bool {
+        if self.slc.is_none() {
+            return false;
+        }
+        let victim = self.blocks.flash_mut().take_victim_apart();
+        if let Some((block, valid)) = victim {
+            self.begin_victim(nand, block, valid);
+        }
+        victim.is_some()
+    }
+
+    /// Whether collection for free blocks begins with the cache's: a dynamic cache gives back what the drive
+    /// needs.
+    pub(super) fn collects_cache_first(&self) -> bool {
+        self.slc.as_ref().is_some_and(|slc| slc.parameters().space == SlcSpace::Dynamic)
+    }
+}

@@ -1,0 +1,304 @@
+//! Placement: where the host's next unit goes, the program units on their way, and the write buffer
+//! that their data waits in.
+
+use std::collections::VecDeque;
+
+use ssdlab_nand::{EraseId, ProgramLog};
+
+use super::host::RequestTag;
+use crate::flash::BlockState;
+use crate::geometry::Geometry;
+use crate::media::SequenceNumber;
+use crate::ssd::Configuration;
+use crate::stream::{FilledProgram, WriteStream};
+use crate::streams::{STREAMS_MAX, StreamId, Streams};
+use crate::units::{BlockIndex, Instant, PhysicalUnit};
+
+use super::blocks::Blocks;
+
+/// A program unit of the host's that is being filled or on its way to the flash.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostProgram {
+    pub(super) first: PhysicalUnit,
+    pub(super) block: BlockIndex,
+    /// Its place in the block, in program units.
+    pub(super) index: u32,
+    /// Units that cross the channel, once it is full.
+    pub(super) units: u32,
+    /// Slots of the buffer that it holds.
+    data: u32,
+    /// What has to arrive before it is sent: its data, the rest of units written in part, and that it is
+    /// full.
+    waits: u32,
+    closes: bool,
+    /// The erase of its block that was not over when it was begun. What is announced later erases it, too.
+    pub(super) after: Option<EraseId>,
+    pub(super) number: SequenceNumber,
+}
+
+/// A write of which not all data was let into the buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitingWrite {
+    pub(super) tag: RequestTag,
+    pub(super) next: u32,
+    pub(super) end: u32,
+    /// Whether it covers units in part.
+    pub(super) in_part: bool,
+    /// When it has nothing to wait for but room.
+    pub(super) ready: Instant,
+    /// The program unit that its first data went into.
+    pub(super) program: Option<u64>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Placement {
+    stream: WriteStream,
+    /// The number of the program unit being filled, of the stream being written and of those put aside.
+    filling: u64,
+    filling_aside: [u64; STREAMS_MAX as usize],
+    /// Program units by number, and those from the first on that is not over.
+    log: ProgramLog,
+    under_way: VecDeque<HostProgram>,
+    /// Per program unit of the drive, a bit: whether its data is in the buffer.
+    buffered: Vec<u64>,
+    used: u32,
+    capacity: u32,
+    waiting: VecDeque<WaitingWrite>,
+    /// When all data is there that was let in.
+    received_until: Instant,
+    /// Whether capacitors protect the buffer.
+    is_protected: bool,
+    sequence: SequenceNumber,
+}
+
+impl Placement {
+    pub(super) fn new(configuration: &Configuration) -> Placement {
+        let geometry = &configuration.geometry;
+        let program_units = geometry.physical_units() / geometry.units_per_program();
+        Placement {
+            stream: WriteStream::new(geometry),
+            filling: 0,
+            filling_aside: [0; STREAMS_MAX as usize],
+            log: ProgramLog::default(),
+            under_way: VecDeque::new(),
+            buffered: vec![0; program_units.div_ceil(64) as usize],
+            used: 0,
+            capacity: configuration.buffer.units,
+            waiting: VecDeque::new(),
+            received_until: Instant::START,
+            is_protected: configuration.buffer.protected,
+            sequence: SequenceNumber::default(),
+        }
+    }
+
+    /// Whether data waits in it that a power cut would take.
+    pub(super) fn is_volatile(&self) -> bool {
+        !self.is_protected
+    }
+
+    /// The number of the program unit or trim that is just finished.
+    #[inline(always)]
+    pub(super) fn next_number(&mut self) -> SequenceNumber {
+        self.sequence = self.sequence.next();
+        self.sequence
+    }
+
+    /// Units until the program unit being filled is full; zero when none has been begun.
+    #[inline(always)]
+    pub(super) fn room(&self) -> u32 {
+        self.stream.room()
+    }
+
+    /// Whether a program unit is being filled and holds something.
+    #[inline(always)]
+    pub(super) fn is_partial(&self) -> bool {
+        self.stream.is_partial()
+    }
+
+    /// Whether the next program unit needs a block from the pool.
+    pub(super) fn needs_block(&self) -> bool {
+        self.stream.needs_block()
+    }
+
+    /// Whether `unit` is in the program unit being filled.
+    pub(super) fn holds_unsent(&self, unit: PhysicalUnit) -> bool {
+        self.stream.holds(unit)
+    }
+
+    #[inline(always)]
+    pub(super) fn has_room(&self, units: u32) -> bool {
+        self.used + units <= self.capacity
+    }
+
+    #[inline(always)]
+    pub(super) fn push_waiting(&mut self, write: WaitingWrite) {
+        self.waiting.push_back(write);
+    }
+
+    #[inline(always)]
+    pub(super) fn first_waiting(&mut self) -> Option<&mut WaitingWrite> {
+        self.waiting.front_mut()
+    }
+
+    pub(super) fn pop_waiting(&mut self) {
+        self.waiting.pop_front();
+    }
+
+    /// Begins a program unit.
+    #[inline(always)]
+    pub(super) fn begin(
+        &mut self,
+        blocks: &mut Blocks,
+        geometry: &Geometry,
+        units_per_block: u32,
+    ) -> Option<BlockIndex> {
+        let state = BlockState::OpenForHost;
+        let opened = blocks.begin_program(&mut self.stream, geometry, state, units_per_block);
+        self.filling = self.log.begin();
+        let first = self.stream.program_start();
+        self.set_buffered(first, geometry, true);
+        let block = geometry.block_of(first);
+        self.under_way.push_back(HostProgram {
+            first,
+            block,
+            after: blocks.erase_before(block),
+            index: 0,
+            units: 0,
+            data: 0,
+            waits: 1,
+            closes: false,
+            number: SequenceNumber(0),
+        });
+        opened
+    }
+
+    /// The program unit that was just begun, or its block, is in SLC mode: it holds `units`, and the block
+    /// so many program units.
+    pub(super) fn shorten(&mut self, units: u32) {
+        self.stream.shorten_program(units);
+    }
+
+    /// The block that was just begun takes `programs` program units only.
+    pub(super) fn limit_block(&mut self, programs: u32) {
+        self.stream.limit_block(programs);
+    }
+
+    /// The first place of the program unit being filled.
+    pub(super) fn program_start(&self) -> PhysicalUnit {
+        self.stream.program_start()
+    }
+
+    /// Makes `to` the stream being written.
+    pub(super) fn write_to(&mut self, streams: &mut Streams, to: StreamId) {
+        let from = streams.active();
+        if from != to {
+            streams.switch_host(&mut self.stream, to);
+            self.filling_aside[usize::from(from.0)] = self.filling;
+            self.filling = self.filling_aside[usize::from(to.0)];
+        }
+    }
+
+    fn being_filled(&mut self) -> &mut HostProgram {
+        let place = self.filling - self.log.low_water();
+        &mut self.under_way[place as usize]
+    }
+
+    /// The program unit being filled waits for something more than its data.
+    pub(super) fn await_more(&mut self) {
+        self.being_filled().waits += 1;
+    }
+
+    /// Notes that data for a unit that has its slot is there at `received`.
+    pub(super) fn note_received(&mut self, received: Instant) {
+        self.received_until = self.received_until.later(received);
+    }
+
+    /// Whether `unit` was appended last.
+    pub(super) fn is_latest(&self, unit: PhysicalUnit) -> bool {
+        self.stream.is_latest(unit)
+    }
+
+    /// Takes slots of the buffer for data of the program unit being filled that is there at `received`.
+    #[inline(always)]
+    pub(super) fn let_in(&mut self, units: u32, received: Instant) {
+        self.used += units;
+        self.received_until = self.received_until.later(received);
+        self.being_filled().data += units;
+    }
+
+    /// The next place of the program unit being filled.
+    #[inline(always)]
+    pub(super) fn append(&mut self) -> PhysicalUnit {
+        self.stream.append()
+    }
+
+    /// The program unit being filled is full, or padded: returns what it is, its number, and when its data is
+    /// there.
+    #[inline(always)]
+    pub(super) fn seal(&mut self, geometry: &Geometry) -> (FilledProgram, u64, Instant) {
+        let filled = self.stream.finish_program(geometry);
+        let sequence = self.next_number();
+        let program = self.being_filled();
+        (program.index, program.units, program.closes) =
+            (filled.index, filled.units, filled.closes);
+        program.number = sequence;
+        (filled, self.filling, self.received_until)
+    }
+
+    /// The numbers of program units that are not over, without one that was begun and holds nothing.
+    #[inline(always)]
+    pub(super) fn numbers(&self) -> std::ops::Range<u64> {
+        let is_empty = self.stream.room() > 0 && !self.stream.is_partial();
+        self.log.low_water()..self.log.next() - u64::from(is_empty)
+    }
+
+    /// Whether all program units of these numbers are over.
+    pub(super) fn are_over(&self, numbers: std::ops::Range<u64>) -> bool {
+        numbers.is_empty() || self.log.are_over(numbers.start..=numbers.end - 1)
+    }
+
+    /// The number of the program unit being filled, or of the one that was filled last.
+    #[inline(always)]
+    pub(super) fn latest(&self) -> u64 {
+        self.filling
+    }
+
+    /// Something has arrived that program unit `number` waits for. Returns it when that was the last.
+    #[inline(always)]
+    pub(super) fn arrived(&mut self, number: u64) -> Option<HostProgram> {
+        let program = &mut self.under_way[(number - self.log.low_water()) as usize];
+        program.waits -= 1;
+        (program.waits == 0).then_some(*program)
+    }
+
+    /// Program unit `number` is over: its data leaves the buffer. Returns the block that is full and
+    /// programmed with it.
+    #[inline(always)]
+    pub(super) fn end(&mut self, number: u64, geometry: &Geometry) -> Option<BlockIndex> {
+        let low = self.log.low_water();
+        let HostProgram { first, block, data, closes, .. } =
+            self.under_way[(number - low) as usize];
+        self.set_buffered(first, geometry, false);
+        self.used -= data;
+        self.log.end(number);
+        for _ in low..self.log.low_water() {
+            self.under_way.pop_front();
+        }
+        closes.then_some(block)
+    }
+
+    /// Notes whether the data of the program unit with `unit` is in RAM.
+    #[inline(always)]
+    pub(super) fn set_buffered(&mut self, unit: PhysicalUnit, geometry: &Geometry, is_there: bool) {
+        let program = geometry.program_of(unit) as usize;
+        let (word, bit) = (&mut self.buffered[program / 64], 1 << (program % 64));
+        *word = if is_there { *word | bit } else { *word & !bit };
+    }
+
+    /// Whether the data of `unit` is in the buffer.
+    #[inline(always)]
+    pub(super) fn is_buffered(&self, unit: PhysicalUnit, geometry: &Geometry) -> bool {
+        let program = geometry.program_of(unit) as usize;
+        self.buffered[program / 64] >> (program % 64) & 1 != 0
+    }
+}

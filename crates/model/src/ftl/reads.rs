@@ -1,0 +1,399 @@
+//! Host reads: from the buffer, from what was read ahead, or from the flash.
+//!
+//! A request becomes flash page reads: units that lie on one page cost one read of it, and pages of one
+//! multi-plane group in one request are sensed together. It is answered when its last unit has arrived.
+//!
+//! A unit that collection is moving is read from its new place, although the old copy would do as long as the
+//! new one is not programmed: either way it is one page read on some die.
+
+use std::collections::VecDeque;
+
+use ssdlab_nand::{Nand, Page, PieceIndex, ReadId, ReadTime, Tag};
+
+use super::host::{Command, Host, RequestTag};
+use super::{Context, Ftl, kind};
+use crate::counters::Counters;
+use crate::geometry::Geometry;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::read_ahead::{Arrival, ReadAhead, is_whole};
+use crate::ssd::Configuration;
+use crate::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, SectorCount};
+
+/// Pages of a request that are compared with the next unit's. A page's units are neighbours of
+/// each other unless some were overwritten since, and then the strays lie between them. It bounds
+/// the work for a large read: a page with more strays than that in between is sensed again.
+const LOOK_BACK: usize = 8;
+
+/// Where a piece of a request comes from.
+#[derive(Clone, Copy, Debug)]
+enum From {
+    /// The buffer, what was read ahead, or nowhere.
+    Ram,
+    /// A segment that is being read ahead.
+    Segment(u32),
+    /// The flash page of this unit.
+    Page(PhysicalUnit),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    from: From,
+    units: u32,
+}
+
+/// A segment that is being read ahead.
+#[derive(Clone, Debug, Default)]
+struct Fetch {
+    pages_left: u32,
+    /// Pieces of reads that wait for it.
+    waiting: Vec<(ReadId, PieceIndex)>,
+}
+
+/// Segments under way, by number, oldest first.
+#[derive(Clone, Debug, Default)]
+struct Fetches {
+    under_way: VecDeque<Fetch>,
+    /// The number of the first; wraps.
+    first: u32,
+}
+
+impl Fetches {
+    fn begin(&mut self, pages_left: u32) -> u32 {
+        let number = self.first.wrapping_add(self.under_way.len() as u32);
+        self.under_way.push_back(Fetch { pages_left, waiting: Vec::new() });
+        number & kind::NUMBER
+    }
+
+    /// Segment `number`, unless all of it is there.
+    fn get(&mut self, number: u32) -> Option<&mut Fetch> {
+        let place = number.wrapping_sub(self.first) & kind::NUMBER;
+        self.under_way.get_mut(place as usize).filter(|fetch| fetch.pages_left > 0)
+    }
+
+    /// Another page of segment `number` is there. Returns who waits for it, if it was the last.
+    fn note_page(&mut self, number: u32) -> Vec<(ReadId, PieceIndex)> {
+        let fetch = self.get(number).expect("it is under way");
+        fetch.pages_left -= 1;
+        let waiting = match fetch.pages_left {
+            0 => std::mem::take(&mut fetch.waiting),
+            _ => Vec::new(),
+        };
+        while self.under_way.front().is_some_and(|it| it.pages_left == 0) {
+            self.under_way.pop_front();
+            self.first = self.first.wrapping_add(1);
+        }
+        waiting
+    }
+}
+
+/// What reads need besides the map.
+#[derive(Clone, Debug)]
+pub(super) struct Reads {
+    ahead: ReadAhead,
+    fetches: Fetches,
+    /// Sectors of reads of parts of units that do not add up to a unit yet.
+    part_sectors: u64,
+    pieces: Vec<Piece>,
+    /// The pieces that are pages, by their place in the list, to look back at.
+    pages: Vec<(u32, u32)>,
+}
+
+impl Reads {
+    pub(super) fn new(configuration: &Configuration) -> Reads {
+        let registers = configuration.mechanisms.page_register;
+        Reads {
+            ahead: ReadAhead::new(configuration.read_ahead, registers),
+            fetches: Fetches::default(),
+            part_sectors: 0,
+            pieces: Vec::new(),
+            pages: Vec::new(),
+        }
+    }
+
+    /// Forgets what was read ahead of `units` units from `first`, which the host changes.
+    #[inline(always)]
+    pub(super) fn forget(&mut self, first: LogicalUnit, units: u32, counters: &mut Counters) {
+        let lost = self.ahead.forget(first.0, units);
+        if lost > 0 {
+            counters.read_ahead_lost_units += u64::from(lost);
+        }
+    }
+
+    /// Adds sectors read to those that do not add up to a unit yet; returns the whole units that they then are,
+    /// and takes those out.
+    pub(super) fn whole_units_of(&mut self, count: SectorCount, geometry: &Geometry) -> u64 {
+        let shift = geometry.sectors_per_unit_shift();
+        self.part_sectors += count.0;
+        let units = self.part_sectors >> shift;
+        self.part_sectors -= units << shift;
+        units
+    }
+
+    fn begin(&mut self) {
+        self.pieces.clear();
+        self.pages.clear();
+    }
+
+    fn add_in_ram(&mut self) {
+        match self.pieces.last_mut() {
+            Some(Piece { from: From::Ram, units }) => *units += 1,
+            _ => self.pieces.push(Piece { from: From::Ram, units: 1 }),
+        }
+    }
+
+    fn add_page(&mut self, unit: PhysicalUnit, page: u32) {
+        let recent = self.pages.len().saturating_sub(LOOK_BACK);
+        if let Some(&(_, piece)) = self.pages[recent..].iter().rev().find(|it| it.0 == page) {
+            self.pieces[piece as usize].units += 1;
+            return;
+        }
+        self.pages.push((page, self.pieces.len() as u32));
+        self.pieces.push(Piece { from: From::Page(unit), units: 1 });
+    }
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Where `unit` has to be read from the flash; nothing when it is in the buffer or nowhere.
+    #[inline(always)]
+    fn place_in_flash(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        let Some(physical) = self.map.get(unit).or_else(|| self.marked_place_of(unit)) else {
+            self.counters.unmapped_read_units += 1;
+            return None;
+        };
+        if self.placement.is_buffered(physical, &self.geometry) {
+            self.counters.buffer_hit_units += 1;
+            return None;
+        }
+        Some(physical)
+    }
+
+    /// Where a unit that was trimmed can still be read, on a drive that goes there.
+    #[cold]
+    fn marked_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        self.trim_marks.as_ref()?.still_at(unit, self.blocks.flash())
+    }
+
+    #[inline(always)]
+    pub(super) fn read(
+        &mut self,
+        nand: &mut Nand,
+        tag: RequestTag,
+        first: LogicalUnit,
+        units: u32,
+    ) {
+        if self.map.cache().is_some() {
+            self.begin_progress(tag, nand.now());
+            return self.look_up(nand, tag, first, units, false);
+        }
+        self.read_mapped(nand, tag, first, units);
+    }
+
+    /// Reads units of which it is known where they lie.
+    #[inline(always)]
+    pub(super) fn read_mapped(
+        &mut self,
+        nand: &mut Nand,
+        tag: RequestTag,
+        first: LogicalUnit,
+        units: u32,
+    ) {
+        let command = self.requests.get(tag).command;
+        // The next request of a sequential stream begins in the unit that this one ends in.
+        let next = match command {
+            Command::ReadSectors { first, count } => {
+                ((first + count).0 >> self.geometry.sectors_per_unit_shift()) as u32
+            }
+            _ => first.0 + units,
+        };
+        let stream = match self.reads.ahead.is_on() {
+            true => self.reads.ahead.follow(first.0, next),
+            false => None,
+        };
+        if units > 1 || stream.is_some() || matches!(command, Command::ReadSectors { .. }) {
+            return self.read_many(nand, tag, stream, first, units);
+        }
+        match self.place_in_flash(first) {
+            Some(physical) => {
+                self.counters.flash_page_reads_host += 1;
+                nand.read_unit(Tag(tag.0), physical, self.page_read_of(physical));
+            }
+            None => {
+                let transfer = nand.link_time(1);
+                nand.send(Tag(tag.0), transfer);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn read_many(
+        &mut self,
+        nand: &mut Nand,
+        tag: RequestTag,
+        stream: Option<usize>,
+        first: LogicalUnit,
+        units: u32,
+    ) {
+        self.reads.begin();
+        match stream {
+            None => self.gather(first, units),
+            Some(stream) => self.gather_sequential(stream, first, units),
+        }
+        let left_out = self.left_out(tag);
+        let last = self.reads.pieces.len() - 1;
+        let read = nand.begin_read(Tag(tag.0), stream.is_some());
+        for index in 0..self.reads.pieces.len() {
+            let Piece { from, units } = self.reads.pieces[index];
+            let mut link = nand.link_time(units);
+            for (place, left_out) in [0, last].into_iter().zip(left_out) {
+                link = if index == place { link - left_out } else { link };
+            }
+            match from {
+                From::Ram => {
+                    nand.add_buffered(read, link);
+                }
+                From::Segment(number) => {
+                    let piece = nand.add_awaited(read, link);
+                    let fetch = self.reads.fetches.get(number).expect("it is under way");
+                    fetch.waiting.push((read, piece));
+                }
+                From::Page(unit) => {
+                    self.counters.flash_page_reads_host += 1;
+                    let sense = self.page_read_of(unit);
+                    nand.add_page(read, Page { unit, units, sense }, link);
+                }
+            }
+        }
+        let held = nand.issue_read(read);
+        self.counters.flash_page_reads_host -= u64::from(held);
+        if let Some(stream) = stream {
+            self.fetch_ahead(nand, stream);
+        }
+    }
+
+    /// What the host did not ask for of the first and the last unit of a request, as time on the link.
+    fn left_out(&self, tag: RequestTag) -> [Nanoseconds; 2] {
+        let Command::ReadSectors { first, count } = self.requests.get(tag).command else {
+            return [Nanoseconds::ZERO; 2];
+        };
+        let parts = self.requests.parts(first, count);
+        [parts.head, parts.tail].map(|count| self.timing.link.duration(count.length()))
+    }
+
+    /// Collects the pages that `units` units from `first` lie on.
+    fn gather(&mut self, first: LogicalUnit, units: u32) {
+        for unit in first.0..first.0 + units {
+            match self.place_in_flash(LogicalUnit(unit)) {
+                None => self.reads.add_in_ram(),
+                Some(physical) => self.reads.add_page(physical, self.geometry.page_of(physical)),
+            }
+        }
+    }
+
+    /// Collects what a request needs that continues a sequential stream: what was read ahead, and the pages
+    /// of the rest.
+    fn gather_sequential(&mut self, stream: usize, first: LogicalUnit, units: u32) {
+        let segment_units = self.reads.ahead.parameters().segment;
+        let (mut unit, end) = (first.0, first.0 + units);
+        while unit < end {
+            let segment_end = (unit - unit % segment_units + segment_units).min(end);
+            let count = segment_end - unit;
+            match self.reads.ahead.fetched(stream, unit) {
+                Some(arrival) => {
+                    self.counters.read_ahead_hit_units += u64::from(count);
+                    let from = match arrival {
+                        Arrival::WithFetch(number) if self.reads.fetches.get(number).is_some() => {
+                            From::Segment(number)
+                        }
+                        _ => From::Ram,
+                    };
+                    self.reads.pieces.push(Piece { from, units: count });
+                }
+                None => self.gather(LogicalUnit(unit), count),
+            }
+            unit = segment_end;
+        }
+    }
+
+    /// Has the segments read that a stream has room for in its window.
+    fn fetch_ahead(&mut self, nand: &mut Nand, stream: usize) {
+        let segment = self.reads.ahead.parameters().segment;
+        let logical_units = self.geometry.logical_units();
+        while let Some(first) = self.reads.ahead.next_to_fetch(stream, logical_units) {
+            let at = LogicalUnit(first);
+            if is_whole(&self.map, self.blocks.flash(), &self.geometry, at, segment) {
+                let arrival = self.fetch(nand, at, segment);
+                self.reads.ahead.note_fetched(stream, first, arrival);
+            }
+        }
+    }
+
+    fn fetch(&mut self, nand: &mut Nand, first: LogicalUnit, units: u32) -> Arrival {
+        self.reads.begin();
+        self.gather(first, units);
+        let pages = self.reads.pages.len() as u32;
+        if pages == 0 {
+            return Arrival::At(nand.now());
+        }
+        let number = self.reads.fetches.begin(pages);
+        let tag = Tag(number);
+        for leader in 0..self.reads.pages.len() {
+            let Some((page, sense)) = self.take_gathered(leader, None) else { continue };
+            let is_sensed = nand.load_page(tag, page, true);
+            self.counters.flash_page_reads_host += u64::from(is_sensed);
+            for other in leader + 1..self.reads.pages.len() {
+                if let Some((page, _)) = self.take_gathered(other, Some(sense)) {
+                    nand.load_page_with_last(tag, page);
+                    self.counters.flash_page_reads_host += u64::from(is_sensed);
+                }
+            }
+        }
+        Arrival::WithFetch(number)
+    }
+
+    /// Takes a page that was gathered, if it was not taken and, where `sense` names some, is sensed with those;
+    /// returns what is sensed with it, too.
+    fn take_gathered(&mut self, index: usize, sense: Option<u32>) -> Option<(Page, u32)> {
+        let piece = &mut self.reads.pieces[self.reads.pages[index].1 as usize];
+        let From::Page(unit) = piece.from else { return None };
+        let together = self.geometry.sense_of(unit);
+        if sense.is_some_and(|sense| sense != together) {
+            return None;
+        }
+        piece.from = From::Ram;
+        let units = piece.units;
+        Some((Page { unit, units, sense: self.page_read_of(unit) }, together))
+    }
+
+    /// A page of a segment that is read ahead is there.
+    pub(super) fn page_fetched(&mut self, nand: &mut Nand, tag: Tag) {
+        for (read, piece) in self.reads.fetches.note_page(tag.0) {
+            nand.piece_arrived(read, piece);
+        }
+    }
+
+    /// All of a read is with the host at `at`.
+    #[inline(always)]
+    pub(super) fn read_is_over<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+        at: Instant,
+        time: ReadTime,
+    ) {
+        let request = self.requests.get(tag);
+        let sent = request.sent;
+        let noted = &mut self.delays.reads;
+        noted.requests += 1;
+        noted.latency += at.since(sent);
+        let parts = &mut noted.parts;
+        parts.flash_read += time.sense;
+        parts.link += time.transfer;
+        if !matches!(request.command, Command::ReadSectors { .. }) {
+            parts.link += context.nand.link_time(1);
+        }
+        parts.program += time.blocked_by_program;
+        parts.collection += time.blocked_by_background;
+        self.answer(context, tag, sent, at);
+    }
+}

@@ -1,0 +1,294 @@
+//! Moving what is valid on a victim: from one of its program units to collection's stream.
+//!
+//! Which units are still valid is what chance has left, and cannot be foreseen. So the units that
+//! one read senses are gone through without a branch for each, and the program units that they
+//! fill are seen to afterwards.
+
+use std::hint::select_unpredictable;
+use std::ops::Range;
+
+use ssdlab_nand::{Nand, Page, ProgramUnit};
+
+use super::host::Host;
+use super::{Context, Ftl};
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::units::{BlockIndex, PhysicalUnit};
+
+/// How far ahead of its use collection asks for a map entry, in units.
+const PREFETCH_UNITS: u32 = 24;
+
+/// Units that are gone through together: all that is asked for each is known when compiling.
+const TOGETHER: usize = 8;
+
+/// As many where fewer are left. They lie on one page.
+const FEW: usize = TOGETHER / 2;
+
+/// The flash pages that something is moved from, gone through in their order.
+struct Pages {
+    latest: u32,
+    count: u32,
+}
+
+impl Pages {
+    /// None so far; no page has the largest number.
+    const NONE: Pages = Pages { latest: u32::MAX, count: 0 };
+
+    /// Notes whether something of `page` is moved.
+    #[inline(always)]
+    fn note(&mut self, page: u32, is_moved: bool) {
+        self.count += u32::from(is_moved & (page != self.latest));
+        self.latest = if is_moved { page } else { self.latest };
+    }
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Moves what is valid in program unit `program` of `block`, a victim; returns how many units that was.
+    pub(super) fn move_program_unit<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        block: BlockIndex,
+        program: u32,
+    ) -> u32 {
+        let units = self.geometry.units_per_program();
+        let first = self.geometry.first_unit(block).0 + program * units;
+        let per_sense = self.geometry.units_per_sense_shift();
+        let (end, mut next, mut moved) = (first + units, first, 0);
+        while next < end {
+            let sensed_until = ((next >> per_sense) + 1) << per_sense;
+            let until = self.make_room_for_copies(context, next..sensed_until);
+            moved += self.move_sensed_together(context.nand, next, until - next);
+            next = until;
+        }
+        moved
+    }
+
+    /// Moves what is valid of `units` units from `first`, which one read senses; returns how many that is.
+    #[inline(always)]
+    fn move_sensed_together(&mut self, nand: &mut Nand, first: u32, units: u32) -> u32 {
+        let flash = self.blocks.flash();
+        let ahead = flash.held(PhysicalUnit(first + PREFETCH_UNITS), units);
+        if let Ok(ahead) = <&[u32; TOGETHER]>::try_from(ahead) {
+            ahead.iter().for_each(|&held| self.map.prefetch_held(held));
+        } else {
+            ahead.iter().for_each(|&held| self.map.prefetch_held(held));
+        }
+        flash.prefetch_held(PhysicalUnit(first + 3 * PREFETCH_UNITS));
+        let end = first + units;
+        let mut places = self.collector.places_ahead(&self.geometry);
+        flash.prefetch_held(PhysicalUnit(places.start + 2 * PREFETCH_UNITS));
+        self.collector.copies.begin_read();
+        let (mut next, mut moved, mut pages) = (first, 0, Pages::NONE);
+        loop {
+            let count;
+            (next, count) = self.relocate(next..end, places, &mut pages);
+            self.take_places(nand, count);
+            moved += count;
+            if next == end {
+                break;
+            }
+            places = self.places_for(nand, &mut next, end);
+        }
+        self.counters.flash_page_reads_collection += u64::from(pages.count);
+        if moved > 0 {
+            self.counters.flash_reads_collection += 1;
+            let [to, and_to] = self.collector.copies.of_read();
+            let unit = PhysicalUnit(first);
+            let page = Page { unit, units: moved, sense: self.page_read_of(unit) };
+            nand.copy(page, to.expect("a unit was moved"), and_to);
+        }
+        self.complete_full_copies(nand);
+        moved
+    }
+
+    #[inline(always)]
+    fn complete_full_copies(&mut self, nand: &mut Nand) {
+        for copies in self.collector.copies.take_full().into_iter().flatten() {
+            nand.complete_copies(copies);
+        }
+    }
+
+    /// Moves what is valid of the units in `from` to the places `to`, as far as those go; returns the first
+    /// unit that was not looked at, and how many were moved. Counts the pages of those.
+    #[inline(always)]
+    fn relocate(&mut self, from: Range<u32>, to: Range<u32>, pages: &mut Pages) -> (u32, u32) {
+        let held = self.blocks.flash_mut().held_mut();
+        let (map, media) = (&mut self.map, &mut self.media);
+        let (mut next, mut place) = (from.start, to.start);
+        let fits = |next, place, units| from.end - next >= units && to.end - place >= units;
+        if self.geometry.units_per_page() >= FEW as u32 && next.is_multiple_of(FEW as u32) {
+            while fits(next, place, TOGETHER as u32) {
+                let (few, count) =
+                    relocate_together::<TOGETHER, _, _>(map, media, held, next, place);
+                pages.note(self.geometry.page_of(PhysicalUnit(next)), few > 0);
+                let rest = PhysicalUnit(next + FEW as u32);
+                pages.note(self.geometry.page_of(rest), count > few);
+                place += count;
+                next += TOGETHER as u32;
+            }
+            if fits(next, place, FEW as u32) {
+                let (_, count) = relocate_together::<FEW, _, _>(map, media, held, next, place);
+                pages.note(self.geometry.page_of(PhysicalUnit(next)), count > 0);
+                place += count;
+                next += FEW as u32;
+            }
+        }
+        while next < from.end && place < to.end {
+            let unit = held[next as usize];
+            let is_moved = map.relocate_held(unit, PhysicalUnit(next), PhysicalUnit(place));
+            if is_moved {
+                held[place as usize] = unit;
+                media.copy(PhysicalUnit(next), PhysicalUnit(place));
+                place += 1;
+            }
+            pages.note(self.geometry.page_of(PhysicalUnit(next)), is_moved);
+            next += 1;
+        }
+        (next, place - to.start)
+    }
+
+    /// The next places of collection's stream, where those in its open blocks are used up. If the pool has to
+    /// give it a block, that is done once there is something to move: `next` goes on to that, or to `end`.
+    #[inline(never)]
+    fn places_for(&mut self, nand: &mut Nand, next: &mut u32, end: u32) -> Range<u32> {
+        let places = self.collector.places_ahead(&self.geometry);
+        if !places.is_empty() {
+            return places;
+        }
+        let is_valid = |&physical: &u32| self.blocks.is_valid(&self.map, PhysicalUnit(physical));
+        *next = (*next..end).find(is_valid).unwrap_or(end);
+        if *next < end {
+            self.begin_collection_program(nand);
+        }
+        self.collector.places_ahead(&self.geometry)
+    }
+
+    /// Notes that the next `units` places of collection's stream are taken, and sees to the program units that
+    /// are full with that.
+    #[inline(always)]
+    fn take_places(&mut self, nand: &mut Nand, units: u32) {
+        let mut left = units;
+        while left > 0 {
+            if self.collector.stream.room() == 0 {
+                self.begin_collection_program(nand);
+            }
+            let count = left.min(self.collector.stream.room());
+            self.collector.stream.append_run(count);
+            left -= count;
+            if self.collector.stream.room() == 0 {
+                self.finish_collection_program(0);
+            }
+        }
+    }
+
+    /// Sees to it that what is valid of the units in `sensed` can be copied, at least of the first of them;
+    /// returns before which. Not while they are: programs that wait for their read cannot be carried out.
+    #[inline(always)]
+    fn make_room_for_copies<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        sensed: Range<u32>,
+    ) -> u32 {
+        let is_short = self.blocks.free() == 0
+            && !self.collector.can_take(sensed.end - sensed.start)
+            && self.collector.emptied() > 0;
+        if is_short { self.make_room_with_emptied(context, sensed) } else { sensed.end }
+    }
+
+    /// Makes room where only the blocks that were emptied last are left to copy to, which wait for what
+    /// replaces them to be durable. What is filled for that is filled with copies: empty units would
+    /// be as many as what the next victim yields, and collection would never end.
+    #[inline(never)]
+    fn make_room_with_emptied<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        sensed: Range<u32>,
+    ) -> u32 {
+        if self.collector.stream.room() == 0 {
+            self.free_oldest_emptied(context);
+            return sensed.end;
+        }
+        let is_valid = |physical: &u32| self.blocks.is_valid(&self.map, PhysicalUnit(*physical));
+        let beyond = self.collector.stream.room() as usize;
+        sensed.clone().filter(is_valid).nth(beyond).unwrap_or(sensed.end)
+    }
+
+    #[inline(always)]
+    fn begin_collection_program(&mut self, nand: &mut Nand) {
+        let (stream, units) = (&mut self.collector.stream, self.geometry.units_per_block());
+        let state = BlockState::OpenForCollection;
+        if let Some(block) = self.blocks.begin_program(stream, &self.geometry, state, units) {
+            self.note_block_begun(nand, block, false);
+        }
+        let unit = self.collector.stream.program_start();
+        let number = nand.begin_copies(ProgramUnit {
+            unit,
+            units: self.geometry.units_per_program(),
+            program: self.timing.program,
+            after: self.blocks.erase_before(self.geometry.block_of(unit)),
+        });
+        self.collector.copies.begin(number);
+    }
+
+    /// Collection's program unit is full: it goes to its die when its data was read.
+    #[inline(always)]
+    fn finish_collection_program(&mut self, padding: u32) {
+        let filled = self.collector.stream.finish_program(&self.geometry);
+        let units = self.geometry.units_per_program();
+        self.counters.program_units_collection += u64::from(units - padding);
+        self.counters.program_units_padding += u64::from(padding);
+        self.counters.programs += 1;
+        self.placement.next_number();
+        self.collector.copies.fill(units - padding);
+        if filled.closes {
+            self.blocks.flash_mut().close(filled.block, BlockState::Closed);
+        }
+    }
+
+    /// Fills what is left of collection's program unit with nothing.
+    pub(super) fn pad_collection_program(&mut self, nand: &mut Nand) {
+        let padding = self.collector.stream.room();
+        for _ in 0..padding {
+            let physical = self.collector.stream.append();
+            let block = self.geometry.block_of(physical);
+            self.blocks.flash_mut().note_padding(physical, block);
+        }
+        self.collector.copies.begin_read();
+        self.finish_collection_program(padding);
+        self.complete_full_copies(nand);
+    }
+}
+
+/// Moves what is valid of `UNITS` units from `from` to the places from `to` on, of which there are as
+/// many; returns how many of the first [`FEW`] and how many of all that was.
+#[inline(always)]
+fn relocate_together<const UNITS: usize, M: Mapping, D: Media>(
+    map: &mut M,
+    media: &mut D,
+    held: &mut [u32],
+    from: u32,
+    to: u32,
+) -> (u32, u32) {
+    let units: [u32; UNITS] = *held[from as usize..].first_chunk().expect("they lie there");
+    let places: &mut [u32; UNITS] =
+        held[to as usize..].first_chunk_mut().expect("they have places");
+    let (mut few, mut count) = (0, 0);
+    for (index, unit) in units.into_iter().enumerate() {
+        if index == FEW {
+            few = count;
+        }
+        let (from, place) = (PhysicalUnit(from + index as u32), PhysicalUnit(to + count));
+        // A place is noted first and kept if the unit turns out to be valid.
+        places[count as usize % UNITS] = unit;
+        let is_moved = map.relocate_held(unit, from, place);
+        if is_moved {
+            media.copy(from, place);
+        }
+        count += u32::from(is_moved);
+    }
+    // How many they are is chance, and no branch: where all were kept, the last stays as it is.
+    let last = (count as usize).min(UNITS - 1);
+    places[last] = select_unpredictable(count < UNITS as u32, 0, places[last]);
+    (few, count)
+}

@@ -1,0 +1,84 @@
+//! Requests under way, by tag.
+
+use super::host::{Command, RequestTag};
+use super::parts::Parts;
+use crate::ssd::Configuration;
+use crate::trim::TrimParameters;
+use crate::units::{Instant, Nanoseconds, Sector, SectorCount};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) command: Command,
+    pub(super) sent: Instant,
+}
+
+/// All requests, and how long their commands keep the controller.
+#[derive(Clone, Debug)]
+pub(super) struct Requests {
+    requests: Vec<Request>,
+    flush_overhead: Nanoseconds,
+    trim: TrimParameters,
+    sectors_per_unit_shift: u32,
+    logical_units: u32,
+}
+
+impl Requests {
+    pub(super) fn new(configuration: &Configuration) -> Requests {
+        Requests {
+            requests: Vec::new(),
+            flush_overhead: configuration.mechanisms.flush.overhead,
+            trim: configuration.mechanisms.trim,
+            sectors_per_unit_shift: configuration.geometry.sectors_per_unit_shift(),
+            logical_units: configuration.geometry.logical_units(),
+        }
+    }
+
+    /// Begins a request; returns for how much longer than others it keeps the controller.
+    #[inline(always)]
+    pub(super) fn begin(
+        &mut self,
+        sent: Instant,
+        tag: RequestTag,
+        command: Command,
+    ) -> Nanoseconds {
+        let place = tag.0 as usize;
+        if place >= self.requests.len() {
+            self.grow(place);
+        }
+        self.requests[place] = Request { command, sent };
+        let (first, units, longer) = match command {
+            Command::Read { first, units } | Command::Write { first, units, .. } => {
+                (first, units, Nanoseconds::ZERO)
+            }
+            Command::Trim { first, units } => {
+                let sectors = SectorCount(u64::from(units) << self.sectors_per_unit_shift);
+                (first, units, self.trim.duration(sectors))
+            }
+            Command::ReadSectors { first, count } | Command::WriteSectors { first, count, .. } => {
+                self.parts(first, count);
+                return Nanoseconds::ZERO;
+            }
+            Command::Flush => return self.flush_overhead,
+        };
+        let is_within = u64::from(first.0) + u64::from(units) <= u64::from(self.logical_units);
+        let is_empty = units == 0 && !matches!(command, Command::Trim { .. });
+        assert!(!is_empty && is_within, "a request lies within the drive");
+        longer
+    }
+
+    /// The units of a range of sectors.
+    pub(super) fn parts(&self, first: Sector, count: SectorCount) -> Parts {
+        Parts::of(first, count, self.sectors_per_unit_shift, self.logical_units)
+    }
+
+    #[cold]
+    fn grow(&mut self, place: usize) {
+        let none = Request { command: Command::Flush, sent: Instant::START };
+        self.requests.resize(place + 1, none);
+    }
+
+    #[inline(always)]
+    pub(super) fn get(&self, tag: RequestTag) -> Request {
+        self.requests[tag.0 as usize]
+    }
+}

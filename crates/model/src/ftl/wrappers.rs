@@ -1,0 +1,84 @@
+//! Requests that are answered at once: submitted, and time passes until the answer.
+
+use super::host::{Answer, Command, Host, Port, RequestTag};
+use super::{Ftl, Ssd};
+use crate::attribution::{Attribution, FlashTimes};
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::units::{Instant, LogicalUnit};
+
+/// The tag of a request that somebody waits for: the first, since it is the only one.
+const ONLY: RequestTag = RequestTag(0);
+
+/// A host that sends one request and waits.
+#[derive(Default)]
+struct One {
+    answered: Option<Instant>,
+}
+
+impl Host for One {
+    fn answered(&mut self, _: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit> {
+        self.answered = Some(answer.at);
+        None
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Sends a command at `at`, or now if that is past, when no other is under way, and lets time pass until it
+    /// is answered; returns when that is.
+    pub fn request(&mut self, at: Instant, command: Command) -> Instant {
+        let mut host = One::default();
+        let at = at.max(self.now());
+        self.port().submit(at, ONLY, command);
+        loop {
+            if let Some(at) = host.answered {
+                return at;
+            }
+            let is_done = !self.step(Instant::from_nanos(u64::MAX - 1), &mut host);
+            assert!(!is_done, "every request is answered");
+        }
+    }
+
+    /// Reads `units` units from `first`; returns when the last of them has arrived.
+    pub fn read(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        self.request(at, Command::Read { first, units })
+    }
+
+    /// Writes `units` units from `first`; returns when the host is told it is done.
+    pub fn write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        self.request(at, Command::Write { first, units, force: false })
+    }
+
+    /// Makes all writes that were answered durable; returns when the host is told so.
+    pub fn flush(&mut self, at: Instant) -> Instant {
+        self.request(at, Command::Flush)
+    }
+
+    /// Forgets what `units` units from `first` hold; returns when the host is told so.
+    pub fn trim(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
+        self.request(at, Command::Trim { first, units })
+    }
+
+    /// Returns where the time of all requests so far went.
+    pub fn attribution(&self) -> Attribution {
+        let timing = &self.ftl.timing;
+        self.ftl.delays.clone().attribution(timing.command_occupancy + timing.command_latency)
+    }
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Divides what writes waited for room by what the dies have done since the last time.
+    #[inline(never)]
+    pub(super) fn divide_waits_for_room(&mut self) {
+        let times = FlashTimes {
+            page_read: self.timing.page_read,
+            program: self.timing.program,
+            erase: self.timing.erase,
+            metadata: self.metadata.program(),
+            slc: None,
+            units_per_program: self.geometry.units_per_program(),
+            stripe: self.geometry.stripe(),
+        };
+        self.delays.divide_room(&self.counters, &times);
+    }
+}

@@ -1,0 +1,408 @@
+//! Host writes: into the buffer, into the open program unit, and on to a die when that is full.
+
+use ssdlab_nand::{ProgramUnit, Tag};
+
+use super::host::{Command, Host, RequestTag};
+use super::placement::WaitingWrite;
+use super::{Answer, Context, Ftl, Port, kind, number_of};
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::units::{Instant, LogicalUnit, PhysicalUnit};
+
+/// What a unit is that no finished program unit holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unsent {
+    /// Written by the host.
+    Written,
+    /// Copied from a block that waits to be erased, or is being emptied.
+    Copy,
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// The controller acts on a command.
+    #[inline(always)]
+    pub(super) fn act<H: Host>(&mut self, context: &mut Context<'_, H>, tag: RequestTag) {
+        self.counters.requests += 1;
+        if self.blocks.is_read_only() && self.requests.get(tag).command.is_write() {
+            self.counters.refused_writes += 1;
+            let now = context.nand.now();
+            return self.answer_write(context, tag, now);
+        }
+        match self.requests.get(tag).command {
+            Command::Read { units, .. } => self.counters.host_read_units += u64::from(units),
+            Command::Write { units, .. } => self.counters.host_write_units += u64::from(units),
+            Command::ReadSectors { count, .. } => {
+                self.counters.host_read_units += self.reads.whole_units_of(count, &self.geometry);
+            }
+            Command::WriteSectors { .. } | Command::Trim { .. } => {}
+            Command::Flush => return self.flush(context, tag),
+        }
+        let (first, units) = self.units_of(tag);
+        let is_found = match self.requests.get(tag).command {
+            Command::Trim { .. } => self.has_table_room(context, tag, (first, units)),
+            _ => self.find_extents(context, tag, (first, units)),
+        };
+        if is_found {
+            self.act_found(context, tag, first, units);
+        }
+    }
+
+    /// The units that a request touches.
+    #[inline(always)]
+    pub(super) fn units_of(&self, tag: RequestTag) -> (LogicalUnit, u32) {
+        match self.requests.get(tag).command {
+            Command::Read { first, units }
+            | Command::Write { first, units, .. }
+            | Command::Trim { first, units } => (first, units),
+            Command::ReadSectors { first, count } | Command::WriteSectors { first, count, .. } => {
+                let parts = self.requests.parts(first, count);
+                (LogicalUnit(parts.first), parts.end - parts.first)
+            }
+            Command::Flush => (LogicalUnit(0), 0),
+        }
+    }
+
+    /// Acts on a command for `units` units from `first`, once their extents are found.
+    #[inline(always)]
+    pub(super) fn act_found<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+        first: LogicalUnit,
+        units: u32,
+    ) {
+        match self.requests.get(tag).command {
+            Command::Read { .. } | Command::ReadSectors { .. } => {
+                self.read(context.nand, tag, first, units);
+            }
+            Command::Write { .. } => self.write(context, tag, first, units, false),
+            Command::WriteSectors { .. } => self.write(context, tag, first, units, true),
+            Command::Trim { .. } => self.trim(context, tag, first, units),
+            Command::Flush => unreachable!("a flush has no extents"),
+        }
+    }
+
+    /// Answers a write at `at`.
+    #[inline(always)]
+    pub(super) fn answer_write<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+        at: Instant,
+    ) {
+        let sent = self.requests.get(tag).sent;
+        self.delays.writes.requests += 1;
+        self.delays.writes.latency += at.since(sent);
+        self.answer(context, tag, sent, at);
+    }
+
+    #[inline(always)]
+    pub(super) fn answer<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+        sent: Instant,
+        at: Instant,
+    ) {
+        let port = &mut Port::new(context.nand, &mut self.requests);
+        if let Some(soon) = context.host.answered(port, Answer { tag, sent, at }) {
+            self.map.prefetch(soon);
+        }
+    }
+
+    #[inline(always)]
+    fn write<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+        first: LogicalUnit,
+        units: u32,
+        in_part: bool,
+    ) {
+        self.reads.forget(first, units, &mut self.counters);
+        let (next, end, ready) = (first.0, first.0 + units, context.nand.now());
+        let is_first = self.placement.first_waiting().is_none();
+        let force = matches!(self.requests.get(tag).command, Command::Write { force: true, .. });
+        if is_first
+            && !in_part
+            && units <= self.placement.room()
+            && self.placement.has_room(units)
+            && self.streams.is_none()
+            && self.map.cache().is_none()
+            && !self.metadata.makes_durable(force)
+        {
+            // The most common write of all: it goes into the program unit being filled, and is answered.
+            let received = self.let_in(context, next..end, ready);
+            if self.placement.room() == 0 {
+                self.seal_host_program(context);
+            }
+            return self.answer_write(context, tag, received);
+        }
+        self.placement.push_waiting(WaitingWrite { tag, next, end, in_part, ready, program: None });
+        if self.map.cache().is_some() {
+            self.begin_progress(tag, ready);
+        }
+        if is_first {
+            self.let_waiting_in(context);
+        }
+        if self.map.cache().is_some() {
+            self.look_up(context.nand, tag, first, units, true);
+        }
+    }
+
+    /// Lets data into the buffer in the order in which it came, as much at a time as goes into one program
+    /// unit.
+    #[inline(always)]
+    pub(super) fn let_waiting_in<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        while let Some(&mut waiting) = self.placement.first_waiting() {
+            let WaitingWrite { tag, next, end, in_part, ready, program } = waiting;
+            if self.streams.is_some() {
+                // Others may have written to another stream since it began.
+                self.choose_stream(LogicalUnit(next));
+            }
+            let let_in = match in_part {
+                false => self.let_whole_in(context, next..end, ready),
+                true => self.let_in_by_parts(context, &waiting),
+            };
+            let Some((count, received)) = let_in else { return };
+            let latest = self.placement.latest();
+            let program = program.unwrap_or(latest);
+            if next + count < end {
+                let write = self.placement.first_waiting().expect("it is the first");
+                (write.next, write.ready, write.program) = (next + count, received, Some(program));
+                continue;
+            }
+            self.placement.pop_waiting();
+            let force = match self.requests.get(tag).command {
+                Command::Write { force, .. } | Command::WriteSectors { force, .. } => force,
+                _ => unreachable!("only writes wait for room"),
+            };
+            if self.metadata.makes_durable(force) {
+                self.counters.fua_writes += u64::from(force);
+                self.pad_host_program(context);
+                self.wait_until_durable(context, tag, program..latest + 1, received);
+            } else if self.map.cache().is_none() || !self.traffic.note_received(tag, received) {
+                self.answer_write(context, tag, received);
+            }
+        }
+    }
+
+    /// Lets as many of `units` into the buffer as go into one program unit; returns how many, and when their
+    /// data is there. Nothing where there is no room.
+    #[inline(always)]
+    fn let_whole_in<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        units: std::ops::Range<u32>,
+        ready: Instant,
+    ) -> Option<(u32, Instant)> {
+        if self.placement.room() == 0 {
+            if !self.placement.has_room(1) {
+                return None;
+            }
+            self.begin_host_program(context);
+        }
+        let count = self.placement.room().min(units.end - units.start);
+        if !self.placement.has_room(count) {
+            return None;
+        }
+        let received = self.let_in(context, units.start..units.start + count, ready);
+        if self.placement.room() == 0 {
+            self.seal_host_program(context);
+        }
+        Some((count, received))
+    }
+
+    /// Lets the next of a write that covers units in part into the buffer.
+    #[inline(never)]
+    fn let_in_by_parts<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        waiting: &WaitingWrite,
+    ) -> Option<(u32, Instant)> {
+        let &WaitingWrite { tag, next, ready, .. } = waiting;
+        let Command::WriteSectors { first, count, .. } = self.requests.get(tag).command else {
+            unreachable!("it covers units in part");
+        };
+        let parts = self.requests.parts(first, count);
+        let until = parts.whole_until(next);
+        if until > next {
+            let let_in = self.let_whole_in(context, next..until, ready);
+            self.counters.host_write_units += let_in.map_or(0, |it| u64::from(it.0));
+            return let_in;
+        }
+        let part = parts.of_unit(next, self.geometry.sectors_per_unit_shift());
+        let received = self.let_part_in(context, LogicalUnit(next), part)?;
+        Some((1, received))
+    }
+
+    /// Gives units their places in the program unit being filled, and moves their data over the link; returns
+    /// when that is there.
+    #[inline(always)]
+    fn let_in<H>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        units: std::ops::Range<u32>,
+        ready: Instant,
+    ) -> Instant {
+        let count = units.end - units.start;
+        let transfer = context.nand.link_time(count);
+        let now = context.nand.now();
+        let received = context.nand.receive(transfer);
+        self.delays.writes.parts.link += transfer;
+        if now > ready {
+            self.delays.room += now.since(ready);
+        }
+        self.placement.let_in(count, received);
+        units.for_each(|unit| self.place(LogicalUnit(unit)));
+        received
+    }
+
+    /// Puts one unit at the next place.
+    #[inline(always)]
+    pub(super) fn place(&mut self, unit: LogicalUnit) {
+        let physical = self.placement.append();
+        self.blocks.flash_mut().note_written(physical, unit);
+        self.media.receive(physical, unit);
+        if let Some(old) = self.map.set(unit, physical)
+            && self.blocks.flash_mut().lose_unit(self.geometry.block_of(old))
+            && self.forget_unsent(old) == Some(Unsent::Copy)
+        {
+            // The copy was to replace what a block holds that waits to be erased. Now what the host has just
+            // written replaces it.
+            self.collector.await_host(self.placement.latest() + 1);
+        }
+    }
+
+    /// Leaves `old`, which is no longer current, empty if its program unit is still being filled: a program
+    /// unit holds only what is current when it takes its number (see [`crate::media`]).
+    #[inline(never)]
+    pub(super) fn forget_unsent(&mut self, old: PhysicalUnit) -> Option<Unsent> {
+        let is_aside = self.streams.as_ref().is_some_and(|streams| streams.hold_aside(old));
+        let unsent = if self.placement.holds_unsent(old) || is_aside {
+            Unsent::Written
+        } else if self.collector.stream().holds(old) {
+            Unsent::Copy
+        } else {
+            return None;
+        };
+        self.blocks.flash_mut().forget_unsent(old);
+        Some(unsent)
+    }
+
+    #[inline(always)]
+    pub(super) fn begin_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        if self.placement.is_partial() {
+            // It was held back for the rest of its last unit, which goes elsewhere or comes too late.
+            self.seal_host_program(context);
+        }
+        let mut is_slc = false;
+        if self.placement.needs_block() {
+            is_slc = self.makes_room_in_cache(context);
+            match is_slc {
+                true => self.ensure_free_block_of_cache(context),
+                false => self.ensure_free_block(context),
+            }
+        }
+        let units = match &self.slc {
+            Some(slc) if is_slc => slc.units_per_block(),
+            _ => self.geometry.units_per_block(),
+        };
+        let opened = self.placement.begin(&mut self.blocks, &self.geometry, units);
+        if let Some(block) = opened {
+            self.note_block_begun(context.nand, block, true);
+            if let Some(slc) = self.slc.as_mut().filter(|_| is_slc) {
+                slc.take_over(block);
+                self.placement.limit_block(slc.programs_per_block());
+                self.blocks.flash_mut().set_apart(block);
+            }
+        }
+        if let Some(slc) = &self.slc
+            && slc.holds(self.geometry.block_of(self.placement.program_start()))
+        {
+            self.placement.shorten(slc.units_per_program());
+        }
+    }
+
+    /// The host's program unit is full: it is sent when its data is there.
+    #[inline(always)]
+    pub(super) fn seal_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        self.seal(context, 0);
+    }
+
+    fn seal<H: Host>(&mut self, context: &mut Context<'_, H>, padding: u32) {
+        let (filled, number, received) = self.placement.seal(&self.geometry);
+        self.counters.program_units_host += u64::from(filled.units - padding);
+        self.counters.program_units_padding += u64::from(padding);
+        if self.is_slc(filled.block) {
+            self.counters.program_units_slc += u64::from(filled.units);
+        }
+        if filled.closes {
+            self.blocks.flash_mut().close(filled.block, BlockState::Closing);
+        }
+        let tag = Tag(kind::HOST | number as u32 & kind::NUMBER);
+        let received = received.later(context.nand.now());
+        context.nand.set_alarm(received, tag);
+        self.map_changed(context.nand, filled.units - padding, Some(number));
+    }
+
+    /// Fills what is left of the host's program unit with nothing.
+    pub(super) fn pad_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        while self.choose_partial_stream() {
+            let padding = self.placement.room();
+            for _ in 0..padding {
+                let physical = self.placement.append();
+                let block = self.geometry.block_of(physical);
+                self.blocks.flash_mut().note_padding(physical, block);
+            }
+            self.seal(context, padding);
+        }
+    }
+
+    /// Data has arrived that a program unit waits for.
+    #[inline(always)]
+    pub(super) fn data_received<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
+        let number = number_of(tag, self.placement.numbers().start);
+        self.arrived(context, number);
+    }
+
+    /// Something is there that a program unit waits for, which is sent when that was the last.
+    #[inline(always)]
+    pub(super) fn arrived<H: Host>(&mut self, context: &mut Context<'_, H>, number: u64) {
+        let Some(program) = self.placement.arrived(number) else { return };
+        let tag = Tag(kind::HOST | number as u32 & kind::NUMBER);
+        let after = program.after;
+        if let Some(erase) = after
+            && program.index < self.geometry.stripe()
+        {
+            self.hurry_erase(context.nand, erase);
+        }
+        let (unit, units) = (program.first, program.units);
+        let program = self.program_of(program.block);
+        context.nand.program(tag, ProgramUnit { unit, units, program, after });
+        self.counters.programs += 1;
+        self.collect_for(context, self.geometry.units_per_program());
+    }
+
+    #[inline(always)]
+    pub(super) fn host_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
+        let number = number_of(tag, self.placement.numbers().start);
+        if let Some(block) = self.placement.end(number, &self.geometry) {
+            self.close(block);
+        }
+        if self.placement.first_waiting().is_some() {
+            self.let_waiting_in(context);
+        }
+        self.note_durable(context);
+    }
+
+    /// A block of the host's is full and programmed.
+    fn close(&mut self, block: crate::units::BlockIndex) {
+        let flash = self.blocks.flash_mut();
+        if flash.state(block) == BlockState::Closing {
+            flash.set_state(block, BlockState::Closed);
+        }
+        self.divide_waits_for_room();
+    }
+}
