@@ -67,7 +67,10 @@ pub fn run(
     {
         error = Some(failure.into());
     }
-    oracle::conclude(&record.tally.judged.clone(), &mut record);
+    // A run that ended before it had results says nothing of theory either.
+    if error.is_none() || record.tables.iter().any(|table| !table.rows.is_empty()) {
+        oracle::conclude(&record.tally.judged.clone(), &mut record);
+    }
     if record.tally.forgot_what_was_saved {
         let text = "The protocol asks for a new drive, and took another one from the factory in place \
                     of the one that was saved: what that went through plays no part there. \
