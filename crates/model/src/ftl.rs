@@ -242,6 +242,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.nand.run_until(until, &mut Sink { ftl: &mut self.ftl, host });
     }
 
+    /// Returns the instant at which the next thing happens, if anything will.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.nand.next_due()
+    }
+
     /// Returns whether nothing will happen unless something is asked for.
     pub fn is_idle(&self) -> bool {
         self.nand.is_idle()
@@ -265,7 +270,7 @@ struct Sink<'a, M, D, H> {
 }
 
 impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
-    const READS_COMMUTE: bool = true;
+    const READS_COMMUTE: bool = H::IS_ALONE;
 
     #[inline(always)]
     fn fetched(&mut self, nand: &mut Nand, tag: Tag, _: Instant) {

@@ -396,6 +396,12 @@ impl Nand {
         events::step(self, until, sink)
     }
 
+    /// Returns the instant at which the next thing happens, if anything will: of several drives that share a
+    /// host, the one whose next event is first is let go on.
+    pub fn next_due(&self) -> Option<Instant> {
+        events::next_due(self)
+    }
+
     /// Returns whether nothing will happen unless something is asked for. Program units of copies may be
     /// waiting to be completed.
     pub fn is_idle(&self) -> bool {

@@ -76,6 +76,11 @@ pub struct Answer {
 
 /// Who sends requests and is answered.
 pub trait Host {
+    /// Declares that while time passes commands are sent by [`Host::answered`] alone, so none before the answer
+    /// that it follows. A host that several drives share, and one that sends when something else happens,
+    /// is not alone: then things happen in the order of their time to the nanosecond, at some cost.
+    const IS_ALONE: bool = true;
+
     /// A request is answered; others may be sent through `port`, not before `answer.at`. May return a unit that
     /// will be requested some requests from now: asking the memory for its map entry about 32 requests
     /// ahead hides the latency of that, and changes nothing else.

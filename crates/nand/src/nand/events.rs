@@ -15,6 +15,14 @@ use crate::schedule::Scheduled;
 /// The end of time.
 pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
+/// Returns when the next event happens, if there is one.
+pub(super) fn next_due(nand: &Nand) -> Option<Instant> {
+    let flash = nand.transit.clock.next();
+    let others = nand.schedule.due().min(nand.controller.due());
+    let due = if flash.due() == Due::Nothing { others } else { others.min(flash.at) };
+    (due != NEVER).then_some(due)
+}
+
 /// Lets the next event happen if it is due until `until`. At one instant dies go first, then channels,
 /// then what is scheduled, then the controller: a die that falls idle takes up its next work, and a
 /// read that comes just then is too late.

@@ -425,3 +425,30 @@ fn pages_of_one_group_are_loaded_with_one_sense() {
     finish(&mut nand, &mut notes);
     assert_eq!(nand.now().nanos(), (SENSE + CHANNEL * 8).nanos());
 }
+
+/// Lets one thing after the other happen, each at the instant that was told before.
+fn finish_in_steps(nand: &mut Nand, notes: &mut Notes) -> u64 {
+    let mut steps = 0;
+    while let Some(due) = nand.next_due() {
+        assert!(!nand.is_idle());
+        let before = Instant::from_nanos(due.nanos() - 1);
+        assert!(!nand.step(before, notes), "nothing is due before {due:?}");
+        assert!(nand.step(due, notes));
+        assert_eq!(nand.now(), due);
+        steps += 1;
+    }
+    assert!(nand.is_idle());
+    steps
+}
+
+#[test]
+fn what_happens_next_is_known_with_its_instant() {
+    let (mut nand, mut notes) = (nand(NO_SUSPEND, false), Notes::default());
+    assert_eq!(nand.next_due(), None);
+    nand.program(Tag(7), program(0, None));
+    nand.set_alarm(Instant::from_nanos(50_000), Tag(0));
+    submit_read(&mut nand, 32);
+    let steps = finish_in_steps(&mut nand, &mut notes);
+    assert_eq!(steps, 5, "data, alarm, command, end of the program, transfer");
+    assert_eq!((notes.programmed.len(), notes.reads.len()), (1, 1));
+}
