@@ -1,13 +1,18 @@
-//! Which block comes next: sequential, random, or a random order without repeats.
+//! Which block comes next: sequential, random, in a random order without repeats, or some oftener than others.
 //!
 //! The generator is PCG (MCG 128, XSL-RR output, "pcg64_mcg" in the literature), seeded with
 //! SplitMix64: both are named, portable algorithms, so a seed printed in a report gives the same
 //! requests on any machine and with any version of the crates used.
 
-use std::hint::select_unpredictable;
+mod permutation;
+mod ranks;
+mod skewed;
 
 use rand::Rng;
 use rand_pcg::Mcg128Xsl64;
+
+use permutation::Passes;
+use skewed::Skewed;
 
 use crate::phase::{Mix, Pattern, Phase};
 
@@ -37,38 +42,8 @@ enum Order {
     Sequential { next: u64 },
     Random,
     Once(Passes),
-    HotCold(HotCold),
+    Skewed(Box<Skewed>),
 }
-
-/// A region of which the first blocks get a share of the requests of their own.
-#[derive(Clone, Copy, Debug)]
-struct HotCold {
-    /// What is drawn decides for a hot block below this.
-    below: u64,
-    /// The hot blocks are those before this one.
-    hot: u64,
-}
-
-impl HotCold {
-    fn new(blocks: u64, share_of_requests: u16, share_of_blocks: u16) -> HotCold {
-        let share = |of: u128, parts: u16| of * u128::from(parts.min(TEN_THOUSAND)) / 10_000;
-        // Neither kind is without a block, where there are two.
-        let hot = share(u128::from(blocks), share_of_blocks) as u64;
-        let below = share(u128::from(u64::MAX), share_of_requests) as u64;
-        HotCold { below, hot: hot.clamp(1.min(blocks - 1), (blocks - 1).max(1)) }
-    }
-
-    /// The block that two draws mean, of `blocks`.
-    fn block(self, kind: u64, place: u64, blocks: u64) -> u64 {
-        let (first, count) =
-            if kind < self.below { (0, self.hot) } else { (self.hot, blocks - self.hot) };
-        // A single block is hot and cold.
-        let (first, count) = if count == 0 { (0, blocks) } else { (first, count) };
-        first + ((u128::from(place) * u128::from(count)) >> 64) as u64
-    }
-}
-
-const TEN_THOUSAND: u16 = 10_000;
 
 impl Addresses {
     /// The requests of `phase`.
@@ -87,9 +62,7 @@ impl Addresses {
             Pattern::SequentialFrom(first) => Order::Sequential { next: first },
             Pattern::Random => Order::Random,
             Pattern::RandomOnce => Order::Once(Passes::new(blocks, seeds)),
-            Pattern::HotCold { requests, blocks: hot } => {
-                Order::HotCold(HotCold::new(blocks, requests, hot))
-            }
+            Pattern::Skewed(skew) => Order::Skewed(Box::new(Skewed::new(&skew, blocks))),
         };
         Addresses {
             blocks,
@@ -141,10 +114,9 @@ impl Addresses {
                     put(place, BlockRequest { block: (product >> 64) as u64, read });
                 }
             }
-            Order::HotCold(hot_cold) => {
+            Order::Skewed(skewed) => {
                 for place in places {
-                    let (kind, drawn) = (generator.next_u64(), generator.next_u64());
-                    let block = hot_cold.block(kind, drawn, blocks);
+                    let block = skewed.draw(&mut generator);
                     put(place, BlockRequest { block, read: reads.decide(|| generator.next_u64()) });
                 }
             }
@@ -187,107 +159,6 @@ impl ReadShare {
     }
 }
 
-/// Passes over all blocks, each in another random order.
-#[derive(Clone, Debug)]
-struct Passes {
-    seeds: SplitMix64,
-    permutation: Permutation,
-    left: u64,
-    right: u64,
-}
-
-impl Passes {
-    fn new(blocks: u64, mut seeds: SplitMix64) -> Self {
-        Passes { permutation: Permutation::new(blocks, &mut seeds), seeds, left: 0, right: 0 }
-    }
-
-    #[inline]
-    fn next(&mut self) -> u64 {
-        loop {
-            if self.left == self.permutation.lefts {
-                self.start_over();
-            }
-            let (left, right) = (self.left, self.right);
-            self.right += 1;
-            if self.right == self.permutation.rights {
-                self.right = 0;
-                self.left += 1;
-            }
-            // The grid is a little larger than the blocks. Leaving out the places whose image
-            // lies behind the last block keeps the rest a permutation of the blocks, in the
-            // order of the places, without walking the cycle.
-            let block = self.permutation.image(left, right);
-            if block < self.permutation.blocks {
-                return block;
-            }
-        }
-    }
-
-    #[cold]
-    fn start_over(&mut self) {
-        self.permutation = Permutation::new(self.permutation.blocks, &mut self.seeds);
-        (self.left, self.right) = (0, 0);
-    }
-}
-
-/// Rounds of the network. After four, blocks one row apart are still seen to belong together.
-const ROUNDS: usize = 6;
-
-/// A seeded permutation in constant memory: a Feistel network over a grid that is nearly square
-/// and holds all blocks (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
-///
-/// A grid instead of a power of two, because it exceeds the number of blocks by at most one row,
-/// so that almost no step is lost; and the two coordinates are counted up, so that none is
-/// divided out.
-#[derive(Clone, Debug)]
-struct Permutation {
-    blocks: u64,
-    lefts: u64,
-    rights: u64,
-    keys: [(u64, u64); ROUNDS],
-}
-
-impl Permutation {
-    fn new(blocks: u64, seeds: &mut SplitMix64) -> Self {
-        let root = blocks.isqrt();
-        let lefts = if root * root == blocks { root } else { root + 1 };
-        Permutation {
-            blocks,
-            lefts,
-            rights: blocks.div_ceil(lefts),
-            // Odd multipliers lose nothing of what they multiply.
-            keys: std::array::from_fn(|_| (seeds.next_word(), seeds.next_word() | 1)),
-        }
-    }
-
-    /// Where the network sends a place of the grid: below `lefts * rights`.
-    #[inline]
-    fn image(&self, mut left: u64, mut right: u64) -> u64 {
-        for pair in self.keys.chunks_exact(2) {
-            left = add_below(left, scaled_hash(right, pair[0], self.lefts), self.lefts);
-            right = add_below(right, scaled_hash(left, pair[1], self.rights), self.rights);
-        }
-        left * self.rights + right
-    }
-}
-
-/// A hash of `value` below `bound`. The shift between the two multiplications makes it
-/// non-linear; without it all rounds together are little more than one multiplication, and the
-/// order shows it.
-#[inline]
-fn scaled_hash(value: u64, key: (u64, u64), bound: u64) -> u64 {
-    let mut mixed = (value ^ key.0).wrapping_mul(key.1);
-    mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((u128::from(mixed) * u128::from(bound)) >> 64) as u64
-}
-
-/// `a + b` modulo `bound`, both below it. Which way it goes is chance, and no branch.
-#[inline]
-fn add_below(a: u64, b: u64, bound: u64) -> u64 {
-    let sum = a + b;
-    select_unpredictable(sum >= bound, sum.wrapping_sub(bound), sum)
-}
-
 /// SplitMix64 (Steele, Lea, Flood 2014): seeds from a seed.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
@@ -316,6 +187,7 @@ mod tests {
 
     use super::*;
     use crate::phase::{Amount, Region};
+    use crate::skew::Skew;
 
     fn phase(pattern: Pattern, blocks: u64, read_percent: u8, seed: u64) -> Phase {
         let block_size = ByteLength::new(4096);
@@ -384,7 +256,7 @@ mod tests {
 
     #[test]
     fn hot_blocks_get_their_share_and_each_kind_is_uniform() {
-        let pattern = Pattern::HotCold { requests: 8_000, blocks: 2_000 };
+        let pattern = Pattern::Skewed(Skew::hot_and_cold(8_000, 2_000));
         let mut counts = vec![0; 1000];
         for block in blocks_of(&phase(pattern, 1000, 0, 7), 1_000_000) {
             counts[block as usize] += 1;

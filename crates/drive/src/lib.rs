@@ -48,6 +48,7 @@ pub mod measure;
 pub mod memory;
 pub mod phase;
 pub mod simulated;
+pub mod skew;
 pub mod stack;
 
 pub use ssdlab_error::{DriveError, ErrorKind};
@@ -55,6 +56,7 @@ pub use ssdlab_error::{DriveError, ErrorKind};
 pub use lanes::{Lane, LaneRequest, LaneResult, Operation, Source};
 pub use measure::{Latencies, PhaseResult, ThroughputPoint};
 pub use phase::{Amount, Mix, Pattern, Phase, Rate, Region};
+pub use skew::Skew;
 use ssdlab_error as error;
 
 use serde::{Deserialize, Serialize};

@@ -5,12 +5,13 @@ pub use ssdlab_units::Region;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use crate::error::{DriveError, ErrorKind};
+use crate::skew::Skew;
 
 /// Most requests in flight.
 pub const DEPTH_MOST: u32 = 4096;
 
 /// In which order blocks are addressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// One after the other, starting over at the end of the region.
@@ -22,14 +23,8 @@ pub enum Pattern {
     Random,
     /// In random order, no block twice before each was visited once (fio's random map).
     RandomOnce,
-    /// At random, a share of the requests within the first blocks of the region and the others behind
-    /// them, uniformly within each.
-    HotCold {
-        /// Of ten thousand requests, those to the hot blocks.
-        requests: u16,
-        /// Of ten thousand blocks, those that are hot.
-        blocks: u16,
-    },
+    /// At random, some blocks more often than others.
+    Skewed(Skew),
 }
 
 impl Pattern {
@@ -165,6 +160,14 @@ impl Phase {
             && first >= self.blocks()
         {
             return wrong(format!("block {first} is not one of the region's {}", self.blocks()));
+        }
+        if let Pattern::Skewed(skew) = self.pattern
+            && self.blocks() < skew.blocks_at_least()
+        {
+            return wrong(format!(
+                "the {} blocks of the region are too few for {skew}",
+                self.blocks()
+            ));
         }
         if self.region.end() > capacity {
             return wrong(format!(

@@ -8,7 +8,7 @@ mod sh;
 
 pub use arguments::step_name;
 
-use ssdlab_drive::{Phase, Region};
+use ssdlab_drive::{Pattern, Phase, Region};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 /// What is to be done, one thing after the other.
@@ -151,6 +151,14 @@ impl Script {
                         stream of both cannot be said"
                     .to_owned(),
             );
+        }
+        for step in &self.steps {
+            if let Step::Work { phase, .. } = step
+                && let Pattern::Skewed(skew) = phase.pattern
+                && skew.of_fio().is_none()
+            {
+                return Err(format!("fio has no distribution {skew}"));
+            }
         }
         match form {
             Form::Fio => job::render(self),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ssdlab_drive::simulated::{SimulatedDrive, saved};
-use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region};
+use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Skew};
 use ssdlab_model::age::AgeError;
 pub use ssdlab_model::age::{CacheFill, Past, Workload};
 use ssdlab_model::profile::Profile;
@@ -217,7 +217,7 @@ pub(crate) fn pattern_of(workload: Workload) -> Pattern {
     match workload {
         Workload::Uniform => Pattern::Random,
         Workload::HotCold { writes, pages } => {
-            Pattern::HotCold { requests: parts(writes), blocks: parts(pages) }
+            Pattern::Skewed(Skew::hot_and_cold(parts(writes), parts(pages)))
         }
     }
 }

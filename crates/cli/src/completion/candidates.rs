@@ -68,6 +68,11 @@ pub fn settings(current: &OsStr) -> Vec<CompletionCandidate> {
             let values = words.iter().map(|word| candidate(format!("{name}={word}"), ""));
             beginning(values, current)
         }
+        Some(Kind::Pattern) => {
+            let words =
+                ["random", "sequential", "zipf:", "pareto:", "normal:", "zoned:", "scattered:"];
+            beginning(words.map(|word| candidate(format!("{name}={word}"), "")), current)
+        }
         _ => Vec::new(),
     }
 }

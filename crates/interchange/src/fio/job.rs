@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ssdlab_drive::Rate;
+use ssdlab_drive::{Rate, Skew};
 use ssdlab_units::{ByteLength, KIB, Nanoseconds};
 
 use super::options;
@@ -62,6 +62,8 @@ pub struct Job {
     pub random: bool,
     /// True if a block may come again before all others came (`norandommap`).
     pub repeats: bool,
+    /// Which blocks come more often than others, where not all come alike (`random_distribution`).
+    pub distribution: Option<Skew>,
     /// Bytes per request.
     pub block_size: ByteLength,
     /// Requests in flight.
@@ -116,6 +118,7 @@ impl Job {
             direction: Direction::Read,
             random: false,
             repeats: false,
+            distribution: None,
             block_size: KIB * 4,
             depth: 1,
             copies: 1,
@@ -167,6 +170,10 @@ impl Job {
         add("loops", beyond_one(self.loops));
         add("runtime", self.runtime.map(|it| it.to_string()));
         add("norandommap", (self.random && self.repeats).then(|| "1".to_owned()));
+        add(
+            "random_distribution",
+            self.distribution.filter(|_| self.random).map(|it| it.to_string()),
+        );
         add("rate", self.rate.map(rate_words));
         add("fsync", self.flush_every.map(|it| it.to_string()));
         add("end_fsync", self.flush_at_end.then(|| "1".to_owned()));

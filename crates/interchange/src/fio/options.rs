@@ -1,7 +1,8 @@
 //! The options of a job: those that are carried out, those that change nothing here and are told
 //! so, and all others, which are errors. Source: fio's HOWTO, version 3.33.
 
-use ssdlab_drive::Rate;
+use ssdlab_drive::{Rate, Skew};
+use ssdlab_units::text::QuantityError;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::job::{Direction, Extent, Job};
@@ -160,15 +161,37 @@ fn place(job: &mut Job, given: &Given) -> Result<bool, InputError> {
             job.mixed_share = reads;
         }
         "norandommap" => job.repeats = is_on()?,
-        "random_distribution" if matches!(value, "random" | "random:") => {}
-        "random_distribution" => {
-            return Err(cannot(given, "only uniform addresses (random) are there"));
-        }
+        "random_distribution" => job.distribution = distribution(given, value)?,
         "randseed" => job.seed = Some(count("a whole number")?),
         "numjobs" => job.copies = small(count("a whole number")?, given)?,
         _ => return Ok(false),
     }
     Ok(true)
+}
+
+/// The law of `random_distribution`; `None` for blocks that all come alike.
+fn distribution(given: &Given, value: &str) -> Result<Option<Skew>, InputError> {
+    let (law, rest) = value.split_once(':').unwrap_or((value, ""));
+    // What a law has where nothing is said, and where its centre lies. The blocks are scattered over
+    // the region, and so is the centre.
+    let (number, centre) = rest.split_once(':').unwrap_or((rest, "0"));
+    let or = |default: &str| match number {
+        "" => format!("{law}:{default}"),
+        number => format!("{law}:{number}"),
+    };
+    let text = match law {
+        "random" => return Ok(None),
+        "zipf" => or("1.1"),
+        "pareto" => or("0.2"),
+        "normal" => or("0"),
+        "zoned" => value.to_owned(),
+        "zoned_abs" => return Err(cannot(given, "say the zones in percent (zoned)")),
+        _ => return Err(cannot(given, "there are random, zipf, pareto, normal and zoned")),
+    };
+    if law != "zoned" && !centre.parse().is_ok_and(|centre: f64| (0.0..=1.0).contains(&centre)) {
+        return Err(cannot(given, "the centre of a distribution is from 0 to 1"));
+    }
+    text.parse().map(Some).map_err(|error: QuantityError| cannot(given, &error.to_string()))
 }
 
 fn direction(job: &mut Job, given: &Given, value: &str) -> Result<(), InputError> {
@@ -426,7 +449,11 @@ mod tests {
             ("rw=randwrit", "rw=randwrit: it is read, write"),
             ("rw=read:8", "suffix"),
             ("bs=4k,8k", "different sizes"),
-            ("random_distribution=zipf:1.2", "only uniform"),
+            ("random_distribution=zipf:12", "a Zipf theta from 0 to 10"),
+            ("random_distribution=zipf:1.2:2", "the centre"),
+            ("random_distribution=zoned_abs:60/20G:40/100G", "in percent"),
+            ("random_distribution=zoned:60/10,50/50", "up to 16 zones"),
+            ("random_distribution=sequence:2,0,1", "there are random, zipf"),
             ("direct=0", "past the page cache"),
             ("ioengine=net", "does not reach a drive"),
             ("iodepth=0", "from 1 to 4096"),

@@ -140,10 +140,11 @@ impl Work {
         };
         Phase {
             name: job.name.clone(),
-            pattern: match (job.random, job.repeats) {
-                (false, _) => Pattern::Sequential,
-                (true, true) => Pattern::Random,
-                (true, false) => Pattern::RandomOnce,
+            pattern: match (job.random, job.distribution, job.repeats) {
+                (false, ..) => Pattern::Sequential,
+                (true, Some(skew), _) => Pattern::Skewed(skew),
+                (true, None, true) => Pattern::Random,
+                (true, None, false) => Pattern::RandomOnce,
             },
             block_size: job.block_size,
             depth: job.depth,

@@ -48,6 +48,10 @@ pub(super) fn options(phase: &Phase) -> Vec<(&'static str, String)> {
     if phase.pattern == Pattern::Random {
         options.push(("norandommap", "1".to_owned()));
     }
+    if let Pattern::Skewed(skew) = phase.pattern {
+        // A script is not made where fio has no such law.
+        options.push(("random_distribution", skew.of_fio().unwrap_or_else(|| skew.to_string())));
+    }
     if random {
         options.push(("randseed", phase.seed.to_string()));
     }

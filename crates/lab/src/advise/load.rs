@@ -85,7 +85,7 @@ impl Load {
                 vec![own("read_percent", read_percent.to_string()), own("depth", depth.to_string())]
             }
             Load::Blocks { pattern, block_size, read_percent, depth } => vec![
-                own("pattern", pattern_words(*pattern).to_owned()),
+                own("pattern", pattern_words(*pattern)),
                 own("block_size", block_size.map_or("unit".to_owned(), |it| it.to_string())),
                 own("read_percent", read_percent.to_string()),
                 own("depth", depth.to_string()),
@@ -155,12 +155,12 @@ impl Load {
 }
 
 /// The order of requests, as it can be typed.
-fn pattern_words(pattern: Pattern) -> &'static str {
+fn pattern_words(pattern: Pattern) -> String {
     match pattern {
-        Pattern::Sequential | Pattern::SequentialFrom(_) => "sequential",
-        Pattern::Random => "random",
-        Pattern::RandomOnce => "random-once",
-        Pattern::HotCold { .. } => "hot-cold",
+        Pattern::Sequential | Pattern::SequentialFrom(_) => "sequential".to_owned(),
+        Pattern::Random => "random".to_owned(),
+        Pattern::RandomOnce => "random-once".to_owned(),
+        Pattern::Skewed(skew) => skew.to_string(),
     }
 }
 

@@ -125,7 +125,11 @@ impl Protocol {
     fn use_up(&self) -> Phase {
         Phase {
             name: "random writes, to make it a used drive".to_owned(),
-            pattern: Pattern::Random,
+            // By the workload's own distribution, where it has one: what is hot then is hot before.
+            pattern: match self.phase.pattern {
+                skewed @ Pattern::Skewed(_) => skewed,
+                _ => Pattern::Random,
+            },
             mix: Mix::WRITE,
             amount: Amount::Bytes(self.used),
             seed: self.phase.seed.wrapping_add(1),

@@ -94,7 +94,9 @@ impl Oracle {
         if phase.pattern != Pattern::Random || phase.block_size != expectation.unit || !is_whole {
             if counted.host_write_units > 0 || counted.host_trim_units > 0 {
                 let all = phase.blocks() * phase.block_size.whole(expectation.unit);
-                let is_filled = is_whole && phase.pattern != Pattern::Random;
+                let writes_every_block =
+                    phase.pattern.is_sequential() || phase.pattern == Pattern::RandomOnce;
+                let is_filled = is_whole && writes_every_block;
                 let is_full = self.is_full && counted.host_trim_units == 0
                     || is_filled && counted.host_write_units >= all;
                 *self = Oracle { is_full, ..Oracle::default() };

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use ssdlab_drive::Description;
-use ssdlab_drive::DriveKind;
 use ssdlab_drive::phase::DEPTH_MOST;
+use ssdlab_drive::{DriveKind, Pattern};
 use ssdlab_model::profile::{SHORT_KEYS, parameter_keys};
 use ssdlab_units::text::{QuantityError, hint, parse_duration, parse_length};
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
@@ -32,6 +32,8 @@ pub enum Kind {
     Area,
     /// A file that the run is about; it may be given before the target.
     File,
+    /// The order of blocks: `random`, `sequential`, or a distribution such as `zipf:0.99`.
+    Pattern,
     /// Any word, or none.
     Word,
     /// One of some words.
@@ -185,6 +187,14 @@ impl Settings {
     /// When the experiment has no such parameter, or it is no length.
     pub fn length(&self, name: &str) -> ByteLength {
         parse_length(self.text(name)).expect("lengths were checked")
+    }
+
+    /// The order of blocks called `name`.
+    ///
+    /// # Panics
+    /// When the experiment has no such parameter, or it is no order of blocks.
+    pub(crate) fn pattern(&self, name: &str) -> Pattern {
+        parse_pattern(self.text(name)).expect("orders of blocks were checked")
     }
 
     /// The duration called `name`.
@@ -368,6 +378,7 @@ fn same(spec: &ParameterSpec, value: &str) -> bool {
         }
         // Which file it is about shortens no protocol.
         Kind::File => true,
+        Kind::Pattern => parse_pattern(value) == parse_pattern(spec.full),
         Kind::Word | Kind::Count | Kind::Percent | Kind::Area | Kind::Choice(_) => {
             value == spec.full
         }
@@ -395,6 +406,21 @@ fn parse_lengths(text: &str) -> Result<Vec<ByteLength>, QuantityError> {
         text: text.to_owned(),
         expected: "a list of rising sizes, each a multiple of 512 bytes, such as 4K,64K,1M",
     })
+}
+
+fn parse_pattern(text: &str) -> Result<Pattern, QuantityError> {
+    match text {
+        "random" => Ok(Pattern::Random),
+        "sequential" => Ok(Pattern::Sequential),
+        _ => match text.parse() {
+            Ok(skew) => Ok(Pattern::Skewed(skew)),
+            Err(error) if text.contains(':') => Err(error),
+            Err(_) => Err(QuantityError {
+                text: text.to_owned(),
+                expected: "random, sequential or a distribution such as zipf:0.99",
+            }),
+        },
+    }
 }
 
 fn check_value(spec: &ParameterSpec, value: &str) -> Result<(), LabError> {
@@ -430,6 +456,7 @@ fn check_value(spec: &ParameterSpec, value: &str) -> Result<(), LabError> {
             Ok(_) => Ok(()),
             Err(_) => wrong("a size, such as 8G, or 'all' of the drive"),
         },
+        Kind::Pattern => parse_pattern(trimmed).map(|_| ()),
         Kind::Choice(words) if words.contains(&trimmed) => Ok(()),
         Kind::Choice(words) => {
             let why = format!("it is one of {}", words.join(", "));

@@ -1,6 +1,6 @@
 //! A workload as several experiments let one set it: its parameters, and the phase that they make.
 
-use ssdlab_drive::{Amount, Description, Mix, Pattern, Phase, Region};
+use ssdlab_drive::{Amount, Description, Mix, Phase, Region};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::{Kind, ParameterSpec, Settings};
@@ -9,10 +9,10 @@ use crate::error::LabError;
 /// In which order blocks are addressed.
 pub(super) const PATTERN: ParameterSpec = ParameterSpec {
     name: "pattern",
-    kind: Kind::Choice(&["random", "sequential"]),
+    kind: Kind::Pattern,
     full: "random",
     quick: "random",
-    help: "order of the blocks: random or sequential",
+    help: "order of the blocks: random, sequential, or a distribution as fio's random_distribution has it (zipf:0.99)",
 };
 
 /// How long requests are.
@@ -52,10 +52,9 @@ pub(super) fn phase(
             why: format!("it must be more than nothing and fit into the area of {area}"),
         });
     }
-    let sequential = settings.text("pattern") == "sequential";
     Ok(Phase {
         name: name.to_owned(),
-        pattern: if sequential { Pattern::Sequential } else { Pattern::Random },
+        pattern: settings.pattern("pattern"),
         block_size: block,
         depth: settings.count("depth"),
         mix: Mix { read_percent: settings.percent("read_percent") },
