@@ -301,6 +301,14 @@ impl BadBlocks {
         self.retired = from.at_most(self.fails_at.len() as u32, "the number of retired blocks")?;
         Ok(())
     }
+
+    /// What is left to replace bad blocks.
+    pub(crate) fn spare(&self) -> SpareBlocks {
+        let read_only = self.is_read_only();
+        let left = if read_only { 0 } else { self.left() };
+        let threshold = self.parameters.threshold;
+        SpareBlocks { left, at_start: self.at_start, threshold, read_only }
+    }
 }
 
 impl Configuration {
@@ -423,11 +431,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// What is left to replace bad blocks; nothing where none goes bad.
     pub fn spare_blocks(&self) -> Option<SpareBlocks> {
-        let bad = self.bad_blocks.as_ref()?;
-        let read_only = bad.is_read_only();
-        let left = if read_only { 0 } else { bad.left() };
-        let threshold = bad.parameters.threshold;
-        Some(SpareBlocks { left, at_start: bad.at_start, threshold, read_only })
+        self.bad_blocks.as_ref().map(|bad| bad.spare())
     }
 
     /// Whether the drive has come to the end of its life and refuses writes.

@@ -17,10 +17,16 @@ mod map_traffic;
 mod metadata;
 mod modes;
 mod parts;
+mod payload;
 mod placement;
+mod precondition;
+mod purge;
 mod reads;
 mod relocation;
 mod requests;
+mod saved;
+mod shut_down;
+mod state;
 mod wrappers;
 mod writes;
 
@@ -39,7 +45,7 @@ use crate::ssd::Configuration;
 use crate::streams::Streams;
 use crate::timing::Timing;
 use crate::trim_marks::TrimMarks;
-use crate::units::{Instant, LogicalUnit, PhysicalUnit};
+use crate::units::{Instant, LogicalUnit};
 
 use blocks::Blocks;
 use collector::Collector;
@@ -102,6 +108,7 @@ mod kind {
     /// Of programs and loads: a run of extents.
     pub(super) const RUN: u32 = 5 << 28;
     pub(super) const BAD_BLOCK: u32 = 6 << 28;
+    pub(super) const NEW_MAP: u32 = 7 << 28;
     /// Of loads: a map page, a unit that is written in part; others are read ahead.
     pub(super) const MAP_LOAD: u32 = 1 << 28;
     pub(super) const MERGE: u32 = 2 << 28;
@@ -208,11 +215,6 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         counters.host_read_commands += self.ftl.delays.reads.requests;
         counters.host_write_commands += self.ftl.delays.writes.requests;
         counters
-    }
-
-    /// Returns where a unit lies, if it was written and not trimmed since.
-    pub fn place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
-        self.ftl.map.get(unit)
     }
 
     /// Returns how worn its flash is.

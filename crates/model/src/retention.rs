@@ -118,6 +118,21 @@ impl Retention {
         }
     }
 
+    /// The drive is stored for `duration` without power, at `now` by its own clock.
+    ///
+    /// # Panics
+    /// When the drive has existed for five hundred years.
+    pub(crate) fn store(
+        &mut self,
+        now: Nanoseconds,
+        duration: Nanoseconds,
+        erases: impl Fn(BlockIndex) -> u32,
+    ) {
+        self.stored += duration;
+        assert!(self.stored + now < YEAR * 500, "no drive is stored for five hundred years");
+        self.look_after(now, Nanoseconds::ZERO, erases);
+    }
+
     /// What reading `block` takes longer.
     #[inline(always)]
     pub(crate) fn longer(&self, block: BlockIndex) -> Nanoseconds {
@@ -198,9 +213,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub fn store(&mut self, now: Nanoseconds, duration: Nanoseconds) -> bool {
         self.forget_trim_marks();
         let Some(retention) = &mut self.retention else { return false };
-        retention.stored += duration;
-        assert!(retention.stored + now < YEAR * 500, "no drive is stored for five hundred years");
-        self.look_at_ages(now, Nanoseconds::ZERO);
+        let flash = &self.flash;
+        retention.store(now, duration, |block| flash.erases(block));
         true
     }
 

@@ -229,6 +229,20 @@ impl Streams {
         place.map(|place| StreamId(place as u8))
     }
 
+    /// A stream of the host's put aside that has begun a program unit and not filled it.
+    pub(crate) fn begun_aside(&self) -> Option<StreamId> {
+        let place = self.host.streams.iter().position(|stream| stream.room() > 0);
+        place.map(|place| StreamId(place as u8))
+    }
+
+    /// Forgets where they write to, of a drive all of whose blocks are about to be erased.
+    pub(crate) fn begin_anew(&mut self, geometry: &Geometry) {
+        for aside in [&mut self.host, &mut self.copies] {
+            *aside = Aside::new(geometry, aside.streams.len() as u32);
+        }
+        self.hot_blocks = 0;
+    }
+
     /// Whether a stream of the host's put aside holds `unit` in the program unit that it is filling.
     pub(crate) fn hold_aside(&self, unit: PhysicalUnit) -> bool {
         self.host.others().any(|stream| stream.holds(unit))

@@ -66,7 +66,8 @@ impl TrimMarks {
         }
     }
 
-    fn forget(&mut self) {
+    /// Forgets what was trimmed, as at power-on.
+    pub(crate) fn forget(&mut self) {
         if self.any {
             *self = TrimMarks { lay_at: Touched::zeroed(self.lay_at.len()), any: false, ..*self };
         }

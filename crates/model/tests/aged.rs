@@ -6,13 +6,16 @@ use std::fmt::Debug;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_model::age::{AgeError, CacheFill, Past, Workload};
+use ssdlab_model::counters::Counters;
+use ssdlab_model::ftl;
 use ssdlab_model::log_block::LogBlockSsd;
+use ssdlab_model::mapping::PageMap;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
-use ssdlab_model::mapping::{Mapping, PageMap};
 use ssdlab_model::profile::{DEFAULT, Profile};
 use ssdlab_model::streams::{StreamId, StreamParameters};
 use ssdlab_model::{Configuration, Ssd};
+use ssdlab_nand::geometry::Geometry;
 use ssdlab_units::{Instant, LogicalUnit, Nanoseconds};
 
 /// A drive of 2,048 blocks of 64 units, 12 % of them spare, with changes of its profile.
@@ -49,19 +52,18 @@ fn with_streams(hot_blocks: Option<f64>) -> Configuration {
 trait Drive: Sized {
     fn new(configuration: &Configuration) -> Self;
     fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError>;
-    fn as_ssd(&self) -> &Ssd<Self::Map>;
+    fn geometry(&self) -> &Geometry;
+    fn counters(&self) -> Counters;
+    fn blocks_by_valid_units(&self) -> Vec<u32>;
     fn write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant;
     fn rest(&mut self, from: Instant, duration: Nanoseconds);
     fn hint(&mut self, _: StreamId) {}
     fn check_invariants(&self);
-    type Map: Mapping;
 }
 
 macro_rules! drive {
-    ($map:ty, $new:path, $aged:path) => {
-        impl Drive for Ssd<$map> {
-            type Map = $map;
-
+    ($drive:ty, $new:path, $aged:path, |$this:ident| $ssd:expr, $($hint:item)?) => {
+        impl Drive for $drive {
             fn new(configuration: &Configuration) -> Self {
                 $new(configuration).unwrap()
             }
@@ -70,8 +72,17 @@ macro_rules! drive {
                 $aged(configuration, past)
             }
 
-            fn as_ssd(&self) -> &Ssd<$map> {
-                self
+            fn geometry(&self) -> &Geometry {
+                self.geometry()
+            }
+
+            fn counters(&self) -> Counters {
+                self.counters()
+            }
+
+            fn blocks_by_valid_units(&self) -> Vec<u32> {
+                let $this = self;
+                $ssd.blocks_by_valid_units()
             }
 
             fn write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
@@ -82,9 +93,7 @@ macro_rules! drive {
                 self.rest(from, duration);
             }
 
-            fn hint(&mut self, stream: StreamId) {
-                self.hint_stream(stream);
-            }
+            $($hint)?
 
             fn check_invariants(&self) {
                 self.check_invariants();
@@ -93,37 +102,19 @@ macro_rules! drive {
     };
 }
 
-drive!(PageMap, Ssd::new, Ssd::aged);
-drive!(CachedMap, Ssd::with_cached_map, Ssd::aged_with_cached_map);
-drive!(ExtentMap, Ssd::with_extent_map, Ssd::aged_with_extent_map);
-
-impl Drive for LogBlockSsd {
-    type Map = PageMap;
-
-    fn new(configuration: &Configuration) -> Self {
-        LogBlockSsd::new(configuration).unwrap()
+drive!(ftl::Ssd, ftl::Ssd::new, ftl::Ssd::aged, |ssd| ssd,);
+drive!(ftl::Ssd<CachedMap>, ftl::Ssd::with_cached_map, ftl::Ssd::aged_with_cached_map, |ssd| ssd,);
+drive!(ftl::Ssd<ExtentMap>, ftl::Ssd::with_extent_map, ftl::Ssd::aged_with_extent_map, |ssd| ssd,);
+drive!(
+    Ssd,
+    Ssd::new,
+    Ssd::aged,
+    |ssd| ssd,
+    fn hint(&mut self, stream: StreamId) {
+        self.hint_stream(stream);
     }
-
-    fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
-        LogBlockSsd::aged(configuration, past)
-    }
-
-    fn as_ssd(&self) -> &Ssd<PageMap> {
-        self.as_ssd()
-    }
-
-    fn write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
-        self.write(at, first, units)
-    }
-
-    fn rest(&mut self, from: Instant, duration: Nanoseconds) {
-        self.rest(from, duration);
-    }
-
-    fn check_invariants(&self) {
-        self.check_invariants();
-    }
-}
+);
+drive!(LogBlockSsd, LogBlockSsd::new, LogBlockSsd::aged, |ssd| ssd.as_ssd(),);
 
 /// A drive under random writes.
 struct Bench<T> {
@@ -137,7 +128,7 @@ struct Bench<T> {
 
 impl<T: Drive> Bench<T> {
     fn write(&mut self, units: u32) {
-        let logical = self.drive.as_ssd().geometry().logical_units();
+        let logical = self.drive.geometry().logical_units();
         for _ in 0..units {
             let (range, is_hot) = match self.workload {
                 Workload::Uniform => (0..logical, false),
@@ -168,19 +159,19 @@ impl<T: Drive> Bench<T> {
     /// Write amplification and the mean shares of blocks by valid units over two capacities.
     fn measure(&mut self) -> (f64, Vec<f64>) {
         const SAMPLES: u32 = 40;
-        let before = self.drive.as_ssd().counters();
-        let units = self.drive.as_ssd().geometry().units_per_block();
+        let before = self.drive.counters();
+        let units = self.drive.geometry().units_per_block();
         let mut shares = vec![0.0; units as usize + 1];
         for _ in 0..SAMPLES {
-            let logical = self.drive.as_ssd().geometry().logical_units();
+            let logical = self.drive.geometry().logical_units();
             self.write(2 * logical / SAMPLES);
-            let blocks = self.drive.as_ssd().blocks_by_valid_units();
+            let blocks = self.drive.blocks_by_valid_units();
             let all: u32 = blocks.iter().sum();
             for (share, blocks) in shares.iter_mut().zip(blocks) {
                 *share += f64::from(blocks) / f64::from(all) / f64::from(SAMPLES);
             }
         }
-        let counted = self.drive.as_ssd().counters().since(&before);
+        let counted = self.drive.counters().since(&before);
         (counted.data_write_amplification().expect("units were written"), shares)
     }
 }
@@ -194,7 +185,7 @@ fn distance(one: &[f64], other: &[f64]) -> f64 {
     })
 }
 
-fn shares(ssd: &Ssd<impl Mapping>) -> Vec<f64> {
+fn shares(ssd: &impl Drive) -> Vec<f64> {
     let blocks = ssd.blocks_by_valid_units();
     let all = f64::from(blocks.iter().sum::<u32>());
     blocks.into_iter().map(|blocks| f64::from(blocks) / all).collect()
@@ -207,7 +198,7 @@ fn mean_shares<T: Drive>(configuration: &Configuration, past: Past) -> Vec<f64> 
     let aged = |seed| T::aged(configuration, Past { seed, ..past }).unwrap();
     let mut sum: Vec<f64> = Vec::new();
     for seed in 0..SEEDS {
-        let shares = shares(aged(seed).as_ssd());
+        let shares = shares(&aged(seed));
         sum.resize(shares.len(), 0.0);
         for (sum, share) in sum.iter_mut().zip(shares) {
             *sum += share / SEEDS as f64;
@@ -219,7 +210,7 @@ fn mean_shares<T: Drive>(configuration: &Configuration, past: Past) -> Vec<f64> 
 /// Prints how far a directly aged drive is from one that was written `capacities` times, and
 /// fails where it is more than 1 %.
 fn agree(changes: &[(&str, &str)], capacities: u32) {
-    agree_under::<Ssd>(Past::uniform(1), &configuration(changes), changes, capacities);
+    agree_under::<ftl::Ssd>(Past::uniform(1), &configuration(changes), changes, capacities);
 }
 
 fn agree_under<T: Drive>(
@@ -282,7 +273,7 @@ fn fifo_is_aged_at_once_as_by_writing() {
 fn hot_and_cold_units_are_aged_at_once_as_by_writing() {
     // A cold unit is written once in four capacities, and until then its block remembers the fill.
     let fifo = configuration(&[("collection.policy", "fifo")]);
-    agree_under::<Ssd>(HOT, &fifo, "fifo", 24);
+    agree_under::<ftl::Ssd>(HOT, &fifo, "fifo", 24);
 }
 
 #[test]
@@ -321,11 +312,11 @@ fn a_drive_with_a_cache_is_aged_at_once_as_by_writing() {
     for when_full in ["direct", "fold"] {
         for past in [Past::uniform(1), full] {
             let changes = [&cache[..], &[("slc.when_full", when_full)]].concat();
-            agree_under::<Ssd>(past, &configuration(&changes), when_full, 6);
+            agree_under::<ftl::Ssd>(past, &configuration(&changes), when_full, 6);
         }
     }
     let dynamic = [&cache[..], &[("slc.space", "dynamic")]].concat();
-    agree_under::<Ssd>(Past::uniform(1), &configuration(&dynamic), "dynamic", 6);
+    agree_under::<ftl::Ssd>(Past::uniform(1), &configuration(&dynamic), "dynamic", 6);
 }
 
 #[test]
@@ -333,14 +324,14 @@ fn a_map_on_flash_is_aged_at_once_as_by_writing() {
     let cached = [("mapping.scheme", "cached"), ("collection.metadata_units", "12")];
     for cache in ["32K", "128K"] {
         let changes = [&cached[..], &[("mapping.cache", cache)]].concat();
-        agree_under::<Ssd<CachedMap>>(Past::uniform(1), &configuration(&changes), changes, 6);
+        agree_under::<ftl::Ssd<CachedMap>>(Past::uniform(1), &configuration(&changes), changes, 6);
     }
 }
 
 #[test]
 fn a_map_of_extents_is_aged_at_once_as_by_writing() {
     let changes = [("mapping.scheme", "extent"), ("mapping.table", "64K")];
-    agree_under::<Ssd<ExtentMap>>(Past::uniform(1), &configuration(&changes), changes, 4);
+    agree_under::<ftl::Ssd<ExtentMap>>(Past::uniform(1), &configuration(&changes), changes, 4);
 }
 
 #[test]
@@ -358,7 +349,7 @@ fn log_blocks_are_aged_at_once_as_by_writing() {
 #[test]
 fn what_has_no_theory_is_refused() {
     let refused = |changes: &[(&str, &str)], past| {
-        let error = Ssd::<PageMap>::aged(&configuration(changes), past).map(drop).unwrap_err();
+        let error = ftl::Ssd::<PageMap>::aged(&configuration(changes), past).map(drop).unwrap_err();
         assert!(matches!(error, AgeError::NoTheory { .. }), "{error}");
     };
     refused(&[("collection.policy", "cost-benefit")], Past::uniform(1));

@@ -9,7 +9,7 @@
 use super::order::Order;
 use super::page::generator;
 use super::plan::Pool;
-use super::{AgeError, Past};
+use super::{AgeError, Past, Tables};
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::mapping::cached::CachedMap;
@@ -28,12 +28,15 @@ impl Ssd<CachedMap, Null> {
         past: Past,
     ) -> Result<Self, AgeError> {
         let mut ssd = Ssd::with_cached_map(configuration)?;
-        ssd.age_data(configuration, past)?;
-        ssd.age_map(past)?;
+        ssd.tables().age_data(configuration, past)?;
+        ssd.tables().age_map(past)?;
         Ok(ssd)
     }
+}
 
-    fn age_map(&mut self, past: Past) -> Result<(), AgeError> {
+impl<M: Mapping> Tables<'_, M> {
+    /// Fills the map area with map pages.
+    pub(crate) fn age_map(&mut self, past: Past) -> Result<(), AgeError> {
         let cache = self.map.cache().expect("the map lies on flash");
         let geometry = cache.area.geometry.clone();
         let (groups, b) = (geometry.groups(), geometry.units_per_block());

@@ -13,7 +13,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use super::page::generator;
-use super::{AgeError, CacheFill, Past, Workload};
+use super::{AgeError, CacheFill, Past, Tables, Workload};
 use crate::flash::BlockState;
 use crate::geometry::Geometry;
 use crate::mapping::extent::ExtentMap;
@@ -38,7 +38,7 @@ struct Fragments {
     regions: RegionQueue,
     /// Whether an extent begins at a unit that is not the first of its region.
     begins: Vec<u64>,
-    /// Units written since their region was condensed, by region; some more than once.
+    /// Units written since their region was condensed, by region.
     of_region: Vec<Vec<u32>>,
     /// When each of those was written last, counted in writes.
     written: HashMap<u32, u64>,
@@ -60,6 +60,11 @@ impl Fragments {
             written: HashMap::new(),
             writes: 0,
         }
+    }
+
+    /// Whether the table can be full: no drive has more extents than units.
+    fn can_be_full(&self) -> bool {
+        self.units.saturating_add(NEEDED) > self.extents_max
     }
 
     fn is_full(&self) -> bool {
@@ -86,8 +91,9 @@ impl Fragments {
         let more = self.begin_at(unit) + self.begin_at(unit + 1);
         self.regions.change(region, 0, more);
         self.extents += more;
-        self.of_region[region as usize].push(unit);
-        self.written.insert(unit, self.writes);
+        if self.written.insert(unit, self.writes).is_none() {
+            self.of_region[region as usize].push(unit);
+        }
         self.writes += 1;
     }
 
@@ -133,6 +139,19 @@ impl Ssd<ExtentMap, Null> {
         configuration: &Configuration,
         past: Past,
     ) -> Result<Self, AgeError> {
+        let mut ssd = Ssd::with_extent_map(configuration)?;
+        ssd.tables().age_extents(configuration, past)?;
+        Ok(ssd)
+    }
+}
+
+impl Tables<'_, ExtentMap> {
+    /// Fills a new drive as random writes of single units leave it after a long time.
+    pub(crate) fn age_extents(
+        &mut self,
+        configuration: &Configuration,
+        past: Past,
+    ) -> Result<(), AgeError> {
         let Configuration { geometry, mechanisms, collection, .. } = configuration;
         if past.cache == CacheFill::Full {
             return Err(AgeError::NoCache);
@@ -146,8 +165,10 @@ impl Ssd<ExtentMap, Null> {
         if mechanisms.slc.is_some() || mechanisms.streams.count > 1 {
             return Err(AgeError::NoTheory { what: "a cache or streams with a map of extents" });
         }
-        let mut ssd = Ssd::with_extent_map(configuration)?;
         let mut fragments = Fragments::new(geometry, mechanisms.extents.extents_max);
+        if !fragments.can_be_full() {
+            return Err(AgeError::NoTheory { what: "a table that has room for every unit" });
+        }
         fragments.age(geometry.units_per_program(), &mut generator(past));
         // As many blocks are free as collection keeps, and one can be taken for a run.
         let kept = collection.low_water + 1 + fragments.of_region.len() as u32;
@@ -159,32 +180,32 @@ impl Ssd<ExtentMap, Null> {
             let first = region * fragments.per_region;
             let is_in_run = |it: &u32| *it < fragments.units && !fragments.written.contains_key(it);
             let held = (first..first + fragments.per_region).map(|it| Some(it).filter(is_in_run));
-            let block = ssd.place_run(held, BlockState::OpenForCollection);
-            ssd.flash.close(block, BlockState::Closed);
+            let block = self.place_run(held, BlockState::OpenForCollection);
+            self.flash.close(block, BlockState::Closed);
         }
         // The rest holds nothing valid and waits to be collected.
         let empty = vec![None; geometry.units_per_block() as usize];
         for _ in 0..room - (log.moved.len() + log.blocks.len()) as u32 {
-            let block = ssd.place_run(empty.iter().copied(), BlockState::OpenForCollection);
-            ssd.flash.close(block, BlockState::Closed);
+            let block = self.place_run(empty.iter().copied(), BlockState::OpenForCollection);
+            self.flash.close(block, BlockState::Closed);
         }
         for held in log.moved {
-            let block = ssd.place_run(held.into_iter(), BlockState::OpenForCollection);
-            ssd.flash.close(block, BlockState::Closed);
+            let block = self.place_run(held.into_iter(), BlockState::OpenForCollection);
+            self.flash.close(block, BlockState::Closed);
         }
         let latest = log.blocks.len() - 1;
         for (index, held) in log.blocks.into_iter().enumerate() {
             let programs = held.len() as u32 / geometry.units_per_program();
             let is_full = held.len() as u32 == geometry.units_per_block();
-            let block = ssd.place_run(held.into_iter(), BlockState::OpenForHost);
+            let block = self.place_run(held.into_iter(), BlockState::OpenForHost);
             if is_full {
-                ssd.flash.close(block, BlockState::Closed);
+                self.flash.close(block, BlockState::Closed);
             } else {
                 assert!(index == latest, "only the latest block is being filled");
-                ssd.host.resume(0, block, programs);
+                self.host.resume(0, block, programs);
             }
         }
-        Ok(ssd)
+        Ok(())
     }
 
     /// Fills a block with units, or with what is not valid any more.
@@ -262,5 +283,22 @@ impl Log {
             block[(at % per_block) as usize] = Some(unit);
         }
         blocks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssd::tests::small_configuration;
+
+    #[test]
+    fn a_table_that_is_never_full_has_no_theory() {
+        let table = |bytes: &str| {
+            let changes = [("mapping.scheme", "extent"), ("mapping.table", bytes)];
+            Ssd::aged_with_extent_map(&small_configuration(&changes), Past::uniform(1)).map(drop)
+        };
+        let error = table("1M").expect_err("it has an extent for each unit").to_string();
+        assert!(error.contains("room for every unit"), "{error}");
+        assert_eq!(table("8K"), Ok(()));
     }
 }

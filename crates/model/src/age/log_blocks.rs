@@ -189,7 +189,7 @@ impl LogBlockSsd {
         let first = ssd.geometry.first_unit(block).0;
         for (place, unit) in (first..).zip(held) {
             match unit.map(LogicalUnit) {
-                Some(unit) => ssd.put_unit(PhysicalUnit(place), (unit, unit)),
+                Some(unit) => ssd.tables().put_unit(PhysicalUnit(place), (unit, unit)),
                 None => drop(ssd.flash.lose_unit(block)),
             }
         }

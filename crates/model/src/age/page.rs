@@ -5,7 +5,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::order::Order;
 use super::plan::{Held, Plan};
-use super::{AgeError, CacheFill, Past, STREAM, Workload};
+use super::{AgeError, CacheFill, Past, STREAM, Tables, Workload};
 use crate::flash::BlockState;
 use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::media::Null;
@@ -91,12 +91,18 @@ impl Ssd<PageMap, Null> {
     /// When there is no closed form for the drive's policy or mapping scheme under such writes, or
     /// no such drive.
     pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
-        if configuration.mechanisms.mapping != MappingScheme::Page {
-            return Err(AgeError::NoTheory { what: "its mapping scheme" });
-        }
+        check_scheme(configuration)?;
         let mut ssd = Ssd::new(configuration)?;
-        ssd.age_data(configuration, past)?;
+        ssd.tables().age_data(configuration, past)?;
         Ok(ssd)
+    }
+}
+
+/// Checks that the drive of `configuration` has its map in RAM, unit by unit.
+pub(crate) fn check_scheme(configuration: &Configuration) -> Result<(), AgeError> {
+    match configuration.mechanisms.mapping {
+        MappingScheme::Page => Ok(()),
+        _ => Err(AgeError::NoTheory { what: "its mapping scheme" }),
     }
 }
 
@@ -105,9 +111,9 @@ pub(super) fn generator(past: Past) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(past.seed ^ STREAM)
 }
 
-impl<M: Mapping> Ssd<M, Null> {
+impl<M: Mapping> Tables<'_, M> {
     /// Fills a new drive as it is in the steady state of the writes it was under.
-    pub(super) fn age_data(
+    pub(crate) fn age_data(
         &mut self,
         configuration: &Configuration,
         past: Past,
@@ -190,10 +196,10 @@ impl<M: Mapping> Ssd<M, Null> {
     /// Fills a block of the cache, with what is valid or was.
     fn fill_cache_block(&mut self, is_valid: bool, order: &mut Order) {
         let block = self.free.take(0).expect("the cache has blocks of its own");
-        let units = if is_valid { self.units_of_block(true) } else { 0 };
+        let slc = self.slc.as_mut().expect("there is a cache");
+        let units = if is_valid { slc.units_per_block() } else { 0 };
         self.flash.open(block, BlockState::OpenForHost, units);
         self.flash.set_apart(block);
-        let slc = self.slc.as_mut().expect("there is a cache");
         slc.take_over(block);
         let per_program = if is_valid { slc.units_per_program() } else { 0 };
         let programs = slc.programs_per_block();
@@ -230,8 +236,8 @@ impl<M: Mapping> Ssd<M, Null> {
             (Some(streams), _) if held.stream != StreamId::default() => {
                 streams.aside(held.stream, is_host)
             }
-            (_, true) => &mut self.host,
-            (_, false) => self.collector.stream(),
+            (_, true) => &mut *self.host,
+            (_, false) => &mut *self.copies,
         };
         stream.resume(group, block, layout.open_programs);
     }

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use ssdlab_nand::{EraseId, Nand};
 
-use crate::bad_blocks::{BadBlocks, Failure};
+use crate::bad_blocks::{BadBlocks, Failure, SpareBlocks};
 use crate::flash::{BlockState, Flash};
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
+use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
 use crate::stream::{FreePool, WriteStream};
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
@@ -212,5 +213,72 @@ impl Blocks {
     /// Whether what was written to `physical` is there still.
     pub(super) fn is_valid(&self, map: &impl Mapping, physical: PhysicalUnit) -> bool {
         self.flash.logical_at(physical).is_some_and(|unit| map.lies_at(unit, physical))
+    }
+
+    pub(super) fn pool(&self) -> &FreePool {
+        &self.free
+    }
+
+    /// The tables of a new drive that is preconditioned.
+    pub(super) fn tables(&mut self) -> (&mut Flash, &mut FreePool) {
+        (&mut self.flash, &mut self.free)
+    }
+
+    /// What is left to replace bad blocks; nothing where none goes bad.
+    pub(super) fn spare(&self) -> Option<SpareBlocks> {
+        self.bad_blocks.as_ref().map(|bad| bad.spare())
+    }
+
+    /// How many blocks are out of use.
+    pub(super) fn retired(&self) -> u32 {
+        self.bad_blocks.as_ref().map_or(0, |bad| bad.retired())
+    }
+
+    /// Writes what blocks hold and which are free, of a drive that was shut down.
+    pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let Blocks {
+            // Saved with the wear.
+            levelling: _,
+            bad_blocks: _,
+            // Nothing, of a drive that was shut down.
+            erases,
+            is_to_be_erased: _,
+            flash,
+            free,
+        } = self;
+        assert!(erases.is_empty(), "the drive was shut down");
+        flash.save(to)?;
+        free.save(to)
+    }
+
+    pub(super) fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        geometry: &Geometry,
+    ) -> Result<(), SnapshotError> {
+        self.flash.restore(from, geometry.units_per_block())?;
+        let flash = &self.flash;
+        self.free.restore(from, |block| flash.erases(block))
+    }
+
+    /// Writes what levels wear, and which blocks went bad.
+    pub(super) fn save_wear(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        if let Some(levelling) = &self.levelling {
+            levelling.save(to)?;
+        }
+        match &self.bad_blocks {
+            Some(bad_blocks) => bad_blocks.save(to),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn restore_wear(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        if let Some(levelling) = &mut self.levelling {
+            levelling.restore(from)?;
+        }
+        match &mut self.bad_blocks {
+            Some(bad_blocks) => bad_blocks.restore(from),
+            None => Ok(()),
+        }
     }
 }

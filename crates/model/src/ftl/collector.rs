@@ -8,6 +8,7 @@ use super::copies::Copies;
 use crate::collection::CollectionParameters;
 use crate::geometry::Geometry;
 use crate::policy::{Pacing, VictimPolicy};
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Configuration;
 use crate::stream::WriteStream;
 use crate::units::BlockIndex;
@@ -189,5 +190,69 @@ impl Collector {
     #[inline(always)]
     pub(super) fn places_ahead(&self, geometry: &Geometry) -> std::ops::Range<u32> {
         self.stream.places_ahead(geometry)
+    }
+
+    /// Free blocks that it keeps, in idle time or under load, whichever is more.
+    pub(super) fn kept_free(&self) -> u32 {
+        self.low_water.max(self.high_water).max(self.burst_until.unwrap_or(0))
+    }
+
+    /// Whether a block is being collected, waits to be erased, or copies are under way.
+    fn is_at_work(&self) -> bool {
+        self.victim.is_some() || !self.emptied.is_empty() || self.copies.is_any()
+    }
+
+    /// Numbers its copies anew, once none is under way.
+    pub(super) fn forget_copies(&mut self) {
+        assert!(!self.is_at_work(), "nothing is under way");
+        self.copies = Copies::default();
+    }
+
+    /// Forgets what it owes and where it writes to, once nothing is under way.
+    pub(super) fn begin_anew(&mut self, geometry: &Geometry) {
+        assert!(!self.is_at_work(), "nothing is under way");
+        self.stream = WriteStream::new(geometry);
+        (self.credit, self.latest_rate) = (0, 0);
+    }
+
+    /// Writes the state of a drive that was shut down.
+    pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        assert!(!self.is_at_work(), "the drive was shut down");
+        let Collector {
+            // From the configuration.
+            low_water: _,
+            burst_until: _,
+            high_water: _,
+            reserve: _,
+            policy: _,
+            // Nothing, of a drive that was shut down.
+            copies: _,
+            victim: _,
+            emptied: _,
+            announced: _,
+            is_urgent: _,
+            stream,
+            credit,
+            latest_rate,
+        } = self;
+        stream.save(to)?;
+        to.long(*credit as u64)?;
+        Ok(to.long(*latest_rate as u64)?)
+    }
+
+    pub(super) fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        geometry: &Geometry,
+    ) -> Result<(), SnapshotError> {
+        self.stream.restore(from, geometry)?;
+        (self.credit, self.latest_rate) = (from.long()? as i64, from.long()? as i64);
+        // More copies than a drive has units are never owed.
+        let most = i64::from(u32::MAX) << CREDIT_SHIFT;
+        let fine = |value: i64| (-most..=most).contains(&value);
+        if fine(self.credit) && fine(self.latest_rate) {
+            return Ok(());
+        }
+        damaged("collection owes more than there is")
     }
 }

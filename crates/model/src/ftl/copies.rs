@@ -91,4 +91,9 @@ impl Copies {
         }
         (copy, is_later)
     }
+
+    /// Whether one is being filled or is not over.
+    pub(super) fn is_any(&self) -> bool {
+        self.log.low_water() < self.log.next()
+    }
 }

@@ -332,7 +332,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.collector.note_announced(erase);
     }
 
-    fn free_after_erase(&mut self, nand: &mut Nand, block: BlockIndex) -> EraseId {
+    pub(super) fn free_after_erase(&mut self, nand: &mut Nand, block: BlockIndex) -> EraseId {
         self.counters.erases += 1;
         if let Some(slc) = &mut self.slc {
             self.counters.slc_erases += u64::from(slc.note_erased(block));

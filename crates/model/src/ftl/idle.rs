@@ -3,6 +3,7 @@
 use ssdlab_nand::Tag;
 
 use super::host::{Host, RequestTag};
+use super::wrappers::Nobody;
 use super::writes::Unsent;
 use super::{Context, Ftl, Ssd, kind};
 use crate::mapping::Mapping;
@@ -37,13 +38,21 @@ impl Rest {
         let idle = since + self.idle_before_flush;
         (since, (idle <= until).then_some(idle.max(from)))
     }
+
+    /// Forgets the latest rest, as at power-on.
+    pub(super) fn begin_anew(&mut self) {
+        self.latest = None;
+    }
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Leaves the drive alone from `from` for `duration`: it does what it still has to do, programs what waits
     /// in the buffer, and collects ahead. Nothing that is valid is put in a better order: no drive that was
     /// tested did that.
-    pub fn rest(&mut self, from: Instant, duration: Nanoseconds, host: &mut impl Host) {
+    ///
+    /// # Panics
+    /// When a request is under way.
+    pub fn rest(&mut self, from: Instant, duration: Nanoseconds) {
         let until = from + duration;
         let (since, idle) = self.ftl.rest.idle_between(from, until, self.ftl.counters.requests);
         if let Some(marks) = &mut self.ftl.trim_marks {
@@ -52,17 +61,17 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if let Some(idle) = idle {
             self.nand.set_alarm(idle.max(self.nand.now()), Tag(kind::IDLE));
         }
-        self.run_until(until, host);
+        self.run_until(until, &mut Nobody);
         self.ftl.look_at_ages_at_rest(until, duration);
         if self.ftl.blocks.is_read_only() {
             return;
         }
         while self.nand.is_idle() {
-            let context = &mut Context { nand: &mut self.nand, host };
+            let context = &mut Context { nand: &mut self.nand, host: &mut Nobody };
             if !self.ftl.collect_ahead(context) {
                 return;
             }
-            self.run_until(until, host);
+            self.run_until(until, &mut Nobody);
         }
     }
 }

@@ -490,7 +490,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    fn write_moved_map_page(&mut self, nand: &mut Nand) -> bool {
+    pub(super) fn write_moved_map_page(&mut self, nand: &mut Nand) -> bool {
         let Some(page) = self.cache().take_owed() else {
             return false;
         };
@@ -499,6 +499,39 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.write_map_page(nand, page, There::WithLoad(load), None);
         self.collect_map(nand);
         true
+    }
+
+    /// Writes the map pages in RAM that differ from what the flash holds.
+    pub(super) fn write_changed_map_pages(&mut self, nand: &mut Nand) {
+        for page in self.cache().dirty_pages() {
+            // Collecting the map may have written it meanwhile.
+            if self.cache().is_dirty(page) {
+                let data = self.cache().clean(page).expect("what is dirty is in RAM");
+                self.write_map_page(nand, page, data, None);
+                self.collect_map(nand);
+            }
+        }
+    }
+
+    /// Moves all that is left of the map's victim, if there is one.
+    pub(super) fn complete_map_victim(&mut self, nand: &mut Nand) {
+        while !self.finish_map_victim(nand) {
+            self.move_map_page(nand);
+        }
+    }
+
+    /// Fills what is left of the map's program unit with nothing.
+    pub(super) fn pad_map_program(&mut self, nand: &mut Nand) {
+        let area = &mut self.cache().area;
+        if !area.stream.is_partial() {
+            return;
+        }
+        for _ in 0..area.stream.room() {
+            let place = area.stream.append();
+            area.flash.note_padding(place, area.geometry.block_of(place));
+        }
+        let number = self.traffic.log.next() - 1;
+        self.seal_map_program(nand, number);
     }
 
     /// All that was valid on a victim is moved: its batch of map pages is to be written.

@@ -16,6 +16,7 @@ use crate::checkpoint::{Checkpoints, pages_per_metadata_unit};
 use crate::flush::{FlushHandling, WriteCache};
 use crate::mapping::Mapping;
 use crate::media::{Media, TrimRecord};
+use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, Nanoseconds, PhysicalUnit};
 
@@ -123,6 +124,59 @@ impl Metadata {
             journal.log.begin();
         }
         first..journal.log.next()
+    }
+
+    /// The records of trims that no page holds.
+    pub(super) fn unrecorded_trims(&self) -> &[TrimRecord] {
+        &self.records
+    }
+
+    /// Writes the state of a drive that was shut down, which has programmed `journal_pages` pages of the
+    /// journal.
+    pub(super) fn save(
+        &self,
+        to: &mut Encoder<'_>,
+        journal_pages: u64,
+    ) -> Result<(), SnapshotError> {
+        let Metadata {
+            // From the configuration.
+            waits: _,
+            write_through: _,
+            program: _,
+            // Nothing, of a drive that was shut down.
+            records,
+            trim_log,
+            barriers,
+            checkpoints,
+            journal,
+        } = self;
+        let is_over = |log: &ProgramLog| log.low_water() == log.next();
+        assert!(
+            records.is_empty() && is_over(trim_log) && barriers.is_empty(),
+            "the drive was shut down"
+        );
+        if let Some(checkpoints) = checkpoints {
+            checkpoints.save(to)?;
+        }
+        if let Some(journal) = journal {
+            let is_done = journal.pending == 0 && journal.full.is_empty();
+            assert!(is_done && is_over(&journal.log), "the drive was shut down");
+            to.long(journal_pages)?;
+            // Where drives were saved whose requests were computed at once: when all pages were programmed.
+            to.long(0)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.restore(from)?;
+        }
+        if self.journal.is_some() {
+            // The counters say it, too; all pages were programmed.
+            let (_pages, _programmed_until) = (from.long()?, from.long()?);
+        }
+        Ok(())
     }
 }
 

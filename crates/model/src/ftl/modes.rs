@@ -96,6 +96,21 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         false
     }
 
+    /// Makes a stream that has begun a program unit, which may be empty, the one being written; whether one
+    /// has.
+    pub(super) fn choose_begun_stream(&mut self) -> bool {
+        if self.placement.room() > 0 {
+            return true;
+        }
+        if let Some(streams) = &mut self.streams
+            && let Some(begun) = streams.begun_aside()
+        {
+            self.placement.write_to(streams, begun);
+            return true;
+        }
+        false
+    }
+
     // ----- the pseudo-SLC cache
 
     /// Whether the next block of the host's stream is to be one in SLC mode; folds what has to be folded for

@@ -9,6 +9,7 @@ use super::host::RequestTag;
 use crate::flash::BlockState;
 use crate::geometry::Geometry;
 use crate::media::SequenceNumber;
+use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
 use crate::stream::{FilledProgram, WriteStream};
 use crate::streams::{STREAMS_MAX, StreamId, Streams};
@@ -300,5 +301,62 @@ impl Placement {
     pub(super) fn is_buffered(&self, unit: PhysicalUnit, geometry: &Geometry) -> bool {
         let program = geometry.program_of(unit) as usize;
         self.buffered[program / 64] >> (program % 64) & 1 != 0
+    }
+
+    pub(super) fn stream(&self) -> &WriteStream {
+        &self.stream
+    }
+
+    /// The write frontier of a drive that is restored, recovered or preconditioned.
+    pub(super) fn stream_mut(&mut self) -> &mut WriteStream {
+        &mut self.stream
+    }
+
+    /// Forgets where it writes to, once nothing is under way.
+    pub(super) fn begin_anew(&mut self, geometry: &Geometry) {
+        assert!(self.numbers().is_empty(), "nothing is under way");
+        self.stream = WriteStream::new(geometry);
+    }
+
+    /// The number of the latest program unit or trim.
+    pub(super) fn latest_number(&self) -> SequenceNumber {
+        self.sequence
+    }
+
+    /// Has numbers follow `latest`.
+    pub(super) fn go_on_from(&mut self, latest: SequenceNumber) {
+        self.sequence = latest;
+    }
+
+    /// Writes the state of a drive that was shut down. The latest number is saved elsewhere.
+    pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        let Placement {
+            // From the configuration.
+            capacity: _,
+            is_protected: _,
+            // Nothing, of a drive that was shut down.
+            filling: _,
+            filling_aside: _,
+            log,
+            under_way: _,
+            buffered: _,
+            used,
+            waiting,
+            received_until: _,
+            // Saved elsewhere.
+            sequence: _,
+            stream,
+        } = self;
+        let is_over = log.low_water() == log.next() && *used == 0 && waiting.is_empty();
+        assert!(is_over, "the drive was shut down");
+        stream.save(to)
+    }
+
+    pub(super) fn restore(
+        &mut self,
+        from: &mut Decoder<'_>,
+        geometry: &Geometry,
+    ) -> Result<(), SnapshotError> {
+        self.stream.restore(from, geometry)
     }
 }

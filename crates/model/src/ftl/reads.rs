@@ -151,6 +151,13 @@ impl Reads {
         self.pages.push((page, self.pieces.len() as u32));
         self.pieces.push(Piece { from: From::Page(unit), units: 1 });
     }
+
+    /// Forgets what was read ahead and which streams there are, as at power-on.
+    pub(super) fn begin_anew(&mut self) {
+        self.ahead = self.ahead.renewed();
+        self.fetches = Fetches::default();
+        self.part_sectors = 0;
+    }
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
@@ -170,7 +177,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Where a unit that was trimmed can still be read, on a drive that goes there.
     #[cold]
-    fn marked_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+    pub(super) fn marked_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         self.trim_marks.as_ref()?.still_at(unit, self.blocks.flash())
     }
 

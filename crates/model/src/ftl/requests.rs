@@ -81,4 +81,9 @@ impl Requests {
     pub(super) fn get(&self, tag: RequestTag) -> Request {
         self.requests[tag.0 as usize]
     }
+
+    /// How the drive trims.
+    pub(super) fn trim_parameters(&self) -> TrimParameters {
+        self.trim
+    }
 }

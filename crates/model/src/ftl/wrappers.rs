@@ -5,10 +5,22 @@ use super::{Ftl, Ssd};
 use crate::attribution::{Attribution, FlashTimes};
 use crate::mapping::Mapping;
 use crate::media::Media;
-use crate::units::{Instant, LogicalUnit};
+use crate::units::{Instant, LogicalUnit, Sector, SectorCount};
 
 /// The tag of a request that somebody waits for: the first, since it is the only one.
 const ONLY: RequestTag = RequestTag(0);
+
+/// As late as anything is: nothing is due behind it.
+pub(super) const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
+
+/// A host that has no request under way.
+pub(super) struct Nobody;
+
+impl Host for Nobody {
+    fn answered(&mut self, _: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit> {
+        panic!("request {:?} is under way while the drive is left alone", answer.tag);
+    }
+}
 
 /// A host that sends one request and waits.
 #[derive(Default)]
@@ -34,7 +46,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             if let Some(at) = host.answered {
                 return at;
             }
-            let is_done = !self.step(Instant::from_nanos(u64::MAX - 1), &mut host);
+            let is_done = !self.step(LATEST, &mut host);
             assert!(!is_done, "every request is answered");
         }
     }
@@ -57,6 +69,28 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Forgets what `units` units from `first` hold; returns when the host is told so.
     pub fn trim(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
         self.request(at, Command::Trim { first, units })
+    }
+
+    /// Trims `count` sectors from `first` as a host does that keeps to the drive's limits: one command
+    /// after the other, each sent when the one before is answered. A command that others follow ends where
+    /// a unit does (hosts know that as the discard granularity): one that two commands share would stay.
+    /// Returns when the last one is answered.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    pub fn trim_by_commands(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        let most = self.ftl.requests.trim_parameters().command_most().0;
+        let shift = self.geometry().sectors_per_unit_shift();
+        let (mut at, mut first, mut left) = (at, first, count.0);
+        while left > most {
+            // A command holds a unit at least, so that this lies behind `first`.
+            let end = (first.0 + most) >> shift << shift;
+            let piece = SectorCount(end - first.0);
+            at = self.trim_sectors(at, first, piece);
+            left -= piece.0;
+            first = first + piece;
+        }
+        self.trim_sectors(at, first, SectorCount(left))
     }
 
     /// Returns where the time of all requests so far went.

@@ -350,14 +350,19 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Fills what is left of the host's program unit with nothing.
     pub(super) fn pad_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
         while self.choose_partial_stream() {
-            let padding = self.placement.room();
-            for _ in 0..padding {
-                let physical = self.placement.append();
-                let block = self.geometry.block_of(physical);
-                self.blocks.flash_mut().note_padding(physical, block);
-            }
-            self.seal(context, padding);
+            self.pad_program_unit(context);
         }
+    }
+
+    /// Fills what is left of the program unit being filled with nothing.
+    pub(super) fn pad_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        let padding = self.placement.room();
+        for _ in 0..padding {
+            let physical = self.placement.append();
+            let block = self.geometry.block_of(physical);
+            self.blocks.flash_mut().note_padding(physical, block);
+        }
+        self.seal(context, padding);
     }
 
     /// Data has arrived that a program unit waits for.

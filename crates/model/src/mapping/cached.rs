@@ -246,6 +246,20 @@ impl MapCache {
         std::mem::take(&mut entry.place).checked_sub(1).map(PhysicalUnit)
     }
 
+    /// Map pages of the drive.
+    pub(crate) fn pages(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    /// Forgets all pages, none of which is in RAM: nothing in the map area is valid any more.
+    pub(crate) fn forget_pages(&mut self) {
+        for page in 0..self.pages() {
+            if let Some(place) = self.forget(page) {
+                self.area.flash.lose_unit(self.area.geometry.block_of(place));
+            }
+        }
+    }
+
     /// Where `page` lies on flash.
     pub(crate) fn place(&self, page: u32) -> Option<PhysicalUnit> {
         self.pages[page as usize].place.checked_sub(1).map(PhysicalUnit)

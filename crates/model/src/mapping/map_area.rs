@@ -242,6 +242,25 @@ impl MapArea {
         group
     }
 
+    /// Makes every block free, of an area in which nothing is valid or under way; returns the groups of dies
+    /// of those that were written to.
+    pub(crate) fn begin_anew(&mut self) -> Vec<u32> {
+        assert!(self.victim.is_none() && self.emptied.is_empty(), "nothing is under way");
+        self.stream = WriteStream::new(&self.geometry);
+        let mut groups = Vec::new();
+        for block in (0..self.geometry.blocks()).map(BlockIndex) {
+            match self.flash.state(block) {
+                BlockState::Free | BlockState::Retired => continue,
+                BlockState::Closed | BlockState::Closing => self.flash.remove_victim(block),
+                BlockState::OpenForHost | BlockState::OpenForCollection | BlockState::Victim => {}
+            }
+            self.flash.take_over(block, BlockState::Victim, 0);
+            self.emptied.push_back(EmptiedMapBlock { block, number: 0 });
+            groups.push(self.erase_emptied());
+        }
+        groups
+    }
+
     /// Checks valid counts and the free pool against where the pages lie.
     pub(crate) fn check_invariants(&self, places: &[Option<PhysicalUnit>]) {
         let mut valid = vec![0; self.geometry.blocks() as usize];

@@ -7,6 +7,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::*;
 use crate::counters::{Counters, Wear};
+use crate::ftl;
 use crate::log_block::LogBlockSsd;
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
@@ -117,6 +118,25 @@ impl<M: MapOf> Drive for Ssd<M> {
 
     fn mapped(&self) -> Vec<bool> {
         (0..self.units()).map(|unit| self.map.get(LogicalUnit(unit)).is_some()).collect()
+    }
+
+    calls!();
+}
+
+impl<M: MapOf> Drive for ftl::Ssd<M> {
+    fn new(configuration: &Configuration) -> Self {
+        ftl::Ssd::with(configuration, M::of(configuration), crate::media::Null).unwrap()
+    }
+
+    fn restored(
+        configuration: &Configuration,
+        from: &mut Decoder<'_>,
+    ) -> Result<Self, SnapshotError> {
+        ftl::Ssd::restored(configuration, M::of(configuration), from)
+    }
+
+    fn mapped(&self) -> Vec<bool> {
+        (0..self.units()).map(|unit| self.place_of(LogicalUnit(unit)).is_some()).collect()
     }
 
     calls!();
@@ -291,6 +311,7 @@ fn a_restored_drive_answers_as_the_saved_one_does() {
     ];
     for changes in drives {
         goes_on_alike::<Ssd>(changes, 0..2);
+        goes_on_alike::<ftl::Ssd>(changes, 0..2);
     }
 }
 
@@ -298,6 +319,7 @@ fn a_restored_drive_answers_as_the_saved_one_does() {
 fn so_does_one_with_a_map_on_flash() {
     for changes in [&[][..], &[("mapping.cache", "64K")], &[("collection.unit", "block")]] {
         goes_on_alike::<Ssd<CachedMap>>(&joined(CACHED, changes), 0..4);
+        goes_on_alike::<ftl::Ssd<CachedMap>>(&joined(CACHED, changes), 0..4);
     }
 }
 
@@ -305,6 +327,7 @@ fn so_does_one_with_a_map_on_flash() {
 fn so_does_one_with_a_map_of_extents() {
     for changes in [&[][..], &[("mapping.table", "6K"), ("collection.policy", "fifo")]] {
         goes_on_alike::<Ssd<ExtentMap>>(&joined(EXTENT, changes), 0..4);
+        goes_on_alike::<ftl::Ssd<ExtentMap>>(&joined(EXTENT, changes), 0..4);
     }
 }
 
@@ -325,6 +348,7 @@ fn so_does_one_with_a_cache_in_slc_mode() {
     ];
     for changes in drives {
         goes_on_alike::<Ssd>(&joined(SLC, changes), 0..4);
+        goes_on_alike::<ftl::Ssd>(&joined(SLC, changes), 0..4);
     }
 }
 
@@ -338,6 +362,7 @@ fn so_does_one_with_several_write_streams() {
     ];
     for changes in drives {
         goes_on_alike::<Ssd>(&joined(STREAMS, changes), 0..4);
+        goes_on_alike::<ftl::Ssd>(&joined(STREAMS, changes), 0..4);
     }
 }
 
@@ -384,11 +409,41 @@ fn check_kind(kind: usize, spoil: &dyn Fn(&mut Vec<u8>), must_fail: bool) {
         6 => check::<LogBlockSsd>(LOG_BLOCK, spoil, must_fail),
         7 => check::<Ssd>(SLC, spoil, must_fail),
         8 => check::<Ssd>(STREAMS, spoil, must_fail),
-        _ => check::<Ssd>(&joined(STREAMS, &hot), spoil, must_fail),
+        9 => check::<Ssd>(&joined(STREAMS, &hot), spoil, must_fail),
+        10 => check::<ftl::Ssd>(&[], spoil, must_fail),
+        11 => check::<ftl::Ssd>(&fifo, spoil, must_fail),
+        12 => check::<ftl::Ssd>(&cost_benefit, spoil, must_fail),
+        13 => check::<ftl::Ssd<CachedMap>>(CACHED, spoil, must_fail),
+        14 => check::<ftl::Ssd<ExtentMap>>(EXTENT, spoil, must_fail),
+        15 => check::<ftl::Ssd>(SLC, spoil, must_fail),
+        _ => check::<ftl::Ssd>(&joined(STREAMS, &hot), spoil, must_fail),
     }
 }
 
-const KINDS: usize = 10;
+const KINDS: usize = 17;
+
+/// A drive on the engine goes on from what one was saved with whose requests were computed at once.
+fn is_read_by_the_engine<M: MapOf>(changes: &[(&str, &str)]) {
+    let configuration = configuration(changes);
+    let mut ssd: Ssd<M> = Drive::new(&configuration);
+    let ends = work(&mut ssd, Instant::START, 12_000, 3);
+    let quiet = ssd.shut_down(ends.into_iter().max().unwrap());
+    let mut other: ftl::Ssd<M> = restored(&configuration, &saved(&ssd)).unwrap();
+    other.check_invariants();
+    assert_eq!((other.counted(), other.mapped()), (ssd.counted(), ssd.mapped()));
+    work(&mut other, quiet, 12_000, 4);
+    other.check_invariants();
+}
+
+#[test]
+fn what_was_saved_before_the_engine_is_read_by_it() {
+    is_read_by_the_engine::<PageMap>(&[]);
+    is_read_by_the_engine::<PageMap>(&[("flush.journal", "on")]);
+    is_read_by_the_engine::<PageMap>(SLC);
+    is_read_by_the_engine::<PageMap>(STREAMS);
+    is_read_by_the_engine::<CachedMap>(CACHED);
+    is_read_by_the_engine::<ExtentMap>(EXTENT);
+}
 
 #[test]
 fn a_state_that_ends_early_is_refused() {
@@ -417,7 +472,7 @@ fn cases(count: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(cases(700))]
 
     #[test]
     fn wrong_bytes_are_refused_or_make_a_sound_drive(

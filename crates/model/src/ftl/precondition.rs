@@ -1,0 +1,71 @@
+//! A used drive built at once, from theory: the tables of a new one are filled (see [`crate::age`]).
+
+use super::Ssd;
+use crate::age::{AgeError, Past, Tables, check_scheme};
+use crate::mapping::cached::CachedMap;
+use crate::mapping::extent::ExtentMap;
+use crate::mapping::{Mapping, PageMap};
+use crate::media::Null;
+use crate::ssd::Configuration;
+
+impl Ssd<PageMap, Null> {
+    /// Returns a full drive in the steady state of random writes. Takes some nanoseconds a unit.
+    ///
+    /// # Errors
+    /// When there is no closed form for the drive's policy or mapping scheme under such writes, or
+    /// no such drive.
+    pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
+        check_scheme(configuration)?;
+        let mut ssd = Ssd::new(configuration)?;
+        ssd.tables().age_data(configuration, past)?;
+        Ok(ssd)
+    }
+}
+
+impl Ssd<CachedMap, Null> {
+    /// Returns a full drive in the steady state of random writes, with no map page in RAM.
+    ///
+    /// # Errors
+    /// When there is no closed form for the drive's policy under such writes, or no such drive.
+    pub fn aged_with_cached_map(
+        configuration: &Configuration,
+        past: Past,
+    ) -> Result<Self, AgeError> {
+        let mut ssd = Ssd::with_cached_map(configuration)?;
+        ssd.tables().age_data(configuration, past)?;
+        ssd.tables().age_map(past)?;
+        Ok(ssd)
+    }
+}
+
+impl Ssd<ExtentMap, Null> {
+    /// Returns a full drive after random writes of single units for a long time.
+    ///
+    /// # Errors
+    /// When it was written otherwise, collects other than greedily, its spare area does not hold
+    /// what fragments are left, or there is no such drive.
+    pub fn aged_with_extent_map(
+        configuration: &Configuration,
+        past: Past,
+    ) -> Result<Self, AgeError> {
+        let mut ssd = Ssd::with_extent_map(configuration)?;
+        ssd.tables().age_extents(configuration, past)?;
+        Ok(ssd)
+    }
+}
+
+impl<M: Mapping> Ssd<M, Null> {
+    fn tables(&mut self) -> Tables<'_, M> {
+        let (flash, free) = self.ftl.blocks.tables();
+        Tables {
+            geometry: &self.ftl.geometry,
+            map: &mut self.ftl.map,
+            flash,
+            free,
+            host: self.ftl.placement.stream_mut(),
+            copies: &mut self.ftl.collector.stream,
+            streams: self.ftl.streams.as_deref_mut(),
+            slc: self.ftl.slc.as_deref_mut(),
+        }
+    }
+}

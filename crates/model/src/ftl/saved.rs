@@ -1,0 +1,181 @@
+//! A drive's state as bytes, and back: each of its tables writes and reads itself, in one order.
+
+use super::Ssd;
+use crate::attribution::Delays;
+use crate::flash::BlockState;
+use crate::mapping::{Mapping, MappingScheme};
+use crate::media::{Media, Null};
+use crate::snapshot::check::Blocks;
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
+use crate::ssd::Configuration;
+use crate::units::{BlockIndex, LogicalUnit};
+
+use super::Ftl;
+
+impl<M: Mapping> Ssd<M, Null> {
+    /// Returns a drive of `configuration` in a state that was saved, with flash that keeps no payload;
+    /// `map` is a new one.
+    ///
+    /// # Errors
+    /// When the bytes are no state of such a drive, or reading them fails.
+    pub fn restored(
+        configuration: &Configuration,
+        map: M,
+        from: &mut Decoder<'_>,
+    ) -> Result<Self, SnapshotError> {
+        Ssd::restored_with(configuration, map, Null, from)
+    }
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Writes the state of a drive that was shut down.
+    ///
+    /// # Errors
+    /// When writing fails.
+    ///
+    /// # Panics
+    /// When it was not shut down.
+    pub fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        assert!(self.nand.is_idle(), "the drive was shut down");
+        let Ftl {
+            // From the configuration.
+            geometry: _,
+            timing: _,
+            requests: _,
+            trims: _,
+            // Volatile, or nothing.
+            media: _,
+            traffic: _,
+            reads: _,
+            condenser: _,
+            rest: _,
+            trim_marks: _,
+            // Of the requests of one life: begins anew.
+            delays: _,
+            // Which blocks are in SLC mode is known of the blocks.
+            slc: _,
+            map,
+            blocks,
+            placement,
+            collector,
+            streams,
+            metadata,
+            counters: _,
+            retention,
+        } = &self.ftl;
+        let counters = self.counters();
+        map.save(to)?;
+        blocks.save(to)?;
+        placement.save(to)?;
+        collector.save(to)?;
+        if let Some(streams) = streams {
+            streams.save(to)?;
+        }
+        metadata.save(to, counters.journal_pages)?;
+        for count in counters.values() {
+            to.long(count)?;
+        }
+        blocks.save_wear(to)?;
+        if let Some(retention) = retention {
+            retention.save(to)?;
+        }
+        Ok(to.long(placement.latest_number().0)?)
+    }
+
+    /// Returns a drive of `configuration` in a state that was saved; `map` is a new one, and `media` holds
+    /// what it held then.
+    ///
+    /// # Errors
+    /// When the bytes are no state of such a drive, or reading them fails.
+    pub fn restored_with(
+        configuration: &Configuration,
+        map: M,
+        media: D,
+        from: &mut Decoder<'_>,
+    ) -> Result<Self, SnapshotError> {
+        let mut ssd = Ssd::with(configuration, map, media)?;
+        ssd.ftl.restore(from)?;
+        let collects = configuration.mechanisms.mapping != MappingScheme::LogBlock;
+        if collects && ssd.ftl.blocks.free() < configuration.geometry.groups() {
+            return damaged("no block is left to collect into");
+        }
+        Ok(ssd)
+    }
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        self.map.restore(from)?;
+        self.blocks.restore(from, &self.geometry)?;
+        self.placement.restore(from, &self.geometry)?;
+        self.collector.restore(from, &self.geometry)?;
+        if let Some(streams) = &mut self.streams {
+            streams.restore(from, &self.geometry, self.blocks.flash())?;
+        }
+        self.restore_cache();
+        self.metadata.restore(from)?;
+        for count in self.counters.values_mut() {
+            *count = from.long()?;
+        }
+        self.delays = Delays::after(&self.counters);
+        self.blocks.restore_wear(from)?;
+        if let Some(retention) = &mut self.retention {
+            let flash = self.blocks.flash();
+            retention.restore(from, |block| flash.erases(block))?;
+        }
+        self.placement.go_on_from(crate::media::SequenceNumber(from.long()?));
+        self.restore_reverse_map()?;
+        self.check_restored()
+    }
+
+    /// Finds out which blocks are in SLC mode: those whose victims are chosen apart.
+    fn restore_cache(&mut self) {
+        let Some(slc) = &mut self.slc else { return };
+        for block in (0..self.geometry.blocks()).map(BlockIndex) {
+            if self.blocks.flash().is_apart(block) {
+                slc.take_over(block);
+            }
+        }
+        let programs = slc.programs_per_block();
+        self.placement.stream_mut().limit_blocks(|block| slc.holds(block), programs);
+    }
+
+    /// Works out from the map what the spare areas of valid units say.
+    fn restore_reverse_map(&mut self) -> Result<(), SnapshotError> {
+        let flash = self.blocks.flash_mut();
+        let mut next = self.map.next_mapped(LogicalUnit(0));
+        while let Some((LogicalUnit(unit), physical)) = next {
+            if physical.0 >= self.geometry.physical_units() {
+                return damaged(format!("unit {unit} lies behind the end of the flash"));
+            }
+            if flash.logical_at(physical).is_some() {
+                return damaged(format!("unit {unit} lies where another does"));
+            }
+            flash.note_written(physical, LogicalUnit(unit));
+            next = self.map.next_mapped(LogicalUnit(unit + 1));
+        }
+        Ok(())
+    }
+
+    /// Checks what the structures say of each other.
+    fn check_restored(&self) -> Result<(), SnapshotError> {
+        let mut blocks = Blocks::new(&self.geometry, self.blocks.flash());
+        let aside = self.streams.iter().flat_map(|streams| streams.open_blocks_aside());
+        let host = self.placement.stream().open_blocks().map(|it| (it, BlockState::OpenForHost));
+        let copies = self.collector.stream().open_blocks();
+        let copies = copies.map(|it| (it, BlockState::OpenForCollection));
+        for ((block, programs), state) in host.chain(copies).chain(aside) {
+            blocks.note_open(block, programs, state)?;
+        }
+        blocks.note_free(self.blocks.pool())?;
+        let left_of = |block, programs| match &self.slc {
+            Some(slc) if slc.holds(block) => slc.units_left(programs),
+            _ => self.geometry.units_per_block() - programs * self.geometry.units_per_program(),
+        };
+        let retired = blocks.check(left_of)?;
+        if retired != self.blocks.retired() {
+            return damaged("more or fewer blocks are retired than went bad");
+        }
+        Ok(())
+    }
+}
