@@ -4,7 +4,7 @@
 //! (`PROCMAP_QUERY`, Linux 6.11). A store that is under way needs its map as long as it lasts, so who is
 //! seen without one has none under way that began before.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -19,6 +19,9 @@ use crate::system::{self, SharedMap};
 
 /// What `statfs` calls an overlay: a file of it shows another device and number than the one below.
 const OVERLAY: FsWord = 0x794C_7630;
+
+/// What a process has mapped, in its directory.
+const MAPS: &CStr = c"maps";
 
 /// Finds out who has one file mapped, again and again.
 #[derive(Debug)]
@@ -112,7 +115,8 @@ impl Maps {
             else {
                 continue;
             };
-            match self.of_memory(&format!("{id}/task/{thread}"))? {
+            // A thread's own directory, which is not listed, has `map_files`; that below `task` has none.
+            match self.of_memory(thread)? {
                 Of::NoMemory => {}
                 found => return Ok(found),
             }
@@ -122,11 +126,17 @@ impl Maps {
 
     /// Of the process or thread that has this directory below `/proc`.
     fn of_memory(&self, directory: &str) -> io::Result<Of> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let maps = c_string(&format!("{directory}/maps"));
-        let maps = match openat(&self.proc, &maps, flags, Mode::empty()) {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        // Held, so that all that follows is of this process, and none that gets its number later.
+        let process = match openat(&self.proc, c_string(directory), flags, Mode::empty()) {
+            Ok(process) => process,
+            Err(Errno::NOENT | Errno::SRCH) => return Ok(Of::NoMemory),
+            Err(error) => return Err(error.into()),
+        };
+        let maps = match openat(&process, MAPS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
             Ok(maps) => maps,
             Err(Errno::NOENT | Errno::SRCH) => return Ok(Of::NoMemory),
+            Err(_) if has_ended(&process) => return Ok(Of::NoMemory),
             Err(Errno::ACCESS | Errno::PERM) => return Ok(Of::NotSeen),
             Err(error) => return Err(error.into()),
         };
@@ -134,7 +144,7 @@ impl Maps {
         loop {
             match system::shared_map(maps.as_raw_fd(), from) {
                 Ok(Some(map)) if self.is_it(&map) => return Ok(Of::File),
-                Ok(Some(map)) if self.is_overlay(directory, &map) => return Ok(Of::Overlay),
+                Ok(Some(map)) if is_overlay(&process, &map) => return Ok(Of::Overlay),
                 Ok(Some(map)) => from = map.end,
                 Ok(None) => return Ok(Of::Nothing),
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
@@ -149,23 +159,30 @@ impl Maps {
         let device = DeviceNumber { major: map.major, minor: map.minor };
         (device, map.inode) == (self.device, self.inode)
     }
+}
 
-    /// Returns true if what is mapped there belongs to an overlay; where that cannot be seen, it
-    /// may.
-    fn is_overlay(&self, directory: &str, map: &SharedMap) -> bool {
-        // No overlay has a device of its own.
-        if map.major != 0 {
-            return false;
-        }
-        let path = c_string(&format!("{directory}/map_files/{:x}-{:x}", map.start, map.end));
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        match openat(self.proc.as_fd(), &path, flags, Mode::empty()) {
-            Ok(file) => kind_of(file.as_fd()).is_none_or(|kind| kind == OVERLAY),
-            // It is not mapped any more.
-            Err(Errno::NOENT) => false,
-            Err(_) => true,
-        }
+/// Returns true if what `process` has mapped there belongs to an overlay; where that cannot be seen, it
+/// may.
+fn is_overlay(process: &OwnedFd, map: &SharedMap) -> bool {
+    // No overlay has a device of its own.
+    if map.major != 0 {
+        return false;
     }
+    let path = c_string(&format!("map_files/{:x}-{:x}", map.start, map.end));
+    match openat(process, &path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(file) => kind_of(file.as_fd()).is_none_or(|kind| kind == OVERLAY),
+        // It is not mapped any more, or its process has ended.
+        Err(Errno::NOENT | Errno::SRCH) => false,
+        // So says the kernel also of a process that ends meanwhile (`proc_fd_access_allowed`,
+        // fs/proc/base.c).
+        Err(_) => !has_ended(process),
+    }
+}
+
+/// Returns true if the process of this directory has ended, and was waited for: nothing is found in it
+/// then.
+fn has_ended(process: &OwnedFd) -> bool {
+    matches!(statat(process, MAPS, AtFlags::empty()), Err(Errno::NOENT | Errno::SRCH))
 }
 
 fn kind_of(file: BorrowedFd<'_>) -> Option<FsWord> {
@@ -259,6 +276,40 @@ mod tests {
         drop(writer);
         assert_eq!(is_mapped(&path), Some(false));
         drop((reader, of_other));
+    }
+
+    #[test]
+    fn a_process_that_ends_while_it_is_looked_at_has_nothing_mapped() {
+        let (length, access) = (4096, libc::PROT_READ | libc::PROT_WRITE);
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        let _turn = IN_TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        // Shared memory without a file has no device either.
+        // SAFETY: a new map, which nobody touches.
+        let shared = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };
+        assert_ne!(shared, libc::MAP_FAILED);
+        let other = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(other.path(), [7; 4096]).unwrap();
+        let process = Mapping::of(other.path(), libc::PROT_READ);
+        // SAFETY: the map from above.
+        unsafe { libc::munmap(shared, length) };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let path = format!("/proc/{}", process.0);
+        let directory = rustix::fs::open(path.as_str(), flags, Mode::empty()).unwrap();
+        let start = shared as u64;
+        let map = SharedMap { start, end: start + length as u64, inode: 1, major: 0, minor: 1 };
+        let is_seen = openat(&directory, MAPS, OFlags::RDONLY, Mode::empty()).is_ok();
+        assert!(!is_overlay(&directory, &map) && is_seen && !has_ended(&directory));
+        // SAFETY: a child of ours, which nobody has waited for yet.
+        unsafe {
+            libc::kill(process.0, libc::SIGKILL);
+            let mut ended: libc::siginfo_t = std::mem::zeroed();
+            let until = libc::WEXITED | libc::WNOWAIT;
+            libc::waitid(libc::P_PID, process.0 as libc::id_t, &raw mut ended, until);
+        }
+        assert!(!is_overlay(&directory, &map), "it has ended");
+        drop(process);
+        assert!(has_ended(&directory));
+        assert!(!is_overlay(&directory, &map), "it was waited for");
     }
 
     #[test]
