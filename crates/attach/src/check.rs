@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use serde::Serialize;
-use ssdlab_units::{Instant, LogicalUnit};
+use ssdlab_units::LogicalUnit;
 
-use crate::drive;
 use crate::engine::{Engine, Errno, Options, restore};
 use crate::error::AttachError;
 use crate::image::Image;
+use crate::recover::recover;
 use crate::store::Store;
 
 /// Lost units that are named at most.
@@ -97,12 +97,13 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
     (report.trims, report.saved) = (survey.trims, survey.saved);
     let wrong = store.verify_data().map_err(cannot)?;
     // Nothing is carried out, so nothing is written: the drive is opened in RAM alone.
-    let recover = |store| {
-        let recovered = drive::recover(&configuration, store, Instant::START);
-        recovered.map(|(model, _)| model).map_err(|error| error.to_string())
+    let recover = |store, survey| match recover(&image, store, survey) {
+        Ok(recovered) => Ok(Ok(recovered.model)),
+        Err(AttachError::Recovery { source, .. }) => Ok(Err(source.to_string())),
+        Err(error) => Err(error),
     };
     let opened = if !state.is_clean {
-        recover(store)
+        recover(store, survey.clone())?
     } else {
         match restore(&image, store).map_err(cannot)? {
             Ok(model) => Ok(model),
@@ -111,9 +112,9 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
                     "the tables that were saved at the end are of no use ({why}): nothing is lost \
                      with them, the drive will recover from its flash instead"
                 ));
-                let mut store = Store::new(image);
-                store.survey().map_err(cannot)?;
-                recover(store)
+                let mut store = Store::new(image.clone());
+                let survey = store.survey().map_err(cannot)?;
+                recover(store, survey)?
             }
         }
     };
@@ -207,6 +208,7 @@ mod tests {
 
     use super::*;
     use crate::engine::Time;
+    use crate::image::table;
 
     #[test]
     fn spare_areas_that_were_damaged_are_told_from_those_of_a_power_cut() {
@@ -248,5 +250,25 @@ mod tests {
         drop(engine);
         let report = check(&path).expect("a report");
         assert_eq!((report.damaged, report.problems.len()), (0, 0), "{report:?}");
+    }
+
+    #[test]
+    fn an_entry_of_the_block_table_that_lacks_an_erase_in_one_copy_is_written_anew() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("disk.ssd");
+        let profile = Profile::named(DEFAULT).expect("the default profile");
+        let options = Options { time: Time::Fast, ..Options::default() };
+        let image = Image::create(&path, &profile, false).expect("an image");
+        // Neither is closed: the program ends.
+        drop(Engine::open(image, options).expect("a drive"));
+        let image = Image::open(&path).expect("an image");
+        table::write(image.file(), image.layout(), 3, 1).expect("room");
+        image.file().write_all_at(&[0; 8], image.layout().erases_at(3)[1]).expect("room");
+        drop(image);
+        assert!(check(&path).expect("a report").problems.is_empty(), "a crash leaves that");
+        drop(Engine::open(Image::open(&path).expect("an image"), options).expect("a drive"));
+        let image = Image::open(&path).expect("an image");
+        let found = table::read(image.file(), image.layout()).expect("a table");
+        assert_eq!((found.erases[3], found.behind, found.damaged), (1, vec![], vec![]));
     }
 }

@@ -48,6 +48,7 @@ pub mod memory;
 pub mod nbd;
 pub mod pipe;
 mod prompt;
+mod recover;
 mod socket;
 pub mod status;
 pub mod store;

@@ -49,6 +49,7 @@ use parts::{Part, Parts};
 use progress::Progress;
 use receive::Arrivals;
 use staged::{Source, Spread, Staged, alone, lost_sum};
+pub(crate) use survey::Survey;
 use undurable::Undurable;
 use work::{Hands, UnderWay};
 

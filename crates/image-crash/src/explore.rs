@@ -151,7 +151,10 @@ fn mixed(seed: u64, number: u64) -> u64 {
 
 /// Opens an image twice, and checks what it holds; with `again` also crashes of the host while it is opened the
 /// first time, and that nothing is said to be damaged.
-fn examine(
+///
+/// # Errors
+/// When it holds what it may not, in words.
+pub fn examine(
     image: &Pages,
     oracle: &Oracle,
     history: &History,

@@ -41,7 +41,7 @@ const BUFFER: (&str, &str) = ("controller.write_buffer", "128K");
 const PROTECTED: (&str, &str) = ("controller.power_loss_protection", "on");
 
 /// All of them.
-pub const SETUPS: [Setup; 12] = [
+pub const SETUPS: [Setup; 13] = [
     Setup { name: "plain", changes: &[BUFFER], time: Time::Fast },
     Setup { name: "protected", changes: &[BUFFER, PROTECTED], time: Time::Fast },
     Setup { name: "plain-in-time", changes: &[BUFFER], time: Time::Real },
@@ -103,6 +103,11 @@ pub const SETUPS: [Setup; 12] = [
             ("mapping.per_extent", "1us"),
             ("capacity.physical", "4M"),
         ],
+        time: Time::Fast,
+    },
+    Setup {
+        name: "low-over-provisioning",
+        changes: &[BUFFER, ("capacity.physical", "1920K")],
         time: Time::Fast,
     },
     Setup { name: MANY_TRIMS, changes: &[BUFFER], time: Time::Fast },

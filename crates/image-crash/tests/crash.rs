@@ -1,8 +1,19 @@
 //! What was flushed is in every image that a crash of the host may leave.
 
-use ssdlab_image_crash::explore::{Plan, explore};
-use ssdlab_image_crash::history::History;
+use std::path::Path;
+use std::sync::Arc;
+
+use ssdlab_attach::drive;
+use ssdlab_attach::image::Image;
+use ssdlab_attach::store::Store;
+use ssdlab_image_crash::crash::{Bounds, Crashes};
+use ssdlab_image_crash::explore::{Plan, examine, explore};
+use ssdlab_image_crash::history::{History, Step};
+use ssdlab_image_crash::memory::{Event, Memory};
+use ssdlab_image_crash::pages::Pages;
 use ssdlab_image_crash::setup::Setup;
+use ssdlab_model::recovery::RecoveryError;
+use ssdlab_units::Instant;
 
 /// Images of each kind of drive.
 const IMAGES: u64 = 5000;
@@ -106,4 +117,57 @@ fn so_it_is_with_a_map_of_extents() {
 fn so_it_is_while_the_log_of_trims_is_condensed() {
     // It is long, and read whenever an image is opened.
     explored_some("many-trims", IMAGES / 10);
+}
+
+#[test]
+fn so_it_is_with_low_over_provisioning() {
+    explored("low-over-provisioning");
+}
+
+/// Returns true if the drive in `image` has no room when all of its program units that hold are taken over.
+fn is_without_room(image: &Pages) -> bool {
+    let storage = Arc::new(Memory::new(image.clone()));
+    let image = Image::open_storage(storage, Path::new("memory")).expect("an image");
+    let configuration = image.configuration().clone();
+    let mut store = Store::new(image);
+    store.survey().expect("it can be read");
+    let opened = drive::recover(&configuration, store, Instant::START);
+    matches!(opened, Err(RecoveryError::NoRoom { .. }))
+}
+
+#[test]
+fn a_drive_that_what_is_left_would_fill_opens_with_what_was_flushed() {
+    // So many writes between two flushes that free blocks run out, and parts of all of them may be left.
+    const UNFLUSHED: usize = 48;
+    let setup = Setup::named("low-over-provisioning").expect("it is there");
+    let mut steps = Vec::new();
+    for writes in setup.collecting(0).expect("a drive").chunks(UNFLUSHED) {
+        steps.extend_from_slice(writes);
+        steps.push(Step::Flush);
+    }
+    let history = History::of(setup, &steps).expect("a life");
+    let bounds = Bounds { all: 0, single: 0, random: 100 };
+    let (mut crashes, mut oracle) =
+        (Crashes::new(history.begin.clone(), &history.log), history.may_hold.clone());
+    let (mut without_room, mut event) = (0, 0);
+    while let Some(happened) = crashes.advance() {
+        if let Event::Host(mark) = happened {
+            oracle.note(mark);
+        }
+        event += 1;
+        if !crashes.is_turn() {
+            continue;
+        }
+        crashes.crash().images(&history.layout, bounds, event, |image| {
+            if is_without_room(&image) {
+                without_room += 1;
+                let again = Some(Plan::LONG.again);
+                if let Err(wrong) = examine(&image, &oracle, &history, again, event) {
+                    panic!("after event {event}: {wrong}");
+                }
+            }
+            true
+        });
+    }
+    assert!(without_room > 10, "{without_room} images that would fill the drive");
 }

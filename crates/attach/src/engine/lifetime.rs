@@ -22,6 +22,7 @@ use crate::image::Image;
 use crate::image::damage::Damage;
 use crate::image::state::State;
 use crate::memory::{Mapped, keeps_pages};
+use crate::recover::{Recovered, recover};
 use crate::status::{MapCache, Status, by_share};
 use crate::store::Store;
 use crate::sync::{Condvar, Mutex};
@@ -325,7 +326,7 @@ fn open_model(mut image: Image, options: Options, path: &Path) -> Result<Found, 
     if state.is_clean {
         // Where the tables are refused, the image is needed once more.
         let mut store = Store::new(image.clone());
-        let parts = store.read_erases().map_err(cannot)?;
+        let (parts, _) = store.read_erases().map_err(cannot)?;
         let trims_hold = store.resume_trims().map_err(cannot)?;
         if let Ok(mut model) = restore(&image, store).map_err(cannot)? {
             model.store().mend_erases(&parts).map_err(cannot_write)?;
@@ -342,21 +343,22 @@ fn open_model(mut image: Image, options: Options, path: &Path) -> Result<Found, 
         // From here on it is as if it had not been closed in order, however far this comes.
         image.set_state(State { is_clean: false, ..state }).map_err(cannot_write)?;
     }
-    let mut store = Store::new(image);
-    let refused = |source| AttachError::Recovery { path: path.to_owned(), source };
+    let mut store = Store::new(image.clone());
     if state.attached == 0 {
         // Whatever it was that kept it from being attached: nothing was written to it.
-        let model = drive::new(&configuration, store)
-            .map_err(|error| refused(RecoveryError::from(error)))?;
+        let refused = |error| AttachError::Recovery {
+            path: path.to_owned(),
+            source: RecoveryError::from(error),
+        };
+        let model = drive::new(&configuration, store).map_err(refused)?;
         let (opened, clock) = (Opened::New, Instant::START);
         return Ok(Found { model, opened, clock, damage, trims_hold: true });
     }
     let survey = store.survey().map_err(cannot)?;
     refuse(&survey.damage, options, path)?;
     damage.add(&survey.damage);
-    store.mend(&survey).map_err(cannot_write)?;
-    let (model, recovery) =
-        drive::recover(&configuration, store, Instant::START).map_err(refused)?;
+    let Recovered { mut model, recovery, survey } = recover(&image, store, survey)?;
+    model.store().mend(&survey).map_err(cannot_write)?;
     let opened =
         if state.is_clean { Opened::WithoutTables(recovery) } else { Opened::Recovered(recovery) };
     Ok(Found { model, opened, clock: recovery.ready_at, damage, trims_hold: true })

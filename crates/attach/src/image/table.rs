@@ -1,8 +1,9 @@
 //! The block table: how often each part of a block was erased, in two copies.
 //!
 //! An entry is the number of erases and a checksum of that and of the part's number, 32 bits each; one
-//! of a part that was never erased is zeros. The first copy is written first, and nothing is programmed
-//! in a part before both copies of its entry are durable: intact copies differ by one at most.
+//! of a part that was never erased is zeros. The first copy is written first, nothing is programmed in a
+//! part before both copies of its entry are durable, and who opens an image after a crash makes them alike
+//! before anything is erased: intact copies differ by one at most.
 
 use std::io;
 
@@ -19,6 +20,8 @@ pub struct FoundErases {
     pub erases: Vec<u32>,
     /// Parts of which a copy does not hold.
     pub damaged: Vec<u32>,
+    /// Parts whose copies both hold, one of them without the latest erase.
+    pub behind: Vec<u32>,
 }
 
 fn encode(part: u32, erases: u32) -> [u8; ENTRY as usize] {
@@ -63,11 +66,14 @@ pub fn read(file: &HostFile, layout: &Layout) -> io::Result<FoundErases> {
     }
     let [one, other] = &copies;
     let (one, other) = (one.as_chunks().0, other.as_chunks().0);
-    let mut found = FoundErases { erases: Vec::with_capacity(parts as usize), damaged: Vec::new() };
+    let mut found =
+        FoundErases { erases: Vec::with_capacity(parts as usize), ..Default::default() };
     for (part, (&one, &other)) in (0..).zip(one.iter().zip(other)) {
         let (one, other) = (decode(part, one), decode(part, other));
-        if one.zip(other).is_none_or(|(one, other)| one.abs_diff(other) > 1) {
-            found.damaged.push(part);
+        match one.zip(other).map(|(one, other)| one.abs_diff(other)) {
+            Some(0) => {}
+            Some(1) => found.behind.push(part),
+            _ => found.damaged.push(part),
         }
         found.erases.push(one.max(other).unwrap_or(0));
     }
@@ -110,5 +116,6 @@ mod tests {
         // Only the first copy came to the disk.
         file.write_all_at(&encode(3, 6), layout.erases_at(3)[1]).expect("room");
         expect(&[]);
+        assert_eq!(read(&file, &layout).expect("a table").behind, [3]);
     }
 }

@@ -59,6 +59,13 @@ impl Found {
         self.numbers[program as usize] = UNREADABLE;
     }
 
+    /// Notes that `program` counts as erased, whatever its record says.
+    pub(super) fn note_erased(&mut self, layout: &Layout, program: u32) {
+        self.numbers[program as usize] = 0;
+        let first = (program * layout.units_per_program) as usize;
+        self.spare[first..first + layout.units_per_program as usize].fill(0);
+    }
+
     /// The program units that can be read, with their sequence numbers.
     pub(super) fn readable(&self) -> impl Iterator<Item = (u32, SequenceNumber)> + '_ {
         let readable = (0..).zip(&self.numbers).filter(|(_, it)| ![0, UNREADABLE].contains(it));

@@ -4,7 +4,7 @@
 //! its data: reading that fails where it is damaged. What was written later counts where it holds, and
 //! otherwise was never promised. Of everything that is needed for that there are two copies.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 
 use super::Store;
@@ -38,10 +38,16 @@ pub struct Survey {
     pub damage: Damage,
     /// Program units that hold nothing that was promised, and do not say so.
     unmarked: Vec<u32>,
+    /// Program units that count for nothing although they may hold, and are written as erased.
+    given_up: Vec<u32>,
+    /// Stamps of the program units that may not have been durable, in order.
+    stamps: Vec<u64>,
     /// Copies of records that do not hold, by program unit, while the other copy does.
     one_sided: Vec<(u32, usize)>,
     /// Parts of blocks of which a copy of the entry in the block table does not hold.
     parts: Vec<u32>,
+    /// Parts of blocks of which a copy of the entry lacks the latest erase.
+    behind: Vec<u32>,
     dump: Option<FoundDump>,
 }
 
@@ -55,6 +61,16 @@ struct Promised {
     one_sided: u64,
 }
 
+impl Survey {
+    /// Returns the stamps that [`Store::survey_until`] can be given, the largest first: each leaves out a
+    /// program unit more of those that may not have been durable. The first leaves out those without
+    /// a record that holds, where there are any.
+    pub fn earlier(&self) -> Vec<u64> {
+        let no_record = (self.unmarked.len() > self.torn.len()).then_some(u64::MAX);
+        no_record.into_iter().chain(self.stamps.iter().rev().map(|&stamp| stamp - 1)).collect()
+    }
+}
+
 impl Store {
     /// Reads all spare areas, records of trims and what was saved of the buffer; the drive can then
     /// be opened from it. Nothing is written.
@@ -62,11 +78,24 @@ impl Store {
     /// # Errors
     /// When the image cannot be read.
     pub fn survey(&mut self) -> io::Result<Survey> {
+        self.survey_with(None)
+    }
+
+    /// Reads it as if no program unit were there that was written after the stamp `last` and may not have been
+    /// durable, and none without a record that holds.
+    ///
+    /// # Errors
+    /// When the image cannot be read.
+    pub fn survey_until(&mut self, last: u64) -> io::Result<Survey> {
+        self.survey_with(Some(last))
+    }
+
+    fn survey_with(&mut self, last: Option<u64>) -> io::Result<Survey> {
         let mut survey = Survey::default();
         let mut found = Box::new(Found::new(&self.layout));
         let (dump, is_missing) = self.read_dump()?;
         self.progress.found(0, dump.as_ref().map_or(0, |it| it.dump.durable));
-        let promised = self.survey_records(&mut survey, &mut found)?;
+        let promised = self.survey_records(&mut survey, &mut found, last)?;
         self.survey_trims(&mut survey, &mut found)?;
         self.survey_dump(&mut survey, &mut found, dump, is_missing)?;
         self.describe_records(&mut survey, &promised);
@@ -78,18 +107,24 @@ impl Store {
         Ok(survey)
     }
 
-    /// Reads how often each part of a block was erased. Returns the parts of which a copy is damaged.
+    /// Reads how often each part of a block was erased. Returns the parts of which a copy is damaged, and
+    /// those of which a copy lacks the latest erase.
     ///
     /// # Errors
     /// When the image cannot be read.
-    pub fn read_erases(&mut self) -> io::Result<Vec<u32>> {
+    pub fn read_erases(&mut self) -> io::Result<(Vec<u32>, Vec<u32>)> {
         let found = table::read(self.image.file(), &self.layout)?;
         self.erases = found.erases;
-        Ok(found.damaged)
+        Ok((found.damaged, found.behind))
     }
 
-    fn survey_records(&mut self, survey: &mut Survey, found: &mut Found) -> io::Result<Promised> {
-        survey.parts = self.read_erases()?;
+    fn survey_records(
+        &mut self,
+        survey: &mut Survey,
+        found: &mut Found,
+        last: Option<u64>,
+    ) -> io::Result<Promised> {
+        (survey.parts, survey.behind) = self.read_erases()?;
         let vouched = self.progress.durable();
         let mut durable = vouched;
         let mut promised = Promised::default();
@@ -97,6 +132,7 @@ impl Store {
         self.read_records(|store, program, Copies { found: record, other }| {
             let record = match record {
                 spare::Found::Erased => return,
+                spare::Found::Unreadable if last.is_some() => return survey.given_up.push(program),
                 unreadable @ (spare::Found::Torn | spare::Found::Unreadable) => {
                     survey.unreadable.push(program);
                     if unreadable == spare::Found::Unreadable {
@@ -135,14 +171,23 @@ impl Store {
         })?;
         self.progress.found(0, durable);
         doubtful.retain(|&(stamp, _)| stamp > durable);
-        for (_, program) in doubtful {
+        doubtful.sort_unstable();
+        survey.stamps = doubtful.iter().map(|&(stamp, _)| stamp).collect();
+        for (stamp, program) in doubtful {
+            if last.is_some_and(|last| stamp > last) {
+                survey.given_up.push(program);
+                found.note_erased(&self.layout, program);
+                continue;
+            }
             survey.looked_at += 1;
             if !self.holds_what_it_says(program, found)? {
                 survey.torn.push(program);
                 found.note_unreadable(program);
             }
         }
-        survey.one_sided.retain(|(program, _)| !survey.torn.contains(program));
+        let counts_for_nothing: HashSet<u32> =
+            survey.torn.iter().chain(&survey.given_up).copied().collect();
+        survey.one_sided.retain(|(program, _)| !counts_for_nothing.contains(program));
         survey.parts.sort_unstable();
         survey.parts.dedup();
         Ok(promised)
@@ -249,12 +294,16 @@ impl Store {
             }
         }
         let mut bytes = vec![0; self.layout.record as usize];
+        for at in survey.given_up.iter().flat_map(|&program| self.layout.records_at(program)) {
+            file.write_all_at(&bytes, at)?;
+        }
         for &(program, copy) in &survey.one_sided {
             let at = self.layout.records_at(program);
             file.read_exact_at(&mut bytes, at[1 - copy])?;
             file.write_all_at(&bytes, at[copy])?;
         }
         self.mend_erases(&survey.parts)?;
+        self.mend_erases(&survey.behind)?;
         let file = self.image.file();
         if let Some(dump) = &survey.dump {
             dump.mend(file, &self.layout)?;
@@ -341,5 +390,19 @@ impl Store {
             }
         }
         Ok(wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_last_is_given_up_first_and_what_has_no_record_before_all() {
+        let stamps = vec![3, 5, 9];
+        let mut survey = Survey { stamps, torn: vec![7], unmarked: vec![7], ..Survey::default() };
+        assert_eq!(survey.earlier(), [8, 4, 2]);
+        survey.unmarked.insert(0, 4);
+        assert_eq!(survey.earlier(), [u64::MAX, 8, 4, 2]);
     }
 }
