@@ -28,9 +28,8 @@ struct Channel {
     /// When the first transfer in line begins, if nothing arrives before it until then. [`NEVER`] if there is
     /// none, or the next is not chosen.
     start: Instant,
-    /// By arrival. Of those that arrive at the same time, what is sensed just then goes before what was
-    /// there, the former in the order of dies, the latter as it comes: so it makes no difference who was
-    /// announced first.
+    /// By arrival, and of those that arrive at the same time as [`Op::goes_before`] tells: so it makes no
+    /// difference who was announced first.
     line: Ring<Transfer>,
     /// Whether a transfer has just ended, and the next is not chosen.
     is_between: bool,
@@ -45,10 +44,14 @@ pub(crate) struct Transit {
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
     channels: Box<[Channel]>,
+    /// Nanoseconds that a unit takes its channel.
+    unit_over_channel: u32,
+    /// The number of the sense that was asked for last; wraps.
+    asked: u16,
 }
 
 impl Transit {
-    pub(crate) fn new(dies: usize, channels: usize) -> Transit {
+    pub(crate) fn new(dies: usize, channels: usize, unit_over_channel: u32) -> Transit {
         let channel = Channel {
             free_at: Instant::START,
             start: NEVER,
@@ -59,13 +62,28 @@ impl Transit {
             pool: Pool::default(),
             clock: Clock::new(dies, channels, Instant::START),
             channels: vec![channel; channels].into_boxed_slice(),
+            unit_over_channel,
+            asked: 0,
         }
+    }
+
+    /// Returns the next number of a sense that is asked for.
+    #[inline(always)]
+    pub(crate) fn next_order(&mut self) -> u16 {
+        self.asked = self.asked.wrapping_add(1);
+        self.asked
+    }
+
+    /// Returns how many nanoseconds an operation takes its channel.
+    #[inline(always)]
+    pub(crate) fn transfer_of(&self, op: &Op) -> u32 {
+        self.unit_over_channel * u32::from(op.units)
     }
 
     /// Takes an operation into flight and has it cross `channel` from its arrival on, which may lie after `now`.
     #[inline(always)]
     pub(crate) fn announce(&mut self, channel: usize, op: Op, now: Instant) {
-        let (arrival, duration) = (op.arrival, op.transfer);
+        let (arrival, duration) = (op.arrival, self.transfer_of(&op));
         let index = self.pool.add(op);
         self.ask(channel, Transfer { arrival, index, duration }, now);
     }
@@ -82,7 +100,7 @@ impl Transit {
     ) {
         let op = self.pool.get_mut(index);
         op.arrival = arrival;
-        let duration = op.transfer;
+        let duration = self.unit_over_channel * u32::from(op.units);
         self.ask(channel, Transfer { arrival, index, duration }, now);
     }
 
@@ -94,7 +112,7 @@ impl Transit {
         let has_begun = state.start <= now;
         let pool = &self.pool;
         let is_before = |it: &Transfer| match it.arrival == arrival {
-            true => goes_first(pool.get(it.index), pool.get(index)),
+            true => ties_before(pool.get(it.index), pool.get(index)),
             false => it.arrival < arrival,
         };
         let is_first = state.line.insert(transfer, has_begun.into(), is_before);
@@ -152,12 +170,11 @@ impl Transit {
     }
 }
 
-/// Of two operations that arrive at a channel at the same time, whether the one in line goes before the one
-/// that gets in line.
+/// Returns whether `waiting` keeps its place before `new`, which is ready at the same instant. Rare.
 #[cold]
 #[inline(never)]
-fn goes_first(waiting: &Op, new: &Op) -> bool {
-    waiting.order() <= new.order()
+fn ties_before(waiting: &Op, new: &Op) -> bool {
+    waiting.goes_before(new)
 }
 
 /// Works out when the first transfer in line for a channel begins and ends.
@@ -177,14 +194,15 @@ mod tests {
     use super::*;
     use crate::pool::NONE;
 
-    fn op(die: u16, arrival: u64) -> Op {
+    fn op(die: u16, arrival: u64, order: u16) -> Op {
         Op {
             arrival: Instant::from_nanos(arrival),
             next: NONE,
             owner: die.into(),
             extra: NONE,
             duration: 0,
-            transfer: 10,
+            units: 1,
+            order,
             die,
             kind: Kind::Read,
             marks: 0,
@@ -194,7 +212,7 @@ mod tests {
     /// Asks for the channel from an arrival on, at a time, and lets it end all transfers; returns their dies in
     /// order, with the ends.
     fn served(asks: &[(u16, u64, u64)]) -> Vec<(u16, u64)> {
-        let mut transit = Transit::new(8, 1);
+        let mut transit = Transit::new(8, 1, 10);
         let mut ended = Vec::new();
         let mut end_until = |transit: &mut Transit, until: u64| {
             while !transit.clock.is_idle() && transit.clock.next().at.nanos() < until {
@@ -207,7 +225,8 @@ mod tests {
         };
         for &(die, arrival, now) in asks {
             end_until(&mut transit, now);
-            transit.announce(0, op(die, arrival), Instant::from_nanos(now));
+            let order = transit.next_order();
+            transit.announce(0, op(die, arrival, order), Instant::from_nanos(now));
         }
         end_until(&mut transit, u64::MAX);
         ended
@@ -222,8 +241,35 @@ mod tests {
 
     #[test]
     fn a_transfer_that_has_begun_is_not_displaced_by_one_that_is_ready_at_that_instant() {
-        // Announced together, the lower die goes first; once the other has begun, it goes on.
-        assert_eq!(served(&[(5, 100, 0), (2, 100, 0)]), [(2, 110), (5, 120)]);
-        assert_eq!(served(&[(5, 100, 0), (2, 100, 100)]), [(5, 110), (2, 120)]);
+        let mut transit = Transit::new(8, 1, 10);
+        let at = Instant::from_nanos;
+        transit.announce(0, op(5, 100, 7), at(0));
+        transit.announce(0, op(2, 100, 6), at(100));
+        let first = transit.end(0, at(110));
+        assert_eq!(transit.pool.get(first).die, 5);
+    }
+
+    #[test]
+    fn of_what_is_ready_at_one_instant_the_first_asked_for_goes_first() {
+        assert_eq!(served(&[(5, 100, 0), (2, 100, 0)]), [(5, 110), (2, 120)]);
+        // Numbered before the first, but announced later, since its die was programming. Numbers wrap.
+        for (earlier, later) in [(6, 7), (u16::MAX, 0), (u16::MAX - 1, 3)] {
+            let mut transit = Transit::new(8, 1, 10);
+            let at = Instant::from_nanos;
+            transit.announce(0, op(5, 100, later), at(0));
+            transit.announce(0, op(2, 100, earlier), at(50));
+            let first = transit.end(0, at(110));
+            assert_eq!(transit.pool.get(first).die, 2, "{earlier} before {later}");
+        }
+    }
+
+    #[test]
+    fn what_is_sensed_goes_before_what_is_there_at_that_instant() {
+        let mut transit = Transit::new(8, 1, 10);
+        let at = Instant::from_nanos;
+        transit.announce(0, Op { kind: Kind::Data, ..op(1, 100, 0) }, at(0));
+        transit.announce(0, op(2, 100, 9), at(50));
+        let first = transit.end(0, at(110));
+        assert_eq!(transit.pool.get(first).die, 2);
     }
 }

@@ -139,7 +139,8 @@ impl Dies {
     #[inline(always)]
     pub(crate) fn read(&mut self, transit: &mut Transit, op: Op, sense: u32, now: Instant) {
         let (number, duration) = (usize::from(op.die), op.duration);
-        let index = transit.add(op);
+        let order = transit.next_order();
+        let index = transit.add(Op { order, ..op });
         let die = &mut self.dies[number];
         if die.current != NONE {
             return self.read_on_busy(transit, index, sense, now);
@@ -175,6 +176,7 @@ impl Dies {
     /// A read arrives that takes the page which the last read of its die senses, or has sensed.
     pub(crate) fn ride(&mut self, transit: &mut Transit, mut op: Op, now: Instant) {
         let die = &mut self.dies[usize::from(op.die)];
+        op.order = transit.next_order();
         op.marks |= mark::RIDES;
         if die.reads.is_empty() {
             if die.free_at <= now {
@@ -334,6 +336,8 @@ impl Dies {
             return transit.clock.set_die(number, die.free_at);
         }
         // Nothing stops a sense: the channel can be told when it will end.
+        let order = transit.next_order();
+        transit.pool.get_mut(index).order = order;
         transit.clock.set_die_if(die.is_awaited(), number, die.free_at);
         transit.get_in_line(die.channel.into(), index, die.free_at, now);
     }

@@ -82,7 +82,7 @@
 //! | --- | --- |
 //! | controller | arrival of commands |
 //! | die | reads, then what was suspended, then programs, then the background; see [`DieParameters`] |
-//! | channel | the instant at which the data is ready |
+//! | channel | the instant at which the data is ready, then the order in which it was asked for |
 //! | link | the instant at which it is asked for, each way or both together |
 //!
 //! The model still has its own resources, which compute a request at once; it moves onto this engine

@@ -59,8 +59,6 @@ pub struct Nand {
     requests: Requests,
     copies: Copies,
     erases: Erases,
-    /// Nanoseconds that a unit takes its channel.
-    unit_over_channel: u32,
     unit_over_link: Nanoseconds,
     /// How far ahead of transfers a command can be acted on while nothing but reads is under way: by the link's
     /// time of a unit, after which a read is answered, and the time of the command that follows the answer.
@@ -78,7 +76,11 @@ impl Nand {
         let channel_of = |die| geometry.channel_of(DieIndex(die));
         let unit_over_link = timing.link.duration(geometry.unit_size());
         Nand {
-            transit: Transit::new(geometry.dies() as usize, geometry.channels() as usize),
+            transit: Transit::new(
+                geometry.dies() as usize,
+                geometry.channels() as usize,
+                in_32_bits(timing.channel.duration(geometry.unit_size())),
+            ),
             dies: Dies::new(geometry.dies(), channel_of, parameters),
             controller: Controller::new(timing.command_occupancy, timing.command_latency),
             link: Link::new(timing.link_full_duplex),
@@ -86,7 +88,6 @@ impl Nand {
             requests: Requests::new(timing.delivery),
             copies: Copies::default(),
             erases: Erases::default(),
-            unit_over_channel: in_32_bits(timing.channel.duration(geometry.unit_size())),
             unit_over_link,
             // Where both directions share the link, a write would take it before reads that ended earlier.
             look_ahead: match timing.link_full_duplex {
@@ -162,7 +163,7 @@ impl Nand {
     pub fn read_unit(&mut self, tag: Tag, unit: PhysicalUnit, sense: Nanoseconds) {
         let die = self.geometry.die_of(unit);
         let duration = in_32_bits(sense);
-        let op = new_op(Kind::Read, die, tag.0, duration, duration, self.transfer_time(1));
+        let op = new_op(Kind::Read, die, tag.0, duration, duration, 1);
         self.dies.read(&mut self.transit, op, NONE, self.now);
     }
 
@@ -195,7 +196,7 @@ impl Nand {
             die: self.geometry.die_of(page.unit).0 as u16,
             sense: self.geometry.sense_of(page.unit),
             duration,
-            transfer: self.transfer_time(page.units),
+            units: in_16_bits(page.units),
             piece: piece.0,
             is_asked_for: false,
         };
@@ -284,9 +285,9 @@ impl Nand {
 
     fn load(&mut self, tag: Tag, page: Page) -> Op {
         let die = self.geometry.die_of(page.unit);
-        let (duration, transfer) = (in_32_bits(page.sense), self.transfer_time(page.units));
+        let (duration, units) = (in_32_bits(page.sense), in_16_bits(page.units));
         self.others_under_way += 1;
-        new_op(Kind::Load, die, tag.0, NONE, duration, transfer)
+        new_op(Kind::Load, die, tag.0, NONE, duration, units)
     }
 
     // ----- programs, copies and erases
@@ -297,7 +298,7 @@ impl Nand {
     pub fn program(&mut self, tag: Tag, program: ProgramUnit) {
         let die = self.geometry.die_of(program.unit);
         let duration = in_32_bits(program.program);
-        let transfer = self.transfer_time(program.units);
+        let units = in_16_bits(program.units);
         let op = new_op(Kind::Program, die, tag.0, NONE, duration, 0);
         self.others_under_way += 1;
         let index = self.transit.add(Op { marks: mark::NEEDS_DATA, ..op });
@@ -305,7 +306,7 @@ impl Nand {
             self.hold_for_erase(index, erase);
         }
         self.dies.enqueue(&mut self.transit, index, Line::Foreground, self.now);
-        let data = new_op(Kind::Data, die, index, NONE, 0, transfer);
+        let data = new_op(Kind::Data, die, index, NONE, 0, units);
         let channel = self.dies.channel_of(die.0 as usize);
         self.transit.announce(channel, Op { arrival: self.now, ..data }, self.now);
     }
@@ -326,9 +327,9 @@ impl Nand {
         let die = self.geometry.die_of(program.unit).0 as u16;
         let after = program.after.map_or(NONE, |erase| erase.0);
         let duration = in_32_bits(program.program);
-        let transfer = self.transfer_time(program.units);
+        let units = in_16_bits(program.units);
         self.others_under_way += 1;
-        self.copies.begin(die, after, duration, transfer)
+        self.copies.begin(die, after, duration, units)
     }
 
     /// Reads units in the background that go into a program unit of copies, or into two.
@@ -336,8 +337,8 @@ impl Nand {
     pub fn copy(&mut self, page: Page, to: CopyNumber, and_to: Option<CopyNumber>) {
         let die = self.geometry.die_of(page.unit);
         let second = and_to.map_or(NONE, |number| number.0);
-        let (duration, transfer) = (in_32_bits(page.sense), self.transfer_time(page.units));
-        let index = self.transit.add(new_op(Kind::CopyRead, die, to.0, second, duration, transfer));
+        let (duration, units) = (in_32_bits(page.sense), in_16_bits(page.units));
+        let index = self.transit.add(new_op(Kind::CopyRead, die, to.0, second, duration, units));
         self.copies.await_sense(to, and_to);
         self.others_under_way += 1;
         self.dies.enqueue(&mut self.transit, index, Line::Background, self.now);
@@ -409,11 +410,6 @@ impl Nand {
             && self.schedule.due() == events::NEVER
             && self.controller.is_idle()
     }
-
-    #[inline(always)]
-    fn transfer_time(&self, units: u32) -> u32 {
-        self.unit_over_channel * units
-    }
 }
 
 /// The nanoseconds of a span that one flash operation takes.
@@ -425,15 +421,25 @@ fn in_32_bits(span: Nanoseconds) -> u32 {
     u32::try_from(span.nanos()).expect("flash operations take less than 4.3 s")
 }
 
+/// The units of a page or a program unit.
+///
+/// # Panics
+/// When they are 65,536 or more.
 #[inline(always)]
-fn new_op(kind: Kind, die: DieIndex, owner: u32, extra: u32, duration: u32, transfer: u32) -> Op {
+fn in_16_bits(units: u32) -> u16 {
+    u16::try_from(units).expect("a program unit has less than 65,536 units")
+}
+
+#[inline(always)]
+fn new_op(kind: Kind, die: DieIndex, owner: u32, extra: u32, duration: u32, units: u16) -> Op {
     Op {
         arrival: Instant::START,
         next: NONE,
         owner,
         extra,
         duration,
-        transfer,
+        units,
+        order: 0,
         die: die.0 as u16,
         kind,
         marks: 0,
@@ -442,5 +448,5 @@ fn new_op(kind: Kind, die: DieIndex, owner: u32, extra: u32, duration: u32, tran
 
 fn piece_op(read: ReadId, needed: Needed) -> Op {
     let die = DieIndex(needed.die.into());
-    new_op(Kind::Piece, die, read.0, needed.piece, needed.duration, needed.transfer)
+    new_op(Kind::Piece, die, read.0, needed.piece, needed.duration, needed.units)
 }

@@ -55,8 +55,10 @@ pub(crate) struct Op {
     /// Nanoseconds that it takes its die; of a read that has its place there, nanoseconds that a program
     /// or an erase kept it waiting.
     pub(crate) duration: u32,
-    /// Nanoseconds that it takes its channel.
-    pub(crate) transfer: u32,
+    /// Mapping units that cross its channel.
+    pub(crate) units: u16,
+    /// Its number among those that dies sense; see [`Op::goes_before`].
+    pub(crate) order: u16,
     pub(crate) die: u16,
     pub(crate) kind: Kind,
     pub(crate) marks: u8,
@@ -72,19 +74,26 @@ impl Op {
         owner: NONE,
         extra: NONE,
         duration: 0,
-        transfer: 0,
+        units: 0,
+        order: 0,
         die: 0,
         kind: Kind::Read,
         marks: 0,
     };
 
-    /// Its place among those that ask for a channel at the same time.
-    pub(crate) fn order(&self) -> u16 {
-        match self.kind {
-            Kind::Data | Kind::CopyProgram => u16::MAX,
-            _ if self.marks & mark::FROM_REGISTER != 0 => u16::MAX,
-            _ => self.die,
+    /// Returns whether it goes before `later`, which gets in line for a channel after it and is ready at the
+    /// same instant. What is sensed just then goes before what was in RAM or in a register, and of two that
+    /// are sensed the one that was asked for first; numbers of the asking wrap.
+    pub(crate) fn goes_before(&self, later: &Op) -> bool {
+        match (self.is_sensed(), later.is_sensed()) {
+            (true, true) => later.order.wrapping_sub(self.order) <= u16::MAX / 2,
+            (is_sensed, other_is) => is_sensed || !other_is,
         }
+    }
+
+    fn is_sensed(&self) -> bool {
+        !matches!(self.kind, Kind::Data | Kind::CopyProgram)
+            && self.marks & mark::FROM_REGISTER == 0
     }
 }
 

@@ -12,7 +12,7 @@ use ssdlab_model::{Configuration, Ssd};
 use ssdlab_nand::geometry::GeometryError;
 use ssdlab_units::{Instant, Sector, SectorCount};
 
-use crate::reference::{Measured, Operation, Reference};
+use crate::reference::{Measured, Operation, Reference, pause_of_host};
 
 /// Units of a piece where a stream is scattered over the flash: more than a few, and no multiple of what
 /// a program unit holds.
@@ -41,6 +41,9 @@ impl Queue {
     }
 }
 
+/// An operation that waits: for what, when it was sent, its number, and what it is.
+type Open = (Waiting, u64, usize, Operation);
+
 /// The model with a host that keeps some operations in flight.
 #[derive(Clone)]
 pub struct Model<M: Mapping> {
@@ -53,9 +56,9 @@ impl<M: Mapping> Model<M> {
         let mut measured = Measured::default();
         let mut free = Queue::default();
         (0..depth).for_each(|place| free.push(self.now, place));
-        let mut open: Vec<Option<(Waiting, u64, Operation)>> = vec![None; depth];
+        let mut open: Vec<Option<Open>> = vec![None; depth];
         let mut last = self.now;
-        for operation in operations {
+        for (number, operation) in operations.iter().enumerate() {
             let (sent, place) = self.next_free(&mut free, &mut open, &mut measured);
             let at = Instant::from_nanos(sent);
             let step = match *operation {
@@ -76,14 +79,14 @@ impl<M: Mapping> Model<M> {
             let end = match step {
                 Step::Answered(end) => {
                     measured.note(operation, end.since(at).nanos());
-                    end
+                    end.nanos() + pause_of_host(number)
                 }
                 Step::Waits(waiting) => {
-                    open[place] = Some((waiting, sent, *operation));
-                    waiting.until()
+                    open[place] = Some((waiting, sent, number, *operation));
+                    waiting.until().nanos()
                 }
             };
-            free.push(end.nanos(), place);
+            free.push(end, place);
         }
         for _ in 0..depth {
             last = last.max(self.next_free(&mut free, &mut open, &mut measured).0);
@@ -102,23 +105,25 @@ impl<M: Mapping> Model<M> {
     fn next_free(
         &mut self,
         free: &mut Queue,
-        open: &mut [Option<(Waiting, u64, Operation)>],
+        open: &mut [Option<Open>],
         measured: &mut Measured,
     ) -> (u64, usize) {
         loop {
             let (at, place) = free.pop();
-            let Some((waiting, sent, operation)) = open[place].take() else { return (at, place) };
+            let Some((waiting, sent, number, operation)) = open[place].take() else {
+                return (at, place);
+            };
             let again = match self.ssd.go_on(waiting) {
                 Step::Answered(end) => {
                     measured.note(&operation, end.nanos() - sent);
-                    end
+                    end.nanos() + pause_of_host(number)
                 }
                 Step::Waits(waiting) => {
-                    open[place] = Some((waiting, sent, operation));
-                    waiting.until()
+                    open[place] = Some((waiting, sent, number, operation));
+                    waiting.until().nanos()
                 }
             };
-            free.push(again.nanos(), place);
+            free.push(again, place);
         }
     }
 

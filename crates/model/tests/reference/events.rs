@@ -10,6 +10,8 @@ pub enum Event {
     ControllerFree,
     /// The latency of a command has passed: the drive acts on it.
     Act { request: usize },
+    /// The host sends its next operation.
+    Send,
     /// A lane has moved what it was moving.
     LaneDone { lane: usize },
     /// A die has done what it was doing.

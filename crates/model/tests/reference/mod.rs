@@ -51,6 +51,13 @@ pub struct Measured {
     pub elapsed: u64,
 }
 
+/// Nanoseconds that the host takes after the answer of its operation of that number until it sends the next.
+/// Without a pause requests fall into step, events come at one instant again and again, and their order
+/// then, which nothing real tells, shows in the latencies.
+pub fn pause_of_host(number: usize) -> u64 {
+    (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56
+}
+
 /// What a transfer is for.
 #[derive(Clone, Copy, Debug)]
 enum Transfer {
@@ -78,6 +85,7 @@ enum Owner {
 #[derive(Clone, Debug)]
 struct Request {
     operation: Operation,
+    number: usize,
     sent: u64,
     /// Map pages that are not in RAM yet.
     map_pages_left: usize,
@@ -204,7 +212,9 @@ impl Reference {
         };
         let sent = self.now();
         let pieces = Pieces::default();
-        self.requests.push(Request { operation, sent, map_pages_left: 0, parts_left: 0, pieces });
+        let number = self.requests.len();
+        let (map_pages_left, parts_left) = (0, 0);
+        self.requests.push(Request { operation, number, sent, map_pages_left, parts_left, pieces });
         self.controller.push_back(self.requests.len() - 1);
         if self.controller.len() == 1 {
             self.take_up_next();
@@ -224,14 +234,14 @@ impl Reference {
     /// A request is answered; the host sends another.
     fn answer(&mut self, request: usize) {
         let now = self.now();
-        let Request { operation, sent, .. } = self.requests[request];
+        let Request { operation, sent, number, .. } = self.requests[request];
         self.measured.elapsed = now;
         match operation {
             Operation::Read { .. } => self.measured.reads.push(now - sent),
             Operation::Write { .. } => self.measured.writes.push(now - sent),
             Operation::WriteFua { .. } | Operation::Flush => self.measured.durable.push(now - sent),
         }
-        self.send();
+        self.events.after(pause_of_host(number), Event::Send);
     }
 
     fn happen(&mut self, event: Event) {
@@ -242,6 +252,7 @@ impl Reference {
                 self.take_up_next();
             }
             Event::Act { request } => self.begin_request(request),
+            Event::Send => self.send(),
             Event::LaneDone { lane } => {
                 let transfer = self.lanes[lane].done(lane, &mut self.events);
                 self.transferred(transfer);

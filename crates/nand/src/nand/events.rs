@@ -37,10 +37,8 @@ pub(super) fn step<S: Completions>(nand: &mut Nand, until: Instant, sink: &mut S
     // and events that alternate are easier for the processor to foresee.
     let commutes = S::READS_COMMUTE && nand.others_under_way == 0;
     let ahead = if commutes { nand.look_ahead } else { Nanoseconds::ZERO };
-    if fetch < flash.at + ahead && fetch < scheduled {
-        if fetch > until {
-            return false;
-        }
+    // A command that is acted on later than asked for keeps nothing from happening before.
+    if fetch < flash.at + ahead && fetch < scheduled && fetch <= until {
         fetch_next(nand, sink, fetch);
         return true;
     }
@@ -111,12 +109,12 @@ fn deliver<S: Completions>(nand: &mut Nand, sink: &mut S, read: ReadId, now: Ins
 
 /// Where the time of a page went that was sensed for `sense`.
 #[inline(always)]
-fn time_of(op: &Op, sense: u32) -> ReadTime {
+fn time_of(nand: &Nand, op: &Op, sense: u32) -> ReadTime {
     let blocked = Nanoseconds::new(op.duration.into());
     let by_background = op.marks & mark::BLOCKED_BY_BACKGROUND != 0;
     ReadTime {
         sense: Nanoseconds::new(sense.into()),
-        transfer: Nanoseconds::new(op.transfer.into()),
+        transfer: Nanoseconds::new(nand.transit.transfer_of(op).into()),
         blocked_by_program: if by_background { Nanoseconds::ZERO } else { blocked },
         blocked_by_background: if by_background { blocked } else { Nanoseconds::ZERO },
     }
@@ -127,7 +125,7 @@ fn time_of(op: &Op, sense: u32) -> ReadTime {
 fn transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usize, now: Instant) {
     if let Some(op) = nand.transit.end_read(channel, now) {
         let end = nand.link.send(now, nand.unit_over_link);
-        return sink.read(nand, Tag(op.owner), end, time_of(&op, op.extra));
+        return sink.read(nand, Tag(op.owner), end, time_of(nand, &op, op.extra));
     }
     other_transferred(nand, sink, channel, now);
 }
@@ -145,7 +143,8 @@ fn other_transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usi
             nand.transit.pool.remove(index);
             let (read, piece) = (ReadId(op.owner), PieceIndex(op.extra));
             let sense = nand.requests.sense_of(read, piece);
-            nand.requests.arrived(read, piece, time_of(&op, sense));
+            let time = time_of(nand, &op, sense);
+            nand.requests.arrived(read, piece, time);
             deliver(nand, sink, read, now);
         }
         Kind::Load => {
@@ -222,8 +221,7 @@ impl Nand {
         while let Some((number, filling)) = self.copies.take_complete() {
             let die = ssdlab_units::DieIndex(filling.die.into());
             let after = filling.after;
-            let op =
-                new_op(Kind::CopyProgram, die, number, after, filling.duration, filling.transfer);
+            let op = new_op(Kind::CopyProgram, die, number, after, filling.duration, filling.units);
             let channel = self.dies.channel_of(filling.die.into());
             self.transit.announce(channel, Op { arrival: self.now, ..op }, self.now);
         }

@@ -452,3 +452,42 @@ fn what_happens_next_is_known_with_its_instant() {
     assert_eq!(steps, 5, "data, alarm, command, end of the program, transfer");
     assert_eq!((notes.programmed.len(), notes.reads.len()), (1, 1));
 }
+
+#[test]
+fn all_that_is_due_has_happened_although_a_command_is_acted_on_soon_after() {
+    let mut nand = nand(NO_SUSPEND, false);
+    let mut sink = Commuting::default();
+    let us = Nanoseconds::from_micros;
+    nand.submit(Instant::START, Tag(0), Nanoseconds::ZERO);
+    let transferred = Instant::START + us(11) + SENSE + CHANNEL;
+    // The controller could act on it ahead of the transfer.
+    nand.submit(Instant::START + us(1) + SENSE + CHANNEL, Tag(1), Nanoseconds::ZERO);
+    nand.run_until(transferred, &mut sink);
+    let told: Vec<u32> = sink.notes.reads.iter().map(|read| read.0).collect();
+    assert_eq!(told, [0]);
+}
+
+/// Reads a page on each of two dies of one channel for command 0, the higher die first.
+#[derive(Default)]
+struct HigherFirst(Vec<(u32, Instant)>);
+
+impl Completions for HigherFirst {
+    fn fetched(&mut self, nand: &mut Nand, _: Tag, _: Instant) {
+        nand.read_unit(Tag(2), PhysicalUnit(16), SENSE);
+        nand.read_unit(Tag(1), PhysicalUnit(0), SENSE);
+    }
+    fn read(&mut self, _: &mut Nand, tag: Tag, at: Instant, _: ReadTime) {
+        self.0.push((tag.0, at));
+    }
+    fn programmed(&mut self, _: &mut Nand, _: Tag, _: Instant) {}
+}
+
+#[test]
+fn pages_that_are_sensed_at_one_instant_cross_in_the_order_in_which_they_were_asked_for() {
+    let mut nand = nand(NO_SUSPEND, false);
+    let mut sink = HigherFirst::default();
+    nand.submit(Instant::START, Tag(0), Nanoseconds::ZERO);
+    nand.run_until(Instant::from_nanos(1 << 40), &mut sink);
+    let first = Instant::START + Nanoseconds::from_micros(11) + SENSE + CHANNEL + LINK;
+    assert_eq!(sink.0, [(2, first), (1, first + CHANNEL)]);
+}

@@ -47,6 +47,8 @@ pub struct Die {
     pub background: VecDeque<Job>,
     pub running: Option<Job>,
     pub register: Option<u32>,
+    /// The number of the copy's read in progress.
+    pub begun: u64,
     pub running_until: u64,
     /// Which of the announced ends is that of what is running.
     pub end: u64,
@@ -126,6 +128,9 @@ impl Slow {
             Job::Erase { .. } => self.timing.erase,
             Job::Stop => self.parameters.suspend.suspend,
         };
+        if let Job::CopyRead { .. } = job {
+            self.dies[die].begun = self.next_asked();
+        }
         self.begin_for(die, job, duration.nanos());
     }
 
@@ -170,13 +175,13 @@ impl Slow {
         match job {
             Job::Sense { sense } => {
                 self.dies[die].register = self.senses[sense].group;
-                for (units, to) in std::mem::take(&mut self.senses[sense].pages) {
-                    self.over_channel(die, units, Transfer::Page { to });
+                for (asked, units, to) in std::mem::take(&mut self.senses[sense].pages) {
+                    self.over_channel(die, units, Some(asked), Transfer::Page { to });
                 }
             }
             Job::CopyRead { copy } => {
-                let units = self.copied[copy].0;
-                self.over_channel(die, units, Transfer::Copied { copy });
+                let (units, asked) = (self.copied[copy].0, self.dies[die].begun);
+                self.over_channel(die, units, Some(asked), Transfer::Copied { copy });
             }
             Job::Program { tag, .. } => {
                 self.on_die.remove(&tag);

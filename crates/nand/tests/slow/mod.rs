@@ -31,11 +31,12 @@ impl Handles for Places {
     }
 }
 
-/// Events. At one instant those of dies come first, then channels (of either the one
-/// with the lower number), what was scheduled, the controller.
+/// Events. At one instant those of dies come first, then channels begin what has come to them idle, then
+/// channels end (of either the one with the lower number), what was scheduled, the controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     DieDone { die: usize, end: u64 },
+    ChannelBegins { channel: usize },
     ChannelDone { channel: usize },
     Alarm { tag: u32 },
     Deliver { read: usize },
@@ -50,6 +51,7 @@ impl Event {
     fn rank(self) -> (u8, usize) {
         match self {
             Event::DieDone { die, .. } => (0, die),
+            Event::ChannelBegins { .. } => (0, usize::MAX),
             Event::ChannelDone { channel } => (1, channel),
             Event::Alarm { .. } | Event::Deliver { .. } | Event::Send { .. } => (2, 0),
             Event::Answered { .. } => (2, 0),
@@ -79,12 +81,27 @@ enum Transfer {
     ToDie { die: usize, job: Job },
 }
 
+/// When a transfer came to its channel, and its place among those that came just then: what is sensed, by the
+/// numbers in which that was asked for, before what was there, by the number of those.
+type InLine = (u64, bool, u64);
+
+/// A channel. What it moves is first in line.
+#[derive(Clone, Debug, Default)]
+struct Channel {
+    is_moving: bool,
+    /// With the nanoseconds that each takes.
+    line: Vec<(InLine, u64, Transfer)>,
+}
+
 /// Pages that are sensed together.
 #[derive(Clone, Debug)]
 struct Sense {
     group: Option<u32>,
-    pages: Vec<(u32, To)>,
+    pages: Vec<Asked>,
 }
+
+/// A page that was asked for: the number of the asking, its units, and where its data goes.
+type Asked = (u64, u32, To);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -133,7 +150,9 @@ pub struct Slow {
     announced: u64,
     now: u64,
     dies: Vec<Die>,
-    channels: Vec<VecDeque<(u64, Transfer)>>,
+    channels: Vec<Channel>,
+    /// Pages that were asked for.
+    asked: u64,
     /// By arrival and tag.
     commands: BTreeSet<(u64, u32)>,
     link: [u64; 2],
@@ -163,7 +182,8 @@ impl Slow {
             announced: 0,
             now: 0,
             dies: vec![Die::default(); geometry.dies() as usize],
-            channels: vec![VecDeque::new(); geometry.channels() as usize],
+            channels: vec![Channel::default(); geometry.channels() as usize],
+            asked: 0,
             commands: BTreeSet::new(),
             link: [0; 2],
             senses: Vec::new(),
@@ -249,10 +269,12 @@ impl Slow {
             }
             Event::Answered { tag } => self.calls.push_back(Call::Read(tag)),
             Event::ChannelDone { channel } => {
-                let (_, transfer) = self.channels[channel].pop_front().expect("it was moving");
+                let (_, _, transfer) = self.channels[channel].line.remove(0);
+                self.channels[channel].is_moving = false;
                 self.begin_transfer(channel);
                 self.transferred(transfer);
             }
+            Event::ChannelBegins { channel } => self.begin_transfer(channel),
             Event::DieDone { die, end } if end == self.dies[die].end => self.die_done(die),
             Event::DieDone { .. } => {}
         }
@@ -264,18 +286,33 @@ impl Slow {
         }
     }
 
-    fn over_channel(&mut self, die: usize, units: u32, transfer: Transfer) {
+    /// Has data cross the channel of a die. Of what is sensed, `sensed` is the number of the asking.
+    fn over_channel(&mut self, die: usize, units: u32, sensed: Option<u64>, transfer: Transfer) {
         let channel = die % self.channels.len();
-        self.channels[channel].push_back((self.unit_over_channel * u64::from(units), transfer));
-        if self.channels[channel].len() == 1 {
-            self.begin_transfer(channel);
-        }
+        let place = (self.now, sensed.is_none(), sensed.unwrap_or(self.announced));
+        let state = &mut self.channels[channel];
+        let behind = |it: &(InLine, u64, Transfer)| it.0 <= place;
+        let fixed = usize::from(state.is_moving);
+        let before = state.line[fixed..].iter().take_while(|it| behind(it)).count();
+        let duration = self.unit_over_channel * u64::from(units);
+        state.line.insert(fixed + before, (place, duration, transfer));
+        self.at(self.now, Event::ChannelBegins { channel });
     }
 
     fn begin_transfer(&mut self, channel: usize) {
-        if let Some(&(duration, _)) = self.channels[channel].front() {
+        let state = &mut self.channels[channel];
+        if !state.is_moving
+            && let Some(&(_, duration, _)) = state.line.first()
+        {
+            state.is_moving = true;
             self.at(self.now + duration, Event::ChannelDone { channel });
         }
+    }
+
+    /// The number of another asking.
+    fn next_asked(&mut self) -> u64 {
+        self.asked += 1;
+        self.asked
     }
 
     fn over_link(&mut self, to_drive: bool, duration: u64) -> u64 {
@@ -326,7 +363,7 @@ impl Slow {
             let job = Job::CopyProgram { number: self.next_copies, after };
             self.next_copies += 1;
             let units = self.geometry.units_per_program();
-            self.over_channel(die, units, Transfer::ToDie { die, job });
+            self.over_channel(die, units, None, Transfer::ToDie { die, job });
         }
     }
 
@@ -375,25 +412,27 @@ impl Slow {
             return usize::MAX;
         }
         let sense = self.senses.len();
-        self.senses.push(Sense { group: is_stream.then_some(group), pages: vec![(units, to)] });
+        let asked = (self.next_asked(), units, to);
+        self.senses.push(Sense { group: is_stream.then_some(group), pages: vec![asked] });
         self.dies[die].reads.push_back(Job::Sense { sense });
         self.wake(die);
         sense
     }
 
     fn is_in_register(&mut self, die: usize, group: u32, units: u32, to: To) -> bool {
+        let asked = (self.next_asked(), units, to);
         let state = &self.dies[die];
         if let Some(job) = state.reads.back().copied().or(state.running) {
             let Job::Sense { sense } = job else { return false };
             let is_same = self.senses[sense].group == Some(group);
             if is_same {
-                self.senses[sense].pages.push((units, to));
+                self.senses[sense].pages.push(asked);
             }
             return is_same;
         }
         let is_held = state.foreground.is_empty() && state.register == Some(group);
         if is_held {
-            self.over_channel(die, units, Transfer::Page { to });
+            self.over_channel(die, units, None, Transfer::Page { to });
         }
         is_held
     }
@@ -452,7 +491,10 @@ impl Device<Places> for Slow {
                         let die = self.die_of(unit);
                         assert!(self.is_in_register(die, *group, units, to), "its neighbour is");
                     }
-                    Some(sense) => self.senses[sense].pages.push((units, to)),
+                    Some(sense) => {
+                        let asked = (self.next_asked(), units, to);
+                        self.senses[sense].pages.push(asked);
+                    }
                 }
             }
         }
@@ -472,7 +514,7 @@ impl Device<Places> for Slow {
         self.bring_erase_forward(die, after);
         self.dies[die].foreground.push_back(job);
         let units = self.geometry.units_per_program();
-        self.over_channel(die, units, Transfer::ToDie { die, job });
+        self.over_channel(die, units, None, Transfer::ToDie { die, job });
         self.wake(die);
     }
     fn begin_copies(&mut self, unit: u32, after: Option<usize>) -> usize {

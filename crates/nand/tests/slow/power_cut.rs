@@ -51,7 +51,7 @@ impl Slow {
                 list.extend(change_by(job).map(|change| (number, change, progress)));
             }
         }
-        for (_, transfer) in self.channels.iter().flatten() {
+        for (_, _, transfer) in self.channels.iter().flat_map(|channel| &channel.line) {
             if let Transfer::ToDie { die, job: job @ Job::CopyProgram { .. } } = *transfer {
                 list.extend(change_by(job).map(|it| (die as u32, it, Progress::Waiting)));
             }
