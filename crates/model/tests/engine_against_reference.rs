@@ -26,7 +26,10 @@ mod workloads;
 use ssdlab_model::ftl::Ssd;
 
 /// How far means and 99th percentiles may be off.
-const LIMITS: (f64, f64) = (0.01, 0.02);
+const LIMITS: (f64, f64) = (0.02, 0.05);
 
 /// How far they may be off while collection goes on.
-const LIMITS_COLLECTING: (f64, f64) = (0.01, 0.02);
+const LIMITS_COLLECTING: (f64, f64) = (0.05, 0.10);
+
+/// Whether the host pauses between an answer and the next operation, so that requests do not fall into step.
+const HOST_PAUSES: bool = true;

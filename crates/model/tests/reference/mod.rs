@@ -55,7 +55,7 @@ pub struct Measured {
 /// Without a pause requests fall into step, events come at one instant again and again, and their order
 /// then, which nothing real tells, shows in the latencies.
 pub fn pause_of_host(number: usize) -> u64 {
-    (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56
+    if crate::HOST_PAUSES { (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56 } else { 0 }
 }
 
 /// What a transfer is for.
@@ -241,7 +241,10 @@ impl Reference {
             Operation::Write { .. } => self.measured.writes.push(now - sent),
             Operation::WriteFua { .. } | Operation::Flush => self.measured.durable.push(now - sent),
         }
-        self.events.after(pause_of_host(number), Event::Send);
+        match pause_of_host(number) {
+            0 => self.send(),
+            pause => self.events.after(pause, Event::Send),
+        }
     }
 
     fn happen(&mut self, event: Event) {
