@@ -8,6 +8,7 @@ mod machine;
 mod mend;
 mod reports;
 mod run;
+mod serve;
 mod shared;
 
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub use machine::*;
 pub use mend::*;
 pub use reports::*;
 pub use run::*;
+pub use serve::*;
 pub use shared::*;
 
 /// The seed of runs that were not given one. A fixed one: two people who type the same get the
@@ -158,6 +160,9 @@ pub enum Command {
     /// Put several runs of one experiment side by side
     #[command(after_help = reports::COMPARE_EXAMPLES)]
     Compare(CompareArguments),
+    /// Show runs, drives and this machine as a page in the browser
+    #[command(after_help = serve::SERVE_EXAMPLES)]
+    Serve(ServeArguments),
     /// Write an experiment as a fio job or script for other machines
     #[command(after_help = run::EXPORT_EXAMPLES)]
     Export(ExportArguments),

@@ -16,6 +16,7 @@ mod power_cut;
 mod precondition;
 mod refresh;
 mod run;
+mod serve;
 mod show;
 mod status;
 
@@ -37,6 +38,7 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::Status(arguments) => status::status(arguments, terminal)?,
         Command::Check(arguments) => return check::check(arguments, terminal),
         Command::Doctor(arguments) => return doctor::doctor(arguments, terminal),
+        Command::Serve(arguments) => serve::serve(arguments, terminal)?,
         Command::Layers(arguments) => layers::layers(arguments, terminal)?,
         Command::Advise(arguments) => advise::advise(arguments, terminal)?,
         Command::Refresh(arguments) => return refresh::refresh(arguments, terminal),

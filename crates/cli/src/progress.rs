@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ssdlab_drive::Control;
-use ssdlab_lab::experiment::Watcher;
+use ssdlab_lab::experiment::{Sample, Watcher};
+use ssdlab_serve::live::{Publisher, Subject};
 
 use crate::interrupt::Interrupt;
 use crate::terminal::Terminal;
@@ -31,6 +32,8 @@ pub struct Progress<'a> {
     look: Look,
     terminal: &'a Terminal,
     interrupt: Interrupt,
+    /// Tells whoever watches the run from another process.
+    publisher: Option<Publisher>,
     started: Instant,
     /// How long the run was expected to take, where that was worked out.
     expected: Option<Duration>,
@@ -55,6 +58,7 @@ impl<'a> Progress<'a> {
             look,
             terminal,
             interrupt,
+            publisher: None,
             started,
             expected,
             step: String::new(),
@@ -63,16 +67,27 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Takes the bar away, to make room for the report.
-    pub fn finish(self) {
+    /// Has the run be seen by `ssdlab serve`, too.
+    pub fn published(mut self, subject: Subject) -> Self {
+        self.publisher = Some(Publisher::new(subject));
+        self
+    }
+
+    /// Takes the bar away, to make room for the report; returns who is to be told that the run is over.
+    pub fn finish(self) -> Option<Publisher> {
         if let Look::Bar(bar) = &self.look {
             bar.finish_and_clear();
         }
+        self.publisher
     }
 
     fn show(&mut self, done: f64) {
         let share = (self.before + self.weight * done).clamp(0.0, 1.0);
         let left = time_left(self.started.elapsed(), share, self.expected);
+        if let Some(publisher) = &mut self.publisher {
+            publisher.progress(&self.step, share, left);
+        }
+        let left = left.map_or(String::new(), |left| format!("{} left", about(left)));
         match &mut self.look {
             Look::Hidden => {}
             Look::Bar(bar) => {
@@ -104,6 +119,12 @@ impl Watcher for Progress<'_> {
         self.show(done);
         if self.interrupt.is_wanted() { Control::Cancel } else { Control::Continue }
     }
+
+    fn sample(&mut self, sample: Sample) {
+        if let Some(publisher) = &mut self.publisher {
+            publisher.add(sample);
+        }
+    }
 }
 
 fn bar(ascii: bool) -> ProgressBar {
@@ -113,20 +134,19 @@ fn bar(ascii: bool) -> ProgressBar {
     ProgressBar::new(LENGTH).with_style(style)
 }
 
-/// The time left. At first what was expected counts, later the way so far: the weights of steps
-/// are rough, and rests of an hour may lie ahead.
-fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> String {
+/// The time left, once it can be said. At first what was expected counts, later the way so far: the
+/// weights of steps are rough, and rests of an hour may lie ahead.
+fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> Option<Duration> {
     if elapsed < FIRST_GUESS || share < 0.005 {
-        return String::new();
+        return None;
     }
     let by_share = elapsed.mul_f64((1.0 - share) / share);
-    let left = match expected {
+    Some(match expected {
         Some(expected) => {
             by_share.mul_f64(share) + expected.saturating_sub(elapsed).mul_f64(1.0 - share)
         }
         None => by_share,
-    };
-    format!("{} left", about(left))
+    })
 }
 
 /// A duration as precisely as an estimate allows: `40s`, `12m`, `1h 10m`.
@@ -154,8 +174,11 @@ mod tests {
     #[test]
     fn nothing_is_guessed_from_nothing_and_expectations_fade() {
         let seconds = Duration::from_secs;
-        assert_eq!(time_left(Duration::from_millis(10), 0.5, None), "");
-        assert_eq!(time_left(seconds(30), 0.25, None), "1m 30s left");
-        assert_eq!(time_left(seconds(30), 0.25, Some(seconds(70))), "53s left");
+        assert_eq!(time_left(Duration::from_millis(10), 0.5, None), None);
+        assert_eq!(time_left(seconds(30), 0.25, None), Some(seconds(90)));
+        assert_eq!(
+            time_left(seconds(30), 0.25, Some(seconds(70))),
+            Some(Duration::from_millis(52_500))
+        );
     }
 }

@@ -254,13 +254,13 @@ fn write(
         interval: Nanoseconds::ZERO,
     };
     if bytes > ByteLength::ZERO {
-        drive.run_phase(&phase, &mut Watched(watcher))?;
+        drive.run_phase(&phase, &mut Watched::by(watcher))?;
     }
     if rest > ByteLength::ZERO && bytes >= phase.region.length {
         phase.block_size = unit;
         phase.region = Region { offset: capacity - rest, length: rest };
         phase.amount = Amount::Bytes(rest);
-        drive.run_phase(&phase, &mut Watched(watcher))?;
+        drive.run_phase(&phase, &mut Watched::by(watcher))?;
     }
     Ok(bytes)
 }

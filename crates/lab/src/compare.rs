@@ -15,6 +15,9 @@ mod differences;
 mod fragmentation;
 mod join;
 mod remarks;
+mod trend;
+
+pub use trend::Trend;
 
 /// The version of a comparison's JSON form.
 pub const SCHEMA: &str = "ssdlab.comparison/1";

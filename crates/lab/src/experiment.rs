@@ -251,6 +251,28 @@ pub trait Watcher {
 
     /// How much of the step is done, between 0 and 1.
     fn progress(&mut self, done: f64) -> Control;
+
+    /// Takes what the drive has done since the sample before. Workloads that run side by side give none.
+    fn sample(&mut self, _sample: Sample) {}
+}
+
+/// A piece of a workload under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sample {
+    /// Bytes went to or from the drive within this much of its time.
+    Transferred {
+        /// Bytes read or written.
+        bytes: ByteLength,
+        /// Time of the drive.
+        time: Nanoseconds,
+    },
+    /// A simulated drive has programmed its flash, for the host and for itself.
+    Programmed {
+        /// Units that the host wrote.
+        host_units: u64,
+        /// Units that the flash was programmed with.
+        flash_units: u64,
+    },
 }
 
 /// A watcher that looks away.
@@ -263,18 +285,40 @@ impl Watcher for Unwatched {
     }
 }
 
-/// Lets a watcher observe a drive.
-pub(crate) struct Watched<'a>(pub(crate) &'a mut dyn Watcher);
+/// Lets a watcher observe a drive for one phase.
+pub(crate) struct Watched<'a> {
+    watcher: &'a mut dyn Watcher,
+    /// Bytes and time of the phase that the watcher knows of.
+    known: (ByteLength, Nanoseconds),
+}
+
+impl<'a> Watched<'a> {
+    pub(crate) fn by(watcher: &'a mut dyn Watcher) -> Watched<'a> {
+        Watched { watcher, known: (ByteLength::ZERO, Nanoseconds::ZERO) }
+    }
+
+    /// Passes on what was transferred since the sample before. A rest transfers nothing.
+    fn pass_on(&mut self, progress: &Progress) {
+        let (bytes, time) = self.known;
+        if progress.bytes_done > bytes && progress.elapsed > time {
+            self.known = (progress.bytes_done, progress.elapsed);
+            let bytes = ByteLength::new(progress.bytes_done.bytes() - bytes.bytes());
+            let time = Nanoseconds::new(progress.elapsed.nanos() - time.nanos());
+            self.watcher.sample(Sample::Transferred { bytes, time });
+        }
+    }
+}
 
 impl Observer for Watched<'_> {
     fn progress(&mut self, progress: &Progress) -> Control {
+        self.pass_on(progress);
         let share = |done: u64, total: u64| done as f64 / total.max(1) as f64;
         let done = match (progress.bytes_total, progress.time_total) {
             (Some(total), _) => share(progress.bytes_done.bytes(), total.bytes()),
             (None, Some(total)) => share(progress.elapsed.nanos(), total.nanos()),
             (None, None) => 0.0,
         };
-        self.0.progress(done.min(1.0))
+        self.watcher.progress(done.min(1.0))
     }
 }
 

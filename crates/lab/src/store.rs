@@ -10,12 +10,23 @@
 //! reading them all. `application_id` says that the file is ours, `user_version` which layout it
 //! has. The journal is SQLite's default rather than a write-ahead log, which would need two
 //! more files beside a store that is only read.
+//!
+//! Tags and notes ([`Annotation`]) and the figures of drives ([`DriveFigures`]) have tables of their own,
+//! made when there is something to put into them. A version that does not know them reads the rest.
+
+mod annotations;
+mod drive_figures;
+mod selection;
+
+pub use annotations::{Annotation, AnnotationError};
+pub use drive_figures::DriveFigures;
+pub use selection::Selection;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior};
 use serde::Serialize;
 
 use crate::output::json::{self, ReportError, ShapeError};
@@ -78,6 +89,9 @@ pub struct RunSummary {
     pub interrupted: bool,
     /// The report's first finding.
     pub headline: Option<String>,
+    /// What its user has noted of it.
+    #[serde(flatten)]
+    pub annotation: Annotation,
 }
 
 /// Why the store did not do what was asked. Nothing was changed.
@@ -171,6 +185,9 @@ pub enum StoreError {
     /// The report to be kept does not hold together; keeping it would only hide that.
     #[error("the report does not hold together")]
     Misshapen(#[from] ShapeError),
+    /// A tag or note cannot be kept.
+    #[error(transparent)]
+    Annotation(#[from] AnnotationError),
     /// Anything else that SQLite says.
     #[error("the store {path} failed")]
     Other {
@@ -269,9 +286,7 @@ impl Store {
     /// Keeps a report; returns the number it got.
     pub fn insert(&mut self, report: &Report) -> Result<RunId, StoreError> {
         json::check(report)?;
-        if self.is_read_only {
-            return Err(StoreError::ReadOnly { path: self.path.clone() });
-        }
+        self.check_writable()?;
         let text = json::to_json(report);
         self.run(|connection| {
             connection.execute(
@@ -295,16 +310,7 @@ impl Store {
 
     /// All runs, newest first.
     pub fn list(&self) -> Result<Vec<RunSummary>, StoreError> {
-        self.run(|connection| {
-            let mut statement = connection.prepare(
-                "SELECT id, started, experiment, target, seed, shortened, interrupted,
-                        CASE WHEN json_valid(report)
-                             THEN json_extract(report, '$.findings[0].text') END
-                 FROM runs ORDER BY id DESC",
-            )?;
-            let rows = statement.query_map((), summary)?;
-            rows.collect()
-        })
+        self.select(&Selection::default())
     }
 
     /// The report of a run.
@@ -363,6 +369,17 @@ impl Store {
         StoreError::NoSuchRun { wanted: wanted.to_owned(), path: self.path.clone() }
     }
 
+    fn check_writable(&self) -> Result<(), StoreError> {
+        match self.is_read_only {
+            true => Err(StoreError::ReadOnly { path: self.path.clone() }),
+            false => Ok(()),
+        }
+    }
+
+    fn has_table(&self, name: &str) -> Result<bool, StoreError> {
+        self.run(|connection| connection.table_exists(None, name))
+    }
+
     fn run<T>(
         &self,
         action: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -375,19 +392,6 @@ impl Store {
 fn digits(text: &str) -> Option<i64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
-}
-
-fn summary(row: &Row<'_>) -> rusqlite::Result<RunSummary> {
-    Ok(RunSummary {
-        id: RunId(row.get(0)?),
-        started: row.get(1)?,
-        experiment: row.get(2)?,
-        target: row.get(3)?,
-        seed: row.get::<_, i64>(4)?.cast_unsigned(),
-        shortened: row.get(5)?,
-        interrupted: row.get(6)?,
-        headline: row.get(7)?,
-    })
 }
 
 /// What the header and the catalogue of a file say.

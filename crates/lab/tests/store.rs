@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use ssdlab_lab::report::Report;
-use ssdlab_lab::store::{Store, StoreError};
+use ssdlab_lab::store::{Annotation, DriveFigures, Selection, Store, StoreError};
 use tempfile::TempDir;
 
 fn report(seed: u64) -> Report {
@@ -256,4 +256,88 @@ fn a_report_that_does_not_hold_together_is_not_kept() {
     broken.tables[0].rows[0].pop();
     assert!(matches!(store.insert(&broken), Err(StoreError::Misshapen(_))));
     assert!(store.list().unwrap().is_empty());
+}
+
+#[test]
+fn tags_and_notes_stay_with_their_run_and_go_with_it() {
+    let (_directory, path) = place();
+    let mut store = Store::open(&path).unwrap();
+    let first = store.insert(&report(1)).unwrap();
+    let second = store.insert(&report(2)).unwrap();
+    assert!(store.tags().unwrap().is_empty());
+    let annotation = Annotation::new("warm, \u{e4}'; DROP TABLE runs", "<b>a note</b>").unwrap();
+    store.annotate(first, &annotation).unwrap();
+    store.annotate(second, &Annotation::new("warm", "").unwrap()).unwrap();
+    drop(store);
+    let mut store = Store::open(&path).unwrap();
+    assert_eq!(store.annotation(first).unwrap(), annotation);
+    assert_eq!(store.list().unwrap()[1].annotation, annotation);
+    assert_eq!(store.tags().unwrap(), ["warm", "\u{e4}'; DROP TABLE runs"]);
+
+    store.annotate(second, &Annotation::default()).unwrap();
+    assert_eq!(store.annotation(second).unwrap(), Annotation::default());
+    store.remove(first).unwrap();
+    assert!(matches!(store.remove(first), Err(StoreError::NoSuchRun { .. })));
+    assert!(matches!(store.annotate(first, &annotation), Err(StoreError::NoSuchRun { .. })));
+    assert!(store.tags().unwrap().is_empty());
+    let third = store.insert(&report(3)).unwrap();
+    assert!(third > second, "the number of a run is given once");
+    assert_eq!(store.annotation(third).unwrap(), Annotation::default());
+}
+
+#[test]
+fn runs_are_selected_by_what_is_known_of_them() {
+    let (_directory, path) = place();
+    let mut store = Store::open(&path).unwrap();
+    let ids: Vec<_> = ["sim:a", "sim:b", "sim:a"]
+        .map(|target| {
+            let mut report = report(1);
+            report.target.name = target.to_owned();
+            store.insert(&report).unwrap()
+        })
+        .into();
+    let select = |store: &Store, selection: Selection| -> Vec<_> {
+        let found: Vec<_> = store.select(&selection).unwrap().iter().map(|run| run.id).collect();
+        let all = Selection { skip: 0, most: None, ..selection };
+        assert_eq!(store.count(&all).unwrap(), store.select(&all).unwrap().len() as u64);
+        found
+    };
+    let words = |words: &str| Selection { words: Some(words.to_owned()), ..Selection::default() };
+    let tagged = |tag: &str| Selection { tag: Some(tag.to_owned()), ..Selection::default() };
+    assert_eq!(select(&store, tagged("warm")), []);
+    assert_eq!(select(&store, words("SIM:B")), [ids[1]]);
+    store.annotate(ids[2], &Annotation::new("warm", "After 100 % of it").unwrap()).unwrap();
+    assert_eq!(select(&store, tagged("warm")), [ids[2]]);
+    assert_eq!(select(&store, tagged("war")), []);
+    assert_eq!(select(&store, words("100 %")), [ids[2]]);
+    assert_eq!(select(&store, words("WARM")), [ids[2]]);
+    assert_eq!(select(&store, words("  ")), [ids[2], ids[1], ids[0]]);
+    let on = Selection { target: Some("sim:a".to_owned()), ..Selection::default() };
+    assert_eq!(select(&store, on), [ids[2], ids[0]]);
+    let page = Selection { skip: 1, most: Some(1), ..Selection::default() };
+    assert_eq!(select(&store, page), [ids[1]]);
+    let subjects = store.subjects().unwrap();
+    assert_eq!(subjects.iter().map(|it| it.1.as_str()).collect::<Vec<_>>(), ["sim:a", "sim:b"]);
+}
+
+#[test]
+fn figures_of_drives_come_back_in_order_of_time() {
+    let (_directory, path) = place();
+    let mut store = Store::open(&path).unwrap();
+    assert_eq!(store.drive_figures_time().unwrap(), None);
+    assert!(store.drive_figures().unwrap().is_empty());
+    let at = |time, degrees| DriveFigures {
+        time,
+        drive: "X (nvme0n1)".to_owned(),
+        temperature_celsius: Some(degrees),
+        ..DriveFigures::default()
+    };
+    store.add_drive_figures(&[at(200, 41.5), at(100, 40.0)]).unwrap();
+    assert_eq!(store.drive_figures().unwrap(), [at(100, 40.0), at(200, 41.5)]);
+    assert_eq!(store.drive_figures_time().unwrap(), Some(200));
+    drop(store);
+    let mut store = Store::open_read_only(&path).unwrap();
+    let error = store.add_drive_figures(&[at(300, 1.0)]).unwrap_err();
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
+    assert_eq!(store.drive_figures().unwrap().len(), 2);
 }

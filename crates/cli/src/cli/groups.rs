@@ -14,7 +14,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         &["precondition", "create", "attach", "detach", "status", "power-cut", "check"],
     ),
     ("This machine", &["layers", "doctor", "advise", "refresh"]),
-    ("Reports", &["list", "show", "compare"]),
+    ("Reports", &["list", "show", "compare", "serve"]),
     ("ssdlab itself", &["completions", "man", "help"]),
 ];
 

@@ -12,6 +12,7 @@ use ssdlab_lab::output::{html, json, text};
 use ssdlab_lab::quick::quick;
 use ssdlab_lab::store::RunId;
 use ssdlab_lab::{LabError, Outcome, Target};
+use ssdlab_serve::live::{Publisher, Subject};
 
 use crate::cli::RunArguments;
 use crate::device::{self, Consent, Gate};
@@ -152,7 +153,13 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         terminal.note(&done);
     }
     let (mut drive, expected) = open(&mut request, gate, terminal)?;
-    let mut progress = Progress::new(terminal, interrupt, expected);
+    let subject = Subject {
+        experiment: request.experiment.name().to_owned(),
+        target: drive.description().name,
+        seed: request.seed,
+        shortened: request.settings.shortened(),
+    };
+    let mut progress = Progress::new(terminal, interrupt, expected).published(subject);
     let outcome = ssdlab_lab::run(
         request.experiment,
         &request.settings,
@@ -160,8 +167,8 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         &mut *drive,
         &mut progress,
     );
-    progress.finish();
-    deliver(&request, outcome, page, files, terminal)
+    let publisher = progress.finish();
+    deliver(&request, outcome, publisher, page, files, terminal)
 }
 
 /// Opens the drive and makes room on it. What fails here has not begun, and leaves no report;
@@ -212,6 +219,7 @@ fn open(
 fn deliver(
     request: &Request,
     outcome: Outcome,
+    publisher: Option<Publisher>,
     page: Option<Page>,
     files: Places<'_>,
     terminal: &Terminal,
@@ -221,6 +229,9 @@ fn deliver(
         let id = keep::keep(path, &report, terminal)?;
         Some((id, keep::earlier(path, id, &report)))
     });
+    if let Some(publisher) = publisher {
+        publisher.end(kept.map(|(id, _)| id));
+    }
     let printed = if request.as_json {
         terminal.print(&json::to_json(&report))
     } else {

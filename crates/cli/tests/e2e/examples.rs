@@ -11,11 +11,12 @@ use crate::interchange::{JOBS, RESULT, trace};
 use crate::support::{Done, Place};
 
 /// Commands that are not run here, by how they begin, and why.
-const NOT_RUN: [(&str, &str); 16] = [
+const NOT_RUN: [(&str, &str); 17] = [
     ("ssdlab attach disk.ssd", "stays; run by the tests of attached drives"),
     ("ssdlab detach", "needs an attached drive; run by the tests of attached drives"),
     ("ssdlab status", "needs an attached drive; run by the tests of attached drives"),
     ("ssdlab power-cut /dev/loop0", "needs an attached drive; run by the tests of attached drives"),
+    ("ssdlab serve", "stays; run by the tests of the page"),
     ("ssdlab refresh", "rewrites a file or device; run by the tests of refresh"),
     ("ssdlab run steady /dev/sdx", "destroys a whole drive; the gate has tests of its own"),
     ("ssdlab doctor --fix automatic-trim", "changes the machine; fixes have tests of their own"),

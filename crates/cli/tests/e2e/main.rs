@@ -29,6 +29,7 @@ mod quick;
 mod real;
 mod reference;
 mod report;
+mod serve;
 mod simulated;
 mod store;
 mod support;

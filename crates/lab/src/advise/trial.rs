@@ -133,7 +133,7 @@ pub(super) fn try_spare(
         // The steady state that it was aged into is not that of this workload.
         let phase = Phase { seed: load.seed.wrapping_add(1), ..load.clone() };
         let phase = writing(&phase, description.capacity * WARM_UP);
-        drive.run_phase(&phase, &mut Watched(watcher))?;
+        drive.run_phase(&phase, &mut Watched::by(watcher))?;
     }
     let half = ByteLength::new(description.capacity.bytes() / 2);
     let measured = load.block_size * half.whole(load.block_size);
@@ -143,7 +143,7 @@ pub(super) fn try_spare(
         false => writing(&load, measured),
     };
     let before = drive.inside().expect("a simulated drive shows its inside");
-    let result = drive.run_phase(&phase, &mut Watched(watcher))?;
+    let result = drive.run_phase(&phase, &mut Watched::by(watcher))?;
     let after = drive.inside().expect("a simulated drive shows its inside");
     let counted = after.counters.since(&before.counters);
     let write_amplification = counted.write_amplification().unwrap_or(1.0);

@@ -7,7 +7,7 @@ use ssdlab_drive::{
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::oracle::{Judgement, Oracle, Verdict};
-use super::{Record, Watched, Watcher, words};
+use super::{Record, Sample, Watched, Watcher, words};
 use crate::error::LabError;
 use crate::report::Level;
 
@@ -189,13 +189,18 @@ impl<'a> Course<'a> {
     fn carry_out(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
         self.begin(&phase.name, weight);
         let before = self.drive.inside();
-        let result = self.drive.run_phase(phase, &mut Watched(self.watcher));
+        let result = self.drive.run_phase(phase, &mut Watched::by(self.watcher));
         self.tally.flash.note_erases(self.drive.inside());
         let result = result?;
-        if let (Some(before), Some(after)) = (before, self.drive.inside())
-            && let Some(judgement) = self.oracle.note(phase, &before, &after)
-        {
-            self.tally.judge(judgement);
+        if let (Some(before), Some(after)) = (before, self.drive.inside()) {
+            let counted = after.counters.since(&before.counters);
+            self.watcher.sample(Sample::Programmed {
+                host_units: counted.host_write_units,
+                flash_units: counted.flash_write_units(),
+            });
+            if let Some(judgement) = self.oracle.note(phase, &before, &after) {
+                self.tally.judge(judgement);
+            }
         }
         self.tally.requests += result.requests;
         self.tally.bytes += result.bytes();
@@ -213,7 +218,7 @@ impl<'a> Course<'a> {
         self.begin(name, weight);
         // Theory has nothing to say of these, nor of what comes after them.
         self.oracle = Oracle::default();
-        let results = self.drive.run_lanes(lanes, &mut Watched(self.watcher));
+        let results = self.drive.run_lanes(lanes, &mut Watched::by(self.watcher));
         self.tally.flash.note(self.drive.inside());
         let results = results?;
         for result in &results {
@@ -227,7 +232,7 @@ impl<'a> Course<'a> {
     pub(super) fn rest(&mut self, duration: Nanoseconds, weight: f64) -> Result<(), LabError> {
         if duration > Nanoseconds::ZERO {
             self.begin(&format!("rest of {}", words::duration(duration)), weight);
-            self.drive.rest(duration, &mut Watched(self.watcher))?;
+            self.drive.rest(duration, &mut Watched::by(self.watcher))?;
         }
         Ok(())
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use ssdlab_drive::{Control, Drive, DriveError, Region, Template};
 
-use super::Watcher;
 use super::course::{Course, Emptied, Tally};
+use super::{Sample, Watcher};
 use crate::error::LabError;
 
 /// What a trial finds.
@@ -124,6 +124,10 @@ impl Watcher for Part<'_> {
 
     fn progress(&mut self, done: f64) -> Control {
         self.of.progress(done)
+    }
+
+    fn sample(&mut self, sample: Sample) {
+        self.of.sample(sample);
     }
 }
 

@@ -36,28 +36,53 @@ const SCRIPT: &str = include_str!("html/script.js");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data:";
 
+/// The style sheet of all pages.
+pub fn style() -> &'static str {
+    STYLE
+}
+
+/// The script of all pages: it shows the numbers of charts at once.
+pub fn script() -> &'static str {
+    SCRIPT
+}
+
 /// The report as a page.
 pub fn render(report: &Report) -> String {
     let title = format!("{} on {}", report.experiment, report.target.name);
+    let body = html! { (header(report)) main { (contents(report)) } };
+    page(&title, body, report, &report.experiment)
+}
+
+/// The report's findings, charts and tables, to stand in the `main` element of another page.
+pub fn contents(report: &Report) -> Markup {
     let mut sections: Vec<Section> =
         report.tables.iter().map(|table| table_section(table, &report.series)).collect();
     sections.extend(curves::sections(&report.series));
     sections.extend(latency::section(&report.histograms));
     sections.push(conditions(report));
-    let body = html! {
-        (header(report))
-        main {
-            (parts::findings(&report.findings))
-            (caveats(&report.target.caveats))
-            (contents::draw(&sections))
-        }
-    };
-    page(&title, body, report, &report.experiment)
+    html! {
+        (parts::findings(&report.findings))
+        (caveats(&report.target.caveats))
+        (contents::draw(&sections))
+    }
 }
 
 /// A comparison as a page.
 pub fn render_compare(comparison: &Comparison) -> String {
     let title = format!("{}: {} runs", comparison.experiment, comparison.runs.len());
+    let body = html! {
+        header {
+            p.kicker { "ssdlab comparison" }
+            h1 { (comparison.experiment) }
+            p.meta { (comparison.runs.len()) " runs side by side" }
+        }
+        main { (compared(comparison)) }
+    };
+    page(&title, body, comparison, &comparison.experiment)
+}
+
+/// The comparison's findings, charts and tables, to stand in the `main` element of another page.
+pub fn compared(comparison: &Comparison) -> Markup {
     let labels: Vec<&str> = comparison.runs.iter().map(|run| &*run.label).collect();
     let of_table = |(index, table): (usize, &Table)| match comparison.ageing() {
         Some(bars) if index == 0 => Section {
@@ -70,18 +95,24 @@ pub fn render_compare(comparison: &Comparison) -> String {
     sections.extend(curves::compared(&comparison.series, &labels));
     let runs = parts::table(&runs_table(comparison));
     sections.push(Section { title: "The runs".to_owned(), body: runs });
-    let body = html! {
-        header {
-            p.kicker { "ssdlab comparison" }
-            h1 { (comparison.experiment) }
-            p.meta { (comparison.runs.len()) " runs side by side" }
+    html! {
+        (parts::findings(&comparison.findings))
+        (contents::draw(&sections))
+    }
+}
+
+/// Draws series, family by family, each below a heading.
+pub fn curves(series: &[Series]) -> Markup {
+    html! {
+        @for section in curves::sections(series) {
+            section { h2 { (section.title) } (section.body) }
         }
-        main {
-            (parts::findings(&comparison.findings))
-            (contents::draw(&sections))
-        }
-    };
-    page(&title, body, comparison, &comparison.experiment)
+    }
+}
+
+/// Draws a table with units in its head, below a heading that names it already.
+pub fn table(table: &Table) -> Markup {
+    parts::table(table)
 }
 
 fn runs_table(comparison: &Comparison) -> Table {
@@ -149,7 +180,8 @@ fn embedded(data: &impl Serialize) -> String {
         .replace('\u{2029}', "\\u2029")
 }
 
-fn header(report: &Report) -> Markup {
+/// The report's head: the drive, when it was measured, and whether all of the protocol was.
+pub fn header(report: &Report) -> Markup {
     let target = &report.target;
     html! {
         header {

@@ -5,3 +5,4 @@ mod fixture;
 mod html;
 mod json;
 mod text;
+mod trend;

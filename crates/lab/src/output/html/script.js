@@ -38,6 +38,7 @@
   document.addEventListener("scroll", () => { box.hidden = true; }, true);
 
   const save = document.getElementById("save");
+  if (!save) return;
   save.hidden = false;
   save.addEventListener("click", () => {
     const text = JSON.stringify(JSON.parse(document.getElementById("data").textContent), null, 2);

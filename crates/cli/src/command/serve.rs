@@ -1,0 +1,135 @@
+//! `serve`: runs, drives and this machine as a page in the browser.
+
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use ssdlab_host::Captured;
+use ssdlab_serve::{Access, Server, Site, TOKEN_LEAST, Token};
+
+use crate::cli::ServeArguments;
+use crate::failure::{Exit, Failure};
+use crate::interrupt::Interrupt;
+use crate::keep;
+use crate::terminal::Terminal;
+
+/// The variable that holds the token.
+const VARIABLE: &str = "SSDLAB_TOKEN";
+/// Drives are not asked more often.
+const EVERY_LEAST: Duration = Duration::from_secs(60);
+/// How often it is looked whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Serves the page until it is interrupted.
+pub fn serve(arguments: &ServeArguments, terminal: &Terminal) -> Result<(), Failure> {
+    let given = token(arguments)?;
+    let listen = arguments.listen;
+    if !listen.ip().is_loopback() && given.is_none() {
+        let words = format!(
+            "other machines can reach {listen}, so that the page needs a token: give it with \
+             --token-file or {VARIABLE}"
+        );
+        return Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)));
+    }
+    let every = every(&arguments.every)?;
+    if let Some(path) = &arguments.from {
+        Captured::open(path)?;
+    }
+    let failed = |what: String| move |source| Failure::system(Exit::Failed, what, source);
+    let guards_reading = given.is_some();
+    let token = match given {
+        Some(token) => token,
+        None => Token::random().map_err(failed("cannot make a token".to_owned()))?,
+    };
+    let program = std::env::current_exe().map_err(failed("cannot find ssdlab".to_owned()))?;
+    let listener =
+        TcpListener::bind(listen).map_err(failed(format!("cannot listen at {listen}")))?;
+    let address = listener.local_addr().map_err(failed(format!("cannot listen at {listen}")))?;
+    let interrupt = Interrupt::listen().map_err(failed("cannot listen for Ctrl-C".to_owned()))?;
+    let site = Site {
+        store: keep::path(arguments.store.store.as_deref())?,
+        program,
+        captured: arguments.from.clone(),
+        every,
+        access: Access { address, names: arguments.names.clone(), token, guards_reading },
+    };
+    let secret = site.access.token.text().to_owned();
+    let told = terminal.clone();
+    let warn = move |words: &str| {
+        told.warn(&[words.to_owned()], "ssdlab serve goes on, and tries again later");
+    };
+    let server = Server::start(site, listener, warn).map_err(failed("cannot serve".to_owned()))?;
+    terminal.print(&format!("http://{address}/\n"))?;
+    if !guards_reading {
+        terminal.note(&format!("To change things as well: http://{address}/token?token={secret}"));
+    }
+    terminal.note("Ctrl-C ends it.");
+    while !interrupt.is_wanted() {
+        std::thread::sleep(LOOK);
+    }
+    server.stop();
+    Ok(())
+}
+
+/// Returns the token that the user has given.
+fn token(arguments: &ServeArguments) -> Result<Option<Token>, Failure> {
+    let (text, from) = match &arguments.token_file {
+        Some(path) => (read(path)?, path.display().to_string()),
+        None => match std::env::var(VARIABLE) {
+            Ok(text) if !text.is_empty() => (text, VARIABLE.to_owned()),
+            _ => return Ok(None),
+        },
+    };
+    let wrong = || {
+        Failure::usage(format!(
+            "the token in {from} is to have {TOKEN_LEAST} characters or more: letters, digits, '-', \
+             '_' and '.'; 'openssl rand -hex 16' makes one"
+        ))
+    };
+    Token::chosen(text.trim()).ok_or_else(wrong).map(Some)
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    let cannot =
+        |source| Failure::system(Exit::Usage, format!("cannot read {}", path.display()), source);
+    let found = std::fs::metadata(path).map_err(cannot)?;
+    if found.mode() & 0o077 != 0 {
+        let words = format!("others can read {0}: 'chmod 600 {0}' keeps it to you", path.display());
+        return Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)));
+    }
+    std::fs::read_to_string(path).map_err(cannot)
+}
+
+/// Reads the two words of `--every`.
+fn every(words: &[String]) -> Result<Option<Duration>, Failure> {
+    let [time, what] = words else { return Ok(None) };
+    if what != "doctor" {
+        let words = format!("--every {time} {what}: 'doctor' is all that can be done so often");
+        return Err(Failure::usage(words));
+    }
+    let every = humantime::parse_duration(time).map_err(|error| {
+        Failure::usage(format!("--every {time}: {error}; write it as 1d or 6h"))
+    })?;
+    if every < EVERY_LEAST {
+        return Err(Failure::usage(format!(
+            "--every {time}: drives are asked once a minute at most"
+        )));
+    }
+    Ok(Some(every))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_has_a_time_and_something_to_do() {
+        let words = |time: &str, what: &str| [time.to_owned(), what.to_owned()];
+        assert_eq!(every(&[]).unwrap(), None);
+        assert_eq!(every(&words("1d", "doctor")).unwrap(), Some(Duration::from_secs(86_400)));
+        for (time, what) in [("1d", "fragmentation"), ("soon", "doctor"), ("59s", "doctor")] {
+            assert_eq!(every(&words(time, what)).unwrap_err().exit(), Exit::Usage, "{time} {what}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Figures of one drive over the time of its runs.
+
+use crate::report::{Cell, Report, Series, Table};
+
+/// Figures that a trend shows, at most: those that reports show first.
+const MOST: usize = 12;
+
+const SECONDS_PER_DAY: f64 = 86_400.0;
+
+/// Figures of runs of one protocol on one drive, over days since the first of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trend {
+    /// When the first run started, RFC 3339, UTC.
+    pub since: String,
+    /// Runs that it shows.
+    pub runs: usize,
+    /// Runs that were left out: interrupted ones, and those with other parameters than the newest.
+    pub left_out: usize,
+    /// A curve for each figure of the first table; its places are days since the first run.
+    pub series: Vec<Series>,
+}
+
+impl Trend {
+    /// Returns the trend of `reports`, which are of one experiment and one drive; `None` where fewer than two
+    /// of them have the parameters of the newest.
+    pub fn of(reports: &[Report]) -> Option<Trend> {
+        let start = |report: &Report| report.started.parse::<jiff::Timestamp>().ok();
+        let mut dated: Vec<(jiff::Timestamp, &Report)> = reports
+            .iter()
+            .filter(|report| !report.interrupted)
+            .filter_map(|report| Some((start(report)?, report)))
+            .collect();
+        dated.sort_by_key(|(start, _)| *start);
+        let newest = dated.last()?.1;
+        dated.retain(|(_, report)| is_alike(report, newest));
+        let (first, since) = dated.first().map(|(start, report)| (*start, &report.started))?;
+        if dated.len() < 2 {
+            return None;
+        }
+        let table = newest.tables.first()?;
+        let days = |at: jiff::Timestamp| (at.as_second() - first.as_second()) as f64;
+        let series = figures(table).take(MOST).map(|(key, column)| {
+            let value = |report: &Report| value(report.table(&table.name)?, key, column);
+            let points = dated.iter().filter_map(|(at, report)| Some((days(*at), value(report)?)));
+            let (x, y) = points.map(|(x, y)| (x / SECONDS_PER_DAY, y)).unzip();
+            let words: Vec<String> = key.iter().map(words).collect();
+            let name = [&[table.columns[column].name.clone()], words.as_slice()].concat().join("_");
+            let unit_y = table.columns[column].unit.clone();
+            Series { name, unit_x: "days".to_owned(), unit_y, x, y }
+        });
+        Some(Trend {
+            since: since.clone(),
+            runs: dated.len(),
+            left_out: reports.len() - dated.len(),
+            series: series.filter(|series| series.x.len() > 1).collect(),
+        })
+    }
+}
+
+fn is_alike(one: &Report, other: &Report) -> bool {
+    let parameters = |report: &Report| -> Vec<(String, String)> {
+        let kept = report.parameters.iter().filter(|it| it.name != "file");
+        kept.map(|it| (it.name.clone(), it.value.clone())).collect()
+    };
+    one.shortened == other.shortened && parameters(one) == parameters(other)
+}
+
+/// Returns the rows of a table that are told apart by their keys, each with the columns that were measured.
+fn figures(table: &Table) -> impl Iterator<Item = (&[Cell], usize)> {
+    let keys = table.key_columns();
+    let rows = table.rows.iter().map(move |row| &row[..keys.min(row.len())]);
+    let columns = keys..table.columns.len();
+    columns.flat_map(move |column| rows.clone().map(move |key| (key, column)))
+}
+
+fn value(table: &Table, key: &[Cell], column: usize) -> Option<f64> {
+    let row = table.rows.iter().find(|row| row.starts_with(key))?;
+    row.get(column)?.number()
+}
+
+fn words(cell: &Cell) -> String {
+    match cell {
+        Cell::Text(text) => text.replace(' ', "_"),
+        Cell::Integer(value) => value.to_string(),
+        Cell::Number(value) => value.to_string(),
+        Cell::Boolean(value) => value.to_string(),
+        Cell::Null => String::new(),
+    }
+}

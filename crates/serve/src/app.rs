@@ -1,0 +1,149 @@
+//! The parts that answers are made of, and the table of what can be asked for.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{Method, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use ssdlab_lab::store::{Store, StoreError};
+
+use crate::access::{Access, Refusal};
+use crate::events::Hub;
+use crate::machine::Machine;
+use crate::pages::{self, Problem};
+use crate::runner::Runner;
+
+/// The largest body of a request, in bytes.
+const BODY_MOST: usize = 64 * 1024;
+/// The body of a request has to be there, and answered, after so long.
+const CHANGE_TIME: Duration = Duration::from_secs(15);
+
+/// What pages may do: load the style and the script of this server, and nothing else from anywhere.
+const POLICY: &str = "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; \
+                      img-src 'self' data:; connect-src 'self'; form-action 'self'; \
+                      frame-ancestors 'none'; base-uri 'none'";
+/// What a report saved as one file may do when it is looked at here: run its own script.
+const POLICY_OF_FILES: &str = "default-src 'none'; style-src 'unsafe-inline'; \
+                               script-src 'unsafe-inline'; img-src data:; sandbox allow-scripts \
+                               allow-downloads";
+
+/// All that answers are made from.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) store: PathBuf,
+    pub(crate) access: Access,
+    pub(crate) runner: Runner,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) machine: Machine,
+}
+
+/// The app, as handlers have it.
+pub(crate) type Shared = State<Arc<App>>;
+
+impl App {
+    /// Opens the store to read. `None` where nothing was kept yet.
+    pub(crate) fn store(&self) -> Result<Option<Store>, StoreError> {
+        match Store::open_read_only(&self.store) {
+            Err(StoreError::Missing { .. }) => Ok(None),
+            other => other.map(Some),
+        }
+    }
+}
+
+/// Runs what may take a while, such as reading the store, beside what answers requests.
+pub(crate) async fn beside<T: Send + 'static>(
+    action: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "this page has failed");
+    tokio::task::spawn_blocking(action).await.map_err(failed)?
+}
+
+/// Returns everything that can be asked for.
+pub(crate) fn router(app: Arc<App>) -> Router {
+    Router::new()
+        .route("/", get(pages::runs::list))
+        .route("/runs/{id}", get(pages::run::show).post(pages::run::annotate))
+        .route("/runs/{id}/delete", post(pages::run::delete))
+        .route("/runs/{id}/report.html", get(pages::run::html_file))
+        .route("/runs/{id}/report.json", get(pages::run::json_file))
+        .route("/compare", get(pages::compare::compare))
+        .route("/trend", get(pages::compare::trend))
+        .route("/experiments", get(pages::experiments::list).post(pages::experiments::start))
+        .route("/experiments/{pid}", get(pages::experiments::watch))
+        .route("/experiments/{pid}/events", get(pages::experiments::events))
+        .route("/experiments/{pid}/stop", post(pages::experiments::stop))
+        .route("/drives", get(pages::drives::list))
+        .route("/drives/{pid}", get(pages::drives::watch))
+        .route("/drives/{pid}/events", get(pages::drives::events))
+        .route("/machine", get(pages::machine::show))
+        .route("/metrics", get(pages::metrics::show))
+        .route("/token", get(pages::token::take).post(pages::token::give))
+        .route("/style.css", get(pages::style))
+        .route("/script.js", get(pages::script))
+        .fallback(pages::missing)
+        .method_not_allowed_fallback(pages::not_allowed)
+        .layer(DefaultBodyLimit::max(BODY_MOST))
+        .layer(middleware::from_fn_with_state(app.clone(), guard))
+        .layer(middleware::from_fn(describe))
+        .with_state(app)
+}
+
+/// Answers only what may be answered, and changes only within a time.
+async fn guard(State(app): Shared, request: Request, next: Next) -> Response {
+    let is_own_guard = request.uri().path() == "/token";
+    let is_public = matches!(request.uri().path(), "/style.css" | "/script.js");
+    let (method, headers) = (request.method().clone(), request.headers());
+    match app.access.check(&method, headers, is_own_guard || is_public) {
+        Err(Refusal::Host) => Problem::new(
+            StatusCode::MISDIRECTED_REQUEST,
+            "this server does not answer under that name; 'ssdlab serve --name' gives it another one",
+        )
+        .into_response(),
+        Err(Refusal::Origin) => Problem::new(
+            StatusCode::FORBIDDEN,
+            "a change has to come from one of this server's own pages, or with the token as \
+             'Authorization: Bearer'",
+        )
+        .into_response(),
+        Err(Refusal::Token) => pages::token::ask(&request).into_response(),
+        Ok(()) if matches!(method, Method::GET | Method::HEAD) => next.run(request).await,
+        Ok(()) => tokio::time::timeout(CHANGE_TIME, next.run(request)).await.unwrap_or_else(|_| {
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "the request took too long").into_response()
+        }),
+    }
+}
+
+/// Says of every answer what the browser may do with it.
+async fn describe(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let is_file = response.extensions().get::<SavedPage>().is_some();
+    let policy = if is_file { POLICY_OF_FILES } else { POLICY };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, policy),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("x-frame-options"), "DENY"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    // What is private stays out of caches.
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("text/plain"));
+    response
+}
+
+/// Marks an answer that is a report saved as one file, with its script inside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SavedPage;

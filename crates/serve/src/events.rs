@@ -1,0 +1,184 @@
+//! What changes while somebody looks: server-sent events.
+//!
+//! However many watch a run or a drive, it is looked at once for all of them, and not at all when nobody does.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_stream::wrappers::WatchStream;
+use tokio_stream::{Stream, StreamExt};
+
+/// Watchers at a time, of whatever.
+const WATCHERS_MOST: usize = 64;
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Topic {
+    /// The run of a process.
+    Run(u32),
+    /// The attached drive of a process.
+    Drive(u32),
+}
+
+impl Topic {
+    /// How often it is looked at.
+    fn interval(self) -> Duration {
+        match self {
+            // Runs write down how they go twice a second.
+            Topic::Run(_) => Duration::from_millis(500),
+            Topic::Drive(_) => Duration::from_millis(1_000),
+        }
+    }
+}
+
+/// Part of a page, as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    /// The markup; empty before there is any.
+    pub(crate) html: Arc<str>,
+    /// True if it does not change any more.
+    pub(crate) is_final: bool,
+}
+
+/// Those who watch.
+#[derive(Debug, Default)]
+pub(crate) struct Hub {
+    topics: Mutex<HashMap<Topic, watch::Sender<Fragment>>>,
+}
+
+/// There are too many watchers already.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TooMany;
+
+impl Hub {
+    /// Returns fragments of `topic` from now on, until it is final. `look` makes one, which may take a while,
+    /// and has what it made before.
+    pub(crate) fn watch<F>(
+        self: &Arc<Hub>,
+        topic: Topic,
+        look: F,
+    ) -> Result<impl Stream<Item = Fragment> + Send + use<F>, TooMany>
+    where
+        F: FnMut() -> Fragment + Send + 'static,
+    {
+        let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let watchers: usize = topics.values().map(watch::Sender::receiver_count).sum();
+        if watchers >= WATCHERS_MOST {
+            return Err(TooMany);
+        }
+        let receiver = match topics.get(&topic) {
+            Some(sender) => sender.subscribe(),
+            None => {
+                let (sender, receiver) = watch::channel(Fragment::default());
+                topics.insert(topic, sender);
+                tokio::spawn(self.clone().keep_looking(topic, look));
+                receiver
+            }
+        };
+        let some = WatchStream::new(receiver).filter(|fragment| !fragment.html.is_empty());
+        Ok(some)
+    }
+
+    async fn keep_looking<F>(self: Arc<Hub>, topic: Topic, mut look: F)
+    where
+        F: FnMut() -> Fragment + Send + 'static,
+    {
+        loop {
+            let looked = tokio::task::spawn_blocking(move || {
+                let fragment = look();
+                (fragment, look)
+            });
+            let Ok((fragment, again)) = looked.await else {
+                self.topics.lock().unwrap_or_else(PoisonError::into_inner).remove(&topic);
+                return;
+            };
+            look = again;
+            let is_final = fragment.is_final;
+            {
+                let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(sender) = topics.get(&topic) else { return };
+                sender.send_if_modified(|known| {
+                    let differs = *known != fragment;
+                    *known = fragment;
+                    differs
+                });
+                // Who comes later begins anew; who is there still gets the last one.
+                if is_final || sender.receiver_count() == 0 {
+                    topics.remove(&topic);
+                    return;
+                }
+            }
+            tokio::time::sleep(topic.interval()).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    /// A runtime whose clock goes on as soon as nothing else is to be done.
+    fn at_once<T>(future: impl Future<Output = T>) -> T {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().build().unwrap().block_on(future)
+    }
+
+    fn fragment(number: u32) -> Fragment {
+        Fragment { html: number.to_string().into(), is_final: number == 3 }
+    }
+
+    #[test]
+    fn all_watchers_see_one_look_and_the_last_fragment_ends_it() {
+        let looks = Arc::new(AtomicU32::new(0));
+        let hub = Arc::new(Hub::default());
+        let counted = looks.clone();
+        let look = move || fragment(counted.fetch_add(1, Ordering::Relaxed) + 1);
+        let all = at_once(async {
+            let one = hub.watch(Topic::Run(1), look).unwrap();
+            let two = hub.watch(Topic::Run(1), || panic!("somebody looks already")).unwrap();
+            let collect = |stream| async {
+                let stream = Box::pin(stream);
+                tokio_stream::StreamExt::collect::<Vec<Fragment>>(stream).await
+            };
+            let task = tokio::spawn(collect(one));
+            let two = collect_all(two).await;
+            (task.await.unwrap(), two)
+        });
+        assert_eq!(looks.load(Ordering::Relaxed), 3);
+        assert_eq!(all.0.last().unwrap(), &fragment(3));
+        assert_eq!(all.1.last().unwrap(), &fragment(3));
+        assert!(hub.topics.lock().unwrap().is_empty());
+    }
+
+    async fn collect_all(stream: impl Stream<Item = Fragment>) -> Vec<Fragment> {
+        stream.collect().await
+    }
+
+    #[test]
+    fn nobody_looks_when_nobody_watches() {
+        let hub = Arc::new(Hub::default());
+        at_once(async {
+            let stream = hub.watch(Topic::Drive(1), || fragment(1)).unwrap();
+            drop(stream);
+            while !hub.topics.lock().unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+    }
+
+    #[test]
+    fn watchers_are_limited() {
+        let hub = Arc::new(Hub::default());
+        at_once(async {
+            let watch = |pid| hub.watch(Topic::Run(pid), || fragment(1));
+            let all: Vec<_> = (0..WATCHERS_MOST as u32).map(|pid| watch(pid).unwrap()).collect();
+            assert!(watch(1_000).is_err());
+            drop(all);
+            assert!(watch(1_000).is_ok());
+        });
+    }
+}

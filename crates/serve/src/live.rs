@@ -1,0 +1,321 @@
+//! Runs under way, as other processes see them.
+//!
+//! A run writes what it has come to into a file of its own, in the directory that attached drives have their
+//! records in ([`ssdlab_attach::control::directory`]), which nobody but its user can enter. The file is
+//! written whole each time, in bounded size, and removed when the run has ended.
+
+mod growth;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use ssdlab_attach::AttachError;
+use ssdlab_attach::control;
+use ssdlab_attach::status::write_whole;
+use ssdlab_lab::experiment::Sample;
+use ssdlab_lab::report::Series;
+use ssdlab_lab::store::RunId;
+
+pub use growth::Growth;
+
+/// The file's extension; its name is the number of the process.
+const EXTENSION: &str = "run";
+/// A run that is over sooner than this is not worth a file.
+const FIRST: Duration = Duration::from_millis(400);
+/// How often the file is written.
+const EVERY: Duration = Duration::from_millis(500);
+/// A run that has ended can be found for so long.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    /// The experiment.
+    pub experiment: String,
+    /// The drive, as the user named it.
+    pub target: String,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// True if the protocol is a shortened one.
+    pub shortened: bool,
+}
+
+/// How a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// It goes on.
+    Running,
+    /// It has ended, and was kept under this number.
+    Kept(i64),
+    /// Its process ended without a word.
+    Lost,
+}
+
+/// A run under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LiveRun {
+    /// Its process.
+    pub pid: u32,
+    /// When that process started, in clock ticks since the system did; tells it from a later one of that number.
+    process_start: Option<u64>,
+    /// What is run.
+    pub subject: Subject,
+    /// How it stands.
+    pub state: State,
+    /// What it does now.
+    pub step: String,
+    /// How much of it is done, from 0 to 1.
+    pub share: f64,
+    /// Seconds since it began.
+    pub elapsed: f64,
+    /// Seconds that it still takes, about, once that can be said.
+    pub left: Option<f64>,
+    /// Seconds of the drive's time that it was busy.
+    pub drive_time: f64,
+    /// Throughput over the drive's time.
+    throughput: Growth,
+    /// Write amplification over the drive's time.
+    amplification: Growth,
+}
+
+impl LiveRun {
+    fn new(subject: Subject) -> LiveRun {
+        let pid = std::process::id();
+        LiveRun {
+            pid,
+            process_start: process_start(pid),
+            subject,
+            state: State::Running,
+            step: String::new(),
+            share: 0.0,
+            elapsed: 0.0,
+            left: None,
+            drive_time: 0.0,
+            throughput: Growth::default(),
+            amplification: Growth::default(),
+        }
+    }
+
+    fn add(&mut self, sample: Sample) {
+        match sample {
+            Sample::Transferred { bytes, time } => {
+                self.drive_time += time.seconds();
+                let megabytes = bytes.bytes() as f64 / 1e6;
+                self.throughput.add(self.drive_time, time.seconds(), megabytes, time.seconds());
+            }
+            Sample::Programmed { host_units, flash_units } => {
+                let (over, under) = (flash_units as f64, host_units as f64);
+                self.amplification.add(self.drive_time, 0.0, over, under);
+            }
+        }
+    }
+
+    /// Returns its curves so far.
+    pub fn series(&self) -> Vec<Series> {
+        let minutes = self.drive_time >= 600.0;
+        let (unit_x, by) = if minutes { ("min", 60.0) } else { ("s", 1.0) };
+        let curve = |name: &str, unit_y: &str, growth: &Growth| {
+            let (x, y) = growth.points().map(|(x, y)| (x / by, y)).unzip();
+            let (unit_x, unit_y) = (unit_x.to_owned(), unit_y.to_owned());
+            Series { name: name.to_owned(), unit_x, unit_y, x, y }
+        };
+        let all = [
+            curve("throughput", "MB/s", &self.throughput),
+            curve("write_amplification", "", &self.amplification),
+        ];
+        all.into_iter().filter(|series| series.x.len() > 1).collect()
+    }
+}
+
+/// Writes down how a run of this process goes, for others to watch.
+#[derive(Debug)]
+pub struct Publisher {
+    run: LiveRun,
+    began: Instant,
+    written: Option<Instant>,
+    path: Option<PathBuf>,
+}
+
+impl Publisher {
+    /// Begins with a run that has not begun. Nothing is written for a run that is over at once.
+    pub fn new(subject: Subject) -> Publisher {
+        Publisher { run: LiveRun::new(subject), began: Instant::now(), written: None, path: None }
+    }
+
+    /// Adds what the drive has done.
+    pub fn add(&mut self, sample: Sample) {
+        self.run.add(sample);
+    }
+
+    /// Notes how far the run is, and how much longer it takes, if that is known.
+    pub fn progress(&mut self, step: &str, share: f64, left: Option<Duration>) {
+        let elapsed = self.began.elapsed();
+        let is_due = match self.written {
+            None => elapsed >= FIRST,
+            Some(written) => written.elapsed() >= EVERY,
+        };
+        if is_due {
+            step.clone_into(&mut self.run.step);
+            self.run.share = share;
+            self.run.elapsed = elapsed.as_secs_f64();
+            self.run.left = left.map(|left| left.as_secs_f64());
+            self.written = Some(Instant::now());
+            self.write();
+        }
+    }
+
+    /// Ends the run, which was kept under `id`, or not kept.
+    pub fn end(mut self, id: Option<RunId>) {
+        if let (Some(id), Some(_)) = (id, &self.path) {
+            self.run.state = State::Kept(id.number());
+            (self.run.share, self.run.left) = (1.0, None);
+            self.write();
+            self.path = None;
+        }
+    }
+
+    /// A run that nobody can watch is a run all the same.
+    fn write(&mut self) {
+        if self.path.is_none() {
+            let Ok(directory) = control::directory() else { return };
+            remove_old(&directory);
+            self.path = Some(directory.join(format!("{}.{EXTENSION}", self.run.pid)));
+        }
+        if let Some(path) = &self.path {
+            let text = serde_json::to_string(&self.run).expect("it has no maps");
+            let _ = write_whole(path, &text);
+        }
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Returns the runs under way, and those that ended within the last ten minutes, by process.
+///
+/// # Errors
+/// When the directory of the records cannot be had.
+pub fn runs() -> Result<Vec<LiveRun>, AttachError> {
+    let directory = control::directory()?;
+    let Ok(entries) = std::fs::read_dir(&directory) else { return Ok(Vec::new()) };
+    let paths = entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path));
+    let mut runs: Vec<LiveRun> = paths.filter_map(|path| read(&path)).collect();
+    runs.sort_by_key(|run| run.pid);
+    Ok(runs)
+}
+
+/// Returns the run of process `pid`; `None` where there is none.
+///
+/// # Errors
+/// When the directory of the records cannot be had.
+pub fn run(pid: u32) -> Result<Option<LiveRun>, AttachError> {
+    Ok(read(&control::directory()?.join(format!("{pid}.{EXTENSION}"))))
+}
+
+fn is_record(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == EXTENSION)
+}
+
+fn read(path: &Path) -> Option<LiveRun> {
+    let mut run: LiveRun = serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()?;
+    if run.state == State::Running && !is_alive(&run) {
+        run.state = State::Lost;
+    }
+    Some(run)
+}
+
+fn is_alive(run: &LiveRun) -> bool {
+    process_start(run.pid).is_some_and(|start| Some(start) == run.process_start)
+}
+
+/// Returns when a process started, in clock ticks since the system did (proc(5), field 22 of `stat`).
+fn process_start(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The program's name before it may hold anything.
+    let (_, fields) = text.rsplit_once(')')?;
+    fields.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Removes the files of runs that ended, or were lost, some time ago.
+fn remove_old(directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path)) {
+        let modified = std::fs::metadata(&path).and_then(|found| found.modified());
+        let age = modified.ok().and_then(|it| it.elapsed().ok()).unwrap_or_default();
+        if age > REMEMBERED && read(&path).is_none_or(|run| run.state != State::Running) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_units::{ByteLength, Nanoseconds};
+
+    use super::*;
+
+    fn subject() -> Subject {
+        let (experiment, target) = ("steady".to_owned(), "sim:".to_owned());
+        Subject { experiment, target, seed: 1, shortened: true }
+    }
+
+    #[test]
+    fn curves_are_over_the_time_of_the_drive() {
+        let mut run = LiveRun::new(subject());
+        for _ in 0..2 {
+            let (bytes, time) = (ByteLength::new(200_000_000), Nanoseconds::from_secs(2));
+            run.add(Sample::Transferred { bytes, time });
+            run.add(Sample::Programmed { host_units: 10, flash_units: 25 });
+        }
+        let series = run.series();
+        assert_eq!(series[0].name, "throughput");
+        assert_eq!((&*series[0].x, &*series[0].y), (&[2.0, 4.0][..], &[100.0, 100.0][..]));
+        assert_eq!(series[1].y, [2.5, 2.5]);
+        let (bytes, time) = (ByteLength::new(0), Nanoseconds::from_secs(596));
+        run.add(Sample::Transferred { bytes, time });
+        assert_eq!(run.series()[0].unit_x, "min");
+        assert_eq!(run.series()[0].x[2], 10.0);
+    }
+
+    #[test]
+    fn a_run_of_a_process_that_is_gone_is_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("1.run");
+        let mut run = LiveRun::new(subject());
+        std::fs::write(&path, serde_json::to_string(&run).unwrap()).unwrap();
+        assert_eq!(read(&path).unwrap().state, State::Running);
+        // Another process has its number now.
+        run.process_start = run.process_start.map(|start| start + 1);
+        std::fs::write(&path, serde_json::to_string(&run).unwrap()).unwrap();
+        assert_eq!(read(&path).unwrap().state, State::Lost);
+        std::fs::write(&path, "half of a rec").unwrap();
+        assert_eq!(read(&path), None);
+    }
+
+    #[test]
+    fn only_what_ended_long_ago_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, run: &LiveRun, age: Duration| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, serde_json::to_string(run).unwrap()).unwrap();
+            let time = std::time::SystemTime::now() - age;
+            std::fs::File::open(&path).unwrap().set_modified(time).unwrap();
+            path
+        };
+        let running = LiveRun::new(subject());
+        let ended = LiveRun { state: State::Kept(7), ..running.clone() };
+        let slow = file("1.run", &running, REMEMBERED * 2);
+        let fresh = file("2.run", &ended, Duration::ZERO);
+        let old = file("3.run", &ended, REMEMBERED * 2);
+        let drive = file("4.json", &ended, REMEMBERED * 2);
+        remove_old(directory.path());
+        assert!(slow.exists() && fresh.exists() && drive.exists() && !old.exists());
+    }
+}

@@ -1,0 +1,67 @@
+//! This machine, or a captured one, as `ssdlab doctor` sees it; looked at seldom, since that asks its drives.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use ssdlab_host::doctor::{self, Diagnosis, DriveDiagnosis};
+use ssdlab_host::{Captured, HostError, Live};
+use ssdlab_lab::store::DriveFigures;
+
+/// A diagnosis is shown for so long.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// What is looked at, and what was found.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// The file of a captured machine; `None` for this one.
+    captured: Option<PathBuf>,
+    latest: Mutex<Option<(Instant, Arc<Diagnosis>)>>,
+}
+
+impl Machine {
+    pub(crate) fn new(captured: Option<PathBuf>) -> Machine {
+        Machine { captured, latest: Mutex::default() }
+    }
+
+    /// Returns what was found within the last minute, or looks. Who comes meanwhile waits for it.
+    pub(crate) fn diagnosis(&self) -> Result<Arc<Diagnosis>, HostError> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((when, diagnosis)) = &*latest
+            && when.elapsed() < FRESH
+        {
+            return Ok(diagnosis.clone());
+        }
+        let diagnosis = Arc::new(match &self.captured {
+            Some(path) => doctor::examine(&Captured::open(path)?, None)?,
+            None => doctor::examine(&Live, None)?,
+        });
+        *latest = Some((Instant::now(), diagnosis.clone()));
+        Ok(diagnosis)
+    }
+}
+
+/// Returns the figures of all drives that tell any.
+pub(crate) fn figures(diagnosis: &Diagnosis) -> Vec<DriveFigures> {
+    let time = i64::try_from(diagnosis.machine.time).unwrap_or(i64::MAX);
+    diagnosis.drives.iter().map(|drive| of_drive(drive, time)).filter(is_any).collect()
+}
+
+fn of_drive(drive: &DriveDiagnosis, time: i64) -> DriveFigures {
+    let values = &drive.values;
+    let number = |value: Option<u64>| value.map(|value| value as f64);
+    let model = values.model.as_deref().unwrap_or("drive");
+    DriveFigures {
+        time,
+        drive: format!("{model} ({})", drive.drive),
+        temperature_celsius: values.temperature_celsius.map(|degrees| degrees as f64),
+        used_percent: number(values.used_percent),
+        spare_percent: number(values.spare_percent),
+        written_bytes: number(values.written_bytes),
+    }
+}
+
+fn is_any(figures: &DriveFigures) -> bool {
+    let all = [figures.temperature_celsius, figures.used_percent, figures.spare_percent];
+    all.iter().chain([&figures.written_bytes]).any(Option::is_some)
+}

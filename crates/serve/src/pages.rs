@@ -1,0 +1,281 @@
+//! What the pages have in common: head, navigation, errors, forms.
+
+pub(crate) mod compare;
+pub(crate) mod drives;
+pub(crate) mod experiments;
+pub(crate) mod machine;
+pub(crate) mod metrics;
+pub(crate) mod run;
+pub(crate) mod runs;
+pub(crate) mod token;
+
+use std::error::Error;
+
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use maud::{DOCTYPE, Markup, html};
+use ssdlab_attach::AttachError;
+use ssdlab_host::HostError;
+use ssdlab_lab::output::html as report_html;
+use ssdlab_lab::store::StoreError;
+
+use crate::app::App;
+use crate::runner::OrderError;
+
+const STYLE: &str = include_str!("pages/style.css");
+const SCRIPT: &str = include_str!("pages/script.js");
+
+/// The parts of the page, as the navigation has them.
+const PARTS: [(&str, &str); 4] = [
+    ("/", "Runs"),
+    ("/experiments", "Experiments"),
+    ("/drives", "Attached drives"),
+    ("/machine", "This machine"),
+];
+
+/// Who looks, and at what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    /// The part of the navigation that the page belongs to.
+    pub(crate) part: &'static str,
+    /// True if whoever looks may change things.
+    pub(crate) may_change: bool,
+}
+
+impl View {
+    pub(crate) fn new(app: &App, headers: &HeaderMap, part: &'static str) -> View {
+        View { part, may_change: app.access.is_trusted(headers) }
+    }
+
+    /// A page with a heading.
+    pub(crate) fn page(self, title: &str, body: &Markup) -> Html<String> {
+        self.whole(title, &html! { header { h1 { (title) } } main { (body) } })
+    }
+
+    /// A page whose body has its own heading.
+    pub(crate) fn whole(self, title: &str, body: &Markup) -> Html<String> {
+        let markup = html! {
+            (DOCTYPE)
+            html lang="en" {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (title) " \u{b7} ssdlab" }
+                    link rel="icon" href="data:,";
+                    link rel="stylesheet" href="/style.css";
+                    script src="/script.js" defer {}
+                }
+                body {
+                    a.skip href="#content" { "To the content" }
+                    nav.parts aria-label="Parts" {
+                        b { "ssdlab" }
+                        @for (path, name) in PARTS {
+                            a href=(path) aria-current=[(path == self.part).then_some("page")] { (name) }
+                        }
+                    }
+                    div #content tabindex="-1" { (body) }
+                    footer {
+                        p { "ssdlab " (env!("CARGO_PKG_VERSION")) " on this machine." }
+                        @if self.may_change {
+                            form method="post" action="/token" {
+                                input type="hidden" name="token" value="";
+                                button type="submit" { "Forget the token" }
+                            }
+                        } @else {
+                            p { "Only reading. " a href="/token" { "Give the token" } " to change things." }
+                        }
+                    }
+                }
+            }
+        };
+        Html(markup.into_string())
+    }
+}
+
+/// Why there is no answer but a sentence.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    sentences: Vec<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, sentence: &str) -> Problem {
+        Problem { status, sentences: vec![sentence.to_owned()] }
+    }
+
+    pub(crate) fn missing(sentence: &str) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, sentence)
+    }
+
+    fn of(status: StatusCode, error: &(dyn Error + 'static)) -> Problem {
+        let mut sentences: Vec<String> = Vec::new();
+        let mut next = Some(error);
+        while let Some(error) = next {
+            let text = error.to_string();
+            if !sentences.iter().any(|said| said.contains(&text)) {
+                sentences.push(text);
+            }
+            next = error.source();
+        }
+        Problem { status, sentences }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let view = View { part: "", may_change: false };
+        let title = self.status.canonical_reason().unwrap_or("Not done");
+        let body = html! {
+            @for sentence in &self.sentences { p.refused { (sentence) "." } }
+            p { a href="/" { "To the runs" } }
+        };
+        (self.status, view.page(title, &body)).into_response()
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        let status = match &error {
+            StoreError::NoSuchRun { .. } | StoreError::Missing { .. } => StatusCode::NOT_FOUND,
+            StoreError::BadReference { .. } => StatusCode::NOT_FOUND,
+            StoreError::Annotation(_) => StatusCode::BAD_REQUEST,
+            StoreError::Locked { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Problem::of(status, &error)
+    }
+}
+
+impl From<OrderError> for Problem {
+    fn from(error: OrderError) -> Problem {
+        let status = match &error {
+            OrderError::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
+            OrderError::Start(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            _ => StatusCode::BAD_REQUEST,
+        };
+        Problem::of(status, &error)
+    }
+}
+
+impl From<AttachError> for Problem {
+    fn from(error: AttachError) -> Problem {
+        Problem::of(StatusCode::INTERNAL_SERVER_ERROR, &error)
+    }
+}
+
+impl From<HostError> for Problem {
+    fn from(error: HostError) -> Problem {
+        Problem::of(StatusCode::INTERNAL_SERVER_ERROR, &error)
+    }
+}
+
+/// An answer, or the sentence that stands for it.
+pub(crate) type Answer = Result<Response, Problem>;
+
+/// The pairs of a query or of a form; of a name that is given twice all values.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    pub(crate) fn read(text: &[u8]) -> Fields {
+        Fields(form_urlencoded::parse(text).into_owned().collect())
+    }
+
+    pub(crate) fn of_query(query: Option<String>) -> Fields {
+        Fields::read(query.unwrap_or_default().as_bytes())
+    }
+
+    pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.0.iter().filter(move |(key, _)| key == name);
+        named.map(|(_, value)| value.as_str())
+    }
+
+    /// The first value of a name; empty where there is none.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
+    }
+
+    /// The first value of a name, unless it is empty.
+    pub(crate) fn given(&self, name: &str) -> Option<String> {
+        Some(self.get(name).trim().to_owned()).filter(|value| !value.is_empty())
+    }
+}
+
+/// A link with a query.
+pub(crate) fn link(path: &str, pairs: &[(&str, &str)]) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));
+    let query = query.finish();
+    if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
+}
+
+/// Sends the browser to a page of this server after a change.
+pub(crate) fn go_to(path: &str) -> Response {
+    Redirect::to(path).into_response()
+}
+
+/// RFC 3339 to the minute, or whatever else it is, as it is.
+pub(crate) fn moment(text: &str) -> String {
+    let read = text.parse::<jiff::Timestamp>();
+    read.map_or_else(|_| text.to_owned(), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string())
+}
+
+/// A duration as precisely as an estimate allows.
+pub(crate) fn about(seconds: f64) -> String {
+    let steps = [(120.0, 1.0), (6_000.0, 60.0), (f64::INFINITY, 600.0)];
+    let step = steps.iter().find(|(below, _)| seconds < *below).map_or(1.0, |(_, step)| *step);
+    let rounded = ((seconds.max(0.0) / step).ceil() * step).min(1e15) as u64;
+    humantime::format_duration(std::time::Duration::from_secs(rounded)).to_string()
+}
+
+pub(crate) async fn style() -> Response {
+    let all = [report_html::style(), STYLE].concat();
+    ([(CONTENT_TYPE, "text/css; charset=utf-8")], all).into_response()
+}
+
+pub(crate) async fn script() -> Response {
+    let all = [report_html::script(), SCRIPT].concat();
+    ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], all).into_response()
+}
+
+pub(crate) async fn missing() -> Problem {
+    Problem::missing("there is no such page")
+}
+
+pub(crate) async fn not_allowed() -> Problem {
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "that cannot be done to this page")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_come_back_as_they_were_put_into_a_link() {
+        let pairs =
+            [("target", "raid1(sim:a;sim:b),sync=none"), ("tag", ""), ("words", "7 % & more")];
+        let made = link("/trend", &pairs);
+        let (path, query) = made.split_once('?').unwrap();
+        assert_eq!(path, "/trend");
+        let fields = Fields::of_query(Some(query.to_owned()));
+        assert_eq!(fields.get("target"), pairs[0].1);
+        assert_eq!(fields.get("words"), pairs[2].1);
+        assert_eq!(fields.given("tag"), None);
+        assert_eq!(link("/", &[("tag", "")]), "/");
+        let several = Fields::read(b"run=1&run=2&other=3");
+        assert_eq!(several.all("run").collect::<Vec<_>>(), ["1", "2"]);
+    }
+
+    #[test]
+    fn a_page_shows_what_it_is_given_as_text() {
+        let view = View { part: "/", may_change: true };
+        let hostile = "<script>alert(1)</script>\"'";
+        let Html(page) = view.page(hostile, &html! { p title=(hostile) { (hostile) } });
+        assert!(!page.contains("<script>alert"), "{page}");
+        assert_eq!(page.matches("&lt;script&gt;").count(), 4);
+        assert!(page.contains("title=\"&lt;script&gt;alert(1)&lt;/script&gt;&quot;"), "{page}");
+    }
+}

@@ -1,0 +1,274 @@
+//! Experiments under way: started here or in a terminal, watched, stopped.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use maud::{Markup, html};
+use ssdlab_lab::output::html as report_html;
+use ssdlab_lab::store::Selection;
+use ssdlab_model::profile;
+use tokio_stream::{Stream, StreamExt};
+
+use super::{Answer, Fields, Problem, View, about, go_to};
+use crate::app::{App, Shared, beside};
+use crate::events::{Fragment, Topic};
+use crate::live::{self, LiveRun, State as RunState};
+use crate::runner::{self, Ended, Order, Started};
+
+pub(crate) async fn list(
+    State(app): Shared,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Answer {
+    let view = View::new(&app, &headers, "/experiments");
+    let fields = Fields::of_query(query);
+    let (runs, started) = beside(move || Ok((live::runs()?, app.runner.started()))).await?;
+    // Those without a record have just begun, or were over at once.
+    let others = started.iter().filter(|one| runs.iter().all(|run| run.pid != one.pid));
+    let others: Vec<&Started> = others.collect();
+    let body = html! {
+        @if runs.is_empty() && others.is_empty() {
+            p { "Nothing is under way. What 'ssdlab run' does in a terminal is shown here, too." }
+        }
+        @if !runs.is_empty() || !others.is_empty() {
+            ul.cards {
+                @for run in &runs {
+                    li { a href={ "/experiments/" (run.pid) } {
+                        (run.subject.experiment) " on " (run.subject.target) }
+                        " " (state_words(run)) }
+                }
+                @for one in others.iter().rev() {
+                    li { a href={ "/experiments/" (one.pid) } { (one.experiment) " on " (one.target) }
+                        " " (ended_words(one.ended.as_ref())) }
+                }
+            }
+        }
+        section {
+            h2 { "Start an experiment on a simulated drive" }
+            @if view.may_change { (form(&fields)) } @else {
+                p { "That takes " a href="/token?to=/experiments" { "the token" } "." }
+            }
+        }
+    };
+    Ok(view.page("Experiments", &body).into_response())
+}
+
+fn form(fields: &Fields) -> Markup {
+    let chosen = fields.get("experiment");
+    html! {
+        form.lines method="post" action="/experiments" {
+            label { "Experiment "
+                select name="experiment" {
+                    @for one in runner::experiments() {
+                        option value=(one.name()) selected[one.name() == chosen] {
+                            (one.name()) ": " (one.question())
+                        }
+                    }
+                }
+            }
+            label { "Drive: a profile with changes, or a stack of them "
+                input type="text" name="target" value="sim:toshiba-xg5" list="profiles" required
+                    autocomplete="off" spellcheck="false";
+            }
+            datalist #profiles {
+                @for (name, _) in profile::embedded() { option value={ "sim:" (name) } {} }
+            }
+            label { "Parameters that differ, NAME=VALUE on a line each "
+                textarea name="settings" rows="2" spellcheck="false" {} }
+            label { "Seed " input type="text" name="seed" value="1" inputmode="numeric" size="6"; }
+            label.inline { input type="checkbox" name="quick" value="yes" checked;
+                " Quick: seconds instead of minutes, on a smaller drive of the same kind" }
+            p { button type="submit" { "Start" } }
+        }
+    }
+}
+
+pub(crate) async fn start(State(app): Shared, body: Bytes) -> Answer {
+    let fields = Fields::read(&body);
+    let order = Order {
+        experiment: fields.get("experiment").to_owned(),
+        target: fields.get("target").to_owned(),
+        settings: fields.get("settings").to_owned(),
+        seed: fields.get("seed").to_owned(),
+        quick: fields.get("quick") == "yes",
+    };
+    beside(move || {
+        let newest = app.store()?.and_then(|store| store.latest().transpose()).transpose()?;
+        let pid = app.runner.start(&order, newest)?;
+        Ok(go_to(&format!("/experiments/{pid}")))
+    })
+    .await
+}
+
+pub(crate) async fn stop(State(app): Shared, Path(pid): Path<String>) -> Answer {
+    let pid = number(&pid)?;
+    beside(move || {
+        let words = "that experiment is not running, or was not started here: Ctrl-C in its terminal \
+                     ends it";
+        match app.runner.stop(pid) {
+            true => Ok(go_to(&format!("/experiments/{pid}"))),
+            false => Err(Problem::new(StatusCode::CONFLICT, words)),
+        }
+    })
+    .await
+}
+
+fn number(pid: &str) -> Result<u32, Problem> {
+    pid.parse().map_err(|_| Problem::missing("there is no such experiment"))
+}
+
+pub(crate) async fn watch(
+    State(app): Shared,
+    headers: HeaderMap,
+    Path(pid): Path<String>,
+) -> Answer {
+    let pid = number(&pid)?;
+    let view = View::new(&app, &headers, "/experiments");
+    let looked = app.clone();
+    let (shown, started) =
+        beside(move || Ok((look(&looked, pid)?, looked.runner.find(pid)))).await?;
+    let Some((title, fragment)) = shown else {
+        return Err(Problem::missing("no experiment of that process is known"));
+    };
+    let is_ours = started.is_some_and(|one| one.ended.is_none());
+    let events = (!fragment.is_final).then(|| format!("/experiments/{pid}/events"));
+    let body = html! {
+        div #live data-events=[events] aria-live="off" { (maud::PreEscaped(&*fragment.html)) }
+        @if is_ours && !fragment.is_final && view.may_change {
+            form #stop method="post" action={ "/experiments/" (pid) "/stop" } {
+                p { button type="submit" { "Stop, and keep what was measured" } }
+            }
+        }
+        @if !fragment.is_final { noscript { p.faint { "Load this page again to see how it goes." } } }
+    };
+    Ok(view.page(&title, &body).into_response())
+}
+
+pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> Answer {
+    let pid = number(&pid)?;
+    let watched = app.clone();
+    let stream = app.hub.watch(Topic::Run(pid), move || match look(&watched, pid) {
+        Ok(Some((_, fragment))) => fragment,
+        _ => Fragment { html: "<p>It has ended.</p>".into(), is_final: true },
+    });
+    Ok(sse(stream.map_err(|_| too_many())?).into_response())
+}
+
+/// The refusal of more watchers than there is room for.
+pub(super) fn too_many() -> Problem {
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many watch already")
+}
+
+/// Fragments as events: `message` for one that changes, `over` for the last.
+pub(super) fn sse(
+    stream: impl Stream<Item = Fragment> + Send + 'static,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let events = stream.map(|fragment| {
+        let name = if fragment.is_final { "over" } else { "message" };
+        let data = serde_json::to_string(&*fragment.html).unwrap_or_default();
+        Ok(Event::default().event(name).data(data))
+    });
+    Sse::new(events).keep_alive(KeepAlive::default())
+}
+
+/// How the run of a process stands now, with its title; `None` where none is known.
+fn look(app: &Arc<App>, pid: u32) -> Result<Option<(String, Fragment)>, Problem> {
+    let started = app.runner.find(pid);
+    let fragment = |html: Markup, is_final| Fragment { html: html.into_string().into(), is_final };
+    if let Some(run) = live::run(pid)? {
+        let title = format!("{} on {}", run.subject.experiment, run.subject.target);
+        // Of one that was started here it is known how it ended.
+        let ended = started.as_ref().and_then(|one| one.ended.as_ref());
+        let is_final = run.state != RunState::Running || ended.is_some();
+        let html = match (run.state, ended) {
+            (RunState::Running | RunState::Lost, Some(ended)) => {
+                of_ended(app, started.as_ref(), ended)?
+            }
+            _ => of_run(&run),
+        };
+        return Ok(Some((title, fragment(html, is_final))));
+    }
+    let Some(started) = started else { return Ok(None) };
+    let title = format!("{} on {}", started.experiment, started.target);
+    let html = match &started.ended {
+        None => html! { p { "It has just begun." } },
+        Some(ended) => of_ended(app, Some(&started), ended)?,
+    };
+    let is_final = started.ended.is_some();
+    Ok(Some((title, fragment(html, is_final))))
+}
+
+/// A run that has a record.
+fn of_run(run: &LiveRun) -> Markup {
+    let percent = run.share * 100.0;
+    html! {
+        p { (state_words(run)) }
+        @if run.state == RunState::Running {
+            progress max="100" value=(format!("{percent:.1}")) aria-label="Share that is done" {
+                (format!("{percent:.0} %"))
+            }
+            p.meta {
+                span { (format!("{percent:.0} %")) }
+                span { (run.step) }
+                span { "for " (about(run.elapsed)) }
+                @if let Some(left) = run.left { span { (about(left)) " left" } }
+                @if run.drive_time > 0.0 { span { (about(run.drive_time)) " of the drive's time" } }
+            }
+        }
+        @let series = run.series();
+        @if series.is_empty() && run.state == RunState::Running {
+            p.faint { "Curves come when the drive has been measured for a while; workloads that run side \
+                       by side have none." }
+        }
+        (report_html::curves(&series))
+    }
+}
+
+/// A run of this server's that has ended.
+fn of_ended(app: &App, started: Option<&Started>, ended: &Ended) -> Result<Markup, Problem> {
+    let kept = match started {
+        Some(started) => kept(app, started)?,
+        None => None,
+    };
+    Ok(html! {
+        p { (ended_words(Some(ended))) }
+        @if let Some(id) = kept { p { a href={ "/runs/" (id) } { "Its report: run " (id) } } }
+        @if !ended.said.is_empty() { pre.said { (ended.said) } }
+    })
+}
+
+/// The run that an experiment started here was kept as: the newest like it that was not there before.
+fn kept(app: &App, started: &Started) -> Result<Option<i64>, Problem> {
+    let Some(store) = app.store()? else { return Ok(None) };
+    let selection = Selection {
+        experiment: Some(started.experiment.clone()),
+        most: Some(20),
+        ..Selection::default()
+    };
+    let runs = store.select(&selection)?;
+    let newer = runs.iter().filter(|run| started.newest_before.is_none_or(|id| run.id > id));
+    Ok(newer.filter(|run| run.seed == started.seed).map(|run| run.id.number()).next())
+}
+
+fn state_words(run: &LiveRun) -> Markup {
+    match run.state {
+        RunState::Running => html! { "goes on" },
+        RunState::Lost => html! { "ended without a report: its program was killed" },
+        RunState::Kept(id) => html! { "has ended: " a href={ "/runs/" (id) } { "run " (id) } },
+    }
+}
+
+fn ended_words(ended: Option<&Ended>) -> &'static str {
+    match ended.map(|ended| ended.code) {
+        None => "goes on",
+        Some(Some(0)) => "has ended",
+        Some(Some(130)) => "was stopped, and kept what it had measured",
+        Some(Some(_)) => "has failed",
+        Some(None) => "was killed",
+    }
+}

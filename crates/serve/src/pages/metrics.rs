@@ -1,0 +1,90 @@
+//! Figures for Prometheus, in its text format.
+
+use std::fmt::Write;
+
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use ssdlab_attach::control::{self, Ask};
+use ssdlab_lab::store::Selection;
+
+use super::Answer;
+use crate::app::{Shared, beside};
+use crate::live::{self, State as RunState};
+
+const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+pub(crate) async fn show(State(app): Shared) -> Answer {
+    let text = beside(move || {
+        let kept = match app.store()? {
+            Some(store) => store.count(&Selection::default())?,
+            None => 0,
+        };
+        let runs = live::runs()?;
+        let running = runs.iter().filter(|run| run.state == RunState::Running).count();
+        let drives = control::records()?;
+        let drives = drives.iter().filter_map(|record| {
+            let answer = control::ask(record, Ask::Prometheus).ok()?;
+            serde_json::from_str::<String>(&answer).ok()
+        });
+        let mut texts = vec![own("runs_kept", "Runs in the store.", kept)];
+        texts.push(own("experiments_running", "Experiments under way.", running as u64));
+        texts.push(app.machine.diagnosis()?.prometheus());
+        texts.extend(drives);
+        Ok(joined(&texts))
+    })
+    .await?;
+    Ok(([(CONTENT_TYPE, FORMAT)], text).into_response())
+}
+
+fn own(name: &str, help: &str, value: u64) -> String {
+    format!("# HELP ssdlab_{name} {help}\n# TYPE ssdlab_{name} gauge\nssdlab_{name} {value}\n")
+}
+
+/// Joins texts so that each metric is described once, with the samples of all of them behind that.
+fn joined(texts: &[String]) -> String {
+    let mut metrics: Vec<(String, Vec<String>, Vec<String>)> = Vec::new();
+    for line in texts.iter().flat_map(|text| text.lines()) {
+        let comment = line.strip_prefix("# HELP ").or(line.strip_prefix("# TYPE "));
+        let name = comment.unwrap_or(line).split([' ', '{']).next().unwrap_or_default();
+        if name.is_empty() || line.starts_with('#') && comment.is_none() {
+            continue;
+        }
+        let place = metrics.iter().position(|(known, ..)| known == name);
+        let place = place.unwrap_or_else(|| {
+            metrics.push((name.to_owned(), Vec::new(), Vec::new()));
+            metrics.len() - 1
+        });
+        let (_, comments, samples) = &mut metrics[place];
+        match comment {
+            Some(_) if comments.iter().any(|known| known[..6] == line[..6]) => {}
+            Some(_) => comments.push(line.to_owned()),
+            None => samples.push(line.to_owned()),
+        }
+    }
+    let mut text = String::new();
+    for line in metrics.iter().flat_map(|(_, comments, samples)| comments.iter().chain(samples)) {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_of_several_drives_is_described_once() {
+        let drive = |name: &str| {
+            format!(
+                "# HELP a First.\n# TYPE a gauge\na{{d=\"{name}\"}} 1\n# HELP b Second.\n\
+                 # TYPE b counter\nb{{d=\"{name}\"}} 2\n# EOF\n"
+            )
+        };
+        assert_eq!(
+            joined(&[drive("x"), drive("y z")]),
+            "# HELP a First.\n# TYPE a gauge\na{d=\"x\"} 1\na{d=\"y z\"} 1\n\
+             # HELP b Second.\n# TYPE b counter\nb{d=\"x\"} 2\nb{d=\"y z\"} 2\n"
+        );
+    }
+}

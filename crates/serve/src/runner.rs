@@ -1,0 +1,408 @@
+//! Experiments on simulated drives, started and stopped from the page.
+//!
+//! Each is a process of its own, `ssdlab run`, as if it was typed at a terminal: it checks what it needs, can
+//! be watched in the same way, and leaves its report when it is stopped.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use ssdlab_lab::experiment::{self, Experiment, Kind, Settings};
+use ssdlab_lab::quick::quick;
+use ssdlab_lab::store::RunId;
+use ssdlab_lab::{LabError, Target};
+use ssdlab_model::profile;
+
+/// The most that is kept of what a process says.
+const SAID_MOST: usize = 4_096;
+/// Processes that have ended are remembered up to this number.
+const ENDED_MOST: usize = 20;
+
+/// What is to be run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Order {
+    pub(crate) experiment: String,
+    pub(crate) target: String,
+    /// Parameters that differ, `name=value` on a line each.
+    pub(crate) settings: String,
+    pub(crate) seed: String,
+    pub(crate) quick: bool,
+}
+
+/// Reasons why nothing was started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OrderError {
+    #[error(
+        "{0:?} is no simulated drive with a built-in profile: only those are run from the page. \
+         'ssdlab run' in a terminal takes files, saved drives and real drives"
+    )]
+    NotSimulated(String),
+    #[error("{0} reads a file: run it in a terminal, with 'ssdlab run {0} FILE sim:'")]
+    NeedsFile(&'static str),
+    #[error("the parameter {0} names a file: set it in a terminal, with 'ssdlab run --set'")]
+    NamesFile(String),
+    #[error("{0:?} is no seed: a seed is a whole number from 0 on")]
+    Seed(String),
+    #[error("{0:?} is no parameter: write NAME=VALUE, one on each line, such as rest=0s")]
+    Setting(String),
+    #[error("{0} experiments run already, one on each processor: stop one, or wait")]
+    Busy(usize),
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    #[error("cannot start the experiment")]
+    Start(#[source] std::io::Error),
+}
+
+/// An order that can be carried out.
+#[derive(Debug)]
+struct Checked {
+    experiment: &'static str,
+    target: String,
+    settings: Vec<(String, String)>,
+    seed: u64,
+    quick: bool,
+}
+
+/// Returns the experiments that can be run from the page.
+pub(crate) fn experiments() -> impl Iterator<Item = &'static dyn Experiment> {
+    experiment::all().iter().copied().filter(|one| !reads_file(*one))
+}
+
+fn reads_file(experiment: &dyn Experiment) -> bool {
+    experiment.parameters().iter().any(|spec| spec.kind == Kind::File)
+}
+
+/// Returns true if every drive in the text has a built-in profile, so that no file is opened for it.
+fn is_built_in(text: &str) -> bool {
+    let named = text.split("sim:").skip(1).map(|rest| {
+        let name = &rest[..rest.find([',', ';', ')']).unwrap_or(rest.len())];
+        name.is_empty() || profile::embedded().iter().any(|(known, _)| *known == name)
+    });
+    let begins = text.find('(').map_or(text, |end| &text[..end]);
+    let is_target = begins.starts_with("sim:")
+        || !begins.is_empty()
+            && begins.len() < text.len()
+            && begins.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_target && text.contains("sim:") && named.into_iter().all(|is_known| is_known)
+}
+
+impl Checked {
+    fn new(order: &Order) -> Result<Checked, OrderError> {
+        let experiment = experiment::named(order.experiment.trim())?;
+        if reads_file(experiment) {
+            return Err(OrderError::NeedsFile(experiment.name()));
+        }
+        let target = order.target.trim();
+        if !is_built_in(target) {
+            return Err(OrderError::NotSimulated(target.to_owned()));
+        }
+        let text = order.seed.trim();
+        let seed = if text.is_empty() { Ok(1) } else { text.parse() };
+        let seed = seed.map_err(|_| OrderError::Seed(text.to_owned()))?;
+        let mut settings = Vec::new();
+        for line in order.settings.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let pair = line.split_once('=').filter(|(name, _)| !name.trim().is_empty());
+            let (name, value) = pair.ok_or_else(|| OrderError::Setting(line.to_owned()))?;
+            let (name, value) = (name.trim(), value.trim());
+            let spec = experiment.parameters().iter().find(|spec| spec.name == name);
+            if spec.is_some_and(|spec| spec.kind == Kind::Word) {
+                return Err(OrderError::NamesFile(name.to_owned()));
+            }
+            settings.push((name.to_owned(), value.to_owned()));
+        }
+        let parsed = Target::seeded(target, seed)?;
+        if !parsed.is_simulated() {
+            return Err(OrderError::NotSimulated(target.to_owned()));
+        }
+        match order.quick {
+            true => quick(experiment, parsed, seed, &settings).map(|_| ())?,
+            false => Settings::new(experiment, false, &settings).map(|_| ())?,
+        }
+        Ok(Checked {
+            experiment: experiment.name(),
+            target: target.to_owned(),
+            settings,
+            seed,
+            quick: order.quick,
+        })
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["run".to_owned(), "--quiet".to_owned()];
+        arguments.extend(self.quick.then(|| "--quick".to_owned()));
+        arguments.push(format!("--seed={}", self.seed));
+        arguments.extend(self.settings.iter().map(|(name, value)| format!("--set={name}={value}")));
+        arguments.extend(["--".to_owned(), self.experiment.to_owned(), self.target.clone()]);
+        arguments
+    }
+}
+
+/// A process that was started here.
+#[derive(Clone, Debug)]
+pub(crate) struct Started {
+    pub(crate) pid: u32,
+    pub(crate) experiment: String,
+    pub(crate) target: String,
+    pub(crate) seed: u64,
+    /// The newest run that was kept before it began.
+    pub(crate) newest_before: Option<RunId>,
+    /// How it ended; `None` while it goes on.
+    pub(crate) ended: Option<Ended>,
+}
+
+/// How a process ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    /// Its exit code; `None` where a signal has ended it.
+    pub(crate) code: Option<i32>,
+    /// What it said on stderr.
+    pub(crate) said: String,
+}
+
+/// Starts and stops experiments.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    program: PathBuf,
+    store: PathBuf,
+    started: Arc<Mutex<Vec<Started>>>,
+}
+
+impl Runner {
+    pub(crate) fn new(program: PathBuf, store: PathBuf) -> Runner {
+        Runner { program, store, started: Arc::default() }
+    }
+
+    /// Starts an experiment; returns its process.
+    pub(crate) fn start(
+        &self,
+        order: &Order,
+        newest_before: Option<RunId>,
+    ) -> Result<u32, OrderError> {
+        let checked = Checked::new(order)?;
+        // Held until the process is in the list, so that the limit holds for requests at one time, too.
+        let mut started = locked(&self.started);
+        let running = started.iter().filter(|one| one.ended.is_none()).count();
+        let most = std::thread::available_parallelism().map_or(1, |count| count.get());
+        if running >= most {
+            return Err(OrderError::Busy(running));
+        }
+        let mut command = Command::new(&self.program);
+        command.args(checked.arguments()).env("SSDLAB_STORE", &self.store).env("NO_COLOR", "1");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(OrderError::Start)?;
+        let pid = child.id();
+        // Of a process that had this number before.
+        started.retain(|one| one.pid != pid);
+        let too_many = started.len().saturating_sub(ENDED_MOST);
+        let mut ended = (0..too_many).collect::<Vec<_>>().into_iter();
+        started.retain(|one| one.ended.is_none() || ended.next().is_none());
+        started.push(Started {
+            pid,
+            experiment: checked.experiment.to_owned(),
+            target: checked.target,
+            seed: checked.seed,
+            newest_before,
+            ended: None,
+        });
+        let list = self.started.clone();
+        std::thread::spawn(move || wait(child, &list));
+        Ok(pid)
+    }
+
+    /// Asks a process that was started here to end, as Ctrl-C does. Returns whether it goes on.
+    pub(crate) fn stop(&self, pid: u32) -> bool {
+        // While the list is locked the process is not reaped, so that its number is nobody else's.
+        let started = locked(&self.started);
+        let is_running = started.iter().any(|one| one.pid == pid && one.ended.is_none());
+        is_running && interrupt(pid)
+    }
+
+    /// Asks all processes that were started here to end; they keep what they have measured.
+    pub(crate) fn stop_all(&self) {
+        for one in locked(&self.started).iter().filter(|one| one.ended.is_none()) {
+            interrupt(one.pid);
+        }
+    }
+
+    /// Returns true if anything that was started here goes on.
+    pub(crate) fn is_running(&self) -> bool {
+        locked(&self.started).iter().any(|one| one.ended.is_none())
+    }
+
+    /// Returns what was started here, newest last.
+    pub(crate) fn started(&self) -> Vec<Started> {
+        locked(&self.started).clone()
+    }
+
+    /// Returns the process `pid`, if it was started here.
+    pub(crate) fn find(&self, pid: u32) -> Option<Started> {
+        locked(&self.started).iter().find(|one| one.pid == pid).cloned()
+    }
+}
+
+fn locked(list: &Mutex<Vec<Started>>) -> MutexGuard<'_, Vec<Started>> {
+    // The list is whole at every instant.
+    list.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn interrupt(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| kill_process(pid, Signal::INT).is_ok())
+}
+
+/// Waits for the end of a process, and notes it.
+fn wait(mut child: Child, list: &Mutex<Vec<Started>>) {
+    let pid = child.id();
+    let mut said = Vec::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        let mut piece = [0; 1024];
+        while let Ok(length @ 1..) = stderr.read(&mut piece) {
+            said.extend_from_slice(&piece[..length]);
+            said.drain(..said.len().saturating_sub(SAID_MOST));
+        }
+    }
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        // Ended, but not yet reaped: see `Runner::stop`.
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
+    }
+    let mut started = locked(list);
+    let code = child.wait().ok().and_then(|status| status.code());
+    if let Some(one) = started.iter_mut().find(|one| one.pid == pid) {
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        one.ended = Some(Ended { code, said });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(experiment: &str, target: &str, settings: &str) -> Order {
+        Order {
+            experiment: experiment.to_owned(),
+            target: target.to_owned(),
+            settings: settings.to_owned(),
+            quick: true,
+            ..Order::default()
+        }
+    }
+
+    #[test]
+    fn only_simulated_drives_with_built_in_profiles_are_run() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("my.toml");
+        std::fs::write(&file, profile::embedded()[0].1).unwrap();
+        let file = format!("sim:{}", file.display());
+        for good in [
+            "sim:",
+            "sim:toshiba-xg5",
+            " sim:toshiba-xg5,spare=7%,scale=1/64 ",
+            "raid1(sim:toshiba-xg5,spare=7%;sim:),sync=none",
+            "usb(raid1(sim:;sim:))",
+        ] {
+            let checked = Checked::new(&order("fragmentation", good, ""));
+            assert!(checked.is_ok(), "{good}: {checked:?}");
+        }
+        for bad in [
+            "/dev/sda",
+            "/tmp",
+            ".",
+            "",
+            "--help",
+            "sim:/etc/passwd",
+            "sim:../../etc/passwd",
+            "sim:./aged.ssd",
+            &file,
+            "raid1(sim:;sim:/etc/passwd)",
+            "raid1(sim:;/dev/sda)",
+            "/dev/sda(sim:)",
+            "sim:toshiba-xg5/../generic-tlc",
+        ] {
+            let checked = Checked::new(&order("fragmentation", bad, ""));
+            assert!(checked.is_err(), "{bad}: {checked:?}");
+        }
+        assert!(!is_built_in(&file));
+    }
+
+    #[test]
+    fn experiments_and_parameters_that_name_files_are_refused() {
+        let refused = |experiment: &str, settings: &str| {
+            Checked::new(&order(experiment, "sim:", settings)).unwrap_err()
+        };
+        assert!(matches!(refused("job", ""), OrderError::NeedsFile("job")));
+        assert!(matches!(refused("replay", "file=/etc/passwd"), OrderError::NeedsFile(_)));
+        assert!(matches!(refused("discard", "tarball=/x"), OrderError::NamesFile(_)));
+        assert!(matches!(refused("fragmentation", "nonsense"), OrderError::Setting(_)));
+        assert!(matches!(refused("fragmentation", "nonsense=1"), OrderError::Lab(_)));
+        assert!(matches!(refused("--help", ""), OrderError::Lab(_)));
+        let seed = Order { seed: "-1".to_owned(), ..order("fragmentation", "sim:", "") };
+        assert!(matches!(Checked::new(&seed), Err(OrderError::Seed(_))));
+        let names: Vec<&str> = experiments().map(Experiment::name).collect();
+        assert!(names.contains(&"steady") && !names.contains(&"job"));
+    }
+
+    #[test]
+    fn what_is_given_stays_one_argument() {
+        let order = order("fragmentation", "sim:", "rest=0s\r\n\n file_size = 16M ");
+        let arguments = Checked::new(&order).unwrap().arguments();
+        let expected = [
+            "run",
+            "--quiet",
+            "--quick",
+            "--seed=1",
+            "--set=rest=0s",
+            "--set=file_size=16M",
+            "--",
+            "fragmentation",
+            "sim:",
+        ];
+        assert_eq!(arguments, expected);
+    }
+
+    #[test]
+    fn processes_are_limited_and_stopped_and_what_they_said_is_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("ssdlab");
+        // It takes the place of the program: says something, and goes on until it is interrupted.
+        let script = "#!/bin/sh\ntrap 'echo stopped >&2; exit 130' INT\necho began >&2\n\
+                      while :; do sleep 0.01; done\n";
+        std::fs::write(&program, script).unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).unwrap();
+        let runner = Runner::new(program, directory.path().join("runs.sqlite"));
+        let order = order("fragmentation", "sim:", "");
+        let most = std::thread::available_parallelism().unwrap().get();
+        let pids: Vec<u32> = (0..most).map(|_| start(&runner, &order)).collect();
+        assert!(matches!(runner.start(&order, None), Err(OrderError::Busy(_))));
+        assert!(!runner.stop(1), "it stops what it has started and nothing else");
+        for pid in &pids {
+            // The signal may come before the shell has set its trap, which then ends without a word.
+            while runner.find(*pid).unwrap().ended.is_none() {
+                runner.stop(*pid);
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+        assert!(!runner.stop(pids[0]));
+        let next = start(&runner, &order);
+        runner.stop_all();
+        while runner.find(next).unwrap().ended.is_none() {
+            runner.stop(next);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+
+    /// A file that was just written may still be open in a child that another test is about to start.
+    fn start(runner: &Runner, order: &Order) -> u32 {
+        loop {
+            match runner.start(order, None) {
+                Ok(pid) => return pid,
+                Err(OrderError::Start(error))
+                    if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Noting wear and temperature of the drives from time to time.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ssdlab_lab::store::Store;
+
+use crate::app::App;
+use crate::machine::figures;
+
+/// After a failure it is tried again, not sooner than this.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// Notes the figures of all drives `every` so often, for ever; at once if it is due already.
+pub(crate) async fn note_figures(
+    app: Arc<App>,
+    every: Duration,
+    warn: Arc<dyn Fn(&str) + Send + Sync>,
+) {
+    loop {
+        let noting = app.clone();
+        let noted = tokio::task::spawn_blocking(move || note(&noting, every)).await;
+        let wait = match noted {
+            Ok(Ok(wait)) => wait,
+            Ok(Err(words)) => {
+                warn(&words);
+                every.min(AGAIN)
+            }
+            Err(_) => return,
+        };
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// Notes the figures if that is due; returns for how long it is not due after that.
+fn note(app: &App, every: Duration) -> Result<Duration, String> {
+    let failed =
+        |error: &dyn std::error::Error| format!("wear and temperature were not noted: {error}");
+    let mut store = Store::open(&app.store).map_err(|error| failed(&error))?;
+    let last = store.drive_figures_time().map_err(|error| failed(&error))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let wait = wait(last, i64::try_from(now.as_secs()).unwrap_or(i64::MAX), every);
+    if wait > Duration::ZERO {
+        return Ok(wait);
+    }
+    let diagnosis = app.machine.diagnosis().map_err(|error| failed(&error))?;
+    store.add_drive_figures(&figures(&diagnosis)).map_err(|error| failed(&error))?;
+    Ok(every)
+}
+
+/// Returns how long to wait until `every` has passed since `last`. A clock that was set back is not waited for.
+fn wait(last: Option<i64>, now: i64, every: Duration) -> Duration {
+    let Some(since) = last.and_then(|last| u64::try_from(now - last).ok()) else {
+        return Duration::ZERO;
+    };
+    every.saturating_sub(Duration::from_secs(since))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_due_when_the_time_has_passed_also_over_a_restart() {
+        let day = Duration::from_secs(86_400);
+        assert_eq!(wait(None, 1_000, day), Duration::ZERO);
+        assert_eq!(wait(Some(1_000), 1_000, day), day);
+        assert_eq!(wait(Some(1_000), 1_000 + 86_000, day), Duration::from_secs(400));
+        assert_eq!(wait(Some(1_000), 1_000 + 90_000, day), Duration::ZERO);
+        assert_eq!(wait(Some(2_000), 1_000, day), Duration::ZERO, "the clock was set back");
+    }
+}
