@@ -62,7 +62,9 @@ fn ask_for_fine_timers() {
 /// Has the system run this thread before all that have no place of their own. Returns whether it may:
 /// that takes a privilege.
 fn go_first() -> bool {
-    let first = libc::sched_param { sched_priority: 1 };
+    // SAFETY: it is made of integers. musl has more of them than the priority; the kernel reads that one.
+    let mut first: libc::sched_param = unsafe { std::mem::zeroed() };
+    first.sched_priority = 1;
     // SAFETY: the structure outlives the call.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &first) == 0 }
 }

@@ -74,6 +74,8 @@ pub struct LiveRun {
     pub left: Option<f64>,
     /// Seconds of the drive's time that it was busy.
     pub drive_time: f64,
+    /// Of these, those before what is known of its programs.
+    programmed_until: f64,
     /// Throughput over the drive's time.
     throughput: Growth,
     /// Write amplification over the drive's time.
@@ -93,6 +95,7 @@ impl LiveRun {
             elapsed: 0.0,
             left: None,
             drive_time: 0.0,
+            programmed_until: 0.0,
             throughput: Growth::default(),
             amplification: Growth::default(),
         }
@@ -107,7 +110,9 @@ impl LiveRun {
             }
             Sample::Programmed { host_units, flash_units } => {
                 let (over, under) = (flash_units as f64, host_units as f64);
-                self.amplification.add(self.drive_time, 0.0, over, under);
+                let length = self.drive_time - self.programmed_until;
+                self.programmed_until = self.drive_time;
+                self.amplification.add(self.drive_time, length, over, under);
             }
         }
     }

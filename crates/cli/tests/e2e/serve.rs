@@ -348,10 +348,10 @@ fn hostile_requests_change_nothing_and_it_still_answers() {
         ("/experiments/1/stop", ""),
     ];
     // DNS rebinding: another name that leads to this address.
-    for name in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "[::2]", "10.0.0.1"] {
+    for name in ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "[::2]", "10.0.0.1"]
+    {
         for (path, body) in changes {
-            let lines =
-                format!("Host: {name}:{port}\r\nOrigin: http://{name}:{port}\r\n{cookie}");
+            let lines = format!("Host: {name}:{port}\r\nOrigin: http://{name}:{port}\r\n{cookie}");
             refused(name, serving.post_with(path, body, &lines), &[421]);
         }
         for path in ["/", "/runs/1", "/runs/1/report.json", "/metrics", "/machine"] {
@@ -362,7 +362,8 @@ fn hostile_requests_change_nothing_and_it_still_answers() {
         }
     }
     // Pages of other sites, with the cookie that a browser might send along.
-    let others = ["http://evil.example", "null", "http://127.0.0.1:1", "file://", "https://localhost"];
+    let others =
+        ["http://evil.example", "null", "http://127.0.0.1:1", "file://", "https://localhost"];
     for (path, body) in changes {
         for origin in others {
             let lines = format!("{own}Origin: {origin}\r\n{cookie}");
@@ -421,14 +422,15 @@ fn hostile_requests_change_nothing_and_it_still_answers() {
     // Bodies that are too large or never come, heads that are no heads.
     let large = "x".repeat(1 << 20);
     refused("large body", serving.post("/runs/1", &large), &[413, 0]);
-    let lying = format!(
-        "{own}Origin: http://{host}\r\n{cookie}Content-Length: 18446744073709551615\r\n"
-    );
+    let lying =
+        format!("{own}Origin: http://{host}\r\n{cookie}Content-Length: 18446744073709551615\r\n");
     refused("two lengths", serving.post_with("/runs/1", "tags=x", &lying), &[400]);
     let heads = [
         "GET / HTTP/1.1\r\n\r\n".to_owned(),
         format!("GET / HTTP/1.1\r\n{own}Host: evil.example\r\nConnection: close\r\n\r\n"),
-        format!("GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"),
+        format!(
+            "GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+        ),
         format!("GET / HTTP/1.1\r\n{own}X: {}\r\n\r\n", "y".repeat(100_000)),
         "nonsense\r\n\r\n".to_owned(),
         "\0\0\0\0\r\n\r\n".to_owned(),
@@ -457,7 +459,8 @@ fn clients_that_are_slow_do_not_keep_others_from_answers() {
     let slow: Vec<TcpStream> = (0..200)
         .map(|index| {
             let mut stream = TcpStream::connect(serving.address).unwrap();
-            let half = format!("POST /experiments HTTP/1.1\r\nHost: {}\r\nX-{index}: ", serving.address);
+            let half =
+                format!("POST /experiments HTTP/1.1\r\nHost: {}\r\nX-{index}: ", serving.address);
             stream.write_all(half.as_bytes()).unwrap();
             stream
         })

@@ -16,7 +16,8 @@ pub struct Trend {
     pub runs: usize,
     /// Runs that were left out: interrupted ones, and those with other parameters than the newest.
     pub left_out: usize,
-    /// A curve for each figure of the first table; its places are days since the first run.
+    /// A curve for each figure of the first table, of columns in which any of them has changed; its places are
+    /// days since the first run.
     pub series: Vec<Series>,
 }
 
@@ -39,8 +40,20 @@ impl Trend {
         }
         let table = newest.tables.first()?;
         let days = |at: jiff::Timestamp| (at.as_second() - first.as_second()) as f64;
-        let series = figures(table).take(MOST).map(|(key, column)| {
-            let value = |report: &Report| value(report.table(&table.name)?, key, column);
+        let in_run =
+            |report: &Report, key: &[Cell], column| value(report.table(&table.name)?, key, column);
+        let has_changed = |column: usize| {
+            let of = |key: &&[Cell]| {
+                let mut values = dated.iter().filter_map(|(_, report)| in_run(report, key, column));
+                let first = values.next();
+                values.any(|value| Some(value) != first)
+            };
+            figures(table).filter(|(_, other)| *other == column).any(|(key, _)| of(&key))
+        };
+        let changed: Vec<bool> = (0..table.columns.len()).map(has_changed).collect();
+        let figures = figures(table).filter(|(_, column)| changed[*column]).take(MOST);
+        let series = figures.map(|(key, column)| {
+            let value = |report: &Report| in_run(report, key, column);
             let points = dated.iter().filter_map(|(at, report)| Some((days(*at), value(report)?)));
             let (x, y) = points.map(|(x, y)| (x / SECONDS_PER_DAY, y)).unzip();
             let words: Vec<String> = key.iter().map(words).collect();

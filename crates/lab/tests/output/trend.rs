@@ -10,8 +10,10 @@ fn report(started: &str, mb: f64, time: &str) -> Report {
     report.started = started.to_owned();
     report.parameters =
         vec![Parameter { name: "time".to_owned(), value: time.to_owned(), changed: false }];
-    let columns = vec![Column::new("state", ""), Column::new("throughput", "MB/s")];
-    let rows = vec![vec![Cell::from("steady state"), Cell::from(mb)]];
+    let columns = ["state", "written", "throughput"].map(|name| Column::new(name, ""));
+    let columns = columns.to_vec();
+    // As much is written in each run: that is no figure to follow.
+    let rows = vec![vec![Cell::from("steady state"), Cell::from(7_u64), Cell::from(mb)]];
     report.tables = vec![Table { name: "speeds".to_owned(), columns, rows }];
     report
 }
@@ -23,6 +25,7 @@ fn a_trend_is_in_days_whatever_order_runs_are_given_in() {
     let trend = Trend::of(&runs).unwrap();
     assert_eq!((trend.runs, trend.left_out), (2, 0));
     assert_eq!(trend.since, "2026-03-01T00:00:00Z");
+    assert_eq!(trend.series.len(), 1);
     assert_eq!(trend.series[0].name, "throughput_steady_state");
     assert_eq!(trend.series[0].x, [0.0, 2.5]);
     assert_eq!(trend.series[0].y, [100.5, 90.0]);
@@ -42,4 +45,7 @@ fn runs_of_another_protocol_and_unfinished_ones_are_left_out() {
     assert_eq!((trend.runs, trend.left_out), (2, 2));
     assert_eq!(trend.series[0].y, [100.5, 90.5]);
     assert_eq!(Trend::of(&runs[..2]), None);
+    let same =
+        [report("2026-03-01T00:00:00Z", 9.5, "1h"), report("2026-03-02T00:00:00Z", 9.5, "1h")];
+    assert!(Trend::of(&same).unwrap().series.is_empty());
 }

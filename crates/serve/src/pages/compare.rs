@@ -93,6 +93,7 @@ pub(crate) async fn trend(
                             " others have other parameters than the newest, or were interrupted"
                         }
                         ". " a href=(runs) { "The runs" } }
+                    @if trend.series.is_empty() { p { "All figures are the same in all of them." } }
                     (report_html::curves(&trend.series))
                 }
             }

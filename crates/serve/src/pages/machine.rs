@@ -76,12 +76,8 @@ fn checks(checks: &[Check]) -> Markup {
 }
 
 fn one(check: &Check) -> Markup {
-    let level = match check.verdict {
-        Verdict::Fine | Verdict::Unknown => "info",
-        verdict => verdict.word(),
-    };
     html! {
-        li class=(level) {
+        li class=(check.verdict.word()) {
             p { span.level { (check.verdict.word()) } " " b { (check.check) } ": " (check.seen) }
             @if !check.why.is_empty() { p.faint { (check.why) } }
             @for remedy in &check.remedies {
