@@ -428,9 +428,8 @@ fn hostile_requests_change_nothing_and_it_still_answers() {
     let heads = [
         "GET / HTTP/1.1\r\n\r\n".to_owned(),
         format!("GET / HTTP/1.1\r\n{own}Host: evil.example\r\nConnection: close\r\n\r\n"),
-        format!(
-            "GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
-        ),
+        "GET http://evil.example/ HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"
+            .to_owned(),
         format!("GET / HTTP/1.1\r\n{own}X: {}\r\n\r\n", "y".repeat(100_000)),
         "nonsense\r\n\r\n".to_owned(),
         "\0\0\0\0\r\n\r\n".to_owned(),
