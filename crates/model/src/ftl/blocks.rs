@@ -87,6 +87,13 @@ impl Blocks {
         block
     }
 
+    /// Opens a free block of a group of dies, if there is one, for what is placed by rules of its own.
+    pub(super) fn open_in_group(&mut self, group: u32, units_per_block: u32) -> Option<BlockIndex> {
+        let block = self.free.take(group)?;
+        self.flash.open(block, BlockState::OpenForHost, units_per_block);
+        Some(block)
+    }
+
     /// The erase that programs to `block` have to wait for.
     #[inline(always)]
     pub(super) fn erase_before(&self, block: BlockIndex) -> Option<EraseId> {

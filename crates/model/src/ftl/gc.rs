@@ -36,6 +36,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(always)]
     pub(super) fn collect_for<H: Host>(&mut self, context: &mut Context<'_, H>, units: u32) {
         if self.collector.victim.is_some() || self.blocks_coming() < self.collector.low_water {
+            if self.log_blocks.is_some() {
+                // Its merges free blocks.
+                return;
+            }
             match self.collector.burst_until {
                 None => self.keep_pace(context, units),
                 Some(until) => self.collect_burst(context, until),

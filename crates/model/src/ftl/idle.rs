@@ -79,12 +79,20 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Programs what the buffer holds.
     pub(super) fn idle_for_long<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        self.pad_host_program(context);
+        match self.log_blocks.is_some() {
+            // The sequence may go on.
+            true => self.pad_log(context),
+            false => self.pad_host_program(context),
+        }
         self.make_trims_durable(context.nand);
     }
 
     /// Collects a block, if fewer are free than are wanted when the drive is idle; whether it did.
     fn collect_ahead<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
+        if self.log_blocks.is_some() {
+            // It merges nothing that it need not.
+            return false;
+        }
         let is_folding = self.collector.victim.is_none() && self.begin_fold(context.nand);
         let is_enough = self.blocks_coming() >= self.collector.high_water;
         if !is_folding && (is_enough || !self.has_worthwhile_victim(context.nand)) {

@@ -13,7 +13,7 @@ use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
 use crate::stream::{FilledProgram, WriteStream};
 use crate::streams::{STREAMS_MAX, StreamId, Streams};
-use crate::units::{BlockIndex, Instant, PhysicalUnit};
+use crate::units::{BlockIndex, Instant, Nanoseconds, PhysicalUnit};
 
 use super::blocks::Blocks;
 
@@ -49,6 +49,24 @@ pub(super) struct WaitingWrite {
     pub(super) ready: Instant,
     /// The program unit that its first data went into.
     pub(super) program: Option<u64>,
+}
+
+/// A write frontier that is put aside.
+#[derive(Clone, Debug)]
+pub(super) struct Frontier {
+    stream: WriteStream,
+    filling: u64,
+}
+
+impl Frontier {
+    pub(super) fn new(geometry: &Geometry) -> Frontier {
+        Frontier { stream: WriteStream::new(geometry), filling: 0 }
+    }
+
+    /// Whether `unit` is in the program unit being filled.
+    pub(super) fn holds(&self, unit: PhysicalUnit) -> bool {
+        self.stream.holds(unit)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -155,6 +173,24 @@ impl Placement {
     ) -> Option<BlockIndex> {
         let state = BlockState::OpenForHost;
         let opened = blocks.begin_program(&mut self.stream, geometry, state, units_per_block);
+        self.note_begun(blocks, geometry);
+        opened
+    }
+
+    /// Begins program unit `index` of `block`, which is open.
+    pub(super) fn begin_in(
+        &mut self,
+        blocks: &Blocks,
+        geometry: &Geometry,
+        block: BlockIndex,
+        index: u32,
+    ) {
+        self.stream.begin_program_in(geometry, block, index);
+        self.note_begun(blocks, geometry);
+    }
+
+    #[inline(always)]
+    fn note_begun(&mut self, blocks: &Blocks, geometry: &Geometry) {
         self.filling = self.log.begin();
         let first = self.stream.program_start();
         self.set_buffered(first, geometry, true);
@@ -170,7 +206,28 @@ impl Placement {
             closes: false,
             number: SequenceNumber(0),
         });
-        opened
+    }
+
+    /// Exchanges the frontier being written with one that is put aside.
+    pub(super) fn exchange(&mut self, other: &mut Frontier) {
+        std::mem::swap(&mut self.stream, &mut other.stream);
+        std::mem::swap(&mut self.filling, &mut other.filling);
+    }
+
+    /// Fills the blocks that it fills no further. No program unit is being filled.
+    pub(super) fn give_up_blocks(&mut self) {
+        self.stream.give_up_blocks();
+    }
+
+    /// Notes that what writes wait for since `since` besides room is there `now`; returns for how long they did,
+    /// all together.
+    pub(super) fn note_wait(&mut self, since: Instant, now: Instant) -> Nanoseconds {
+        let mut waited = Nanoseconds::ZERO;
+        for write in self.waiting.iter_mut().filter(|write| write.ready < now) {
+            waited += now.since(write.ready.later(since));
+            write.ready = now;
+        }
+        waited
     }
 
     /// The program unit that was just begun, or its block, is in SLC mode: it holds `units`, and the block

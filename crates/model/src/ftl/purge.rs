@@ -99,6 +99,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if let Some(streams) = &mut self.streams {
             streams.begin_anew(&self.geometry);
         }
+        if let Some(log) = &mut self.log_blocks {
+            log.begin_anew();
+        }
         for block in (0..self.geometry.blocks()).map(BlockIndex) {
             let flash = self.blocks.flash_mut();
             match flash.state(block) {

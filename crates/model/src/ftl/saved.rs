@@ -57,6 +57,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             map,
             blocks,
             placement,
+            log_blocks,
             collector,
             streams,
             metadata,
@@ -79,7 +80,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if let Some(retention) = retention {
             retention.save(to)?;
         }
-        Ok(to.long(placement.latest_number().0)?)
+        to.long(placement.latest_number().0)?;
+        match log_blocks {
+            Some(log) => log.save(to),
+            None => Ok(()),
+        }
     }
 
     /// Returns a drive of `configuration` in a state that was saved; `map` is a new one, and `media` holds
@@ -125,7 +130,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
         self.placement.go_on_from(crate::media::SequenceNumber(from.long()?));
         self.restore_reverse_map()?;
-        self.check_restored()
+        self.check_restored()?;
+        self.restore_log(from)
     }
 
     /// Finds out which blocks are in SLC mode: those whose victims are chosen apart.

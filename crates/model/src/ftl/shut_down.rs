@@ -41,7 +41,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Announces all that has to be done before the drive can be turned off. That may bring about
     /// more, which is announced by another call when this is done.
     fn end_all_work<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        self.pad_host_program(context);
+        match self.log_blocks.is_some() {
+            true => self.end_log(context),
+            false => self.pad_host_program(context),
+        }
         while self.choose_begun_stream() {
             self.pad_program_unit(context);
         }

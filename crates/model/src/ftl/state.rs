@@ -29,9 +29,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// host has filled it, write amplification is 1 however little spare area there is: the drive is far
     /// from a steady state, and looks steady.
     pub fn unused_flash(&self) -> ByteLength {
-        let Ftl { blocks, collector, geometry, slc, .. } = &self.ftl;
+        let Ftl { blocks, collector, geometry, slc, log_blocks, .. } = &self.ftl;
         let cache = slc.as_ref().map_or(0, |slc| slc.reserved());
-        let unused = blocks.free().saturating_sub(collector.kept_free() + cache);
+        let unused = match log_blocks {
+            // Its merges free a block for each they take, so that as many stay free as its data leaves.
+            Some(_) => blocks.pool().never_used(),
+            None => blocks.free().saturating_sub(collector.kept_free() + cache),
+        };
         geometry.unit_size() * (u64::from(unused) * u64::from(geometry.units_per_block()))
     }
 

@@ -129,6 +129,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             && units <= self.placement.room()
             && self.placement.has_room(units)
             && self.streams.is_none()
+            && self.log_blocks.is_none()
             && self.map.cache().is_none()
             && !self.metadata.makes_durable(force)
         {
@@ -162,6 +163,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 self.choose_stream(LogicalUnit(next));
             }
             let let_in = match in_part {
+                _ if self.log_blocks.is_some() => self.let_in_by_log(context, &waiting),
                 false => self.let_whole_in(context, next..end, ready),
                 true => self.let_in_by_parts(context, &waiting),
             };
@@ -181,7 +183,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             if self.metadata.makes_durable(force) {
                 self.counters.fua_writes += u64::from(force);
                 self.pad_host_program(context);
-                self.wait_until_durable(context, tag, program..latest + 1, received);
+                let programs = match self.log_blocks.is_some() {
+                    // Their numbers are in no order, and all have been sent.
+                    true => self.placement.numbers(),
+                    false => program..latest + 1,
+                };
+                self.wait_until_durable(context, tag, programs, received);
             } else if self.map.cache().is_none() || !self.traffic.note_received(tag, received) {
                 self.answer_write(context, tag, received);
             }
@@ -191,7 +198,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Lets as many of `units` into the buffer as go into one program unit; returns how many, and when their
     /// data is there. Nothing where there is no room.
     #[inline(always)]
-    fn let_whole_in<H: Host>(
+    pub(super) fn let_whole_in<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         units: std::ops::Range<u32>,
@@ -279,7 +286,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// unit holds only what is current when it takes its number (see [`crate::media`]).
     #[inline(never)]
     pub(super) fn forget_unsent(&mut self, old: PhysicalUnit) -> Option<Unsent> {
-        let is_aside = self.streams.as_ref().is_some_and(|streams| streams.hold_aside(old));
+        let is_aside = self.streams.as_ref().is_some_and(|streams| streams.hold_aside(old))
+            || self.log_blocks.as_ref().is_some_and(|log| log.hold_aside(old));
         let unsent = if self.placement.holds_unsent(old) || is_aside {
             Unsent::Written
         } else if self.collector.stream().holds(old) {
@@ -328,13 +336,24 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// The host's program unit is full: it is sent when its data is there.
     #[inline(always)]
     pub(super) fn seal_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        self.seal(context, 0);
+        self.seal(context, 0, 0);
     }
 
-    fn seal<H: Host>(&mut self, context: &mut Context<'_, H>, padding: u32) {
+    /// The program unit being filled is full, with `padding` units that are empty and `copies` by a merge of
+    /// log blocks.
+    pub(super) fn seal<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        padding: u32,
+        copies: u32,
+    ) {
         let (filled, number, received) = self.placement.seal(&self.geometry);
-        self.counters.program_units_host += u64::from(filled.units - padding);
+        self.counters.program_units_host += u64::from(filled.units - padding - copies);
+        self.counters.program_units_merge += u64::from(copies);
         self.counters.program_units_padding += u64::from(padding);
+        if let Some(log) = &mut self.log_blocks {
+            log.note_sealed(number, filled.closes);
+        }
         if self.is_slc(filled.block) {
             self.counters.program_units_slc += u64::from(filled.units);
         }
@@ -349,6 +368,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Fills what is left of the host's program unit with nothing.
     pub(super) fn pad_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        if self.log_blocks.is_some() {
+            return self.pad_frontiers(context);
+        }
         while self.choose_partial_stream() {
             self.pad_program_unit(context);
         }
@@ -362,7 +384,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             let block = self.geometry.block_of(physical);
             self.blocks.flash_mut().note_padding(physical, block);
         }
-        self.seal(context, padding);
+        self.seal(context, padding, 0);
     }
 
     /// Data has arrived that a program unit waits for.
@@ -395,6 +417,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let number = number_of(tag, self.placement.numbers().start);
         if let Some(block) = self.placement.end(number, &self.geometry) {
             self.close(block);
+        }
+        if self.log_blocks.is_some() {
+            self.log_programmed(context, number);
         }
         if self.placement.first_waiting().is_some() {
             self.let_waiting_in(context);

@@ -306,7 +306,13 @@ fn with_cache_flush_suspend_and_collection_latencies_agree() {
                 if !is_asked_for(&case) {
                     continue;
                 }
-                let results = steady.run_often(RUNS, depth, |run| {
+                // The few writes that find no room come in bunches: over three runs their p99 is off by
+                // 15 % by chance.
+                let runs = match (feature, depth) {
+                    (Feature::Suspend, 32) => RUNS_MIXED,
+                    _ => RUNS,
+                };
+                let results = steady.run_often(runs, depth, |run| {
                     let seed = seed(depth) + 100 * run;
                     workload.operations(REQUESTS_STEADY / 2, steady.logical_units, seed)
                 });

@@ -1,0 +1,283 @@
+//! The merges of log blocks: switch, partial and full.
+//!
+//! Copies are read like the host's pages and programmed like its data, row after row of a superblock: the next
+//! row is placed and read when the one before is programmed, so RAM holds one.
+
+use ssdlab_nand::{Page, Tag};
+
+use super::{Sequence, Writes};
+use crate::flash::BlockState;
+use crate::ftl::host::Host;
+use crate::ftl::{Context, Ftl, kind};
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
+
+/// A logical block on its way to one block.
+#[derive(Clone, Copy, Debug)]
+struct Merge {
+    logical_block: u32,
+    block: BlockIndex,
+    /// The offset of the next unit to place; of a sequence's, what the host has written is before it.
+    next: u32,
+    /// Behind the last unit that is mapped.
+    until: u32,
+    /// Of the sequence, or a full merge.
+    writes: Writes,
+    /// Program units that are not over.
+    under_way: u32,
+}
+
+/// The random log block that is reclaimed.
+#[derive(Clone, Copy, Debug)]
+struct Reclaim {
+    block: BlockIndex,
+    /// Its next unit to look at.
+    next: u32,
+}
+
+/// Merges under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Merges {
+    merge: Option<Merge>,
+    reclaim: Option<Reclaim>,
+    /// Whether the sequence is merged after the merge under way.
+    ends_sequence: bool,
+}
+
+impl Merges {
+    pub(super) fn are_under_way(&self) -> bool {
+        self.merge.is_some() || self.reclaim.is_some()
+    }
+
+    /// Notes that a program unit of a frontier is sealed. Returns whether it is one of the merge under way.
+    pub(super) fn note_sealed(&mut self, writes: Writes) -> bool {
+        let merge = self.merge.as_mut().filter(|merge| merge.writes == writes);
+        let is_of_merge = merge.is_some();
+        if let Some(merge) = merge {
+            merge.under_way += 1;
+        }
+        is_of_merge
+    }
+
+    /// Notes that a program unit of the merge is over.
+    pub(super) fn note_programmed(&mut self) {
+        self.merge.as_mut().expect("a merge waits for its programs").under_way -= 1;
+    }
+}
+
+/// Pages of one sense that are copied.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    sense: u32,
+    unit: PhysicalUnit,
+    units: u32,
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Makes the sequential log block the data block of its logical block: as it is when it is full (switch
+    /// merge), else with copies of what it lacks (partial merge).
+    pub(in crate::ftl) fn end_sequence<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        self.log().merges.ends_sequence = true;
+        self.go_on_merging(context);
+    }
+
+    /// Reclaims the oldest random log block: a full merge for each logical block that has valid units in it.
+    pub(super) fn reclaim_oldest_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        let block = self.log().logs[0];
+        let (first, per_block) = (self.geometry.first_unit(block), self.geometry.units_per_block());
+        // What the sequence has written anew may be in RAM only.
+        if let Some(sequence) = self.log().sequence {
+            let mut held = (first.0..first.0 + per_block)
+                .filter_map(|it| self.blocks.flash().logical_at(PhysicalUnit(it)));
+            let is_held = held.any(|unit| unit.0 / per_block == sequence.logical_block);
+            self.log().merges.ends_sequence |= is_held;
+        }
+        self.log().merges.reclaim = Some(Reclaim { block, next: first.0 });
+        self.go_on_merging(context);
+    }
+
+    /// Goes on with merges, one after the other, as far as nothing has to be waited for.
+    pub(super) fn go_on_merging<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        loop {
+            let merges = &mut self.log().merges;
+            if let Some(merge) = merges.merge {
+                if merge.under_way > 0 {
+                    return;
+                }
+                if !self.merge_row(context, merge) {
+                    self.finish_merge(context, merge);
+                }
+            } else if std::mem::take(&mut merges.ends_sequence) {
+                self.begin_merge_of_sequence();
+            } else if let Some(reclaim) = merges.reclaim {
+                if !self.begin_next_full_merge(context, reclaim) {
+                    return;
+                }
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn begin_merge_of_sequence(&mut self) {
+        let Some(Sequence { logical_block, block, next }) = self.log().sequence else { return };
+        match next == self.units_of_logical_block(logical_block) {
+            true => self.counters.switch_merges += 1,
+            false => self.counters.partial_merges += 1,
+        }
+        self.begin_merge(logical_block, block, next, Writes::Sequence);
+    }
+
+    /// Begins the next full merge of a log block that is reclaimed, or hands that on to be erased. Returns
+    /// whether it could: else it waits for an erased block.
+    fn begin_next_full_merge<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        Reclaim { block, next }: Reclaim,
+    ) -> bool {
+        let end = self.geometry.first_unit(block).0 + self.geometry.units_per_block();
+        let mut units = (next..end).map(|place| {
+            (PhysicalUnit(place), self.blocks.flash().logical_at(PhysicalUnit(place)))
+        });
+        let valid = units.find_map(|(place, unit)| {
+            unit.filter(|&unit| self.map.lies_at(unit, place)).map(|unit| (place, unit))
+        });
+        let Some((place, unit)) = valid else {
+            self.log().merges.reclaim = None;
+            self.log().logs.pop_front();
+            self.replace(context.nand, block);
+            return true;
+        };
+        self.log().merges.reclaim = Some(Reclaim { block, next: place.0 });
+        let Some(to) = self.take_block(context.nand) else { return false };
+        self.counters.full_merges += 1;
+        let logical = unit.0 / self.geometry.units_per_block();
+        self.begin_merge(logical, to, 0, Writes::Merged);
+        true
+    }
+
+    fn begin_merge(&mut self, logical_block: u32, block: BlockIndex, next: u32, writes: Writes) {
+        let first = logical_block * self.geometry.units_per_block();
+        let is_mapped = |&offset: &u32| self.map.get(LogicalUnit(first + offset)).is_some();
+        let last = (next..self.units_of_logical_block(logical_block)).rev().find(is_mapped);
+        let until = last.map_or(next, |last| last + 1);
+        let merge = Merge { logical_block, block, next, until, writes, under_way: 0 };
+        self.log().merges.merge = Some(merge);
+    }
+
+    /// Copies the next row of a merge to its places, the first of them into what is left of a program unit
+    /// that the host has begun. Returns whether there is one.
+    fn merge_row<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) -> bool {
+        let units = self.geometry.units_per_program();
+        let row = units * self.geometry.stripe();
+        self.write_to(merge.writes);
+        let is_begun = self.placement.is_partial();
+        if merge.next >= merge.until && !is_begun {
+            return false;
+        }
+        let mut next = merge.next;
+        // The row that is begun, and at least one program unit.
+        let row_end = (next / row + 1) * row;
+        while self.placement.is_partial() || next < merge.until.min(row_end) {
+            next = self.merge_program_unit(context, Merge { next, ..merge });
+        }
+        let merge = self.log().merges.merge.as_mut().expect("it is under way");
+        merge.next = next;
+        true
+    }
+
+    /// Copies what fills the next program unit of a merge; returns the offset behind it.
+    fn merge_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) -> u32 {
+        let Merge { logical_block, block, next, until, .. } = merge;
+        let units = self.geometry.units_per_program();
+        if self.placement.room() == 0 {
+            self.placement.begin_in(&self.blocks, &self.geometry, block, next / units);
+        }
+        let first = logical_block * self.geometry.units_per_block();
+        let end = (next / units + 1) * units;
+        let (mut padding, mut source) = (0, None);
+        for offset in next..end {
+            let (unit, to) = (LogicalUnit(first + offset), self.placement.append());
+            let from = if offset < until { self.map.get(unit) } else { None };
+            match from {
+                Some(from) => {
+                    source = self.read_for_log_merge(context, from, source);
+                    self.move_to(unit, from, to);
+                }
+                None => {
+                    self.blocks.flash_mut().note_padding(to, block);
+                    padding += 1;
+                }
+            }
+        }
+        self.load_for_log_merge(context, source);
+        self.seal(context, padding, end - next - padding);
+        end
+    }
+
+    /// Adds the page of `from` to what is copied into the program unit being filled, unless it is in RAM. Pages
+    /// that are sensed together are read at once.
+    fn read_for_log_merge<H>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        from: PhysicalUnit,
+        source: Option<Source>,
+    ) -> Option<Source> {
+        if self.placement.is_buffered(from, &self.geometry) {
+            return source;
+        }
+        let sense = self.geometry.sense_of(from);
+        match source {
+            Some(source) if source.sense == sense => {
+                Some(Source { units: source.units + 1, ..source })
+            }
+            _ => {
+                self.load_for_log_merge(context, source);
+                Some(Source { sense, unit: from, units: 1 })
+            }
+        }
+    }
+
+    /// Reads a source of the program unit being filled, which waits for that.
+    fn load_for_log_merge<H>(&mut self, context: &mut Context<'_, H>, source: Option<Source>) {
+        let Some(Source { unit, units, .. }) = source else { return };
+        self.counters.flash_page_reads_collection += 1;
+        self.counters.flash_reads_collection += 1;
+        self.placement.await_more();
+        let tag = Tag(kind::MERGE | self.placement.latest() as u32 & kind::NUMBER);
+        let sense = self.page_read_of(unit);
+        context.nand.load_page(tag, Page { unit, units, sense }, false);
+    }
+
+    fn move_to(&mut self, unit: LogicalUnit, from: PhysicalUnit, to: PhysicalUnit) {
+        self.blocks.flash_mut().note_written(to, unit);
+        self.media.copy(from, to);
+        self.map.relocate(unit, to);
+        if self.blocks.flash_mut().lose_unit(self.geometry.block_of(from)) {
+            self.forget_unsent(from);
+        }
+    }
+
+    /// All that a merge copies is programmed: its block is the data block of the logical block.
+    fn finish_merge<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) {
+        let Merge { logical_block, block, next, writes, .. } = merge;
+        self.log().merges.merge = None;
+        if self.blocks.flash().state(block) == BlockState::OpenForHost {
+            self.placement.give_up_blocks();
+            let written = next.next_multiple_of(self.geometry.units_per_program());
+            let first = self.geometry.first_unit(block).0;
+            for offset in written..self.geometry.units_per_block() {
+                self.blocks.flash_mut().note_padding(PhysicalUnit(first + offset), block);
+            }
+            self.blocks.flash_mut().close(block, BlockState::Closed);
+        }
+        let log = self.log();
+        if writes == Writes::Sequence {
+            log.sequence = None;
+        }
+        if let Some(old) = log.data[logical_block as usize].replace(block) {
+            self.replace(context.nand, old);
+        }
+    }
+}

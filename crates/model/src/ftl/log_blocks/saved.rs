@@ -1,0 +1,108 @@
+//! Log blocks of a drive that is turned off, as bytes, and back.
+
+use super::{LogBlocks, OpenLog};
+use crate::flash::BlockState;
+use crate::ftl::host::Host;
+use crate::ftl::{Context, Ftl};
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
+use crate::units::{BlockIndex, PhysicalUnit};
+
+/// Stands for a logical block without a data block.
+const NO_BLOCK: u32 = u32::MAX;
+
+impl LogBlocks {
+    /// Writes what lies where, of a drive that was shut down.
+    pub(in crate::ftl) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        assert!(self.is_idle() && self.sequence.is_none(), "the drive was shut down");
+        for block in &self.data {
+            to.word(block.map_or(NO_BLOCK, |block| block.0))?;
+        }
+        to.list(self.logs.iter().map(|block| block.0))?;
+        Ok(to.word(self.group)?)
+    }
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Announces what has to be done before the drive can be turned off: a sequence that is begun is merged,
+    /// and what the random log holds is programmed.
+    pub(in crate::ftl) fn end_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        self.end_sequence(context);
+        self.pad_log(context);
+        if self.log().is_idle() {
+            self.forget_what_was_replaced();
+        }
+    }
+
+    /// Forgets which units log blocks hold that are valid elsewhere: a drive that is turned on does not know.
+    fn forget_what_was_replaced(&mut self) {
+        let per_block = self.geometry.units_per_block();
+        let logs = self.log().logs.clone();
+        for block in logs {
+            let first = self.geometry.first_unit(block).0;
+            for place in (first..first + per_block).map(PhysicalUnit) {
+                let held = self.blocks.flash().logical_at(place);
+                if held.is_some_and(|unit| !self.map.lies_at(unit, place)) {
+                    self.blocks.flash_mut().forget_unsent(place);
+                }
+            }
+        }
+    }
+
+    /// Reads log blocks that were saved; all else was read before.
+    pub(in crate::ftl) fn restore_log(
+        &mut self,
+        from: &mut Decoder<'_>,
+    ) -> Result<(), SnapshotError> {
+        let (Some(log), geometry) = (self.log_blocks.as_mut(), &self.geometry) else {
+            return Ok(());
+        };
+        let flash = self.blocks.flash();
+        let mut is_used = vec![false; geometry.blocks() as usize];
+        let mut use_block = |block: BlockIndex| {
+            let used = is_used.get_mut(block.0 as usize).map(|it| std::mem::replace(it, true));
+            if used == Some(false) { Ok(()) } else { damaged("a block is used for two things") }
+        };
+        let mut open = self.placement.stream().open_blocks();
+        log.open_log = open.next().map(|(block, programs)| OpenLog { block, programs });
+        if open.next().is_some() || self.collector.stream().open_blocks().next().is_some() {
+            return damaged("more than one log block is being filled");
+        }
+        for (logical, slot) in (0..).zip(&mut log.data) {
+            let block = BlockIndex(from.word()?);
+            if block.0 == NO_BLOCK {
+                continue;
+            }
+            use_block(block)?;
+            let first = geometry.first_unit(block);
+            let first_logical = logical * geometry.units_per_block();
+            let held = flash.held(first, geometry.units_per_block());
+            let is_own =
+                |(&held, offset): (&u32, u32)| held == 0 || held == first_logical + offset + 1;
+            let is_fine = flash.state(block) == BlockState::Closed;
+            if !is_fine || !held.iter().zip(0..).all(is_own) {
+                return damaged(format!("block {} is no data block", block.0));
+            }
+            *slot = Some(block);
+        }
+        let logs = from.list(log.logs_most, geometry.blocks(), "the list of log blocks")?;
+        for block in logs.into_iter().map(BlockIndex) {
+            use_block(block)?;
+            let is_open = log.open_log.is_some_and(|open| open.block == block);
+            if !is_open && flash.state(block) != BlockState::Closed {
+                return damaged(format!("block {} is no log block", block.0));
+            }
+            log.logs.push_back(block);
+        }
+        if log.open_log.is_some_and(|open| log.logs.back() != Some(&open.block)) {
+            return damaged("the log block that is being filled is not the latest");
+        }
+        let used = is_used.iter().filter(|&&used| used).count();
+        if used + self.blocks.free() as usize != geometry.blocks() as usize {
+            return damaged("a block has no use");
+        }
+        log.group = from.at_most(geometry.groups() - 1, "a group of dies")?;
+        Ok(())
+    }
+}
