@@ -13,10 +13,10 @@ mod drives;
 mod known_deviations {
     /// How far the model may be off, where that is more than the limit.
     pub fn bound(case: &str, figure: &str) -> Option<f64> {
-        // Low by 8 to 18 % with each of four seeds, while the mean is right within 0.1 %: 1 % of the writes find no
+        // Low by 8 to 20 % with each of ten seeds, while the mean is right within 0.1 %: 1 % of the writes find no
         // room in the buffer, and how long those wait differs.
         let is_known = (case, figure) == ("sata 8x2 super steady RandomWrite depth 8", "write p99");
-        is_known.then_some(0.2)
+        is_known.then_some(0.25)
     }
 }
 #[path = "against_reference/engine_pair.rs"]
