@@ -173,8 +173,9 @@ impl Dies {
             && (is_reading || die.current == NONE && die.foreground.is_empty())
     }
 
-    /// A read arrives that takes the page which the last read of its die senses, or has sensed.
-    pub(crate) fn ride(&mut self, transit: &mut Transit, mut op: Op, now: Instant) {
+    /// A read arrives that takes the page which the last read of its die senses, or has sensed. Returns for how
+    /// many nanoseconds the die senses until then, at most.
+    pub(crate) fn ride(&mut self, transit: &mut Transit, mut op: Op, now: Instant) -> u32 {
         let die = &mut self.dies[usize::from(op.die)];
         op.order = transit.next_order();
         op.marks |= mark::RIDES;
@@ -185,11 +186,14 @@ impl Dies {
             op.arrival = die.free_at.later(now);
             // From here on that is what kept it waiting.
             op.duration = 0;
+            let left = op.arrival.since(now).nanos();
             transit.announce(die.channel.into(), op, now);
+            left.try_into().unwrap_or(u32::MAX)
         } else {
             op.arrival = now;
             let index = transit.add(op);
             transit.pool.push_back(&mut die.reads, index);
+            u32::MAX
         }
     }
 

@@ -235,7 +235,7 @@ impl Nand {
                 if other.sense == sense && !other.is_asked_for {
                     other.is_asked_for = true;
                     held += u32::from(!is_sensed);
-                    self.dies.ride(&mut self.transit, piece_op(read, *other), self.now);
+                    self.ride(piece_op(read, *other));
                 }
             }
         }
@@ -254,7 +254,7 @@ impl Nand {
     /// whether it is.
     fn read_or_ride(&mut self, op: Op, sense: u32, is_stream: bool) -> bool {
         if is_stream && self.dies.holds(op.die.into(), sense, self.now) {
-            self.dies.ride(&mut self.transit, op, self.now);
+            self.ride(op);
             return false;
         }
         let sense = if is_stream { sense } else { NONE };
@@ -280,7 +280,15 @@ impl Nand {
     /// last, without sensing it again.
     pub fn load_page_with_last(&mut self, tag: Tag, page: Page) {
         let op = self.load(tag, page);
-        self.dies.ride(&mut self.transit, op, self.now);
+        self.ride(op);
+    }
+
+    /// Takes a page that its die is sensing, or has sensed: a read waits for no more of that than is left.
+    fn ride(&mut self, op: Op) {
+        let left = self.dies.ride(&mut self.transit, op, self.now);
+        if op.kind == Kind::Piece {
+            self.requests.limit_sense(ReadId(op.owner), PieceIndex(op.extra), left);
+        }
     }
 
     fn load(&mut self, tag: Tag, page: Page) -> Op {

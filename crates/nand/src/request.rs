@@ -131,6 +131,12 @@ impl Requests {
         self.requests[id.0 as usize].pieces[piece.0 as usize].sense
     }
 
+    /// A piece waits for the sensing of its page for `left` nanoseconds at most.
+    pub(crate) fn limit_sense(&mut self, id: ReadId, piece: PieceIndex, left: u32) {
+        let sense = &mut self.requests[id.0 as usize].pieces[piece.0 as usize].sense;
+        *sense = left.min(*sense);
+    }
+
     /// A piece is in RAM.
     pub(crate) fn arrived(&mut self, id: ReadId, piece: PieceIndex, time: ReadTime) {
         let request = &mut self.requests[id.0 as usize];

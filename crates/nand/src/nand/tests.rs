@@ -491,3 +491,24 @@ fn pages_that_are_sensed_at_one_instant_cross_in_the_order_in_which_they_were_as
     let first = Instant::START + Nanoseconds::from_micros(11) + SENSE + CHANNEL + LINK;
     assert_eq!(sink.0, [(2, first), (1, first + CHANNEL)]);
 }
+
+#[test]
+fn a_read_from_a_page_register_waits_for_what_is_left_of_the_sensing() {
+    let (mut nand, mut notes) = (nand(NO_SUSPEND, true), Notes::default());
+    let link = nand.link_time(1);
+    let read = |nand: &mut Nand, tag, unit| {
+        let read = nand.begin_read(Tag(tag), true);
+        nand.add_page(read, page(unit, 1), link);
+        nand.issue_read(read)
+    };
+    assert_eq!(read(&mut nand, 1, 0), 0, "it is sensed");
+    let asked = Nanoseconds::from_micros(20);
+    nand.set_alarm(Instant::START + asked, Tag(0));
+    nand.run_until(Instant::START + asked, &mut notes);
+    assert_eq!(read(&mut nand, 2, 1), 1, "it is being sensed");
+    finish(&mut nand, &mut notes);
+    assert_eq!(read(&mut nand, 3, 2), 1, "it was sensed");
+    finish(&mut nand, &mut notes);
+    let senses: Vec<_> = notes.reads.iter().map(|(tag, _, time)| (*tag, time.sense)).collect();
+    assert_eq!(senses, [(1, SENSE), (2, SENSE - asked), (3, Nanoseconds::ZERO)]);
+}
