@@ -127,6 +127,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ftl::Ssd;
     use crate::ssd::tests::small_configuration;
 
     #[test]

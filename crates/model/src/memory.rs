@@ -16,7 +16,7 @@ const PER_BLOCK: u64 = 48;
 const PER_COUNT: u64 = 16;
 
 /// Everything whose size does not follow that of the drive: buffers, queues, counters.
-const BESIDES: ByteLength = ByteLength::new(1 << 20);
+const BESIDES: ByteLength = ByteLength::new(1 << 18);
 
 impl Configuration {
     /// Returns the memory that the drive takes once its first `area` was written, `written` in all. What is

@@ -234,6 +234,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ftl::Ssd;
     use crate::log_block::LogBlockSsd;
     use crate::ssd::tests::small_configuration;
     use crate::units::{Instant, LogicalUnit};

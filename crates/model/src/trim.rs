@@ -112,6 +112,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ftl::Ssd;
     use crate::profile::Profile;
     use crate::ssd::tests::small_configuration;
     use crate::units::LogicalUnit;

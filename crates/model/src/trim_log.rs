@@ -89,12 +89,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
 #[cfg(test)]
 mod tests {
-    use crate::ssd::tests::small_drive;
+    use crate::ftl::Ssd;
+    use crate::ssd::tests::small_configuration;
     use crate::units::{Instant, LogicalUnit};
 
     #[test]
     fn a_flush_after_a_trim_programs_its_record_and_one_after_that_nothing() {
-        let mut ssd = small_drive();
+        let mut ssd = Ssd::new(&small_configuration(&[])).expect("a sound drive");
         let written = ssd.write(Instant::START, LogicalUnit(0), 24);
         let flushed = ssd.flush(written);
         let trimmed = ssd.trim(flushed, LogicalUnit(0), 8);

@@ -115,6 +115,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ftl::Ssd;
     use crate::ssd::tests::small_configuration;
 
     fn drive(changes: &[(&str, &str)]) -> Ssd {

@@ -164,7 +164,7 @@ mod tests {
     use rand_pcg::Pcg64Mcg;
 
     use crate::counters::{Counters, Wear};
-    use crate::ssd::Ssd;
+    use crate::ftl::Ssd;
     use crate::ssd::tests::small_configuration;
     use crate::units::{Instant, LogicalUnit};
 

@@ -12,31 +12,49 @@ use std::rc::Rc;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use ssdlab_model::Configuration;
+use ssdlab_model::ftl::Ssd;
 use ssdlab_model::log_block::LogBlockSsd;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
 use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea};
 use ssdlab_model::profile::{DEFAULT, Profile};
-use ssdlab_model::{Configuration, Ssd};
+use ssdlab_model::snapshot::{Decoder, Encoder};
 use ssdlab_units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// How often a request may have as much programmed as the drive has flash, before it counts as one
 /// that does not end.
 const MOST_TIMES_OVER: u64 = 100;
 
-/// Flash that counts the programs of a request, and stops one that makes too many of them.
+/// Flash that counts the units that a request has programmed, and stops one that has too many.
 #[derive(Clone, Debug)]
 struct Bounded {
-    programs: Rc<Cell<u64>>,
+    units: Rc<Cell<u64>>,
     most: u64,
 }
 
-impl Media for Bounded {
-    fn program(&mut self, _: PhysicalUnit, _: SpareArea<'_>, _: SequenceNumber, _: FlashWork) {
-        self.programs.set(self.programs.get() + 1);
-        assert!(self.programs.get() <= self.most, "collection goes on and on");
+impl Bounded {
+    fn count(&mut self) {
+        self.units.set(self.units.get() + 1);
+        assert!(self.units.get() <= self.most, "collection goes on and on");
     }
+}
+
+impl Media for Bounded {
+    fn receive(&mut self, _: PhysicalUnit, _: LogicalUnit) {
+        self.count();
+    }
+
+    fn copy(&mut self, _: PhysicalUnit, _: PhysicalUnit) {
+        self.count();
+    }
+
+    fn fill(&mut self, _: PhysicalUnit, _: LogicalUnit) {
+        self.count();
+    }
+
+    fn program(&mut self, _: PhysicalUnit, _: SpareArea<'_>, _: SequenceNumber, _: FlashWork) {}
 
     fn erase(&mut self, _: BlockIndex, _: FlashWork) {}
 }
@@ -61,6 +79,33 @@ macro_rules! each {
 }
 
 impl Drive {
+    /// A drive of the same configuration in the state that was saved of this one. One with log blocks
+    /// stays the same.
+    fn restored(self, configuration: &Configuration, media: Bounded, saved: &[u8]) -> Drive {
+        let mut saved = saved;
+        let from = &mut Decoder::new(&mut saved);
+        let expected = "what was saved";
+        match self {
+            Drive::Page(_) => {
+                let map = PageMap::new(configuration.geometry.logical_units());
+                let ssd = Ssd::restored_with(configuration, map, media, from).expect(expected);
+                Drive::Page(Box::new(ssd))
+            }
+            Drive::Cached(_) => {
+                let map = CachedMap::new(configuration).expect("a sound map");
+                let ssd = Ssd::restored_with(configuration, map, media, from).expect(expected);
+                Drive::Cached(Box::new(ssd))
+            }
+            Drive::Extent(_) => {
+                let extents = configuration.mechanisms.extents;
+                let map = ExtentMap::new(&configuration.geometry, extents);
+                let ssd = Ssd::restored_with(configuration, map, media, from).expect(expected);
+                Drive::Extent(Box::new(ssd))
+            }
+            Drive::LogBlock(ssd) => Drive::LogBlock(ssd),
+        }
+    }
+
     fn new(configuration: &Configuration, media: Bounded) -> Drive {
         let geometry = &configuration.geometry;
         let map = PageMap::new(geometry.logical_units());
@@ -225,15 +270,15 @@ fn configuration(changes: &mut Changes, share: f64) -> Result<Configuration, Str
 /// drive's flash.
 fn put_through(configuration: &Configuration, generator: &mut Pcg64Mcg) -> f64 {
     let geometry = &configuration.geometry;
-    let whole = u64::from(geometry.physical_units() / geometry.units_per_program());
-    let programs = Rc::new(Cell::new(0));
-    let media = Bounded { programs: programs.clone(), most: whole * MOST_TIMES_OVER };
-    let mut drive = Drive::new(configuration, media);
+    let whole = u64::from(geometry.physical_units());
+    let programmed = Rc::new(Cell::new(0));
+    let media = Bounded { units: programmed.clone(), most: whole * MOST_TIMES_OVER };
+    let mut drive = Drive::new(configuration, media.clone());
     let units = geometry.logical_units();
     let (mut at, mut worst) = (Instant::START, 0);
     let hot = (units / one_of(generator, &[1, 1, 5, 20])).max(1);
     for request in 0..400 {
-        programs.set(0);
+        programmed.set(0);
         let (first, most) = match generator.random_range(0..10) {
             0 => (generator.random_range(0..units), units),
             1..4 => (generator.random_range(0..units), 4),
@@ -252,9 +297,17 @@ fn put_through(configuration: &Configuration, generator: &mut Pcg64Mcg) -> f64 {
             }
             _ => each!(&mut drive, ssd => ssd.write(at, first, count)),
         };
-        worst = worst.max(programs.get());
+        worst = worst.max(programmed.get());
     }
     each!(&drive, ssd => ssd.check_invariants());
+    programmed.set(0);
+    let quiet = each!(&mut drive, ssd => ssd.shut_down(at));
+    let mut saved = Vec::new();
+    each!(&drive, ssd => ssd.save(&mut Encoder::new(&mut saved))).expect("memory");
+    let mut again = drive.restored(configuration, media, &saved);
+    each!(&again, ssd => ssd.check_invariants());
+    each!(&mut again, ssd => ssd.write(quiet, LogicalUnit(0), units));
+    each!(&again, ssd => ssd.check_invariants());
     worst as f64 / whole as f64
 }
 

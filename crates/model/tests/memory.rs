@@ -3,7 +3,7 @@
 
 #![cfg(target_os = "linux")]
 
-use ssdlab_model::Ssd;
+use ssdlab_model::ftl::Ssd;
 use ssdlab_model::profile::Profile;
 use ssdlab_units::{ByteLength, Instant, LogicalUnit};
 

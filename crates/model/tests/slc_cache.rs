@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use ssdlab_model::Ssd;
+use ssdlab_model::ftl::Ssd;
 use ssdlab_model::profile::Profile;
 use ssdlab_units::{Instant, KIB, Sector, SectorCount};
 

@@ -2,6 +2,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::*;
+use crate::ftl::Ssd;
 use crate::profile::{DEFAULT, Profile};
 use crate::units::Nanoseconds;
 
@@ -49,7 +50,7 @@ fn live(ssd: &mut Ssd) -> (Vec<Moment>, Instant) {
         if written % 97 == 0 {
             ssd.check_invariants();
             let spare = ssd.spare_blocks().expect("blocks go bad");
-            let retired = ssd.bad_blocks.as_ref().map_or(0, |it| it.retired());
+            let retired = ssd.counters().retired_blocks as u32;
             moments.push(Moment { written, spare, usable: ssd.geometry().blocks() - retired });
         }
         if ssd.counters().refused_writes > 0 {
@@ -83,10 +84,7 @@ fn spare_falls_until_the_drive_is_read_only_and_then_all_that_was_accepted_is_th
         assert!(ssd.counters().programs < programs + 40, "only what the buffer held");
         let mapped = |ssd: &Ssd| {
             (0..ssd.geometry().logical_units())
-                .filter(|&unit| {
-                    use crate::mapping::Mapping;
-                    ssd.map.get(LogicalUnit(unit)).is_some()
-                })
+                .filter(|&unit| ssd.place_of(LogicalUnit(unit)).is_some())
                 .count()
         };
         let before = mapped(&ssd);

@@ -80,8 +80,16 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Asks for the memory of what the map entry of a sector that will be written soon points to.
     #[inline(always)]
     pub fn prefetch_target_of_sector(&self, sector: Sector) {
+        let shift = self.ftl.geometry.sectors_per_unit_shift();
+        self.prefetch_target(LogicalUnit((sector.0 >> shift) as u32));
+    }
+
+    /// Asks for the memory of what the map entry of a unit that will be written soon points to. Calling
+    /// this about 16 requests ahead, and [`Ssd::prefetch_map`] about 32 ahead, hides the latency of
+    /// memory; leaving it out changes nothing but the speed.
+    #[inline(always)]
+    pub fn prefetch_target(&self, unit: LogicalUnit) {
         let Ftl { map, blocks, geometry, .. } = &self.ftl;
-        let unit = LogicalUnit((sector.0 >> geometry.sectors_per_unit_shift()) as u32);
         let flash = blocks.flash();
         if !flash.is_at_hand()
             && let Some(old) = map.get(unit)
