@@ -10,6 +10,7 @@ mod reports;
 mod run;
 mod serve;
 mod shared;
+mod sweep;
 
 use std::path::PathBuf;
 
@@ -25,6 +26,7 @@ pub use reports::*;
 pub use run::*;
 pub use serve::*;
 pub use shared::*;
+pub use sweep::*;
 
 /// The seed of runs that were not given one. A fixed one: two people who type the same get the
 /// same tables.
@@ -107,6 +109,9 @@ pub enum Command {
     /// Put a drive through an experiment and report what was found
     #[command(after_help = run::RUN_EXAMPLES)]
     Run(RunArguments),
+    /// Run an experiment with keys, settings and targets varied
+    #[command(after_help = sweep::SWEEP_EXAMPLES)]
+    Sweep(SweepArguments),
     /// Make a used simulated drive and save it
     #[command(after_help = drive::PRECONDITION_EXAMPLES)]
     Precondition(PreconditionArguments),

@@ -19,6 +19,7 @@ mod run;
 mod serve;
 mod show;
 mod status;
+mod sweep;
 
 use serde::Serialize;
 
@@ -30,6 +31,7 @@ use crate::terminal::Terminal;
 pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments, terminal)?,
+        Command::Sweep(arguments) => return sweep::sweep(arguments, terminal),
         Command::Precondition(arguments) => precondition::precondition(arguments, terminal)?,
         Command::Create(arguments) => create::create(arguments, terminal)?,
         Command::Attach(arguments) => attach::attach(arguments, terminal)?,

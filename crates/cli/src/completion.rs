@@ -8,7 +8,8 @@ use clap_complete::env::{CompleteEnv, Elvish, EnvCompleter, Fish, Powershell, Sh
 use crate::cli;
 
 pub use candidates::{
-    Operands, Profiles, Runs, RunsAndFiles, Simulated, attached, experiments, fixes, keys, settings,
+    Operands, Profiles, Runs, RunsAndFiles, Simulated, attached, experiments, fixes, keys,
+    settings, varied,
 };
 
 /// The variable in which a shell says that it asks, and which one it is.

@@ -9,6 +9,7 @@ use ssdlab_host::HostError;
 use ssdlab_lab::LabError;
 use ssdlab_lab::compare::CompareError;
 use ssdlab_lab::store::StoreError;
+use ssdlab_sweep::SweepError;
 
 /// How the program ends. The numbers are a contract with scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +142,16 @@ impl From<HostError> for Failure {
             _ => Exit::Failed,
         };
         Failure::new(exit, error)
+    }
+}
+
+impl From<SweepError> for Failure {
+    fn from(error: SweepError) -> Failure {
+        match error {
+            SweepError::Lab(error) => error.into(),
+            SweepError::Usage(_) => Failure::new(Exit::Usage, error),
+            _ => Failure::new(Exit::Failed, error),
+        }
     }
 }
 

@@ -33,6 +33,24 @@ pub fn check(target: &Target, need: &Need) -> Result<usize, Failure> {
     ))
 }
 
+/// Returns how many runs that each need `need` may be made side by side, `wanted` at most; refuses where there
+/// is too little memory for one.
+pub fn runs_side_by_side(need: &Need, wanted: usize) -> Result<usize, Failure> {
+    let Some(available) = available(Path::new("/")) else { return Ok(wanted) };
+    match available.bytes() / need.least().bytes().max(1) {
+        0 => Err(Failure::new(
+            Exit::Unsupported,
+            anyhow::anyhow!(
+                "a run of this sweep needs about {} of memory, and {} are available; --quick takes a \
+                 smaller drive of the same kind",
+                rounded(need.least()),
+                rounded(available)
+            ),
+        )),
+        fit => Ok(wanted.min(usize::try_from(fit).unwrap_or(usize::MAX))),
+    }
+}
+
 /// A length with the digits that an estimate is worth.
 fn rounded(length: ByteLength) -> String {
     match length.gibibytes() {

@@ -81,6 +81,12 @@ impl<'a> Progress<'a> {
         self.publisher
     }
 
+    /// Shows that `share` of the whole is done, in the step called `name`. Returns whether to go on.
+    pub fn at(&mut self, name: String, share: f64) -> Control {
+        (self.step, self.before, self.weight) = (name, 0.0, 1.0);
+        self.progress(share)
+    }
+
     fn show(&mut self, done: f64) {
         let share = (self.before + self.weight * done).clamp(0.0, 1.0);
         let left = time_left(self.started.elapsed(), share, self.expected);

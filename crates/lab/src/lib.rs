@@ -32,7 +32,7 @@ pub mod effort;
 mod error;
 pub mod experiment;
 pub mod import;
-mod machine;
+pub mod machine;
 pub mod memory;
 pub mod output;
 pub mod power_cut;

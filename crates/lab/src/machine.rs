@@ -4,6 +4,11 @@ use ssdlab_units::{ByteLength, KIB};
 
 use crate::report::Host;
 
+/// Returns the moment, RFC 3339, UTC, to the second.
+pub fn now() -> String {
+    format!("{:.0}", jiff::Timestamp::now())
+}
+
 /// The machine.
 pub fn host() -> Host {
     let name = rustix::system::uname();

@@ -13,3 +13,5 @@ pub mod html;
 pub mod json;
 pub(crate) mod scale;
 pub mod text;
+
+pub use format::{label, significant, span};

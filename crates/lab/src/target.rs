@@ -7,6 +7,7 @@
 pub(crate) mod scaled;
 mod simulated;
 mod stack;
+mod varied;
 
 pub use scaled::Scaled;
 pub use stack::{StackKind, StackOption, StackTarget, stacks};

@@ -84,6 +84,11 @@ pub fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
     beginning(keys.map(|key| candidate(format!("{key}="), "")), current)
 }
 
+/// `KEY=` for each key that a sweep varies: parameters of the experiment that was typed, and of drives.
+pub fn varied(current: &OsStr) -> Vec<CompletionCandidate> {
+    settings(current).into_iter().chain(keys(current)).collect()
+}
+
 /// Files whose names end in one of `endings`, and directories on the way to them.
 fn files(current: &str, endings: &'static [&'static str]) -> Vec<CompletionCandidate> {
     let is_wanted = move |path: &Path| {

@@ -42,6 +42,8 @@ fn each_is_refused(place: &Place, target: &str, words: &[&str]) {
         let arguments = [&["run", experiment, target], &consent[..]].concat();
         place.run(&arguments).fails(3, words);
     }
+    let sweep = ["sweep", "steady", target, "--quick", "--seeds", "2"];
+    place.run(&[&sweep[..], &["--destroy-data", "--confirm", target]].concat()).fails(3, words);
     let consent = ["--destroy-data", "--confirm", target];
     for (experiment, file) in [("job", job_that_writes(place)), ("replay", trace_of_trims(place))] {
         let arguments = [&["run", experiment, &file, target], &consent[..]].concat();

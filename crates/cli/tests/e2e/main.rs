@@ -33,6 +33,7 @@ mod serve;
 mod simulated;
 mod store;
 mod support;
+mod sweep;
 mod targets;
 mod wear;
 mod wrong_calls;

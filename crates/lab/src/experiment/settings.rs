@@ -153,6 +153,11 @@ impl Settings {
         self.given.contains(&name)
     }
 
+    /// Returns every parameter with its value as it was written, in the protocol's order.
+    pub fn values(&self) -> impl Iterator<Item = (&'static ParameterSpec, &str)> {
+        self.values.iter().map(|(spec, value)| (*spec, value.as_str()))
+    }
+
     /// The file called `name`.
     ///
     /// # Errors

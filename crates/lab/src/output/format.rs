@@ -10,7 +10,7 @@ use crate::report::{Cell, Table};
 pub(crate) const NOTHING: &str = "-";
 
 /// `value` with three significant digits, its thousands grouped.
-pub(crate) fn significant(value: f64) -> String {
+pub fn significant(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
         NOTHING.to_owned()
@@ -88,7 +88,7 @@ pub(crate) fn capacity(capacity: u64) -> String {
 }
 
 /// A span of time in the unit a person would choose.
-pub(crate) fn span(seconds: f64) -> String {
+pub fn span(seconds: f64) -> String {
     span_by(seconds, significant)
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn rough(value: f64) -> String {
 
 /// A name of the report's (`best_seconds`) as words; the unit is shown elsewhere, so a name
 /// that repeats it loses it.
-pub(crate) fn label(name: &str, unit: &str) -> String {
+pub fn label(name: &str, unit: &str) -> String {
     let endings: &[&str] = match unit {
         "s" => &["_seconds", "_s"],
         "ms" => &["_milliseconds", "_ms"],

@@ -15,6 +15,7 @@
 mod bars;
 mod contents;
 mod curves;
+pub mod figure;
 mod latency;
 mod lines;
 mod parts;

@@ -118,7 +118,7 @@ impl Target {
 
 impl StackTarget {
     /// The target's text with members called otherwise.
-    fn name_of(&self, member: impl Fn(&Target) -> String) -> String {
+    pub(super) fn name_of(&self, member: impl Fn(&Target) -> String) -> String {
         let members: Vec<String> = self.members().iter().map(member).collect();
         let options: Vec<String> =
             self.given_options().map(|(name, value)| format!(",{name}={value}")).collect();
@@ -130,17 +130,9 @@ impl StackTarget {
 mod tests {
     use super::*;
 
-    fn name(target: &Target) -> String {
-        match target {
-            Target::Simulated { name, .. } | Target::Saved { name, .. } => name.clone(),
-            Target::Stack(stack) => stack.name_of(name),
-            Target::Path(path) => path.display().to_string(),
-        }
-    }
-
     fn scaled(text: &str) -> Option<(String, u32)> {
         let Scaled { target, divisor } = Target::parse(text).unwrap().scaled(1).unwrap()?;
-        Some((name(&target), divisor))
+        Some((target.name(), divisor))
     }
 
     #[test]

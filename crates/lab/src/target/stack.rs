@@ -87,6 +87,11 @@ impl StackTarget {
         Ok(composition)
     }
 
+    /// Returns the kind of stack, with the options it has.
+    pub(super) fn kind(&self) -> &'static StackKind {
+        self.kind
+    }
+
     /// What the kind of stack is called.
     pub(super) fn kind_name(&self) -> &'static str {
         self.kind.name

@@ -6,7 +6,7 @@
 use maud::{Markup, html};
 
 use super::contents::Section;
-use super::lines::{self, Chart, Curve, legend};
+use super::lines::{Chart, Curve, legend};
 use super::parts::unit;
 use crate::compare::ComparedSeries;
 use crate::output::chart::{Family, Grid, TableChart, without_unit};
@@ -18,7 +18,7 @@ use crate::report::Series;
 const OVERLAID_MAX: usize = 5;
 
 /// The smallest and the greatest of some numbers; (0, 1) of none.
-fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
+pub(super) fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
     let (least, most) = numbers
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), number| {
             (least.min(number), most.max(number))
@@ -46,7 +46,7 @@ fn draw_family(Family { title, series, labels }: &Family) -> Section {
     let y = range(series.iter().flat_map(|series| &series.y).copied());
     let are_counted = are_whole(series.iter().flat_map(|series| &series.x).copied());
     let curve =
-        |index: usize, label| Curve { label, points: points(&series[index].x, &series[index].y) };
+        |index: usize, label| Curve::plain(label, points(&series[index].x, &series[index].y));
     let name_place = |place| place_words(place, unit_x);
     let chart = |curves, name: &str, is_small| Chart {
         name: name.to_owned(),
@@ -93,7 +93,7 @@ pub(super) fn grid(grid: &Grid) -> Markup {
     let curves: Vec<Curve> = grid
         .curves
         .iter()
-        .map(|curve| Curve { label: &curve.name, points: curve.points(&grid.steps) })
+        .map(|curve| Curve::plain(&curve.name, curve.points(&grid.steps)))
         .collect();
     let y = range(curves.iter().flat_map(|curve| &curve.points).map(|point| point.1));
     let marks: Vec<(f64, String)> =
@@ -118,7 +118,11 @@ pub(super) fn grid(grid: &Grid) -> Markup {
 }
 
 /// The range of the values, and the curves.
-fn summary((least, most): (f64, f64), unit_y: &str, curves: &[impl AsRef<str>]) -> String {
+pub(super) fn summary(
+    (least, most): (f64, f64),
+    unit_y: &str,
+    curves: &[impl AsRef<str>],
+) -> String {
     let names: Vec<&str> = curves.iter().map(AsRef::as_ref).collect();
     let range =
         format!("{} to {} {}", format::significant(least), format::significant(most), unit(unit_y));
@@ -138,14 +142,11 @@ pub(super) fn steps(table: &TableChart) -> Markup {
     let names: Vec<&str> = table.measures.iter().map(|measure| &*measure.name).collect();
     let values = table.measures.iter().flat_map(|measure| &measure.values);
     let y = range(values.flatten().copied());
-    let curve = |index: usize| Curve {
-        label: if names.len() > 1 { names[index] } else { "" },
-        points: table.measures[index]
-            .values
-            .iter()
-            .enumerate()
-            .filter_map(|(place, value)| Some((place as f64, (*value)?)))
-            .collect(),
+    let curve = |index: usize| {
+        let label = if names.len() > 1 { names[index] } else { "" };
+        let values = table.measures[index].values.iter().enumerate();
+        let placed = values.filter_map(|(place, value)| Some((place as f64, (*value)?)));
+        Curve::plain(label, placed.collect())
     };
     let chart = Chart {
         name: table.title.clone(),
@@ -193,10 +194,7 @@ fn overlaid(series: &ComparedSeries, labels: &[&str]) -> Markup {
     // A curve keeps the colour of its run, also where another run has none.
     let curves = labels.iter().map(|label| {
         let curve = series.curves.iter().find(|curve| curve.label == **label);
-        lines::Curve {
-            label,
-            points: curve.map_or_else(Vec::new, |curve| points(&curve.x, &curve.y)),
-        }
+        Curve::plain(label, curve.map_or_else(Vec::new, |curve| points(&curve.x, &curve.y)))
     });
     let chart = Chart {
         name: format::heading(&series.name, ""),

@@ -45,6 +45,26 @@ pub(super) struct Curve<'a> {
     pub(super) label: &'a str,
     /// Its points, from left to right.
     pub(super) points: Vec<(f64, f64)>,
+    /// How well its values are known, from left to right; empty where that was not estimated.
+    pub(super) band: Vec<Interval>,
+}
+
+/// The interval of a value.
+#[derive(Clone, Copy)]
+pub(super) struct Interval {
+    /// Where along the bottom it is.
+    pub(super) place: f64,
+    /// Its lower end.
+    pub(super) low: f64,
+    /// Its upper end.
+    pub(super) high: f64,
+}
+
+impl<'a> Curve<'a> {
+    /// A curve without intervals.
+    pub(super) fn plain(label: &'a str, points: Vec<(f64, f64)>) -> Self {
+        Curve { label, points, band: Vec::new() }
+    }
 }
 
 impl Chart<'_> {
@@ -96,6 +116,9 @@ impl Chart<'_> {
         html! {
             svg.stretched aria-hidden="true" viewBox="0 0 1000 1000" preserveAspectRatio="none"
                 width="100%" height="100%" {
+                @if curve.band.len() > 1 {
+                    path class={ "band ink" (index % 8) } d=(self.band(curve)) {}
+                }
                 path class={ "curve ink" (index % 8) @if self.is_dashed(index) { " dashed" } }
                     d=(path) {}
             }
@@ -106,6 +129,20 @@ impl Chart<'_> {
                 }
             }
         }
+    }
+
+    /// The outline of a band: along its upper ends, and back along its lower ones.
+    fn band(&self, curve: &Curve) -> String {
+        let upper = curve.band.iter().map(|it| (it.place, it.high));
+        let lower = curve.band.iter().rev().map(|it| (it.place, it.low));
+        let mut path = String::new();
+        for (position, (x, y)) in upper.chain(lower).enumerate() {
+            let letter = if position == 0 { 'M' } else { 'L' };
+            let (x, y) = (self.x.place(x) * 10.0, 1000.0 - self.y.place(y) * 10.0);
+            write!(path, "{letter}{x:.1} {y:.1}").expect("a string takes any text");
+        }
+        path.push('Z');
+        path
     }
 
     /// Returns true if a curve shows what lies under it: because its colour was used before, or
@@ -161,12 +198,16 @@ impl Chart<'_> {
     fn words_at(&self, place: f64) -> String {
         let mut words = (self.name_place)(place);
         for curve in &self.curves {
-            if let Some((_, y)) = nearest(curve, place) {
+            if let Some((x, y)) = nearest(curve, place) {
                 let separator = if curve.label.is_empty() { "" } else { ": " };
                 let (label, value) = (curve.label, format::significant(y));
                 let unit = super::parts::unit(self.unit);
                 write!(words, "\n{label}{separator}{value} {unit}")
                     .expect("a string takes any text");
+                if let Some(one) = curve.band.iter().find(|one| one.place == x) {
+                    let ends = [one.low, one.high].map(format::significant).join(" to ");
+                    write!(words, ", 95 %: {ends}").expect("a string takes any text");
+                }
             }
         }
         words

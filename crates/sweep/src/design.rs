@@ -1,0 +1,543 @@
+//! The points of a sweep: what is varied, how points are chosen, and which of them cannot be.
+
+use rand::SeedableRng;
+use rand::seq::{SliceRandom, index};
+use rand_pcg::Pcg64;
+use rayon::prelude::*;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use ssdlab_blockio::RealOptions;
+use ssdlab_lab::experiment::{Experiment, Plan, Settings};
+use ssdlab_lab::memory::Need;
+use ssdlab_lab::quick::quick;
+use ssdlab_lab::{LabError, Target, effort, target};
+use ssdlab_model::profile::{SHORT_KEYS, parameter_keys};
+use ssdlab_units::text::hint;
+
+use crate::error::SweepError;
+use crate::vary::{Dimension, Role, Varied};
+
+/// More runs than this are a slip.
+const RUNS_MOST: usize = 100_000;
+
+/// How the points are chosen from the grid of all combinations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Sampling {
+    /// All combinations.
+    Grid,
+    /// A Latin hypercube: each value of each key about as often as any other.
+    Latin(usize),
+    /// So many of all combinations, drawn without replacement.
+    Random(usize),
+}
+
+/// A question as it was asked.
+#[derive(Clone)]
+pub struct Question {
+    /// The experiment.
+    pub experiment: &'static dyn Experiment,
+    /// The targets; several are varied like a key.
+    pub targets: Vec<String>,
+    /// The keys that are varied.
+    pub vary: Vec<Varied>,
+    /// What else of the protocol is changed.
+    pub set: Vec<(String, String)>,
+    /// True for the quick protocol.
+    pub quick: bool,
+    /// The seed of the first run of each point; those after it count up.
+    pub seed: u64,
+    /// Runs of each point.
+    pub seeds: u32,
+    /// How points are chosen.
+    pub sampling: Sampling,
+}
+
+/// A drive and the settings of a run on it.
+pub struct Case {
+    /// The drive.
+    pub target: Target,
+    /// The settings.
+    pub settings: Settings,
+}
+
+/// A point that cannot be, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Impossible {
+    /// Which of the points it is.
+    pub point: usize,
+    /// Why it cannot be.
+    pub why: String,
+}
+
+/// What the runs of a sweep take.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// The greatest need of memory of a run; `None` on real drives.
+    pub memory: Option<Need>,
+    /// About the processor time of all runs; `None` where it is not known.
+    pub processor: Option<std::time::Duration>,
+}
+
+/// The points of a sweep, in the order of the grid.
+#[derive(Clone)]
+pub struct Design {
+    question: Question,
+    dimensions: Vec<Dimension>,
+    points: Vec<Vec<usize>>,
+}
+
+impl Design {
+    /// Lays out the points, and looks at what can be wrong with all of them: keys that are not there, keys
+    /// given twice, nothing to vary, too many runs.
+    ///
+    /// # Errors
+    /// When no point of it would make sense.
+    pub fn new(mut question: Question) -> Result<Design, SweepError> {
+        let usage = |text: String| Err(SweepError::Usage(text));
+        let mut dimensions: Vec<Dimension> = Vec::new();
+        if question.targets.len() > 1 {
+            let values = question.targets.clone();
+            dimensions.push(Dimension { key: TARGET.to_owned(), role: Role::Target, values });
+        }
+        let vary = std::mem::take(&mut question.vary);
+        for Varied { key, values } in vary {
+            if dimensions.iter().any(|known| known.key == key) {
+                return usage(match key.as_str() {
+                    TARGET => "targets are given twice: as operands and with --vary target=".into(),
+                    _ => format!("{key} is varied twice; give all of its values to one --vary"),
+                });
+            }
+            if key == TARGET {
+                question.targets = values.clone();
+                dimensions.push(Dimension { key, role: Role::Target, values });
+                continue;
+            }
+            let role = role(&key, &question)?;
+            dimensions.push(Dimension { key, role, values });
+        }
+        for Dimension { key, values, .. } in &dimensions {
+            if let Some(twice) = (1..values.len()).find(|&at| values[..at].contains(&values[at])) {
+                return usage(format!("{key} is given the value {} twice", values[twice]));
+            }
+        }
+        if question.targets.is_empty() || question.seeds == 0 {
+            return usage("there is nothing to run: name a target, and at least one seed".into());
+        }
+        if dimensions.iter().all(|one| one.values.len() < 2) && question.seeds == 1 {
+            return usage(
+                "nothing is varied: give --vary KEY=VALUE,VALUE,..., several targets, or --seeds"
+                    .into(),
+            );
+        }
+        let points = points(&dimensions, question.sampling, question.seed, question.seeds)?;
+        let design = Design { question, dimensions, points };
+        design.refuse_a_mixture()?;
+        Ok(design)
+    }
+
+    /// Real drives are measured one at a time and in random order, simulated ones side by side.
+    fn refuse_a_mixture(&self) -> Result<(), SweepError> {
+        let mut kinds = Vec::new();
+        for name in &self.question.targets {
+            kinds.push(Target::parse(name)?.is_simulated());
+        }
+        if kinds.windows(2).any(|pair| pair[0] != pair[1]) {
+            return Err(SweepError::Usage(
+                "simulated and real drives do not go into one sweep: make one of each, and compare them"
+                    .to_owned(),
+            ));
+        }
+        let varies_drive = self.dimensions.iter().find(|one| one.role == Role::Drive);
+        match varies_drive {
+            Some(Dimension { key, .. }) if kinds.first() == Some(&false) => {
+                Err(SweepError::Usage(format!(
+                    "{key} is a parameter of simulated drives; on a real one only settings of the \
+                     experiment and targets can be varied"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the experiment.
+    pub fn experiment(&self) -> &'static dyn Experiment {
+        self.question.experiment
+    }
+
+    /// Returns what was asked.
+    pub fn question(&self) -> &Question {
+        &self.question
+    }
+
+    /// Returns the keys that are varied.
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions
+    }
+
+    /// Returns the level of each key at each point.
+    pub fn points(&self) -> &[Vec<usize>] {
+        &self.points
+    }
+
+    /// Returns the seeds of the runs of each point: the same for all points, so that differences between
+    /// points are not those of their random numbers.
+    pub fn seeds(&self) -> Vec<u64> {
+        let first = self.question.seed;
+        (0..u64::from(self.question.seeds)).map(|index| first.wrapping_add(index)).collect()
+    }
+
+    /// Returns true if its drives are real.
+    pub fn is_real(&self) -> bool {
+        self.question
+            .targets
+            .first()
+            .is_some_and(|name| Target::parse(name).is_ok_and(|target| !target.is_simulated()))
+    }
+
+    /// Returns the values of the keys at `point`.
+    pub fn values(&self, point: usize) -> Vec<String> {
+        let levels = self.points[point].iter().zip(&self.dimensions);
+        levels.map(|(&level, dimension)| dimension.values[level].clone()).collect()
+    }
+
+    /// Returns `key = value` for each key at `point`, as a sentence names it.
+    pub fn words(&self, point: usize) -> String {
+        let values = self.values(point);
+        let pairs = self.dimensions.iter().zip(values);
+        let words: Vec<String> = pairs.map(|(it, value)| format!("{}={value}", it.key)).collect();
+        if words.is_empty() { self.question.targets[0].clone() } else { words.join(" ") }
+    }
+
+    /// Returns the name of the target at `point`, with what is changed in it.
+    ///
+    /// # Errors
+    /// When the target cannot be read.
+    pub fn target_name(&self, point: usize) -> Result<String, LabError> {
+        let levels = || self.points[point].iter().zip(&self.dimensions);
+        let of_target = levels().find(|(_, dimension)| dimension.role == Role::Target);
+        let name = of_target.map_or(&self.question.targets[0], |(&level, it)| &it.values[level]);
+        let mut changes: Vec<(&str, &str)> = levels()
+            .filter(|(_, dimension)| dimension.role == Role::Drive)
+            .map(|(&level, dimension)| (dimension.key.as_str(), dimension.values[level].as_str()))
+            .collect();
+        if changes.is_empty() {
+            return Ok(name.clone());
+        }
+        // The order in which keys are varied makes no other drive.
+        changes.sort_unstable();
+        let target = Target::parse(name)?;
+        Ok(target.name_with(&changes).unwrap_or_else(|| name.clone()))
+    }
+
+    /// Returns the drive and the settings of a run of `point`.
+    ///
+    /// # Errors
+    /// When there is no such drive, or the settings are wrong.
+    pub fn case(&self, point: usize, seed: u64) -> Result<Case, LabError> {
+        let experiment = self.question.experiment;
+        let target = Target::seeded(&self.target_name(point)?, seed)?;
+        let levels = self.points[point].iter().zip(&self.dimensions);
+        let varied = levels
+            .filter(|(_, dimension)| dimension.role == Role::Setting)
+            .map(|(&level, it)| (it.key.clone(), it.values[level].clone()));
+        let set: Vec<_> = self.question.set.iter().cloned().chain(varied).collect();
+        let (settings, target) = match self.question.quick {
+            true => quick(experiment, target, seed, &set)?,
+            false => (Settings::new(experiment, false, &set)?, target),
+        };
+        Ok(Case { target, settings })
+    }
+
+    /// Looks at every point before any is run: returns those that cannot be, and what the others take.
+    pub fn check(&self) -> (Vec<Impossible>, Cost) {
+        let seed = self.question.seed;
+        let looked: Vec<Result<Cost, LabError>> = (0..self.points.len())
+            .into_par_iter()
+            .map(|point| look(self.question.experiment, &self.case(point, seed)?))
+            .collect();
+        let mut impossible = Vec::new();
+        let mut cost = Cost::default();
+        for (point, one) in looked.into_iter().enumerate() {
+            match one {
+                Err(error) => impossible.push(Impossible { point, why: chain(&error) }),
+                Ok(one) => {
+                    let larger =
+                        |it: &Need| cost.memory.is_none_or(|known| known.least() < it.least());
+                    cost.memory = one.memory.filter(larger).or(cost.memory);
+                    let runs = self.question.seeds;
+                    let sum =
+                        one.processor.map(|time| cost.processor.unwrap_or_default() + time * runs);
+                    cost.processor = sum.or(cost.processor);
+                }
+            }
+        }
+        (impossible, cost)
+    }
+}
+
+/// What targets are called as a key.
+pub(crate) const TARGET: &str = "target";
+
+/// Returns the place of a key.
+fn role(key: &str, question: &Question) -> Result<Role, SweepError> {
+    let experiment = question.experiment;
+    let usage = |text: String| Err(SweepError::Usage(text));
+    if key == "seed" {
+        return usage("seeds are not varied like a key: --seeds N runs each point N times".into());
+    }
+    if experiment.parameters().iter().any(|spec| spec.name == key) {
+        if question.set.iter().any(|(name, _)| name == key) {
+            return usage(format!("{key} is both set and varied; leave one of them out"));
+        }
+        return Ok(Role::Setting);
+    }
+    let is_option =
+        target::stacks().iter().any(|kind| kind.options.iter().any(|it| it.name == key));
+    let is_parameter = SHORT_KEYS.iter().chain(parameter_keys()).any(|known| *known == key);
+    if is_option || is_parameter {
+        return Ok(Role::Drive);
+    }
+    let settings = experiment.parameters().iter().map(|spec| spec.name);
+    let known = settings.chain(SHORT_KEYS).chain(parameter_keys().iter().copied()).chain([TARGET]);
+    let hint = match hint(key, known) {
+        hint if hint.starts_with("did you mean") => hint,
+        _ => format!(
+            "'ssdlab list experiments {}' shows its settings, 'ssdlab list profiles --keys' those of \
+             simulated drives",
+            experiment.name()
+        ),
+    };
+    usage(format!("there is no key '{key}' to vary; {hint}"))
+}
+
+fn points(
+    dimensions: &[Dimension],
+    sampling: Sampling,
+    seed: u64,
+    seeds: u32,
+) -> Result<Vec<Vec<usize>>, SweepError> {
+    let lengths: Vec<usize> = dimensions.iter().map(|it| it.values.len()).collect();
+    let product = lengths.iter().try_fold(1_usize, |all, &length| all.checked_mul(length));
+    let all = product.unwrap_or(usize::MAX);
+    let wanted = match sampling {
+        Sampling::Grid => all,
+        Sampling::Latin(points) | Sampling::Random(points) => points.min(all),
+    };
+    if wanted == 0 {
+        return Err(SweepError::Usage("--points 0 leaves nothing to run".to_owned()));
+    }
+    if wanted.saturating_mul(seeds as usize) > RUNS_MOST {
+        return Err(SweepError::Usage(format!(
+            "these are {wanted} points of {seeds} runs each, and more than {RUNS_MOST} runs are taken for a \
+             slip; --points {} takes a sample of the points",
+            (RUNS_MOST / seeds.max(1) as usize).min(1000)
+        )));
+    }
+    let mut random = Pcg64::seed_from_u64(seed);
+    Ok(match sampling {
+        Sampling::Latin(points) if points < all => latin(&lengths, points, &mut random),
+        Sampling::Random(points) if points < all => {
+            let mut drawn = index::sample(&mut random, all, points).into_vec();
+            drawn.sort_unstable();
+            drawn.into_iter().map(|number| levels(number, &lengths)).collect()
+        }
+        _ => (0..all).map(|number| levels(number, &lengths)).collect(),
+    })
+}
+
+/// The levels of the point `number` of the grid, whose last key changes fastest.
+fn levels(mut number: usize, lengths: &[usize]) -> Vec<usize> {
+    let mut levels: Vec<usize> = lengths
+        .iter()
+        .rev()
+        .map(|length| {
+            let level = number % length;
+            number /= length;
+            level
+        })
+        .collect();
+    levels.reverse();
+    levels
+}
+
+/// A Latin hypercube of levels (M. D. McKay, R. J. Beckman, W. J. Conover, Technometrics 21, 1979): the range
+/// of each key is cut into as many strata as there are points, and each stratum is used once. Points that
+/// come out twice count once.
+fn latin(lengths: &[usize], points: usize, random: &mut Pcg64) -> Vec<Vec<usize>> {
+    let columns: Vec<Vec<usize>> = lengths
+        .iter()
+        .map(|&length| {
+            let mut column: Vec<usize> = (0..points).map(|at| at * length / points).collect();
+            column.shuffle(random);
+            column
+        })
+        .collect();
+    let mut drawn: Vec<Vec<usize>> =
+        (0..points).map(|point| columns.iter().map(|column| column[point]).collect()).collect();
+    drawn.sort_unstable();
+    drawn.dedup();
+    drawn
+}
+
+/// Opens a simulated drive to see that the run can be, and what it takes.
+fn look(experiment: &dyn Experiment, case: &Case) -> Result<Cost, LabError> {
+    if !case.target.is_simulated() {
+        return Ok(Cost::default());
+    }
+    let plan = plan(experiment, case)?;
+    Ok(Cost {
+        memory: Need::of(&case.target, &plan),
+        processor: effort::processor_time(&plan, &case.target),
+    })
+}
+
+fn plan(experiment: &dyn Experiment, case: &Case) -> Result<Plan, LabError> {
+    let mut drive = case.target.open(&RealOptions::default())?;
+    let plan = experiment.plan(&case.settings, &drive.description())?;
+    plan.check_blocks(&drive.description())?;
+    drive.prepare(plan.space)?;
+    Ok(plan)
+}
+
+/// An error and its causes in one sentence, without those that an earlier one quotes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut words = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let text = cause.to_string();
+        if !words.contains(&text) {
+            words = format!("{words}: {text}");
+        }
+        next = cause.source();
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use ssdlab_lab::experiment;
+
+    fn question(targets: &[&str], vary: &[&str]) -> Question {
+        Question {
+            experiment: experiment::named("steady").unwrap(),
+            targets: targets.iter().map(|it| (*it).to_owned()).collect(),
+            vary: vary.iter().map(|text| Varied::parse(text).unwrap()).collect(),
+            set: Vec::new(),
+            quick: true,
+            seed: 1,
+            seeds: 2,
+            sampling: Sampling::Grid,
+        }
+    }
+
+    fn error(question: Question) -> String {
+        chain(&Design::new(question).err().expect("it makes no sense"))
+    }
+
+    #[test]
+    fn the_grid_has_every_combination_once_in_order() {
+        let design = Design::new(question(&["sim:"], &["spare=7%,28%", "depth=1,4,32"])).unwrap();
+        assert_eq!(design.points().len(), 6);
+        assert_eq!(design.words(0), "spare=7% depth=1");
+        assert_eq!(design.words(1), "spare=7% depth=4");
+        assert_eq!(design.words(5), "spare=28% depth=32");
+        assert_eq!(design.target_name(5).unwrap(), "sim:generic-tlc,spare=28%");
+        let case = design.case(5, 1).unwrap();
+        assert_eq!(case.settings.count("depth"), 32);
+        assert_eq!(design.seeds(), [1, 2]);
+    }
+
+    #[test]
+    fn targets_and_options_of_stacks_are_varied_like_keys() {
+        let stacks = question(&["raid1(sim:;sim:)", "usb(sim:)"], &["trim=on,off"]);
+        let design = Design::new(stacks).unwrap();
+        assert_eq!(design.words(1), "target=raid1(sim:;sim:) trim=off");
+        assert!(design.target_name(1).unwrap().ends_with("),trim=off"));
+        assert!(design.case(1, 1).is_ok());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_said_before_anything_runs() {
+        let wrong = |vary: &[&str]| error(question(&["sim:"], vary));
+        assert!(
+            wrong(&["spaer=7%,28%"]).contains("did you mean spare?"),
+            "{}",
+            wrong(&["spaer=1,2"])
+        );
+        assert!(wrong(&["zebra=7%,28%"]).contains("list profiles --keys"));
+        assert!(wrong(&["spare=7%,28%", "spare=9%,10%"]).contains("varied twice"));
+        assert!(wrong(&["spare=7%,7%"]).contains("the value 7% twice"));
+        assert!(wrong(&["seed=1,2"]).contains("--seeds N"));
+        let numbers: Vec<String> = (0..1000).map(|it| it.to_string()).collect();
+        let many = format!("depth={}", numbers.join(","));
+        let more = format!("flash.page_read={}", numbers.join(","));
+        let error_of_many = wrong(&[&many, &more]);
+        assert!(error_of_many.contains("1000000 points of 2 runs"), "{error_of_many}");
+        assert!(error_of_many.contains("--points 1000 takes a sample"), "{error_of_many}");
+        let mut set = question(&["sim:"], &["depth=1,2"]);
+        set.set.push(("depth".to_owned(), "4".to_owned()));
+        assert!(error(set).contains("both set and varied"));
+        let mut one = question(&["sim:"], &[]);
+        one.seeds = 1;
+        assert!(error(one).contains("nothing is varied"));
+        assert!(error(question(&["sim:", "src"], &[])).contains("make one of each"));
+        assert!(error(question(&["src"], &["spare=7%,28%"])).contains("of simulated drives"));
+    }
+
+    #[test]
+    fn impossible_points_are_named_and_the_others_counted() {
+        let design = Design::new(question(&["sim:"], &["spare=0%,7%,99%"])).unwrap();
+        let (impossible, cost) = design.check();
+        let points: Vec<usize> = impossible.iter().map(|it| it.point).collect();
+        assert_eq!(points, [0, 2]);
+        assert!(impossible[0].why.contains("above 0%"), "{}", impossible[0].why);
+        assert!(cost.memory.is_some() && cost.processor.unwrap().as_secs_f64() > 0.0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_latin_hypercube_uses_every_level_alike(
+            lengths in proptest::collection::vec(1_usize..6, 1..5),
+            points in 1_usize..40,
+            seed: u64,
+        ) {
+            let mut random = Pcg64::seed_from_u64(seed);
+            let columns = lengths.clone();
+            let drawn = latin(&columns, points, &mut random);
+            prop_assert!(drawn.len() <= points);
+            if lengths.len() == 1 {
+                // One key alone: every level that there are points for.
+                prop_assert_eq!(drawn.len(), points.min(lengths[0]));
+            }
+            for (key, &length) in lengths.iter().enumerate() {
+                let mut levels: Vec<usize> = drawn.iter().map(|point| point[key]).collect();
+                levels.sort_unstable();
+                levels.dedup();
+                prop_assert!(levels.iter().all(|level| *level < length));
+                prop_assert_eq!(levels.len(), points.min(length));
+            }
+        }
+
+        #[test]
+        fn a_random_sample_has_as_many_points_as_asked_and_none_twice(
+            points in 1_usize..30,
+            seed: u64,
+        ) {
+            let dimension = |key: &str, count: usize| Dimension {
+                key: key.to_owned(),
+                role: Role::Drive,
+                values: (0..count).map(|it| it.to_string()).collect(),
+            };
+            let all = [dimension("a", 3), dimension("b", 4), dimension("c", 2)];
+            let drawn = super::points(&all, Sampling::Random(points), seed, 1).unwrap();
+            prop_assert_eq!(drawn.len(), points.min(24));
+            let mut sorted = drawn.clone();
+            sorted.sort_unstable();
+            sorted.dedup();
+            prop_assert_eq!(sorted.len(), drawn.len());
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The effect of one key: means over everything else, and differences between its values.
+
+use crate::statistics::Estimate;
+use crate::sweep::{State, Sweep};
+
+/// What one key does to one figure.
+pub(crate) struct Effect {
+    /// The levels that were measured, in the order to show them.
+    pub(crate) levels: Vec<usize>,
+    /// For each of them, the mean over all points of that level, of each seed that all levels have.
+    by_seed: Vec<Vec<f64>>,
+}
+
+impl Effect {
+    /// An effect with these means of each level and seed.
+    #[cfg(test)]
+    pub(crate) fn with(by_seed: &[&[f64]]) -> Effect {
+        let by_seed: Vec<Vec<f64>> = by_seed.iter().map(|of_level| of_level.to_vec()).collect();
+        Effect { levels: (0..by_seed.len()).collect(), by_seed }
+    }
+
+    /// Returns the effect of the key `dimension` on `measure`; `None` where fewer than two of its values were
+    /// measured.
+    pub(crate) fn of(sweep: &Sweep, dimension: usize, measure: usize) -> Option<Effect> {
+        let key = &sweep.dimensions[dimension];
+        let mean = |level: usize, seed: usize| -> Option<f64> {
+            let value = &key.values[level];
+            let of_level = sweep.points.iter().filter(|point| point.values[dimension] == *value);
+            let measured: Vec<f64> = of_level
+                .map(|point| &point.runs[seed])
+                .filter(|run| run.state == State::Done)
+                .filter_map(|run| run.values[measure])
+                .collect();
+            Estimate::of(&measured).map(|it| it.mean)
+        };
+        let seeds = 0..sweep.seeds.len();
+        let all: Vec<(usize, Vec<Option<f64>>)> = key
+            .order()
+            .into_iter()
+            .map(|level| (level, seeds.clone().map(|seed| mean(level, seed)).collect::<Vec<_>>()))
+            .filter(|(_, means)| means.iter().any(Option::is_some))
+            .collect();
+        let has_all = |seed: &usize| all.iter().all(|(_, means)| means[*seed].is_some());
+        let shared: Vec<usize> = seeds.filter(has_all).collect();
+        if all.len() < 2 || shared.is_empty() {
+            return None;
+        }
+        let (levels, by_seed) = all
+            .into_iter()
+            .map(|(level, means)| {
+                (level, shared.iter().filter_map(|&seed| means[seed]).collect::<Vec<_>>())
+            })
+            .unzip();
+        Some(Effect { levels, by_seed })
+    }
+
+    /// Returns the mean at the `place`th of the levels.
+    pub(crate) fn mean(&self, place: usize) -> Estimate {
+        Estimate::of(&self.by_seed[place]).expect("there is a seed")
+    }
+
+    /// Returns how much the mean at `to` is above that at `from`, in per cent of that: the mean of the
+    /// differences of runs with one seed. `None` where the mean at `from` is zero.
+    pub(crate) fn change(&self, from: usize, to: usize) -> Option<Estimate> {
+        let base = self.mean(from).mean;
+        let pairs = self.by_seed[from].iter().zip(&self.by_seed[to]);
+        let differences: Vec<f64> = pairs.map(|(a, b)| b - a).collect();
+        (base != 0.0).then(|| Estimate::of(&differences).expect("there is a seed").percent_of(base))
+    }
+
+    /// Returns the place from which on nothing further changes by 2 % or more, by the far ends of the
+    /// intervals; `None` where that is the last place, or there are no intervals.
+    pub(crate) fn knee(&self) -> Option<usize> {
+        const LITTLE: f64 = 2.0;
+        let last = self.levels.len() - 1;
+        let is_flat = |from: usize| {
+            (from + 1..=last).all(|to| {
+                let change = self.change(from, to).and_then(|it| it.interval);
+                change.is_some_and(|(low, high)| low > -LITTLE && high < LITTLE)
+            })
+        };
+        (0..last).find(|&from| is_flat(from))
+    }
+}

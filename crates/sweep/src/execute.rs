@@ -1,0 +1,277 @@
+//! Carries the runs out, side by side.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_pcg::Pcg64;
+use rayon::prelude::*;
+use ssdlab_blockio::RealOptions;
+use ssdlab_drive::{Control, Drive, ErrorKind};
+use ssdlab_lab::experiment::Watcher;
+use ssdlab_lab::{LabError, Outcome};
+
+use crate::design::{Case, Design, Impossible, chain};
+use crate::error::SweepError;
+use crate::key::Key;
+use crate::measure::Measured;
+use crate::results::Results;
+use crate::sweep::{RunState, Sweep};
+
+/// Opens the drive of a run.
+pub trait Opener: Sync {
+    /// Opens the drive of `case`.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or must not.
+    fn open(&self, case: &Case) -> Result<Box<dyn Drive>, LabError>;
+}
+
+/// Opens simulated drives, and files on real ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Simulated;
+
+impl Opener for Simulated {
+    fn open(&self, case: &Case) -> Result<Box<dyn Drive>, LabError> {
+        case.target.open(&RealOptions::default())
+    }
+}
+
+/// How runs are carried out.
+pub struct Options<'a> {
+    /// How many run at a time; 1 on real drives.
+    pub jobs: usize,
+    /// Where results are kept and found again; nowhere unless given.
+    pub results: Option<&'a Results>,
+    /// What opens drives.
+    pub opener: &'a dyn Opener,
+    /// How long a real drive is left alone before each run but the first.
+    pub rest: Duration,
+}
+
+/// How far a sweep has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Runs to be made, those found again not among them.
+    pub runs: usize,
+    /// Those of them that have ended.
+    pub ended: usize,
+    /// Those of them that failed.
+    pub failed: usize,
+    /// Runs that were found again.
+    pub found: usize,
+    /// Share of the work that is done, from 0 to 1.
+    pub share: f64,
+}
+
+/// How often the observer is asked at least.
+const POLL: Duration = Duration::from_millis(100);
+
+/// A run to be made.
+#[derive(Clone, Debug)]
+struct Job {
+    /// Its place among all runs.
+    place: usize,
+    point: usize,
+    seed: u64,
+    key: Key,
+}
+
+/// Parts of a run that progress is counted in.
+const PARTS: f64 = 1000.0;
+
+/// What the threads share.
+struct Shared<'a> {
+    design: &'a Design,
+    options: &'a Options<'a>,
+    is_ended: AtomicBool,
+    /// Done of the run of each thread, in [`PARTS`].
+    parts: Vec<AtomicU32>,
+}
+
+/// Carries out all runs of `design` but those of `impossible` points, and returns what they came to. Results
+/// that are kept already are taken as they are. `observer` is told how far it is, ten times a second or more,
+/// and ends the sweep by returning [`Control::Cancel`]: what was measured is kept.
+///
+/// # Errors
+/// When a file that a run is about cannot be read, or threads cannot be started. An error of a run is part of
+/// the result.
+pub fn run(
+    design: &Design,
+    impossible: &[Impossible],
+    options: &Options,
+    observer: &mut dyn FnMut(&Progress) -> Control,
+) -> Result<Sweep, SweepError> {
+    let keys = keys(design, impossible)?;
+    let mut states: Vec<RunState> = Vec::with_capacity(keys.len());
+    let mut jobs: Vec<Job> = Vec::new();
+    let seeds = design.seeds();
+    for (place, key) in keys.iter().enumerate() {
+        let (point, seed) = (place / seeds.len(), seeds[place % seeds.len()]);
+        let Some(key) = key else {
+            let why = impossible.iter().find(|it| it.point == point).map(|it| it.why.clone());
+            states.push(RunState::Failed(why.unwrap_or_default()));
+            continue;
+        };
+        let found = options.results.and_then(|results| results.load(key));
+        if found.is_none() {
+            jobs.push(Job { place, point, seed, key: key.clone() });
+        }
+        states.push(found.map_or(RunState::Missing, RunState::Done));
+    }
+    let found = states.iter().filter(|state| matches!(state, RunState::Done(_))).count();
+    if design.is_real() {
+        // What changes with time, such as a drive that warms up, then hits no point more than others.
+        jobs.shuffle(&mut Pcg64::seed_from_u64(design.question().seed));
+    }
+    let is_ended = carry_out(design, jobs, found, options, &mut states, observer)?;
+    Ok(Sweep::new(design, keys, states, is_ended))
+}
+
+/// Returns the key of every run, seeds within points; `None` for those of points that cannot be.
+fn keys(design: &Design, impossible: &[Impossible]) -> Result<Vec<Option<Key>>, SweepError> {
+    let seeds = design.seeds();
+    let of_point = |point: usize| -> Result<Vec<Option<Key>>, LabError> {
+        if impossible.iter().any(|it| it.point == point) {
+            return Ok(vec![None; seeds.len()]);
+        }
+        // Drive and settings are the same for all seeds but for what they draw.
+        let case = design.case(point, seeds[0])?;
+        seeds.iter().map(|&seed| Key::of(design.experiment(), &case, seed).map(Some)).collect()
+    };
+    let points = (0..design.points().len()).into_par_iter();
+    let keys: Result<Vec<_>, LabError> = points.map(of_point).collect();
+    Ok(keys?.concat())
+}
+
+/// Carries out `jobs`, and returns whether the observer has ended them.
+fn carry_out(
+    design: &Design,
+    jobs: Vec<Job>,
+    found: usize,
+    options: &Options,
+    states: &mut [RunState],
+    observer: &mut dyn FnMut(&Progress) -> Control,
+) -> Result<bool, SweepError> {
+    let threads = options.jobs.clamp(1, jobs.len().max(1));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(|error| {
+        SweepError::Usage(format!("--jobs {threads}: threads cannot be started: {error}"))
+    })?;
+    let shared = Shared {
+        design,
+        options,
+        is_ended: AtomicBool::new(false),
+        parts: (0..threads).map(|_| AtomicU32::new(0)).collect(),
+    };
+    let mut progress = Progress { runs: jobs.len(), ended: 0, failed: 0, found, share: 0.0 };
+    let (sender, receiver) = channel();
+    pool.in_place_scope_fifo(|scope| {
+        for (turn, job) in jobs.into_iter().enumerate() {
+            let (sender, shared) = (sender.clone(), &shared);
+            scope.spawn_fifo(move |_| {
+                let state = carry_out_one(shared, &job, turn);
+                // Whoever listens ends after the last of them.
+                let _ = sender.send((job.place, state));
+            });
+        }
+        drop(sender);
+        loop {
+            match receiver.recv_timeout(POLL) {
+                Ok((place, state)) => {
+                    progress.ended += 1;
+                    progress.failed += usize::from(matches!(state, RunState::Failed(_)));
+                    states[place] = state;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            let under_way: u32 = shared.parts.iter().map(|part| part.load(Relaxed)).sum();
+            let done = progress.ended as f64 + f64::from(under_way) / PARTS;
+            progress.share = (done / progress.runs.max(1) as f64).min(1.0);
+            if observer(&progress) == Control::Cancel {
+                shared.is_ended.store(true, Relaxed);
+            }
+        }
+    });
+    Ok(shared.is_ended.load(Relaxed))
+}
+
+fn carry_out_one(shared: &Shared, job: &Job, turn: usize) -> RunState {
+    let thread = rayon::current_thread_index().unwrap_or(0);
+    let part = &shared.parts[thread];
+    part.store(0, Relaxed);
+    if shared.design.is_real() && turn > 0 {
+        rest(shared);
+    }
+    if shared.is_ended.load(Relaxed) {
+        return RunState::Missing;
+    }
+    // A panic is a mistake of ours; the other runs are worth keeping nevertheless.
+    let measured = catch_unwind(AssertUnwindSafe(|| measure(shared, job, part)));
+    part.store(0, Relaxed);
+    match measured {
+        Err(panic) => {
+            let words = panic.downcast_ref::<String>().map(String::as_str);
+            let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
+            RunState::Failed(format!("the program panicked: {}", words.unwrap_or("without a word")))
+        }
+        Ok(Err(error)) if error.kind() == ErrorKind::Cancelled => RunState::Missing,
+        Ok(Err(error)) => RunState::Failed(chain(&error)),
+        Ok(Ok(measured)) => {
+            let kept = shared.options.results.map_or(Ok(()), |it| it.store(&job.key, &measured));
+            match kept {
+                Ok(()) => RunState::Done(measured),
+                Err(error) => RunState::Failed(format!("its result cannot be kept: {error}")),
+            }
+        }
+    }
+}
+
+fn rest(shared: &Shared) {
+    let until = std::time::Instant::now() + shared.options.rest;
+    while !shared.is_ended.load(Relaxed) {
+        let left = until.saturating_duration_since(std::time::Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        std::thread::sleep(left.min(POLL));
+    }
+}
+
+fn measure(shared: &Shared, job: &Job, part: &AtomicU32) -> Result<Measured, LabError> {
+    let experiment = shared.design.experiment();
+    let mut case = shared.design.case(job.point, job.seed)?;
+    case.settings.set_threads(1);
+    let mut drive = shared.options.opener.open(&case)?;
+    let plan = experiment.plan(&case.settings, &drive.description())?;
+    plan.check_blocks(&drive.description())?;
+    drive.prepare(plan.space)?;
+    let mut watcher = OfRun { part, is_ended: &shared.is_ended, before: 0.0, weight: 0.0 };
+    let Outcome { report, error } =
+        ssdlab_lab::run(experiment, &case.settings, job.seed, &mut *drive, &mut watcher);
+    error.map_or_else(|| Ok(Measured::of(&report)), Err)
+}
+
+/// Watches one run.
+struct OfRun<'a> {
+    part: &'a AtomicU32,
+    is_ended: &'a AtomicBool,
+    before: f64,
+    weight: f64,
+}
+
+impl Watcher for OfRun<'_> {
+    fn step(&mut self, _: &str, weight: f64) {
+        self.before += self.weight;
+        self.weight = weight;
+    }
+
+    fn progress(&mut self, done: f64) -> Control {
+        let share = (self.before + self.weight * done).clamp(0.0, 1.0);
+        self.part.store((share * PARTS) as u32, Relaxed);
+        if self.is_ended.load(Relaxed) { Control::Cancel } else { Control::Continue }
+    }
+}

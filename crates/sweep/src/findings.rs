@@ -1,0 +1,239 @@
+//! What a sweep shows, in sentences.
+
+use ssdlab_lab::output::significant;
+use ssdlab_lab::report::{Finding, Level};
+
+use crate::effect::Effect;
+use crate::statistics::Estimate;
+use crate::sweep::{State, Sweep};
+use crate::vary::Dimension;
+
+/// Of more figures than this nothing is said; the tables have them.
+const SAID: usize = 2;
+
+/// Errors that are named one by one.
+const NAMED: usize = 3;
+
+/// Returns the findings: what is missing, then the effect of each key on the first figures.
+pub(crate) fn findings(sweep: &Sweep) -> Vec<Finding> {
+    let mut found: Vec<Finding> = effects(sweep);
+    let mut find = |level, code: &str, text: String| {
+        found.push(Finding { level, code: code.to_owned(), text });
+    };
+    let (done, all) = sweep.counts();
+    let failed: Vec<_> = sweep.failed().collect();
+    if !failed.is_empty() {
+        let mut reasons: Vec<String> = Vec::new();
+        for (point, run) in &failed {
+            let words: Vec<String> = sweep
+                .dimensions
+                .iter()
+                .zip(&point.values)
+                .map(|(it, value)| format!("{}={value}", it.key))
+                .collect();
+            let reason = format!("{}: {}", words.join(" "), run.error.as_deref().unwrap_or("?"));
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+        let more = reasons.len().saturating_sub(NAMED);
+        reasons.truncate(NAMED);
+        let more = if more > 0 { format!("; and {more} points more") } else { String::new() };
+        let text = format!("{} of {all} runs failed. {}{more}.", failed.len(), reasons.join("; "));
+        find(Level::Problem, "runs-failed", text);
+    }
+    let missing = sweep.runs().filter(|(_, run)| run.state == State::Missing).count();
+    if missing > 0 {
+        let text =
+            format!("The sweep ended with {done} of {all} runs made: {missing} are missing.");
+        find(Level::Problem, "not-finished", text);
+    }
+    if sweep.seeds.len() == 1 && all > 0 {
+        let text = "Each point was run once, so that nothing says how much runs vary by themselves; \
+                    --seeds 5 gives intervals.";
+        find(Level::Notice, "one-seed", text.to_owned());
+    }
+    if sweep.shortened {
+        let text = "The runs are those of the quick protocol; compare them with one another, not with \
+                    published figures.";
+        find(Level::Info, "shortened", text.to_owned());
+    }
+    found
+}
+
+fn effects(sweep: &Sweep) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for &measure in sweep.charted.iter().take(SAID) {
+        for (place, dimension) in sweep.dimensions.iter().enumerate() {
+            if let Some(effect) = Effect::of(sweep, place, measure) {
+                let label = &sweep.measures[measure].label;
+                found.extend(of_key(dimension, label, &effect).map(with_a_capital));
+            }
+        }
+    }
+    found
+}
+
+fn with_a_capital(mut finding: Finding) -> Finding {
+    finding.text = capital(&finding.text);
+    finding
+}
+
+/// Returns the words with a capital letter at their beginning.
+pub(crate) fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding> {
+    let key = &dimension.key;
+    let value = |place: usize| &dimension.values[effect.levels[place]];
+    let last = effect.levels.len() - 1;
+    let finding = |code: &str, text: String| {
+        Some(Finding { level: Level::Info, code: code.to_owned(), text })
+    };
+    if dimension.numbers().is_none() {
+        let by_mean = |one: &usize, other: &usize| {
+            effect.mean(*one).mean.total_cmp(&effect.mean(*other).mean)
+        };
+        let least = (0..=last).min_by(by_mean)?;
+        let most = (0..=last).max_by(by_mean)?;
+        let change = effect.change(least, most)?;
+        if change.interval.is_some() && !change.is_certain() {
+            return finding(
+                "no-effect",
+                format!("{label} does not depend measurably on {key}: {}.", percent(&change)),
+            );
+        }
+        return finding(
+            "effect",
+            format!(
+                "{label} is highest with {key}={}: {} against {key}={}, where it is lowest.",
+                value(most),
+                percent(&change),
+                value(least)
+            ),
+        );
+    }
+    let whole = effect.change(0, last)?;
+    let is_seen = (1..=last).any(|to| effect.change(0, to).is_some_and(|it| it.is_certain()));
+    match effect.knee() {
+        None if whole.interval.is_some() && !is_seen => finding(
+            "no-effect",
+            format!(
+                "{label} does not depend measurably on {key}: {} from {} to {}.",
+                percent(&whole),
+                value(0),
+                value(last)
+            ),
+        ),
+        Some(0) => finding(
+            "no-effect",
+            format!(
+                "{label} hardly depends on {key}: {} from {} to {}.",
+                percent(&whole),
+                value(0),
+                value(last)
+            ),
+        ),
+        Some(knee) => {
+            let (up_to, beyond) = (effect.change(0, knee)?, effect.change(knee, last)?);
+            finding(
+                "saturates",
+                format!(
+                    "Beyond {key}={} {label} changes little: {} up to {}. Before, from {} on, it \
+                     changed by {}.",
+                    value(knee),
+                    percent(&beyond),
+                    value(last),
+                    value(0),
+                    percent(&up_to)
+                ),
+            )
+        }
+        None => {
+            let means: Vec<f64> = (0..=last).map(|place| effect.mean(place).mean).collect();
+            let turns = !means.is_sorted() && !means.iter().rev().is_sorted();
+            let between = if turns { ", and not in one direction" } else { "" };
+            finding(
+                "effect",
+                format!(
+                    "From {key}={} to {}, {label} changes by {}{between}.",
+                    value(0),
+                    value(last),
+                    percent(&whole)
+                ),
+            )
+        }
+    }
+}
+
+/// A change with its interval, such as `+1.3 % (95 %: 0.2 to 2.4)`.
+fn percent(change: &Estimate) -> String {
+    // Less than a hundredth of a per cent is nothing to say with three digits.
+    let share = |value: f64| match value.abs() < 0.005 {
+        true => "0.00".to_owned(),
+        false => significant(value),
+    };
+    let signed = |value: f64| {
+        let sign = if value >= 0.005 { "+" } else { "" };
+        format!("{sign}{}", share(value))
+    };
+    match change.interval {
+        Some((low, high)) => {
+            format!("{} % (95 %: {} to {})", signed(change.mean), share(low), share(high))
+        }
+        None => format!("{} %", signed(change.mean)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vary::Role;
+
+    /// What is said of a figure with these values at each level and seed.
+    fn said(values: &str, by_seed: &[&[f64]]) -> (String, String) {
+        let values = values.split(',').map(str::to_owned).collect();
+        let key = Dimension { key: "spare".to_owned(), role: Role::Drive, values };
+        let found = of_key(&key, "IOPS", &Effect::with(by_seed)).unwrap();
+        (found.code, found.text)
+    }
+
+    #[test]
+    fn a_rise_that_ends_is_said_with_where_it_ends_and_its_interval() {
+        let (code, text) = said(
+            "7%,15%,28%",
+            &[&[100.0, 101.0, 99.0], &[200.0, 201.0, 199.0], &[201.0, 201.5, 200.5]],
+        );
+        assert_eq!(code, "saturates");
+        assert!(text.starts_with("Beyond spare=15% IOPS changes little: +0.5"), "{text}");
+        assert!(text.contains("up to 28%") && text.contains("from 7% on"), "{text}");
+    }
+
+    #[test]
+    fn what_may_be_chance_is_no_effect() {
+        let (code, text) = said("7%,28%", &[&[100.0, 1000.0], &[4000.0, 110.0]]);
+        assert_eq!(code, "no-effect", "{text}");
+        assert!(text.contains("does not depend measurably on spare"), "{text}");
+        let (code, text) = said("greedy,fifo", &[&[100.0, 120.0], &[121.0, 99.0]]);
+        assert_eq!(code, "no-effect", "{text}");
+        let (code, text) = said("7%,28%", &[&[100.0, 101.0], &[100.1, 101.0]]);
+        assert!(code == "no-effect" && text.contains("hardly depends on spare"), "{text}");
+    }
+
+    #[test]
+    fn an_effect_is_said_with_its_size_and_a_turn_in_it() {
+        let (code, text) = said("7%,28%", &[&[100.0, 101.0], &[200.0, 202.0]]);
+        assert_eq!(code, "effect");
+        assert!(text.contains("From spare=7% to 28%, IOPS changes by +100 %"), "{text}");
+        let (_, text) = said("1,2,3", &[&[100.0, 101.0], &[300.0, 301.0], &[200.0, 201.0]]);
+        assert!(text.contains("not in one direction"), "{text}");
+        let (code, text) = said("greedy,fifo", &[&[150.0, 151.0], &[100.0, 101.0]]);
+        assert_eq!(code, "effect");
+        assert!(text.contains("highest with spare=greedy: +49.8 %"), "{text}");
+        let (_, text) = said("7%,28%", &[&[1e9, 1e9 + 1.0], &[1e9, 1e9]]);
+        assert!(text.contains("0.00 % (95 %: 0.00 to 0.00)"), "{text}");
+        assert_eq!(capital("mean (reads)"), "Mean (reads)");
+    }
+}

@@ -1,0 +1,58 @@
+//! Many runs of one experiment: how a result depends on a key of the drive, a setting, the target.
+//!
+//! | role | type |
+//! | --- | --- |
+//! | what is varied, and how the points are chosen | [`Question`], [`Varied`], [`Sampling`] |
+//! | the points, checked before anything runs | [`Design`], [`Case`] |
+//! | the name of a run by its content | [`Key`] |
+//! | runs that are kept as files and found again | [`Results`] |
+//! | runs side by side | [`run()`] |
+//! | what they came to, with intervals and findings | [`Sweep`] |
+//! | its page, its CSV files, its report for the store | [`page`], [`tables`] |
+//!
+//! A run is named by the SHA-256 of the version, the profile, the protocol, the settings and the seed. The
+//! result of a sweep depends on the runs in it and not on their order, on threads, or on how often it was
+//! interrupted.
+//!
+//! ```
+//! use ssdlab_lab::experiment;
+//! use ssdlab_sweep::{Design, Question, Sampling, Varied};
+//!
+//! let question = Question {
+//!     experiment: experiment::named("fragmentation")?,
+//!     targets: vec!["sim:,scale=1/64".to_owned()],
+//!     vary: vec![Varied::parse("spare=7%,15%,28%").map_err(ssdlab_sweep::SweepError::Usage)?],
+//!     set: Vec::new(),
+//!     quick: true,
+//!     seed: 1,
+//!     seeds: 5,
+//!     sampling: Sampling::Grid,
+//! };
+//! let design = Design::new(question)?;
+//! assert_eq!(design.points().len(), 3);
+//! # Ok::<(), ssdlab_sweep::SweepError>(())
+//! ```
+
+mod design;
+mod effect;
+mod error;
+mod execute;
+mod findings;
+mod key;
+mod measure;
+pub mod page;
+mod results;
+mod statistics;
+mod sweep;
+pub mod tables;
+mod vary;
+
+pub use design::{Case, Cost, Design, Impossible, Question, Sampling};
+pub use error::SweepError;
+pub use execute::{Opener, Options, Progress, Simulated, run};
+pub use key::Key;
+pub use measure::{Measure, Measured};
+pub use results::Results;
+pub use statistics::Estimate;
+pub use sweep::{MeasureName, Point, RunOfPoint, SCHEMA, State, Sweep, schema};
+pub use vary::{Dimension, Role, Varied};

@@ -1,0 +1,335 @@
+//! The result of a sweep: every run, the means of each point, findings.
+//!
+//! The JSON form is `ssdlab.sweep/1`; its schema is generated from these types and committed at
+//! `docs/sweep.schema.json`. It holds no times of this machine, so that the same runs give the same bytes.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use ssdlab_lab::report::{Finding, Parameter};
+
+use crate::design::{Design, Sampling};
+use crate::findings;
+use crate::key::Key;
+use crate::measure::{Measured, in_words, parts};
+use crate::statistics::Estimate;
+use crate::vary::Dimension;
+
+/// The version of a sweep's JSON form.
+pub const SCHEMA: &str = "ssdlab.sweep/1";
+
+/// What a sweep found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sweep {
+    /// Always `ssdlab.sweep/1`.
+    #[schemars(extend("const" = SCHEMA))]
+    pub schema: String,
+    /// Version of ssdlab.
+    pub ssdlab: String,
+    /// The experiment's name.
+    pub experiment: String,
+    /// The targets, as they were named.
+    pub targets: Vec<String>,
+    /// The keys that were varied.
+    pub dimensions: Vec<Dimension>,
+    /// How points were chosen.
+    pub sampling: Sampling,
+    /// The seeds of the runs of each point.
+    pub seeds: Vec<u64>,
+    /// What else of the protocol was set.
+    pub parameters: Vec<Parameter>,
+    /// True if the protocol was the quick one.
+    pub shortened: bool,
+    /// True if the sweep was ended before all runs were made.
+    pub interrupted: bool,
+    /// The figures that the runs measured.
+    pub measures: Vec<MeasureName>,
+    /// The figures to look at, by place in `measures`, the most telling first.
+    pub charted: Vec<usize>,
+    /// The points, in the order of the grid.
+    pub points: Vec<Point>,
+    /// Sentences that the sweep stands behind, most important first.
+    pub findings: Vec<Finding>,
+}
+
+/// A figure that runs measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MeasureName {
+    /// Its name, such as `steady[drift bound].mb_per_s`.
+    pub name: String,
+    /// Its unit; empty for a ratio or a count.
+    pub unit: String,
+    /// Its name in words.
+    pub label: String,
+}
+
+/// One point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Point {
+    /// The value of each key, in the order of `dimensions`.
+    pub values: Vec<String>,
+    /// The target as it would be named to `run`.
+    pub target: String,
+    /// The runs, in the order of `seeds`.
+    pub runs: Vec<RunOfPoint>,
+    /// The mean of each figure, in the order of `measures`; null where no run measured it.
+    pub estimates: Vec<Option<Estimate>>,
+}
+
+/// One run of a point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RunOfPoint {
+    /// The seed.
+    pub seed: u64,
+    /// The key of its result; null where the point cannot be.
+    pub key: Option<Key>,
+    /// How far it came.
+    pub state: State,
+    /// Why it failed.
+    pub error: Option<String>,
+    /// The figures, in the order of `measures`; empty unless it is done.
+    pub values: Vec<Option<f64>>,
+}
+
+/// How far a run came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It was made.
+    Done,
+    /// It failed, or cannot be.
+    Failed,
+    /// The sweep was ended before it was made.
+    Missing,
+}
+
+/// What a run came to, as it is carried out.
+#[derive(Clone, Debug)]
+pub(crate) enum RunState {
+    Done(Measured),
+    Failed(String),
+    Missing,
+}
+
+/// The schema of a sweep, as JSON with a newline at its end.
+pub fn schema() -> String {
+    pretty(&schemars::schema_for!(Sweep))
+}
+
+fn pretty(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("its keys are strings");
+    text.push('\n');
+    text
+}
+
+impl Sweep {
+    /// Puts runs together, in the order of points and seeds.
+    pub(crate) fn new(
+        design: &Design,
+        keys: Vec<Option<Key>>,
+        states: Vec<RunState>,
+        interrupted: bool,
+    ) -> Sweep {
+        let measures = names(&states);
+        let places: HashMap<(&str, &str), usize> = measures
+            .iter()
+            .enumerate()
+            .map(|(place, it)| ((it.name.as_str(), it.unit.as_str()), place))
+            .collect();
+        let seeds = design.seeds();
+        let of_run = |(index, (key, state)): (usize, (Option<Key>, RunState))| {
+            let (kind, error, values) = match state {
+                RunState::Missing => (State::Missing, None, Vec::new()),
+                RunState::Failed(why) => (State::Failed, Some(why), Vec::new()),
+                RunState::Done(measured) => {
+                    let mut values = vec![None; measures.len()];
+                    for one in measured.measures {
+                        values[places[&(one.name.as_str(), one.unit.as_str())]] = one.value;
+                    }
+                    (State::Done, None, values)
+                }
+            };
+            RunOfPoint { seed: seeds[index % seeds.len()], key, state: kind, error, values }
+        };
+        let runs: Vec<RunOfPoint> = keys.into_iter().zip(states).enumerate().map(of_run).collect();
+        let points: Vec<Point> = runs
+            .chunks(seeds.len())
+            .enumerate()
+            .map(|(point, runs)| Point {
+                values: design.values(point),
+                // One that cannot be may have no name either.
+                target: design.target_name(point).unwrap_or_default(),
+                estimates: (0..measures.len()).map(|measure| estimate(runs, measure)).collect(),
+                runs: runs.to_vec(),
+            })
+            .collect();
+        let question = design.question();
+        let set = question.set.iter().map(|(name, value)| Parameter {
+            name: name.clone(),
+            value: value.clone(),
+            changed: true,
+        });
+        let mut sweep = Sweep {
+            schema: SCHEMA.to_owned(),
+            ssdlab: env!("CARGO_PKG_VERSION").to_owned(),
+            experiment: design.experiment().name().to_owned(),
+            targets: question.targets.clone(),
+            dimensions: design.dimensions().to_vec(),
+            sampling: question.sampling,
+            seeds,
+            parameters: set.collect(),
+            shortened: question.quick,
+            interrupted,
+            charted: Vec::new(),
+            measures,
+            points,
+            findings: Vec::new(),
+        };
+        sweep.charted = sweep.telling();
+        sweep.findings = findings::findings(&sweep);
+        sweep
+    }
+
+    /// Returns the sweep as indented JSON with a newline at its end.
+    pub fn to_json(&self) -> String {
+        pretty(self)
+    }
+
+    /// Shows the figures called `names` in place of those chosen by rule, and finds what is to be said of them.
+    ///
+    /// # Errors
+    /// A sentence that names a figure which no run has measured, and those there are.
+    pub fn show(&mut self, names: &[String]) -> Result<(), String> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let mut charted = Vec::new();
+        for name in names {
+            let (mut found, mut by_column) = (None, Vec::new());
+            for (place, one) in self.measures.iter().enumerate() {
+                if one.name == *name {
+                    found = Some(place);
+                }
+                if parts(&one.name).2 == name.as_str() {
+                    by_column.push(place);
+                }
+            }
+            match (found, &by_column[..]) {
+                (Some(place), _) => charted.push(place),
+                (None, [first, ..]) => charted.push(*first),
+                (None, []) => {
+                    let known: Vec<&str> =
+                        self.measures.iter().map(|it| it.name.as_str()).collect();
+                    return Err(format!(
+                        "no run measured '{name}'; there are: {}",
+                        known.join(", ")
+                    ));
+                }
+            }
+        }
+        self.charted = charted;
+        self.findings = findings::findings(self);
+        Ok(())
+    }
+
+    /// Returns the runs that failed, each with its point and why.
+    pub fn failed(&self) -> impl Iterator<Item = (&Point, &RunOfPoint)> {
+        self.runs().filter(|(_, run)| run.state == State::Failed)
+    }
+
+    /// Returns how many runs were made, and how many there are.
+    pub fn counts(&self) -> (usize, usize) {
+        let done = self.runs().filter(|(_, run)| run.state == State::Done).count();
+        (done, self.runs().count())
+    }
+
+    /// Returns every run with its point.
+    pub fn runs(&self) -> impl Iterator<Item = (&Point, &RunOfPoint)> {
+        self.points.iter().flat_map(|point| point.runs.iter().map(move |run| (point, run)))
+    }
+
+    /// Chooses what to show: of each column of the first table that was measured the row in which points
+    /// differ most; rates first, and none that is another one in other units. Places and times of the protocol (bytes, minutes) are no result.
+    fn telling(&self) -> Vec<usize> {
+        const MOST: usize = 4;
+        /// A row is taken in place of an earlier one if points differ in it by so much more.
+        const MORE: f64 = 1.1;
+        let first = self.measures.first().map(|it| parts(&it.name).0.to_owned());
+        let mut chosen: Vec<(String, usize, f64)> = Vec::new();
+        for (place, measure) in self.measures.iter().enumerate() {
+            let (table, _, column) = parts(&measure.name);
+            let is_result = !["B", "GB", "min", "MiB"].contains(&measure.unit.as_str())
+                && !column.starts_with("plus_minus");
+            if Some(table) != first.as_deref() || !is_result {
+                continue;
+            }
+            let spread = self.spread(place);
+            match chosen.iter_mut().find(|(known, ..)| known == column) {
+                Some(known) if spread > known.2 * MORE => (known.1, known.2) = (place, spread),
+                Some(_) => {}
+                None => chosen.push((column.to_owned(), place, spread)),
+            }
+        }
+        let is_rate =
+            |place: usize| ["MB/s", "IOPS", "1/s"].contains(&self.measures[place].unit.as_str());
+        chosen.sort_by_key(|(_, place, _)| !is_rate(*place));
+        let mut shown: Vec<usize> = Vec::new();
+        for (_, place, _) in chosen {
+            if shown.len() < MOST && !shown.iter().any(|&other| self.says_the_same(place, other)) {
+                shown.push(place);
+            }
+        }
+        shown
+    }
+
+    /// Returns true if one figure is a fixed multiple of the other at all points, as IOPS are of throughput
+    /// with requests of one length.
+    fn says_the_same(&self, one: usize, other: usize) -> bool {
+        let ratios: Vec<Option<f64>> = self
+            .points
+            .iter()
+            .map(|point| Some(point.estimates[one]?.mean / point.estimates[other]?.mean))
+            .collect();
+        let Some(Some(first)) = ratios.first() else { return false };
+        let is_fixed =
+            |ratio: &Option<f64>| ratio.is_some_and(|ratio| (ratio / first - 1.0).abs() < 1e-9);
+        ratios.len() > 1 && ratios.iter().all(is_fixed)
+    }
+
+    /// How far the means of points are apart, in shares of the greatest.
+    fn spread(&self, measure: usize) -> f64 {
+        let means = self.points.iter().filter_map(|it| it.estimates[measure]).map(|it| it.mean);
+        let (low, high) = means.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| {
+            (low.min(it), high.max(it))
+        });
+        let most = low.abs().max(high.abs());
+        if high >= low && most > 0.0 { (high - low) / most } else { -1.0 }
+    }
+}
+
+/// The mean of a figure over the runs that measured it.
+fn estimate(runs: &[RunOfPoint], measure: usize) -> Option<Estimate> {
+    let values: Vec<f64> =
+        runs.iter().filter_map(|run| run.values.get(measure).copied().flatten()).collect();
+    Estimate::of(&values)
+}
+
+/// Every figure that any run has, in the order of the runs: that of points and seeds, not of time.
+fn names(states: &[RunState]) -> Vec<MeasureName> {
+    let mut known: HashMap<(&str, &str), ()> = HashMap::new();
+    let mut names = Vec::new();
+    for state in states {
+        let RunState::Done(measured) = state else { continue };
+        for one in &measured.measures {
+            if known.insert((&one.name, &one.unit), ()).is_none() {
+                names.push(MeasureName {
+                    name: one.name.clone(),
+                    unit: one.unit.clone(),
+                    label: in_words(&one.name, &one.unit),
+                });
+            }
+        }
+    }
+    names
+}

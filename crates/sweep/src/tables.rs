@@ -1,0 +1,181 @@
+//! A sweep as tables: the report for terminal, store and `compare`, and files of comma-separated values.
+
+use std::io;
+use std::path::Path;
+
+use ssdlab_lab::report::{Cell, Column, Cost, Host, Report, Table, TargetKind};
+
+use crate::results::write_whole;
+use crate::sweep::{State, Sweep};
+
+/// What a sweep's report is called an experiment of.
+pub fn experiment_name(sweep: &Sweep) -> String {
+    format!("sweep {}", sweep.experiment)
+}
+
+/// Returns the mean of each point with its interval, for the figure `measure`.
+pub fn of_measure(sweep: &Sweep, measure: usize) -> Table {
+    let one = &sweep.measures[measure];
+    let keys = sweep.dimensions.iter().map(|dimension| Column::new(dimension.key.as_str(), ""));
+    let mut columns: Vec<Column> = keys.collect();
+    if columns.is_empty() {
+        columns.push(Column::new("target", ""));
+    }
+    for name in ["mean", "from", "to"] {
+        columns.push(Column::new(name, one.unit.as_str()));
+    }
+    columns.push(Column::new("runs", ""));
+    let rows = sweep.points.iter().map(|point| {
+        let mut row: Vec<Cell> = point.values.iter().map(|value| Cell::from(&**value)).collect();
+        if row.is_empty() {
+            row.push(Cell::from(point.target.as_str()));
+        }
+        let estimate = point.estimates[measure];
+        let interval = estimate.and_then(|it| it.interval);
+        row.push(Cell::from(estimate.map(|it| it.mean)));
+        row.push(Cell::from(interval.map(|(low, _)| low)));
+        row.push(Cell::from(interval.map(|(_, high)| high)));
+        row.push(Cell::from(u64::from(estimate.map_or(0, |it| it.runs))));
+        row
+    });
+    Table { name: one.label.clone(), rows: rows.collect(), columns }
+}
+
+/// What of a report is not in the sweep, since it differs from time to time.
+#[derive(Clone, Debug, Default)]
+pub struct Circumstances {
+    /// When the sweep started, RFC 3339, UTC.
+    pub started: String,
+    /// The machine.
+    pub host: Host,
+    /// What the sweep cost.
+    pub cost: Cost,
+    /// The kind of the drives; simulated ones unless said.
+    pub kind: Option<TargetKind>,
+}
+
+/// Returns the sweep as a report: a table of means and intervals for each figure shown.
+pub fn report(sweep: &Sweep, circumstances: Circumstances) -> Report {
+    let mut parameters = sweep.parameters.clone();
+    for dimension in &sweep.dimensions {
+        parameters.push(ssdlab_lab::report::Parameter {
+            name: dimension.key.clone(),
+            value: dimension.values.join("; "),
+            changed: true,
+        });
+    }
+    parameters.push(ssdlab_lab::report::Parameter {
+        name: "seeds".to_owned(),
+        value: sweep.seeds.len().to_string(),
+        changed: true,
+    });
+    let kind = circumstances.kind.unwrap_or(TargetKind::Simulated);
+    Report {
+        schema: ssdlab_lab::report::SCHEMA.to_owned(),
+        experiment: experiment_name(sweep),
+        target: ssdlab_lab::report::Target {
+            kind,
+            name: sweep.targets.join("; "),
+            capacity_bytes: 0,
+            engine: match kind {
+                TargetKind::Simulated => "virtual time".to_owned(),
+                _ => "one run after the other, in random order".to_owned(),
+            },
+            caveats: Vec::new(),
+            facts: Vec::new(),
+        },
+        seed: sweep.seeds.first().copied().unwrap_or_default(),
+        parameters,
+        shortened: sweep.shortened,
+        interrupted: sweep.interrupted,
+        host: circumstances.host,
+        started: circumstances.started,
+        tables: sweep.charted.iter().map(|&measure| of_measure(sweep, measure)).collect(),
+        series: Vec::new(),
+        histograms: Vec::new(),
+        findings: sweep.findings.clone(),
+        counters: None,
+        health: None,
+        attribution: None,
+        cost: circumstances.cost,
+    }
+}
+
+/// Writes `sweep.json`, `runs.csv` (a row a run), `means.csv` (a row a point and figure) and `sweep.html` to
+/// `directory`. Each file appears when it is whole.
+///
+/// # Errors
+/// When the file system fails.
+pub fn write(sweep: &Sweep, directory: &Path) -> io::Result<()> {
+    let html = crate::page::render(sweep);
+    let files: [(&str, Vec<u8>); 4] = [
+        ("sweep.json", sweep.to_json().into_bytes()),
+        ("runs.csv", runs(sweep)?),
+        ("means.csv", means(sweep)?),
+        ("sweep.html", html.into_bytes()),
+    ];
+    files.iter().try_for_each(|(name, text)| write_whole(directory, name, text))
+}
+
+fn whole(writer: csv::Writer<Vec<u8>>) -> io::Result<Vec<u8>> {
+    writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
+}
+
+/// A number with every digit; empty where there is none.
+fn digits(value: Option<f64>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn keys(sweep: &Sweep) -> impl Iterator<Item = String> {
+    // A key that is called like a column of ours keeps its name, and ours are told by their place.
+    sweep.dimensions.iter().map(|dimension| dimension.key.clone())
+}
+
+fn runs(sweep: &Sweep) -> io::Result<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let own = ["drive", "seed", "state", "error", "key"].map(str::to_owned);
+    let measured = sweep.measures.iter().map(|it| match it.unit.as_str() {
+        "" => it.name.clone(),
+        unit => format!("{} ({unit})", it.name),
+    });
+    writer.write_record(keys(sweep).chain(own).chain(measured))?;
+    for (point, run) in sweep.runs() {
+        let state = match run.state {
+            State::Done => "done",
+            State::Failed => "failed",
+            State::Missing => "missing",
+        };
+        let key = run.key.as_ref().map_or("", |key| key.as_str());
+        let error = run.error.as_deref().unwrap_or("");
+        let own =
+            [point.target.as_str(), &run.seed.to_string(), state, error, key].map(str::to_owned);
+        let empty = || vec![None; sweep.measures.len()];
+        let values = if run.values.is_empty() { empty() } else { run.values.clone() };
+        let row = point.values.iter().cloned().chain(own).chain(values.into_iter().map(digits));
+        writer.write_record(row)?;
+    }
+    whole(writer)
+}
+
+fn means(sweep: &Sweep) -> io::Result<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let own = ["drive", "measure", "unit", "mean", "from", "to", "runs"].map(str::to_owned);
+    writer.write_record(keys(sweep).chain(own))?;
+    for point in &sweep.points {
+        for (measure, estimate) in sweep.measures.iter().zip(&point.estimates) {
+            let Some(estimate) = estimate else { continue };
+            let interval = estimate.interval;
+            let own = [
+                point.target.clone(),
+                measure.name.clone(),
+                measure.unit.clone(),
+                estimate.mean.to_string(),
+                digits(interval.map(|(low, _)| low)),
+                digits(interval.map(|(_, high)| high)),
+                estimate.runs.to_string(),
+            ];
+            writer.write_record(point.values.iter().cloned().chain(own))?;
+        }
+    }
+    whole(writer)
+}
