@@ -257,7 +257,7 @@ impl BadBlocks {
     }
 
     /// After a power cut: `record` was found, after all before it.
-    fn take_over(&mut self, record: &BadBlockRecord, first_die: u32) -> Option<()> {
+    pub(crate) fn take_over(&mut self, record: &BadBlockRecord, first_die: u32) -> Option<()> {
         let &BadBlockRecord { unit, lane, number, erases, replaced_by } = record;
         if lane >= self.stripe || number <= self.failures || erases == 0 {
             return None;

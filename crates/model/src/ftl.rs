@@ -20,9 +20,13 @@ mod modes;
 mod parts;
 mod payload;
 mod placement;
+mod power_cut;
 mod precondition;
 mod purge;
 mod reads;
+mod reclaim;
+pub mod recording;
+mod recovery;
 mod relocation;
 mod requests;
 mod saved;
@@ -46,7 +50,7 @@ use crate::ssd::Configuration;
 use crate::streams::Streams;
 use crate::timing::Timing;
 use crate::trim_marks::TrimMarks;
-use crate::units::{Instant, LogicalUnit};
+use crate::units::{DieIndex, Instant, LogicalUnit};
 
 use blocks::Blocks;
 use collector::Collector;
@@ -56,6 +60,7 @@ use log_blocks::LogBlocks;
 use map_traffic::MapTraffic;
 use metadata::Metadata;
 use placement::Placement;
+pub use recovery::Opening;
 use reads::Reads;
 use requests::Requests;
 
@@ -112,6 +117,8 @@ mod kind {
     pub(super) const RUN: u32 = 5 << 28;
     pub(super) const BAD_BLOCK: u32 = 6 << 28;
     pub(super) const NEW_MAP: u32 = 7 << 28;
+    /// Of programs: a program unit that recovery leaves empty.
+    pub(super) const EMPTY: u32 = 8 << 28;
     /// Of loads: a map page, a unit that is written in part; others are read ahead.
     pub(super) const MAP_LOAD: u32 = 1 << 28;
     pub(super) const MERGE: u32 = 2 << 28;
@@ -119,6 +126,8 @@ mod kind {
     pub(super) const IDLE: u32 = 1 << 28;
     /// Of alarms: the extents of a request are found.
     pub(super) const FOUND: u32 = 2 << 28;
+    /// Of alarms: recovery has read the flash.
+    pub(super) const READY: u32 = 3 << 28;
 }
 
 /// The number that `tag` names of those from `low` on: tags hold its last 28 bits.
@@ -314,6 +323,7 @@ impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
             kind::HOST => self.ftl.host_programmed(context, tag),
             kind::MAP => self.ftl.map_programmed(context.nand, tag),
             kind::RUN => self.ftl.run_programmed(context, tag),
+            kind::EMPTY => self.ftl.media.programmed(self.ftl.unit_of_empty(tag)),
             _ => self.ftl.metadata_programmed(context, tag),
         }
         self.go_on(nand);
@@ -324,8 +334,12 @@ impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
         self.ftl.copies_programmed(&mut Context { nand, host: self.host }, copies);
     }
 
-    fn erased(&mut self, nand: &mut Nand, erase: EraseId, _: Instant) {
-        self.ftl.block_erased(nand, erase);
+    fn erased_on(&mut self, nand: &mut Nand, erase: EraseId, die: DieIndex, _: Instant) {
+        self.ftl.part_erased(nand, erase, die);
+    }
+
+    fn erased(&mut self, _: &mut Nand, erase: EraseId, _: Instant) {
+        self.ftl.blocks.note_erased(erase);
         self.ftl.traffic.note_erased(erase);
     }
 
@@ -335,6 +349,7 @@ impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
         match tag.0 & !kind::NUMBER {
             kind::HOST => self.ftl.data_received(context, tag),
             kind::FOUND => self.ftl.extents_found(context, RequestTag(tag.0 & kind::NUMBER)),
+            kind::READY => {}
             _ => self.ftl.idle_for_long(context),
         }
         self.go_on(nand);

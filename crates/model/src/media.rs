@@ -23,7 +23,7 @@
 pub mod recording;
 
 use crate::resources::Span;
-use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
+use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Which program unit was finished when: larger is later. Every program unit of a drive has its
 /// own; a trim takes one, too.
@@ -175,15 +175,80 @@ pub trait Media {
         let _ = (unit, logical);
     }
 
+    /// The program unit that starts at `first` is full, or padded: what it holds and its number are
+    /// settled, and it will be programmed. [`Media::programmed`] says when it is.
+    #[inline(always)]
+    fn begin_program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, number: SequenceNumber) {
+        let _ = (first, spare, number);
+    }
+
+    /// The program unit that starts at `first` is programmed. Its block may have been announced to be
+    /// erased since it was begun, and another program unit may have been begun in its place: programs of a
+    /// place end in the order in which they were begun, each before the erase between them is begun.
+    #[inline(always)]
+    fn programmed(&mut self, first: PhysicalUnit) {
+        let _ = first;
+    }
+
+    /// `block` will be erased, once all that replaces its data is programmed. What is received, copied
+    /// and begun from now on for a place in it is for its next life.
+    #[inline(always)]
+    fn begin_erase(&mut self, block: BlockIndex) {
+        let _ = block;
+    }
+
+    /// The part of `block` that lies on `die` is erased.
+    #[inline(always)]
+    fn erased(&mut self, block: BlockIndex, die: DieIndex) {
+        let _ = (block, die);
+    }
+
+    /// The erase of the part of `block` that lies on `die` has ended, and has failed: it cannot be read.
+    #[inline(always)]
+    fn erase_failed(&mut self, block: BlockIndex, die: DieIndex) {
+        let _ = (block, die);
+    }
+
+    /// `record` is programmed to a page of the metadata blocks. What replaces the block is erased.
+    #[inline(always)]
+    fn bad_block_recorded(&mut self, record: BadBlockRecord) {
+        let _ = record;
+    }
+
+    /// `records` are programmed to a page of the metadata blocks.
+    #[inline(always)]
+    fn trims_recorded(&mut self, records: &[TrimRecord]) {
+        let _ = records;
+    }
+
+    /// A page of the metadata blocks is programmed with what the map says of program units up to
+    /// number `through`.
+    #[inline(always)]
+    fn map_page_programmed(&mut self, page: MapPage, through: SequenceNumber) {
+        let _ = (page, through);
+    }
+
+    /// Data is written to `block` from `clock` on, by a clock that goes on while the drive is stored. Told
+    /// where data ages.
+    #[inline(always)]
+    fn block_begun(&mut self, block: BlockIndex, clock: Nanoseconds) {
+        let _ = (block, clock);
+    }
+
+    // ----- of the drive that computes requests at once
+
     /// The program unit that starts at `first` is programmed. Calls come in the order of each
     /// die's work, which is not that of the numbers.
+    #[inline(always)]
     fn program(
         &mut self,
         first: PhysicalUnit,
         spare: SpareArea<'_>,
         number: SequenceNumber,
         work: FlashWork,
-    );
+    ) {
+        let _ = (first, spare, number, work);
+    }
 
     /// Until it is erased, the spare areas of `block` say that they are of a merge which recovery
     /// makes: nothing that it copies from is erased before it is over, so that it can be done again.
@@ -200,7 +265,10 @@ pub trait Media {
     }
 
     /// The part of `block` that lies on the die of `work` is erased.
-    fn erase(&mut self, block: BlockIndex, work: FlashWork);
+    #[inline(always)]
+    fn erase(&mut self, block: BlockIndex, work: FlashWork) {
+        let _ = (block, work);
+    }
 
     /// The same, and the block does not come out of it erased: it has gone bad.
     #[inline(always)]
@@ -239,9 +307,4 @@ pub trait Media {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Null;
 
-impl Media for Null {
-    #[inline(always)]
-    fn program(&mut self, _: PhysicalUnit, _: SpareArea<'_>, _: SequenceNumber, _: FlashWork) {}
-    #[inline(always)]
-    fn erase(&mut self, _: BlockIndex, _: FlashWork) {}
-}
+impl Media for Null {}

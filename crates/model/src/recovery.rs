@@ -27,7 +27,7 @@
 
 mod log_block;
 mod rebuild;
-mod scan;
+pub(crate) mod scan;
 
 use crate::geometry::GeometryError;
 use crate::mapping::{Mapping, MappingScheme};
@@ -95,6 +95,12 @@ pub trait FlashContents: Media {
 
     /// How often `block` was erased.
     fn erases(&self, block: BlockIndex) -> u32;
+
+    /// Since when data is written to `block`, as [`Media::block_begun`] was told: data is as old as that.
+    fn begun(&self, block: BlockIndex) -> Nanoseconds {
+        let _ = block;
+        Nanoseconds::ZERO
+    }
 }
 
 /// What recovery did.
@@ -214,7 +220,7 @@ pub enum Fault {
 }
 
 /// The largest number that is believed: 2^62 program units at a nanosecond each are 146 years.
-const NUMBER_MAX: SequenceNumber = SequenceNumber(1 << 62);
+pub(crate) const NUMBER_MAX: SequenceNumber = SequenceNumber(1 << 62);
 
 impl<M: Mapping, D: FlashContents> Ssd<M, D> {
     /// Opens a drive from what is on its flash, from `at` on, with an empty `map`.

@@ -92,16 +92,36 @@ impl Retention {
         }))
     }
 
-    /// Notes that data is written to `block` from `now` on; `erases` says how often a block was erased.
+    /// Notes that data is written to `block` from `now` on; `erases` says how often a block was erased. Returns
+    /// when that is by the clock that goes on while the drive is stored.
     pub(crate) fn note_begun(
         &mut self,
         block: BlockIndex,
         now: Nanoseconds,
         erases: impl Fn(BlockIndex) -> u32,
-    ) {
+    ) -> Nanoseconds {
         self.look_after(now, LOOK_EVERY, erases);
-        self.begun[block.0 as usize] = self.stored + now;
+        let clock = self.stored + now;
+        self.begun[block.0 as usize] = clock;
         self.longer[block.0 as usize] = Nanoseconds::ZERO;
+        clock
+    }
+
+    /// After a power cut, at `now` by the drive's clock: data is as old as `begun` says, which was noted while it
+    /// was written; `erases` says how often a block was erased.
+    pub(crate) fn take_over(
+        &mut self,
+        begun: impl Fn(BlockIndex) -> Nanoseconds,
+        now: Nanoseconds,
+        erases: impl Fn(BlockIndex) -> u32,
+    ) {
+        for (begun_at, block) in self.begun.iter_mut().zip(0..) {
+            *begun_at = begun(BlockIndex(block));
+        }
+        // No data is younger than none: how long the drive was stored is known as far as that shows.
+        let latest = self.begun.iter().max().copied().unwrap_or_default();
+        self.stored = latest.saturating_sub(now);
+        self.look(self.stored + now, erases);
     }
 
     /// Works out what reading each block takes longer at `now`, if that is `least` later than it was last

@@ -1,6 +1,6 @@
 //! Who is told what the flash has done.
 
-use ssdlab_units::{Instant, Nanoseconds};
+use ssdlab_units::{DieIndex, Instant, Nanoseconds};
 
 use crate::copies::CopyNumber;
 use crate::erase::EraseId;
@@ -53,6 +53,9 @@ pub trait Completions: Sized {
 
     /// A program of copies is over. Those before it may still be under way, on other dies.
     fn copies_programmed(&mut self, _nand: &mut Nand, _copies: CopyNumber, _at: Instant) {}
+
+    /// A die's part of an erase is over. [`Completions::erased`] follows that of the last die.
+    fn erased_on(&mut self, _nand: &mut Nand, _erase: EraseId, _die: DieIndex, _at: Instant) {}
 
     /// An erase is over on all its dies, and its number is free for another.
     fn erased(&mut self, _nand: &mut Nand, _erase: EraseId, _at: Instant) {}

@@ -8,10 +8,11 @@ use crate::bad_blocks::{BadBlocks, Failure, SpareBlocks};
 use crate::flash::{BlockState, Flash};
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
+use crate::media::BadBlockRecord;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
 use crate::stream::{FreePool, WriteStream};
-use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
+use crate::units::{BlockIndex, DieIndex, LogicalUnit, Nanoseconds, PhysicalUnit};
 use crate::wear_levelling::{Levelling, LevellingParameters};
 
 #[derive(Clone, Debug)]
@@ -24,6 +25,22 @@ pub(super) struct Blocks {
     erases: VecDeque<(EraseId, BlockIndex)>,
     /// Per block, whether it is among those.
     is_to_be_erased: Vec<bool>,
+    /// Failures that are not written down, in their order.
+    failures: VecDeque<FailedErase>,
+    /// Whether the first of them is being written down.
+    is_recording: bool,
+}
+
+/// An erase that fails. What replaces the block is programmed when that is written down.
+#[derive(Clone, Copy, Debug)]
+struct FailedErase {
+    erase: EraseId,
+    die: DieIndex,
+    record: BadBlockRecord,
+    /// What programs to the replacement wait for; nothing where there is none.
+    ready: Option<EraseId>,
+    is_over: bool,
+    is_recorded: bool,
 }
 
 impl Blocks {
@@ -44,6 +61,8 @@ impl Blocks {
             },
             erases: VecDeque::new(),
             is_to_be_erased: vec![false; geometry.blocks() as usize],
+            failures: VecDeque::new(),
+            is_recording: false,
         }
     }
 
@@ -94,13 +113,66 @@ impl Blocks {
         Some(block)
     }
 
-    /// The erase that programs to `block` have to wait for.
+    /// The erase that programs to `block` on `die` have to wait for.
     #[inline(always)]
-    pub(super) fn erase_before(&self, block: BlockIndex) -> Option<EraseId> {
+    pub(super) fn erase_before(&self, block: BlockIndex, die: DieIndex) -> Option<EraseId> {
+        if !self.failures.is_empty()
+            && let Some(failed) = self.failure_in(block, die)
+        {
+            return failed.ready;
+        }
         match self.is_to_be_erased[block.0 as usize] {
             true => self.erases.iter().rev().find(|it| it.1 == block).map(|it| it.0),
             false => None,
         }
+    }
+
+    fn failure_in(&self, block: BlockIndex, die: DieIndex) -> Option<&FailedErase> {
+        self.failures.iter().rev().find(|it| (it.record.unit, it.die) == (block, die))
+    }
+
+    /// The erase that has to be over for what programs wait for that wait for `erase`.
+    pub(super) fn erase_behind(&self, erase: EraseId) -> EraseId {
+        self.failures.iter().find(|it| it.ready == Some(erase)).map_or(erase, |it| it.erase)
+    }
+
+    /// The block that `erase` is of, where that is no metadata block.
+    pub(super) fn being_erased(&self, erase: EraseId) -> Option<BlockIndex> {
+        self.erases.iter().find(|it| it.0 == erase).map(|it| it.1)
+    }
+
+    /// A die's part of an erase is over. Returns whether it has failed.
+    pub(super) fn note_failed(&mut self, erase: EraseId, die: DieIndex) -> bool {
+        let failed = self.failures.iter_mut().find(|it| (it.erase, it.die) == (erase, die));
+        failed.map(|it| it.is_over = true).is_some()
+    }
+
+    /// Begins to write down the next failure, if its erase is over and none is being written down. Returns
+    /// the die.
+    pub(super) fn begin_record(&mut self) -> Option<DieIndex> {
+        let next = self.failures.iter().find(|it| !it.is_recorded)?;
+        if self.is_recording || !next.is_over {
+            return None;
+        }
+        let die = next.die;
+        self.is_recording = true;
+        Some(die)
+    }
+
+    /// The failure that was being written down is.
+    pub(super) fn end_record(&mut self, nand: &mut Nand) -> BadBlockRecord {
+        self.is_recording = false;
+        let place = self.failures.iter().position(|it| !it.is_recorded);
+        let place = place.expect("it was being written down");
+        let failed = &mut self.failures[place];
+        failed.is_recorded = true;
+        let record = failed.record;
+        match failed.ready {
+            // Programs wait for an erase, so one that takes no time is what they wait for.
+            Some(ready) => nand.erase(ready, Nanoseconds::ZERO),
+            None => self.failures.retain(|it| it.record.number != record.number),
+        }
+        record
     }
 
     /// Announces the erase of a block on which nothing is valid, which is free from then on, unless it goes bad
@@ -126,6 +198,12 @@ impl Blocks {
             Some(bad) => bad.note_erase(block, first, erases, is_short),
             None => None,
         };
+        if let Some(bad) = &mut self.bad_blocks
+            && let Some((die, record)) = bad.take_unrecorded(block)
+        {
+            let ready = record.replaced_by.map(|_| nand.announce_erase(die..DieIndex(die.0 + 1)));
+            self.failures.push_back(FailedErase { erase, die, record, ready, is_over: false, is_recorded: false });
+        }
         match failure {
             Some(Failure::Retired) => self.flash.retire(block),
             Some(Failure::Replaced { erases }) => {
@@ -167,14 +245,41 @@ impl Blocks {
         }
     }
 
-    /// An erase is over on all dies. Returns the die of a block that has failed with that.
-    pub(super) fn note_erased(&mut self, erase: EraseId) -> Option<DieIndex> {
+    /// After a power cut: a failure was written down, after all before it. Nothing if that cannot be.
+    pub(super) fn take_over_failure(
+        &mut self,
+        record: &BadBlockRecord,
+        geometry: &Geometry,
+    ) -> Option<()> {
+        let unit = record.unit;
+        let bad = self.bad_blocks.as_mut().filter(|_| unit.0 < geometry.blocks())?;
+        bad.take_over(record, geometry.group_of(unit) * geometry.stripe())?;
+        if record.replaced_by.is_none() {
+            self.flash.take_over(unit, BlockState::Retired, 0);
+        }
+        Some(())
+    }
+
+    /// After a power cut: forgets which blocks are free.
+    pub(super) fn empty_pool(&mut self) {
+        self.free = self.free.emptied();
+    }
+
+    /// After a power cut: `block` of `group` is erased.
+    pub(super) fn add_free(&mut self, group: u32, block: BlockIndex) {
+        self.free.put(group, block, self.flash.erases(block));
+    }
+
+    /// An erase is over on all dies.
+    pub(super) fn note_erased(&mut self, erase: EraseId) {
         // Erases of metadata are not among them.
-        let place = self.erases.iter().position(|it| it.0 == erase)?;
-        let (_, block) = self.erases.remove(place)?;
-        self.is_to_be_erased[block.0 as usize] = self.erases.iter().any(|it| it.1 == block);
-        let (die, _) = self.bad_blocks.as_mut()?.take_unrecorded(block)?;
-        Some(die)
+        let Some(place) = self.erases.iter().position(|it| it.0 == erase) else {
+            self.failures.retain(|it| it.ready != Some(erase));
+            return;
+        };
+        if let Some((_, block)) = self.erases.remove(place) {
+            self.is_to_be_erased[block.0 as usize] = self.erases.iter().any(|it| it.1 == block);
+        }
     }
 
     /// Checks valid counts and the free pool against where the units lie.
@@ -250,10 +355,12 @@ impl Blocks {
             // Nothing, of a drive that was shut down.
             erases,
             is_to_be_erased: _,
+            failures,
+            is_recording: _,
             flash,
             free,
         } = self;
-        assert!(erases.is_empty(), "the drive was shut down");
+        assert!(erases.is_empty() && failures.is_empty(), "the drive was shut down");
         flash.save(to)?;
         free.save(to)
     }

@@ -137,9 +137,7 @@ impl Collector {
     pub(super) fn await_host(&mut self, host: u64) {
         let next = self.copies.next();
         for emptied in self.emptied.iter_mut().rev().take_while(|it| it.copies == next) {
-            if emptied.host > 0 {
-                emptied.host = host;
-            }
+            emptied.host = emptied.host.max(host);
         }
     }
 

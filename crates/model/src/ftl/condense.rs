@@ -17,7 +17,7 @@ use super::host::{Command, Host, RequestTag};
 use super::{Context, Ftl, kind};
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
-use crate::media::Media;
+use crate::media::{Media, SequenceNumber};
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// How many program units of each die are read ahead of the one that is programmed: one is sensed and moved
@@ -40,6 +40,10 @@ struct Source {
 struct RunProgram {
     sources: Vec<Source>,
     reads_left: u32,
+    /// The erase of its place that was not over when it was begun.
+    after: Option<EraseId>,
+    number: SequenceNumber,
+    is_sent: bool,
 }
 
 /// A region on its way to one block.
@@ -47,8 +51,6 @@ struct RunProgram {
 struct Run {
     number: u64,
     block: BlockIndex,
-    /// The erase of its block that was not over when it was begun.
-    after: Option<EraseId>,
     programs: Vec<RunProgram>,
     /// Program units whose pages were asked for, and those that are over.
     asked: u32,
@@ -75,6 +77,11 @@ impl Condenser {
     #[inline(always)]
     pub(super) fn next(&self) -> u64 {
         self.log.next()
+    }
+
+    /// The smallest number of a program unit of the runs that are not over.
+    pub(super) fn oldest(&self) -> Option<SequenceNumber> {
+        self.runs.front()?.programs.first().map(|program| program.number)
     }
 
     /// Whether all runs are programmed.
@@ -158,7 +165,6 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let mut run = Run {
             number: self.condenser.log.begin(),
             block,
-            after: self.blocks.erase_before(block),
             programs: Vec::new(),
             asked: 0,
             over: 0,
@@ -205,12 +211,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.blocks.flash_mut().note_padding(PhysicalUnit(first + padding), block);
         }
         self.placement.set_buffered(PhysicalUnit(first), &self.geometry, true);
-        self.placement.next_number();
+        let number = self.placement.next_number();
+        let spare = self.blocks.flash().spare_area(PhysicalUnit(first), per_program);
+        self.media.begin_program(PhysicalUnit(first), spare, number);
+        let after = self.blocks.erase_before(block, self.geometry.die_of(PhysicalUnit(first)));
         self.counters.program_units_condensing += u64::from(count);
         self.counters.program_units_padding += u64::from(per_program - count);
         self.counters.programs += 1;
         let reads_left = sources.len() as u32;
-        RunProgram { sources, reads_left }
+        RunProgram { sources, reads_left, after, number, is_sent: false }
     }
 
     /// Puts one unit at its place in a run.
@@ -243,7 +252,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let tag = tag_of(number, index, self.programs_per_block());
         self.counters.flash_reads_condensing += sources.len() as u64;
         if sources.is_empty() {
-            return self.program_part_of_run(nand, run, index);
+            return self.program_parts_of_run(nand, run, index);
         }
         for Source { unit, units } in sources {
             nand.load_page(tag, Page { unit, units, sense: self.page_read_of(unit) }, false);
@@ -254,8 +263,27 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.geometry.units_per_block() / self.geometry.units_per_program()
     }
 
+    /// Sends a program unit of a run whose pages are there, and those that its die has to program after it and
+    /// whose pages were there before; nothing as long as the die has to program another before it.
+    fn program_parts_of_run(&mut self, nand: &mut Nand, run: usize, index: u32) {
+        let stripe = self.geometry.stripe();
+        let mut next = index;
+        while let Some(program) = self.condenser.runs[run].programs.get(next as usize) {
+            let programs = &self.condenser.runs[run].programs;
+            let before = next.checked_sub(stripe).map(|before| &programs[before as usize]);
+            let is_asked = next < self.condenser.runs[run].asked;
+            if before.is_some_and(|it| !it.is_sent) || !is_asked || program.reads_left > 0 {
+                return;
+            }
+            self.condenser.runs[run].programs[next as usize].is_sent = true;
+            self.program_part_of_run(nand, run, next);
+            next += stripe;
+        }
+    }
+
     fn program_part_of_run(&mut self, nand: &mut Nand, run: usize, index: u32) {
-        let Run { number, block, after, .. } = self.condenser.runs[run];
+        let Run { number, block, ref programs, .. } = self.condenser.runs[run];
+        let after = programs[index as usize].after;
         let units = self.geometry.units_per_program();
         let unit = PhysicalUnit(self.geometry.first_unit(block).0 + index * units);
         if let Some(erase) = after {
@@ -264,6 +292,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let tag = tag_of(number, index, self.programs_per_block());
         let program = self.timing.program;
         nand.program(tag, ProgramUnit { unit, units, program, after });
+    }
+
+    fn place_in_runs(&self, run: usize, index: u32) -> PhysicalUnit {
+        let first = self.geometry.first_unit(self.condenser.runs[run].block);
+        PhysicalUnit(first.0 + index * self.geometry.units_per_program())
+    }
+
+    /// Where the program unit of a run starts that `tag` names.
+    pub(super) fn first_of_run_program(&self, tag: Tag) -> PhysicalUnit {
+        let (run, index) = self.run_of(tag);
+        self.place_in_runs(run, index)
     }
 
     /// The run and the program unit of it that `tag` names.
@@ -284,17 +323,18 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let program = &mut self.condenser.runs[run].programs[index as usize];
         program.reads_left -= 1;
         if program.reads_left == 0 {
-            self.program_part_of_run(nand, run, index);
+            self.program_parts_of_run(nand, run, index);
         }
     }
 
     /// A program unit of a run is over.
     pub(super) fn run_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
         let (run, index) = self.run_of(tag);
-        let block = self.condenser.runs[run].block;
-        let first = self.geometry.first_unit(block).0 + index * self.geometry.units_per_program();
-        self.placement.set_buffered(PhysicalUnit(first), &self.geometry, false);
-        self.map_changed(context.nand, 1, None);
+        let first = self.place_in_runs(run, index);
+        self.media.programmed(first);
+        self.placement.set_buffered(first, &self.geometry, false);
+        let number = self.condenser.runs[run].programs[index as usize].number;
+        self.map_changed(context.nand, 1, number, None);
         self.read_next_of_run(context.nand, run);
         let state = &mut self.condenser.runs[run];
         state.over += 1;

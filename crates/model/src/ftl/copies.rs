@@ -4,9 +4,15 @@ use std::collections::VecDeque;
 
 use ssdlab_nand::{CopyNumber, ProgramLog};
 
+use crate::media::SequenceNumber;
+use crate::units::PhysicalUnit;
+
 /// A program unit of copies.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Copy {
+    pub(super) first: PhysicalUnit,
+    /// Its number, once it is full; the largest before.
+    pub(super) number: SequenceNumber,
     /// Copies in it, once it is full.
     pub(super) units: u32,
 }
@@ -51,20 +57,24 @@ impl Copies {
 
     /// One is begun with units of the read.
     #[inline(always)]
-    pub(super) fn begin(&mut self, number: CopyNumber) {
+    pub(super) fn begin(&mut self, number: CopyNumber, first: PhysicalUnit) {
         self.log.begin();
-        self.under_way.push_back(Copy::default());
+        let open = SequenceNumber(u64::MAX);
+        self.under_way.push_back(Copy { first, number: open, units: 0 });
         (self.filling, self.latest) = (Some(number), Some(number));
         let place = usize::from(self.into[0].is_some());
         self.into[place] = Some(number);
     }
 
-    /// The one being filled is full, with `units` copies.
+    /// The one being filled is full, with `units` copies, and takes this number. Returns where it starts.
     #[inline(always)]
-    pub(super) fn fill(&mut self, units: u32) {
-        self.under_way.back_mut().expect("one is being filled").units = units;
+    pub(super) fn fill(&mut self, units: u32, sequence: SequenceNumber) -> PhysicalUnit {
+        let copy = self.under_way.back_mut().expect("one is being filled");
+        (copy.units, copy.number) = (units, sequence);
+        let first = copy.first;
         let place = usize::from(self.full[0].is_some());
         self.full[place] = self.filling.take();
+        first
     }
 
     /// The program units that the read goes into.
@@ -83,13 +93,28 @@ impl Copies {
     #[inline(always)]
     pub(super) fn end(&mut self, number: CopyNumber) -> (Copy, bool) {
         let low = self.log.low_water();
-        let place = number.index().wrapping_sub(low as u32) & (u32::MAX >> 1);
+        let place = self.place_of(number);
         let copy = self.under_way[place as usize];
         let is_later = self.log.end(low + u64::from(place));
         for _ in low..self.log.low_water() {
             self.under_way.pop_front();
         }
         (copy, is_later)
+    }
+
+    #[inline(always)]
+    fn place_of(&self, number: CopyNumber) -> u32 {
+        number.index().wrapping_sub(self.log.low_water() as u32) & (u32::MAX >> 1)
+    }
+
+    /// The place of one that is not over.
+    pub(super) fn first_of(&self, number: CopyNumber) -> PhysicalUnit {
+        self.under_way[self.place_of(number) as usize].first
+    }
+
+    /// The smallest number of those that are full and not over.
+    pub(super) fn oldest_full(&self) -> Option<SequenceNumber> {
+        self.under_way.front().map(|copy| copy.number)
     }
 
     /// Whether one is being filled or is not over.

@@ -15,7 +15,7 @@ use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::policy::VictimPolicy;
-use crate::units::BlockIndex;
+use crate::units::{BlockIndex, DieIndex};
 
 /// Collection's pace where it keeps up, in quarters of the copies that a unit of the host's costs; each
 /// block below the low water adds one, up to four times the pace. Assumed: makers say only that collection
@@ -240,7 +240,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Hands the victim on to be erased when nothing on it is valid any more.
-    fn finish_victim_if_empty(&mut self, nand: &mut Nand) -> bool {
+    pub(super) fn finish_victim_if_empty(&mut self, nand: &mut Nand) -> bool {
         let Some(victim) = self.collector.victim else {
             return true;
         };
@@ -250,7 +250,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.collector.victim = None;
         // What the host wrote anew may be in the buffer only, and then a power cut leaves neither that nor
         // what was written before, once the block is erased.
-        let host = if self.placement.is_volatile() { self.placement.numbers().end } else { 0 };
+        // Its own programs are over before it is erased, in any case.
+        let host = match self.placement.is_volatile() {
+            true => self.placement.numbers().end,
+            false => self.placement.end_of_block(victim.block),
+        };
         let trims = self.trims_before_erase(nand);
         let copies = self.collector.copies.next();
         let last = self.collector.copies.latest();
@@ -264,7 +268,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Moves what is valid in the victim's next program unit; returns how many units that was.
-    fn collect_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>) -> u32 {
+    pub(super) fn collect_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>) -> u32 {
         let victim = self.collector.victim.as_mut().expect("a victim was chosen");
         let (block, program) = (victim.block, victim.program);
         victim.program += 1;
@@ -329,7 +333,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if copies == self.collector.copies.next() && self.collector.stream.is_partial() {
             self.pad_collection_program(context.nand);
         }
-        if host == self.placement.numbers().end {
+        if self.placement.is_volatile() && host == self.placement.numbers().end {
             self.pad_host_program(context);
         }
         let erase = self.free_after_erase(context.nand, block);
@@ -338,6 +342,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     pub(super) fn free_after_erase(&mut self, nand: &mut Nand, block: BlockIndex) -> EraseId {
         self.counters.erases += 1;
+        self.media.begin_erase(block);
         if let Some(slc) = &mut self.slc {
             self.counters.slc_erases += u64::from(slc.note_erased(block));
         }
@@ -348,14 +353,32 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         erase
     }
 
-    /// An erase is over. A block that has failed with that is written down.
-    pub(super) fn block_erased(&mut self, nand: &mut Nand, erase: EraseId) {
-        if let Some(die) = self.blocks.note_erased(erase) {
+    /// A die's part of an erase is over. A block that has failed with that is written down.
+    pub(super) fn part_erased(&mut self, nand: &mut Nand, erase: EraseId, die: DieIndex) {
+        let Some(block) = self.blocks.being_erased(erase) else { return };
+        if self.blocks.note_failed(erase, die) {
+            self.media.erase_failed(block, die);
+            self.record_next_failure(nand);
+        } else {
+            self.media.erased(block, die);
+        }
+    }
+
+    /// Writes down the failure that is next, if its erase is over.
+    fn record_next_failure(&mut self, nand: &mut Nand) {
+        if let Some(die) = self.blocks.begin_record() {
             let (unit, units) = (self.unit_on(die), self.geometry.units_per_page());
             let program = self.metadata.program();
             let record = ProgramUnit { unit, units, program, after: None };
             nand.program(Tag(kind::BAD_BLOCK), record);
         }
+    }
+
+    /// The failure that was being written down is: what replaces the block can be programmed.
+    pub(super) fn failure_recorded(&mut self, nand: &mut Nand) {
+        let record = self.blocks.end_record(nand);
+        self.media.bad_block_recorded(record);
+        self.record_next_failure(nand);
     }
 
     /// Issues the erases of emptied blocks, as far as what replaces their data is durable.
@@ -380,6 +403,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// The host programs to a block whose erase may not have been issued: has the copies done that it waits
     /// for.
     pub(super) fn hurry_erase(&mut self, nand: &mut Nand, erase: EraseId) {
+        let erase = self.blocks.erase_behind(erase);
         if let Some(Emptied { last: Some(last), .. }) = self.collector.announced_as(erase) {
             nand.hurry_copies(*last);
         }
@@ -392,7 +416,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         number: CopyNumber,
     ) {
         let (copy, is_later) = self.collector.copies.end(number);
-        self.map_changed(context.nand, copy.units, None);
+        self.media.programmed(copy.first);
+        self.map_changed(context.nand, copy.units, copy.number, None);
         if is_later {
             self.erase_what_is_safe(context.nand);
         }

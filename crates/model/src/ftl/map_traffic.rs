@@ -501,6 +501,20 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         true
     }
 
+    /// After a power cut: writes a map that lies on flash anew through the cache, page by page, where a page has
+    /// entries.
+    pub(super) fn write_map_anew(&mut self, nand: &mut Nand) {
+        let Some(shift) = self.map.cache().map(|cache| cache.entries_shift()) else { return };
+        let mut from = 0;
+        while let Some((unit, _)) = self.map.next_mapped(LogicalUnit(from)) {
+            let page = self.cache().page_of(unit);
+            if self.cache().touch(page, true).is_none() {
+                self.load_map_page(nand, page, true);
+            }
+            from = ((unit.0 >> shift) + 1) << shift;
+        }
+    }
+
     /// Writes the map pages in RAM that differ from what the flash holds.
     pub(super) fn write_changed_map_pages(&mut self, nand: &mut Nand) {
         for page in self.cache().dirty_pages() {

@@ -15,7 +15,7 @@ use super::{Context, Ftl, kind, number_of};
 use crate::checkpoint::{Checkpoints, pages_per_metadata_unit};
 use crate::flush::{FlushHandling, WriteCache};
 use crate::mapping::Mapping;
-use crate::media::{Media, TrimRecord};
+use crate::media::{MapPage, Media, SequenceNumber, TrimRecord};
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, Nanoseconds, PhysicalUnit};
@@ -47,6 +47,12 @@ pub(super) struct Metadata {
     checkpoints: Option<Box<Checkpoints>>,
     /// Records of trims that no page holds.
     records: Vec<TrimRecord>,
+    /// Pages of such records that are not over.
+    records_under_way: Vec<(Tag, Vec<TrimRecord>)>,
+    /// Pages of the map and its journal that are not over: of program units up to which number they say all.
+    map_pages_under_way: Vec<(Tag, SequenceNumber)>,
+    /// The program unit that the latest change of the map is about.
+    latest: SequenceNumber,
     trim_log: ProgramLog,
     pub(super) barriers: Vec<Barrier>,
     program: Nanoseconds,
@@ -76,6 +82,9 @@ impl Metadata {
                 .checkpoint
                 .map(|parameters| Box::new(Checkpoints::new(geometry, mechanisms, parameters))),
             records: Vec::new(),
+            records_under_way: Vec::new(),
+            map_pages_under_way: Vec::new(),
+            latest: SequenceNumber::default(),
             trim_log: ProgramLog::default(),
             barriers: Vec::new(),
         }
@@ -126,6 +135,19 @@ impl Metadata {
         first..journal.log.next()
     }
 
+    /// The records of trims that no page holds that is programmed.
+    pub(super) fn trims_in_ram(&self) -> Vec<TrimRecord> {
+        let under_way = self.records_under_way.iter().flat_map(|it| &it.1);
+        under_way.chain(&self.records).copied().collect()
+    }
+
+    /// After a power cut: so many pieces of the map were saved before.
+    pub(super) fn go_on_from(&mut self, pieces: u64) {
+        if let Some(checkpoints) = &mut self.checkpoints {
+            checkpoints.go_on_from(pieces);
+        }
+    }
+
     /// The records of trims that no page holds.
     pub(super) fn unrecorded_trims(&self) -> &[TrimRecord] {
         &self.records
@@ -144,6 +166,9 @@ impl Metadata {
             write_through: _,
             program: _,
             // Nothing, of a drive that was shut down.
+            records_under_way: _,
+            map_pages_under_way: _,
+            latest: _,
             records,
             trim_log,
             barriers,
@@ -181,11 +206,18 @@ impl Metadata {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Notes that `changes` entries of the map have changed, with a program unit of the host's or, where that
-    /// is none, with one that is over.
+    /// Notes that `changes` entries of the map have changed, with the program unit `number`: one of the host's
+    /// or, where `program` is none, one that is over.
     #[inline(always)]
-    pub(super) fn map_changed(&mut self, nand: &mut Nand, changes: u32, program: Option<u64>) {
+    pub(super) fn map_changed(
+        &mut self,
+        nand: &mut Nand,
+        changes: u32,
+        number: SequenceNumber,
+        program: Option<u64>,
+    ) {
         if self.metadata.journal.is_some() || self.metadata.checkpoints.is_some() {
+            self.metadata.latest = number;
             self.journal_changes(nand, changes, program);
         }
     }
@@ -194,8 +226,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     fn journal_changes(&mut self, nand: &mut Nand, changes: u32, program: Option<u64>) {
         let pieces = self.metadata.checkpoints.as_mut().map_or(0, |it| it.pages_owed(changes));
         for _ in 0..pieces {
+            let number = self.counters.checkpoint_pages;
             self.counters.checkpoint_pages += 1;
-            self.program_metadata_page(nand, kind::PIECE_OF_MAP, 0);
+            let tag = self.program_metadata_page(nand, kind::PIECE_OF_MAP, number);
+            // A piece says nothing of what is not programmed.
+            let lacking = self.lacking().into_iter().chain(self.placement.oldest_full()).min();
+            self.note_map_page(tag, lacking);
         }
         let Some(journal) = &mut self.metadata.journal else { return };
         journal.pending += u64::from(changes);
@@ -222,8 +258,26 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     pub(super) fn program_journal_page(&mut self, nand: &mut Nand, page: u64) {
         // Counted after its place was found: that goes by the pages so far.
-        self.program_metadata_page(nand, kind::JOURNAL, page);
+        let tag = self.program_metadata_page(nand, kind::JOURNAL, page);
         self.counters.journal_pages += 1;
+        let is_behind = self.metadata.journal.as_ref().is_some_and(|it| it.pending > 0);
+        let latest = is_behind.then_some(self.metadata.latest);
+        let lacking = self.lacking().into_iter().chain(latest).min();
+        self.note_map_page(tag, lacking);
+    }
+
+    /// The smallest number of a program unit of copies that is not over, so that the journal does not have it.
+    fn lacking(&self) -> Option<SequenceNumber> {
+        let oldest = [self.collector.copies.oldest_full(), self.condenser.oldest()];
+        oldest.into_iter().flatten().min()
+    }
+
+    /// Notes that the page of the map that is on its way as `tag` says all of program units before `lacking`.
+    fn note_map_page(&mut self, tag: Tag, lacking: Option<SequenceNumber>) {
+        let latest = self.placement.latest_number();
+        let before = |number: SequenceNumber| SequenceNumber(number.0.saturating_sub(1));
+        let through = lacking.map_or(latest, before).min(latest);
+        self.metadata.map_pages_under_way.push((tag, through));
     }
 
     /// Writes down that `units` units from `first` were trimmed.
@@ -242,9 +296,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return;
         }
         let page = self.metadata.trim_log.begin();
-        self.program_metadata_page(nand, kind::TRIMS, page);
+        let tag = self.program_metadata_page(nand, kind::TRIMS, page);
         self.counters.trim_pages += 1;
-        self.metadata.records.clear();
+        let records = std::mem::take(&mut self.metadata.records);
+        self.metadata.records_under_way.push((tag, records));
     }
 
     /// Pages of records of trims that a block waits for that was emptied now: those before.
@@ -262,11 +317,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.metadata.trim_log.low_water() >= pages
     }
 
-    fn program_metadata_page(&mut self, nand: &mut Nand, kind: u32, number: u64) {
+    fn program_metadata_page(&mut self, nand: &mut Nand, kind: u32, number: u64) -> Tag {
         let (die, after) = self.begin_metadata_page(nand);
         let tag = Tag(kind | number as u32 & kind::NUMBER);
         let (units, program) = (self.geometry.units_per_page(), self.metadata.program);
         nand.program(tag, ProgramUnit { unit: self.unit_on(die), units, program, after });
+        tag
     }
 
     /// A unit of data that lies on `die`: metadata blocks have no units of their own.
@@ -301,7 +357,20 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// A page of metadata is programmed.
     pub(super) fn metadata_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
+        let pages = &mut self.metadata.map_pages_under_way;
+        if let Some(place) = pages.iter().position(|it| it.0 == tag) {
+            let (_, through) = pages.swap_remove(place);
+            let is_piece = tag.0 & !kind::NUMBER == kind::PIECE_OF_MAP;
+            let page = if is_piece { MapPage::Piece } else { MapPage::Journal };
+            self.media.map_page_programmed(page, through);
+        }
+        let pages = &mut self.metadata.records_under_way;
+        if let Some(place) = pages.iter().position(|it| it.0 == tag) {
+            let (_, records) = pages.swap_remove(place);
+            self.media.trims_recorded(&records);
+        }
         let log = match tag.0 & !kind::NUMBER {
+            kind::BAD_BLOCK => return self.failure_recorded(context.nand),
             kind::JOURNAL => self.metadata.journal.as_mut().map(|journal| &mut journal.log),
             kind::TRIMS => Some(&mut self.metadata.trim_log),
             _ => None,

@@ -54,7 +54,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if let Some(retention) = &mut self.retention {
             let flash = self.blocks.flash();
             let now = Nanoseconds::new(nand.now().nanos());
-            retention.note_begun(block, now, |block| flash.erases(block));
+            let clock = retention.note_begun(block, now, |block| flash.erases(block));
+            self.media.block_begun(block, clock);
         }
         if let Some(streams) = &mut self.streams
             && streams.note_begun(block, by_host)

@@ -35,6 +35,9 @@ pub(super) struct HostProgram {
     /// The erase of its block that was not over when it was begun. What is announced later erases it, too.
     pub(super) after: Option<EraseId>,
     pub(super) number: SequenceNumber,
+    is_sent: bool,
+    /// Whether others may be ready before it, which its die has to program after it.
+    is_late: bool,
 }
 
 /// A write of which not all data was let into the buffer.
@@ -88,6 +91,8 @@ pub(super) struct Placement {
     /// Whether capacitors protect the buffer.
     is_protected: bool,
     sequence: SequenceNumber,
+    /// Program units that were not sent and are late.
+    late: u32,
 }
 
 impl Placement {
@@ -107,6 +112,7 @@ impl Placement {
             received_until: Instant::START,
             is_protected: configuration.buffer.protected,
             sequence: SequenceNumber::default(),
+            late: 0,
         }
     }
 
@@ -198,13 +204,15 @@ impl Placement {
         self.under_way.push_back(HostProgram {
             first,
             block,
-            after: blocks.erase_before(block),
+            after: blocks.erase_before(block, geometry.die_of(first)),
             index: 0,
             units: 0,
             data: 0,
             waits: 1,
             closes: false,
             number: SequenceNumber(0),
+            is_sent: false,
+            is_late: false,
         });
     }
 
@@ -263,7 +271,10 @@ impl Placement {
 
     /// The program unit being filled waits for something more than its data.
     pub(super) fn await_more(&mut self) {
-        self.being_filled().waits += 1;
+        let program = self.being_filled();
+        program.waits += 1;
+        let was_late = std::mem::replace(&mut program.is_late, true);
+        self.late += u32::from(!was_late);
     }
 
     /// Notes that data for a unit that has its slot is there at `received`.
@@ -321,18 +332,72 @@ impl Placement {
         self.filling
     }
 
-    /// Something has arrived that program unit `number` waits for. Returns it when that was the last.
+    /// Something has arrived that program unit `number` waits for. Returns it when it is sent with that: nothing
+    /// is missing, and its die was sent what it has to program to the block before.
     #[inline(always)]
-    pub(super) fn arrived(&mut self, number: u64) -> Option<HostProgram> {
-        let program = &mut self.under_way[(number - self.log.low_water()) as usize];
+    pub(super) fn arrived(&mut self, number: u64, geometry: &Geometry) -> Option<HostProgram> {
+        let place = (number - self.log.low_water()) as usize;
+        let program = &mut self.under_way[place];
         program.waits -= 1;
-        (program.waits == 0).then_some(*program)
+        if program.waits > 0 {
+            return None;
+        }
+        if self.late > 0 && self.is_before_its_turn(place, geometry) {
+            return None;
+        }
+        Some(self.send(place))
     }
 
-    /// Program unit `number` is over: its data leaves the buffer. Returns the block that is full and
-    /// programmed with it.
     #[inline(always)]
-    pub(super) fn end(&mut self, number: u64, geometry: &Geometry) -> Option<BlockIndex> {
+    fn send(&mut self, place: usize) -> HostProgram {
+        let program = &mut self.under_way[place];
+        program.is_sent = true;
+        if program.is_late {
+            self.late -= 1;
+        }
+        *program
+    }
+
+    /// Whether a die has to program something else to its block before a program unit. That is late then.
+    #[inline(never)]
+    fn is_before_its_turn(&mut self, place: usize, geometry: &Geometry) -> bool {
+        let HostProgram { first, block, .. } = self.under_way[place];
+        let row = geometry.stripe() * geometry.units_per_program();
+        let is_first = |it: &HostProgram| it.block == block && it.first.0 + row == first.0;
+        let waits = self.under_way.iter().take(place).any(|it| is_first(it) && !it.is_sent);
+        if waits {
+            let was_late = std::mem::replace(&mut self.under_way[place].is_late, true);
+            self.late += u32::from(!was_late);
+        }
+        waits
+    }
+
+    /// The program unit that could not be sent before `program` was, which is sent now.
+    #[inline(always)]
+    pub(super) fn next_in_turn(
+        &mut self,
+        program: &HostProgram,
+        geometry: &Geometry,
+    ) -> Option<(u64, HostProgram)> {
+        if self.late == 0 {
+            return None;
+        }
+        let behind = program.first.0 + geometry.stripe() * geometry.units_per_program();
+        let is_next = |it: &HostProgram| {
+            it.block == program.block && it.first.0 == behind && it.waits == 0 && !it.is_sent
+        };
+        let place = self.under_way.iter().rposition(is_next)?;
+        Some((self.log.low_water() + place as u64, self.send(place)))
+    }
+
+    /// Program unit `number` is over: its data leaves the buffer. Returns where it starts, and the block
+    /// that is full and programmed with it.
+    #[inline(always)]
+    pub(super) fn end(
+        &mut self,
+        number: u64,
+        geometry: &Geometry,
+    ) -> (PhysicalUnit, Option<BlockIndex>) {
         let low = self.log.low_water();
         let HostProgram { first, block, data, closes, .. } =
             self.under_way[(number - low) as usize];
@@ -342,7 +407,24 @@ impl Placement {
         for _ in low..self.log.low_water() {
             self.under_way.pop_front();
         }
-        closes.then_some(block)
+        (first, closes.then_some(block))
+    }
+
+    /// Where program unit `number` starts, which is under way.
+    pub(super) fn first_of(&self, number: u64) -> PhysicalUnit {
+        self.under_way[(number - self.log.low_water()) as usize].first
+    }
+
+    /// The number after that of the last program unit of `block` that is not over; zero if there is none.
+    pub(super) fn end_of_block(&self, block: BlockIndex) -> u64 {
+        let place = self.under_way.iter().rposition(|program| program.block == block);
+        place.map_or(0, |place| self.log.low_water() + place as u64 + 1)
+    }
+
+    /// The smallest number of the program units that are full and not known to be over.
+    pub(super) fn oldest_full(&self) -> Option<SequenceNumber> {
+        let numbers = self.under_way.iter().map(|program| program.number);
+        numbers.filter(|number| number.0 > 0).min()
     }
 
     /// Notes whether the data of the program unit with `unit` is in RAM.
@@ -402,6 +484,7 @@ impl Placement {
             received_until: _,
             // Saved elsewhere.
             sequence: _,
+            late: _,
             stream,
         } = self;
         let is_over = log.low_water() == log.next() && *used == 0 && waiting.is_empty();

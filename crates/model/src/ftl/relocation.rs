@@ -226,9 +226,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             unit,
             units: self.geometry.units_per_program(),
             program: self.timing.program,
-            after: self.blocks.erase_before(self.geometry.block_of(unit)),
+            after: self.blocks.erase_before(self.geometry.block_of(unit), self.geometry.die_of(unit)),
         });
-        self.collector.copies.begin(number);
+        self.collector.copies.begin(number, unit);
     }
 
     /// Collection's program unit is full: it goes to its die when its data was read.
@@ -239,8 +239,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.counters.program_units_collection += u64::from(units - padding);
         self.counters.program_units_padding += u64::from(padding);
         self.counters.programs += 1;
-        self.placement.next_number();
-        self.collector.copies.fill(units - padding);
+        let number = self.placement.next_number();
+        let first = self.collector.copies.fill(units - padding, number);
+        let spare = self.blocks.flash().spare_area(first, units);
+        self.media.begin_program(first, spare, number);
         if filled.closes {
             self.blocks.flash_mut().close(filled.block, BlockState::Closed);
         }

@@ -3,11 +3,11 @@
 use ssdlab_nand::{ProgramUnit, Tag};
 
 use super::host::{Command, Host, RequestTag};
-use super::placement::WaitingWrite;
+use super::placement::{HostProgram, WaitingWrite};
 use super::{Answer, Context, Ftl, Port, kind, number_of};
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
-use crate::media::Media;
+use crate::media::{Media, SpareArea};
 use crate::units::{Instant, LogicalUnit, PhysicalUnit};
 
 /// What a unit is that no finished program unit holds.
@@ -278,7 +278,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         {
             // The copy was to replace what a block holds that waits to be erased. Now what the host has just
             // written replaces it.
-            self.collector.await_host(self.placement.latest() + 1);
+            if self.placement.is_volatile() {
+                self.collector.await_host(self.placement.latest() + 1);
+            }
         }
     }
 
@@ -354,16 +356,21 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if let Some(log) = &mut self.log_blocks {
             log.note_sealed(number, filled.closes);
         }
+        let units = self.geometry.units_per_program();
+        let mut spare = self.blocks.flash().spare_area(filled.first, units);
         if self.is_slc(filled.block) {
+            spare = SpareArea::in_slc_mode(spare.raw());
             self.counters.program_units_slc += u64::from(filled.units);
         }
+        let sequence = self.placement.latest_number();
+        self.media.begin_program(filled.first, spare, sequence);
         if filled.closes {
             self.blocks.flash_mut().close(filled.block, BlockState::Closing);
         }
         let tag = Tag(kind::HOST | number as u32 & kind::NUMBER);
         let received = received.later(context.nand.now());
         context.nand.set_alarm(received, tag);
-        self.map_changed(context.nand, filled.units - padding, Some(number));
+        self.map_changed(context.nand, filled.units - padding, sequence, Some(number));
     }
 
     /// Fills what is left of the host's program unit with nothing.
@@ -397,7 +404,20 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Something is there that a program unit waits for, which is sent when that was the last.
     #[inline(always)]
     pub(super) fn arrived<H: Host>(&mut self, context: &mut Context<'_, H>, number: u64) {
-        let Some(program) = self.placement.arrived(number) else { return };
+        let mut next = self.placement.arrived(number, &self.geometry).map(|it| (number, it));
+        while let Some((number, program)) = next {
+            self.send_host_program(context, number, &program);
+            next = self.placement.next_in_turn(&program, &self.geometry);
+        }
+    }
+
+    #[inline(always)]
+    fn send_host_program<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        number: u64,
+        program: &HostProgram,
+    ) {
         let tag = Tag(kind::HOST | number as u32 & kind::NUMBER);
         let after = program.after;
         if let Some(erase) = after
@@ -415,7 +435,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(always)]
     pub(super) fn host_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
         let number = number_of(tag, self.placement.numbers().start);
-        if let Some(block) = self.placement.end(number, &self.geometry) {
+        let (first, closed) = self.placement.end(number, &self.geometry);
+        self.media.programmed(first);
+        if let Some(block) = closed {
             self.close(block);
         }
         if self.log_blocks.is_some() {

@@ -10,28 +10,28 @@ use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
 
 /// What is known of a block.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FoundBlock {
+pub(crate) struct FoundBlock {
     /// Program units up to the last that is not erased.
-    pub(super) programs: u32,
+    pub(crate) programs: u32,
     /// The largest number in it: which block was filled before which.
-    pub(super) latest: SequenceNumber,
+    pub(crate) latest: SequenceNumber,
     /// Units in it that are current.
-    pub(super) valid: u32,
+    pub(crate) valid: u32,
     /// Whether it is in SLC mode.
-    pub(super) is_slc: bool,
+    pub(crate) is_slc: bool,
     /// Whether anything in it is of a merge that recovery has made.
-    pub(super) is_redone: bool,
+    pub(crate) is_redone: bool,
 }
 
 /// What the metadata blocks say of the map.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct KnownMap {
+pub(crate) struct KnownMap {
     /// Of program units up to this number they say all.
-    pub(super) through: SequenceNumber,
+    pub(crate) through: SequenceNumber,
     /// Their pages that have to be read for that.
-    pub(super) pages: u64,
+    pub(crate) pages: u64,
     /// Pieces of the map that were saved at any time.
-    pub(super) pieces: u64,
+    pub(crate) pieces: u64,
 }
 
 impl KnownMap {
@@ -55,21 +55,21 @@ impl KnownMap {
 
 /// What the flash holds.
 #[derive(Clone, Debug)]
-pub(super) struct Scan {
+pub(crate) struct Scan {
     /// Where the current copy of each logical unit is, plus one. Its number is that of its program unit.
     places: Sparse<u32>,
-    pub(super) blocks: Vec<FoundBlock>,
+    pub(crate) blocks: Vec<FoundBlock>,
     /// Spare areas read on each die.
-    pub(super) reads: Vec<u64>,
+    pub(crate) reads: Vec<u64>,
     /// What was saved of the map, so that it need not be read from spare areas.
-    pub(super) known: KnownMap,
-    pub(super) unreadable: u64,
-    pub(super) latest: SequenceNumber,
+    pub(crate) known: KnownMap,
+    pub(crate) unreadable: u64,
+    pub(crate) latest: SequenceNumber,
 }
 
 impl Scan {
     /// Reads everything that `contents` holds.
-    pub(super) fn of(
+    pub(crate) fn of(
         configuration: &Configuration,
         contents: &impl FlashContents,
         fault: Option<Fault>,
@@ -78,7 +78,7 @@ impl Scan {
     }
 
     /// The same, but what lies in these blocks counts for nothing.
-    pub(super) fn without(
+    pub(crate) fn without(
         configuration: &Configuration,
         contents: &impl FlashContents,
         fault: Option<Fault>,
@@ -114,12 +114,12 @@ impl Scan {
     }
 
     /// Returns the logical units that were found, in their order, and where their current copies lie.
-    pub(super) fn current(&self) -> impl Iterator<Item = (LogicalUnit, PhysicalUnit)> + '_ {
+    pub(crate) fn current(&self) -> impl Iterator<Item = (LogicalUnit, PhysicalUnit)> + '_ {
         self.current_in(LogicalUnit(0)..LogicalUnit(self.places.len() as u32))
     }
 
     /// Returns those of `units`.
-    pub(super) fn current_in(
+    pub(crate) fn current_in(
         &self,
         units: std::ops::Range<LogicalUnit>,
     ) -> impl Iterator<Item = (LogicalUnit, PhysicalUnit)> + '_ {
@@ -263,7 +263,7 @@ impl Scan {
 }
 
 /// Returns the number of the program unit that holds `unit`, which a spare area has named.
-pub(super) fn number_at(
+pub(crate) fn number_at(
     geometry: &Geometry,
     contents: &impl FlashContents,
     unit: PhysicalUnit,

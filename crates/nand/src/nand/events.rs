@@ -204,6 +204,8 @@ fn over<S: Completions>(nand: &mut Nand, sink: &mut S, ended: u32, now: Instant)
             sink.copies_programmed(nand, CopyNumber(op.owner), now);
         }
         Kind::Erase => {
+            let die = ssdlab_units::DieIndex(op.die.into());
+            sink.erased_on(nand, EraseId(op.owner), die, now);
             if nand.erases.note_erased(EraseId(op.owner), op.die.into()) {
                 nand.others_under_way -= 1;
                 sink.erased(nand, EraseId(op.owner), now);

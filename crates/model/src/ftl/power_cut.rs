@@ -1,0 +1,65 @@
+//! Power cuts: what of the flash work under way is torn, and what never began.
+
+use ssdlab_nand::{FlashOperation, Progress, Tag, UnderWay};
+
+use super::recording::{Recording, Version};
+use super::{Ftl, Ssd, kind, number_of};
+use crate::mapping::Mapping;
+use crate::units::{LogicalUnit, PhysicalUnit};
+
+impl<M: Mapping> Ssd<M, Recording> {
+    /// Cuts power now, when all has happened that was due until then. Returns what is left: the flash.
+    ///
+    /// A write of which not all data has come counts as written where capacitors protect the buffer; the host
+    /// was not told either way.
+    #[must_use]
+    pub fn power_cut(self) -> Recording {
+        let Ssd { nand, mut ftl } = self;
+        for UnderWay { operation, die, progress } in nand.under_way() {
+            if progress == Progress::Waiting {
+                continue;
+            }
+            let first = match operation {
+                FlashOperation::Program(tag) => ftl.first_of(tag),
+                FlashOperation::CopyProgram(copies) => Some(ftl.collector.copies.first_of(copies)),
+                FlashOperation::Erase(erase) => {
+                    if let Some(block) = ftl.blocks.being_erased(erase) {
+                        ftl.media.tear_erase(block, die);
+                    }
+                    None
+                }
+            };
+            if let Some(first) = first {
+                ftl.media.tear_program(first);
+            }
+        }
+        let capacitors = match ftl.placement.is_volatile() {
+            true => None,
+            false => Some((&ftl.map, ftl.metadata.trims_in_ram())),
+        };
+        ftl.media.cut(capacitors);
+        ftl.media
+    }
+
+    /// Returns which write of the host's `unit` holds the data of; nothing when it holds none, or zeros
+    /// that fill a run of extents.
+    pub fn version_of(&self, unit: LogicalUnit) -> Option<Version> {
+        let version = self.ftl.map.get(unit).map(|physical| self.ftl.media.version_at(physical));
+        version.filter(|&version| version > 0)
+    }
+}
+
+impl<M: Mapping> Ftl<M, Recording> {
+    /// Where the program unit starts that is programmed as `tag`; nothing of metadata.
+    fn first_of(&self, tag: Tag) -> Option<PhysicalUnit> {
+        match tag.0 & !kind::NUMBER {
+            kind::HOST => {
+                let number = number_of(tag, self.placement.numbers().start);
+                Some(self.placement.first_of(number))
+            }
+            kind::RUN => Some(self.first_of_run_program(tag)),
+            kind::EMPTY => Some(self.unit_of_empty(tag)),
+            _ => None,
+        }
+    }
+}

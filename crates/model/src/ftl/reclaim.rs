@@ -1,0 +1,86 @@
+//! Free space after a power cut: made before the host may write, as nothing can be relied on then.
+
+use super::host::Host;
+use super::{Context, Ftl};
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::units::BlockIndex;
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Makes sure that the host can take a block while collection keeps its reserve. The block with
+    /// the fewest valid units comes first, whatever the policy. Returns whether anything had to be done for that;
+    /// if it cannot be done, the units that are left to copy to and those to be copied.
+    pub(super) fn make_room_for_host<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+    ) -> Result<bool, (u32, u32)> {
+        let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
+        let blocks = self.geometry.blocks();
+        for step in 0..4 * blocks {
+            if self.blocks.free() > self.collector.reserve + reserved {
+                return Ok(step > 0);
+            }
+            let fewest = self.fewest_valid();
+            let room = self.room_for_copies();
+            let is_copied = self.collector.is_oldest_emptied_copied();
+            let is_emptied = self.collector.emptied() > 0;
+            // What the host was to fill further is the last resort, when no block can be erased or
+            // nothing is gained by that: a program unit is padded for each, and what is valid on one
+            // block may fill another. One may stay in part empty, too, when copies go on there.
+            let is_last_resort = !is_emptied || step >= 2 * blocks;
+            let most = (room + self.placement.stream().room_in_blocks())
+                .saturating_sub(self.geometry.units_per_program() - 1)
+                .max(room);
+            match fewest {
+                Some((block, valid))
+                    if !is_copied && (valid <= room || is_last_resort && valid <= most) =>
+                {
+                    self.blocks.flash_mut().remove_victim(block);
+                    self.begin_victim(context.nand, block, valid);
+                    while !self.finish_victim_if_empty(context.nand) {
+                        if valid > room {
+                            self.take_over_from_host(context);
+                        }
+                        self.collect_program_unit(context);
+                    }
+                }
+                _ if is_emptied => self.free_oldest_emptied(context),
+                _ => return Err((most, fewest.map_or(0, |(_, valid)| valid))),
+            }
+        }
+        Err((self.room_for_copies(), self.geometry.units_per_block()))
+    }
+
+    /// Has copies fill the blocks that the host was to fill further, when there is room for a
+    /// program unit of them nowhere else.
+    fn take_over_from_host<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        let units = self.geometry.units_per_program();
+        if self.blocks.free() > 0 || self.collector.can_take(units) {
+            return;
+        }
+        if self.collector.stream.is_partial() {
+            self.pad_collection_program(context.nand);
+        }
+        for (group, block, programs) in self.placement.stream_mut().give_up_blocks() {
+            self.blocks.flash_mut().set_state(block, BlockState::OpenForCollection);
+            self.collector.stream.go_on(group, block, programs);
+        }
+    }
+
+    /// The closed block with the fewest valid units; walks all of them.
+    fn fewest_valid(&self) -> Option<(BlockIndex, u32)> {
+        let flash = self.blocks.flash();
+        let blocks = (0..self.geometry.blocks()).map(BlockIndex);
+        blocks
+            .filter(|&block| flash.state(block) == BlockState::Closed)
+            .map(|block| (block, flash.valid(block)))
+            .min_by_key(|&(_, valid)| valid)
+    }
+
+    /// Units that can be copied before a block has to be erased.
+    fn room_for_copies(&self) -> u32 {
+        let in_free_blocks = self.blocks.free() * self.geometry.units_per_block();
+        self.collector.stream.room_in_blocks() + in_free_blocks
+    }
+}

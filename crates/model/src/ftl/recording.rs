@@ -1,0 +1,347 @@
+//! Flash that can be cut from power: what each program unit holds, and what will be there.
+//!
+//! Data is told apart by a number: the first unit that the host writes is version 1, the next one
+//! version 2, and so on through the drive. That is all a checker needs to know.
+//!
+//! Every call comes when it happens, so what is held is what the flash holds now. A power cut adds what
+//! was under way: a program unit that was being programmed cannot be read (all of it: of a one-shot of
+//! several pages none is readable before the last pulse), and a part of a block that was being erased holds
+//! neither data nor is erased. What had not begun has left nothing.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+
+use crate::geometry::Geometry;
+use crate::mapping::Mapping;
+use crate::media::{
+    BadBlockRecord, MapPage, Media, SequenceNumber, SpareArea, SpareMark, TrimRecord,
+};
+use crate::recovery::{FlashContents, ProgramUnit};
+use crate::units::{BlockIndex, DieIndex, LogicalUnit, Nanoseconds, PhysicalUnit};
+
+/// Which write of the host's a unit holds the data of, counted from 1; 0 for none.
+pub type Version = u64;
+
+/// What a program unit holds, or will hold.
+#[derive(Clone, Debug, PartialEq)]
+struct Life {
+    number: SequenceNumber,
+    spare: Box<[u32]>,
+    mark: SpareMark,
+    data: Box<[Staged]>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Held {
+    Erased,
+    Unreadable,
+    Programmed(Life),
+}
+
+/// The data that will be in a unit when it is programmed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Staged {
+    version: Version,
+    /// Whether it is the host's, so that it waits in the write buffer.
+    written: bool,
+}
+
+/// A unit of the write buffer that capacitors have saved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Saved {
+    logical: LogicalUnit,
+    version: Version,
+    /// Whether it was written again since.
+    is_restored: bool,
+}
+
+/// Flash that keeps versions in place of data.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    geometry: Geometry,
+    /// By program unit.
+    held: Vec<Held>,
+    /// Program units that were begun and are not programmed, by place, in their order.
+    begun: HashMap<u32, VecDeque<Life>>,
+    trims: Vec<TrimRecord>,
+    map_pieces: Vec<SequenceNumber>,
+    journal_pages: Vec<SequenceNumber>,
+    bad_blocks: Vec<BadBlockRecord>,
+    saved: Vec<Saved>,
+    saved_units: Vec<LogicalUnit>,
+    /// By block, how often its parts were erased in all.
+    erases: Vec<u32>,
+    /// By block, since when data is written to it, where data ages.
+    since: Vec<Nanoseconds>,
+    /// The data last meant for each physical unit.
+    staged: Vec<Staged>,
+    /// What the host has written to program units that are not begun.
+    waiting: BTreeMap<PhysicalUnit, LogicalUnit>,
+    /// The unit that each version was written to, in their order.
+    received: Vec<LogicalUnit>,
+}
+
+impl Recording {
+    /// Returns new, erased flash.
+    pub fn new(geometry: &Geometry) -> Recording {
+        let (units, blocks) = (geometry.physical_units(), geometry.blocks() as usize);
+        Recording {
+            held: vec![Held::Erased; (units / geometry.units_per_program()) as usize],
+            begun: HashMap::new(),
+            trims: Vec::new(),
+            map_pieces: Vec::new(),
+            journal_pages: Vec::new(),
+            bad_blocks: Vec::new(),
+            saved: Vec::new(),
+            saved_units: Vec::new(),
+            erases: vec![0; blocks],
+            since: vec![Nanoseconds::ZERO; blocks],
+            staged: vec![Staged::default(); units as usize],
+            waiting: BTreeMap::new(),
+            received: Vec::new(),
+            geometry: geometry.clone(),
+        }
+    }
+
+    /// Returns the version that `unit` holds or will hold when it is programmed.
+    pub fn version_at(&self, unit: PhysicalUnit) -> Version {
+        self.staged[unit.0 as usize].version
+    }
+
+    /// Returns the units that the host has written, in the order in which the drive took their data: that of
+    /// the first is version 1.
+    pub fn received(&self) -> &[LogicalUnit] {
+        &self.received
+    }
+
+    /// Power is cut while the program unit that starts at `first` is being programmed.
+    pub(super) fn tear_program(&mut self, first: PhysicalUnit) {
+        let program = self.geometry.program_of(first) as usize;
+        self.held[program] = Held::Unreadable;
+    }
+
+    /// Power is cut while the part of `block` that lies on `die` is being erased.
+    pub(super) fn tear_erase(&mut self, block: BlockIndex, die: DieIndex) {
+        self.leave(block, die, &Held::Unreadable);
+    }
+
+    /// Power is gone: of what was not programmed only that is left which capacitors save. That is what is
+    /// current by the map, was written by the host and is not on the flash, and the records of trims that are
+    /// given. What was saved before and not written again stays saved.
+    pub(super) fn cut(
+        &mut self,
+        capacitors: Option<(&impl Mapping, Vec<TrimRecord>)>,
+    ) {
+        let mut saved = Vec::new();
+        if let Some((map, trims)) = capacitors {
+            self.trims.extend(trims);
+            saved = self.saved.iter().copied().filter(|it| !it.is_restored).collect();
+            saved.extend(self.buffered(map));
+        }
+        self.saved = saved;
+        self.saved_units = self.saved.iter().map(|saved| saved.logical).collect();
+        self.waiting.clear();
+        self.begun.clear();
+        self.stage_what_is_held();
+    }
+
+    /// What the host has written that is current by `map` and in the buffer only.
+    fn buffered(&self, map: &impl Mapping) -> Vec<Saved> {
+        let mut found: Vec<(LogicalUnit, Version)> = Vec::new();
+        for (&physical, &logical) in &self.waiting {
+            found.push((logical, self.version_at(physical)));
+        }
+        for life in self.begun.values().flatten() {
+            let units = SpareArea::new(&life.spare).logical_units().zip(&life.data);
+            found.extend(units.filter(|it| it.1.written).filter_map(|(unit, staged)| {
+                Some((unit?, staged.version))
+            }));
+        }
+        found.sort_unstable();
+        let mut seen = HashSet::new();
+        found
+            .into_iter()
+            .filter(|&(logical, version)| {
+                let current = map.get(logical).map(|it| self.version_at(it));
+                current == Some(version) && seen.insert(logical)
+            })
+            .map(|(logical, version)| Saved { logical, version, is_restored: false })
+            .collect()
+    }
+
+    /// All that `block` holds on `die` is `held` from now on.
+    fn leave(&mut self, block: BlockIndex, die: DieIndex, held: &Held) {
+        let first = self.geometry.program_of(self.geometry.first_unit(block));
+        let programs = self.geometry.units_per_block() / self.geometry.units_per_program();
+        for index in 0..programs {
+            if self.geometry.die_of_program(block, index) == die {
+                self.held[(first + index) as usize] = held.clone();
+            }
+        }
+    }
+
+    /// After a cut: what will be copied from a unit is what it holds.
+    fn stage_what_is_held(&mut self) {
+        let per_program = self.geometry.units_per_program() as usize;
+        for (held, staged) in self.held.iter().zip(self.staged.chunks_mut(per_program)) {
+            match held {
+                Held::Programmed(life) => {
+                    for (staged, data) in staged.iter_mut().zip(&life.data) {
+                        *staged = Staged { version: data.version, written: false };
+                    }
+                }
+                Held::Erased | Held::Unreadable => staged.fill(Staged::default()),
+            }
+        }
+    }
+
+    /// Checks that the flash does what flash can do: pages of a die's part of a block are programmed in order.
+    fn check_order(&self, first: PhysicalUnit) {
+        let block = self.geometry.block_of(first);
+        let begin = self.geometry.program_of(self.geometry.first_unit(block));
+        let program = self.geometry.program_of(first);
+        let end = begin + self.geometry.units_per_block() / self.geometry.units_per_program();
+        let behind = (program..end).step_by(self.geometry.stripe() as usize);
+        for place in behind {
+            let held = &self.held[place as usize];
+            assert!(matches!(held, Held::Erased), "{first:?} is programmed before {place} is");
+        }
+    }
+}
+
+impl Media for Recording {
+    fn receive(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
+        self.received.push(logical);
+        let version = self.received.len() as Version;
+        self.staged[unit.0 as usize] = Staged { version, written: true };
+        self.waiting.insert(unit, logical);
+    }
+
+    fn copy(&mut self, from: PhysicalUnit, to: PhysicalUnit) {
+        let Staged { version, written } = self.staged[from.0 as usize];
+        // What is copied out of a program unit that is still being filled leaves it, and is in the buffer
+        // until its new program unit is programmed.
+        let logical = self.waiting.remove(&from);
+        let written = written && logical.is_some();
+        self.staged[to.0 as usize] = Staged { version, written };
+        if let Some(logical) = logical {
+            self.waiting.insert(to, logical);
+        }
+    }
+
+    fn fill(&mut self, unit: PhysicalUnit, _: LogicalUnit) {
+        self.staged[unit.0 as usize] = Staged::default();
+    }
+
+    fn begin_program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, number: SequenceNumber) {
+        let end = first.0 + self.geometry.units_per_program();
+        for unit in first.0..end {
+            self.waiting.remove(&PhysicalUnit(unit));
+        }
+        let data = self.staged[first.0 as usize..end as usize].into();
+        let life = Life { number, spare: spare.raw().into(), mark: spare.mark(), data };
+        self.begun.entry(self.geometry.program_of(first)).or_default().push_back(life);
+    }
+
+    fn programmed(&mut self, first: PhysicalUnit) {
+        self.check_order(first);
+        let program = self.geometry.program_of(first);
+        let lives = self.begun.get_mut(&program).expect("what is programmed was begun");
+        let life = lives.pop_front().expect("what is programmed was begun");
+        if lives.is_empty() {
+            self.begun.remove(&program);
+        }
+        self.held[program as usize] = Held::Programmed(life);
+    }
+
+    fn erased(&mut self, block: BlockIndex, die: DieIndex) {
+        self.erases[block.0 as usize] += 1;
+        self.leave(block, die, &Held::Erased);
+    }
+
+    fn erase_failed(&mut self, block: BlockIndex, die: DieIndex) {
+        self.erases[block.0 as usize] += 1;
+        self.leave(block, die, &Held::Unreadable);
+    }
+
+    fn bad_block_recorded(&mut self, record: BadBlockRecord) {
+        self.bad_blocks.push(record);
+        if let Some(worn) = record.replaced_by {
+            let first = self.geometry.group_of(record.unit) * self.geometry.stripe();
+            self.leave(record.unit, DieIndex(first + record.lane), &Held::Erased);
+            // A unit of one block is what replaces it; others count as they did.
+            if self.geometry.stripe() == 1 {
+                self.erases[record.unit.0 as usize] = worn;
+            }
+        }
+    }
+
+    fn trims_recorded(&mut self, records: &[TrimRecord]) {
+        self.trims.extend_from_slice(records);
+    }
+
+    fn map_page_programmed(&mut self, page: MapPage, through: SequenceNumber) {
+        match page {
+            MapPage::Piece => self.map_pieces.push(through),
+            MapPage::Journal => self.journal_pages.push(through),
+        }
+    }
+
+    fn block_begun(&mut self, block: BlockIndex, clock: Nanoseconds) {
+        self.since[block.0 as usize] = clock;
+    }
+}
+
+impl FlashContents for Recording {
+    fn program_unit(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
+        match &self.held[self.geometry.program_of(first) as usize] {
+            Held::Erased => ProgramUnit::Erased,
+            Held::Unreadable => ProgramUnit::Unreadable,
+            Held::Programmed(Life { number, spare, mark, .. }) => {
+                let spare = SpareArea::with_mark(spare, *mark);
+                ProgramUnit::Programmed { number: *number, spare }
+            }
+        }
+    }
+
+    fn programs_in(&self, block: BlockIndex) -> u32 {
+        let first = self.geometry.program_of(self.geometry.first_unit(block)) as usize;
+        let programs = self.geometry.units_per_block() / self.geometry.units_per_program();
+        let held = &self.held[first..first + programs as usize];
+        held.iter().rposition(|it| !matches!(it, Held::Erased)).map_or(0, |it| it as u32 + 1)
+    }
+
+    fn trims(&self) -> &[TrimRecord] {
+        &self.trims
+    }
+
+    fn map_pieces(&self) -> &[SequenceNumber] {
+        &self.map_pieces
+    }
+
+    fn journal_pages(&self) -> &[SequenceNumber] {
+        &self.journal_pages
+    }
+
+    fn bad_blocks(&self) -> &[BadBlockRecord] {
+        &self.bad_blocks
+    }
+
+    fn saved(&self) -> &[LogicalUnit] {
+        &self.saved_units
+    }
+
+    fn restore(&mut self, index: usize, unit: PhysicalUnit) {
+        let saved = &mut self.saved[index];
+        saved.is_restored = true;
+        self.staged[unit.0 as usize] = Staged { version: saved.version, written: true };
+        self.waiting.insert(unit, saved.logical);
+    }
+
+    fn erases(&self, block: BlockIndex) -> u32 {
+        self.erases[block.0 as usize] / self.geometry.stripe()
+    }
+
+    fn begun(&self, block: BlockIndex) -> Nanoseconds {
+        self.since[block.0 as usize]
+    }
+}

@@ -1,0 +1,385 @@
+//! After a power cut: a drive is opened from what is on its flash. The rules are those of
+//! [`crate::recovery`]; here is what follows from what was found.
+//!
+//! The controller reads spare areas and what is saved of the map, and takes no command meanwhile. Then all is
+//! decided at once, and the flash work follows. Where collection has to make room, the host waits
+//! until all of that is on the flash: it could fill the last erased block meanwhile, and leave none to copy to
+//! if power is cut again. What capacitors have saved is written again after that.
+
+use std::collections::HashSet;
+
+use ssdlab_nand::{ProgramUnit as NandProgram, Tag};
+
+use super::wrappers::{LATEST, Nobody};
+use super::{Context, Ftl, Ssd, kind};
+use crate::flash::BlockState;
+use crate::mapping::{Mapping, MappingScheme};
+use crate::media::{Media, SpareArea};
+use crate::recovery::scan::{FoundBlock, Scan};
+use crate::recovery::{Fault, FlashContents, ProgramUnit, Recovery, RecoveryError};
+use crate::ssd::Configuration;
+use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
+
+/// Who fills a block further.
+const FILLED_FURTHER: [BlockState; 2] = [BlockState::OpenForCollection, BlockState::OpenForHost];
+
+/// A drive that recovers from a power cut and takes no command yet.
+#[derive(Clone, Debug)]
+pub struct Opening<M: Mapping, D: Media> {
+    ssd: Ssd<M, D>,
+    recovery: Recovery,
+    /// Whether collection makes room that the host waits for.
+    makes_room: bool,
+    writes_saved: bool,
+}
+
+impl<M: Mapping, D: FlashContents> Ssd<M, D> {
+    /// Opens a drive from what is on its flash, from `at` on, with an empty `map`. It takes commands
+    /// from `ready_at` on, which is its time then. Nothing is done to the flash before it is certain
+    /// that the drive can be opened.
+    ///
+    /// # Errors
+    /// When the flash holds what this drive cannot have written, or has no room left.
+    ///
+    /// # Panics
+    /// When the write buffer holds less than two program units; profiles check that. When the drive
+    /// has log blocks.
+    pub fn open(
+        configuration: &Configuration,
+        map: M,
+        media: D,
+        at: Instant,
+    ) -> Result<(Self, Recovery), RecoveryError> {
+        Ssd::open_with_fault(configuration, map, media, at, None)
+    }
+
+    /// Opens a drive as [`Ssd::open`], with a mistake planted in the reading of its flash, for tests of what
+    /// should notice it.
+    ///
+    /// # Errors
+    /// As [`Ssd::open`].
+    ///
+    /// # Panics
+    /// As [`Ssd::open`].
+    pub fn open_with_fault(
+        configuration: &Configuration,
+        map: M,
+        media: D,
+        at: Instant,
+        fault: Option<Fault>,
+    ) -> Result<(Self, Recovery), RecoveryError> {
+        Ok(Opening::begin(configuration, map, media, at, fault)?.finish())
+    }
+}
+
+impl<M: Mapping, D: FlashContents> Opening<M, D> {
+    /// Reads what is on the flash, from `at` on, and decides what follows.
+    ///
+    /// # Errors
+    /// As [`Ssd::open`].
+    ///
+    /// # Panics
+    /// As [`Ssd::open`].
+    pub fn begin(
+        configuration: &Configuration,
+        map: M,
+        media: D,
+        at: Instant,
+        fault: Option<Fault>,
+    ) -> Result<Self, RecoveryError> {
+        assert!(
+            configuration.mechanisms.mapping != MappingScheme::LogBlock,
+            "a drive with log blocks is opened by its own rules"
+        );
+        let scan = Scan::of(configuration, &media, fault)?;
+        let mut ssd = Ssd::with(configuration, map, media)?;
+        ssd.ftl.check_saved()?;
+        ssd.ftl.take_over_bad_blocks()?;
+        let ready_at = at + ssd.ftl.time_to_read(&scan);
+        // Nothing is under way until then.
+        ssd.nand.set_alarm(ready_at, Tag(kind::READY));
+        ssd.run_until(ready_at, &mut Nobody);
+        let mut recovery = ssd.ftl.take_over_contents(&scan, ready_at);
+        (recovery.ready_at, recovery.took) = (ready_at, ready_at.since(at));
+        let context = &mut Context { nand: &mut ssd.nand, host: &mut Nobody };
+        ssd.ftl.write_map_anew(context.nand);
+        ssd.ftl.note_slc_blocks(&scan.blocks)?;
+        ssd.ftl.sort_blocks(context.nand, &scan.blocks, &mut recovery);
+        // A drive that takes no more writes needs no room for them.
+        let made_room = match ssd.ftl.make_room_for_host(context) {
+            Ok(makes_room) => makes_room,
+            Err(_) if ssd.ftl.blocks.is_read_only() => false,
+            Err((room, valid)) => return Err(RecoveryError::NoRoom { room, valid }),
+        };
+        let writes_saved = fault != Some(Fault::ForgetSaved);
+        Ok(Opening { ssd, recovery, makes_room: made_room, writes_saved })
+    }
+
+    /// Returns the drive as it is now, whose power can be cut.
+    pub fn drive(&self) -> &Ssd<M, D> {
+        &self.ssd
+    }
+
+    /// Lets everything happen that is due until `until`.
+    pub fn run_until(&mut self, until: Instant) {
+        self.ssd.run_until(until, &mut Nobody);
+    }
+
+    /// Returns the instant at which the next thing happens while the host waits, if anything will.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.ssd.next_due().filter(|_| self.makes_room)
+    }
+
+    /// Lets the host in, when there is room. Returns the drive and what recovery did.
+    pub fn finish(self) -> (Ssd<M, D>, Recovery) {
+        let Opening { mut ssd, mut recovery, makes_room, writes_saved } = self;
+        if makes_room {
+            ssd.run_until(LATEST, &mut Nobody);
+            let ready_at = ssd.now().max(recovery.ready_at);
+            recovery.took = recovery.took + ready_at.since(recovery.ready_at);
+            recovery.ready_at = ready_at;
+        }
+        if writes_saved {
+            let saved = ssd.ftl.media.saved().to_vec();
+            let context = &mut Context { nand: &mut ssd.nand, host: &mut Nobody };
+            for (index, &logical) in saved.iter().enumerate() {
+                ssd.ftl.restore_unit(context, index, logical);
+            }
+            recovery.units_saved = saved.len() as u32;
+        }
+        (ssd, recovery)
+    }
+}
+
+impl<M: Mapping, D: FlashContents> Ftl<M, D> {
+    /// Checks what capacitors have saved of the write buffer.
+    fn check_saved(&self) -> Result<(), RecoveryError> {
+        let units = self.geometry.logical_units();
+        let mut seen = HashSet::new();
+        for &logical in self.media.saved() {
+            if logical.0 >= units {
+                return Err(RecoveryError::Unit { place: "the saved buffer", logical, units });
+            }
+            if !seen.insert(logical.0) {
+                return Err(RecoveryError::SavedTwice { logical });
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the table of bad blocks anew from what was written down.
+    fn take_over_bad_blocks(&mut self) -> Result<(), RecoveryError> {
+        let mut records = self.media.bad_blocks().to_vec();
+        records.sort_by_key(|record| record.number);
+        for record in &records {
+            let unit = record.unit;
+            self.blocks
+                .take_over_failure(record, &self.geometry)
+                .ok_or(RecoveryError::BadBlock { unit })?;
+        }
+        Ok(())
+    }
+
+    /// How long it takes to read what was read: every die its pages of the saved map, which cross the
+    /// channels whole, and its spare areas, one by one.
+    fn time_to_read(&self, scan: &Scan) -> Nanoseconds {
+        let (dies, pages) = (u64::from(self.geometry.dies()), scan.known.pages);
+        let page = self.geometry.unit_size() * u64::from(self.geometry.units_per_page());
+        let transfer = self.timing.channel.duration(page);
+        let mut channels = vec![Nanoseconds::ZERO; self.geometry.channels() as usize];
+        let mut longest = Nanoseconds::ZERO;
+        for (die, &reads) in scan.reads.iter().enumerate() {
+            let map_pages = pages / dies + u64::from((die as u64) < pages % dies);
+            let channel = self.geometry.channel_of(crate::units::DieIndex(die as u32));
+            channels[channel] += transfer * map_pages;
+            longest = longest.max(self.timing.page_read * (reads + map_pages));
+        }
+        channels.into_iter().fold(longest, Nanoseconds::max)
+    }
+
+    /// Fills the map and the block table with what was found.
+    fn take_over_contents(&mut self, scan: &Scan, now: Instant) -> Recovery {
+        self.placement.go_on_from(scan.latest);
+        self.counters.unsafe_shutdowns += 1;
+        self.metadata.go_on_from(scan.known.pieces);
+        let mut units_found = 0;
+        for (unit, physical) in scan.current() {
+            self.map.set(unit, physical);
+            units_found += 1;
+        }
+        self.note_spare_areas(&scan.blocks);
+        if let Some(retention) = &mut self.retention {
+            let (media, flash) = (&self.media, self.blocks.flash());
+            let now = Nanoseconds::new(now.nanos());
+            retention.take_over(|it| media.begun(it), now, |it| flash.erases(it));
+        }
+        Recovery {
+            ready_at: now,
+            took: Nanoseconds::ZERO,
+            program_units_read: scan.reads.iter().sum(),
+            map_pages_read: scan.known.pages,
+            program_units_unreadable: scan.unreadable,
+            units_found,
+            units_saved: 0,
+            program_units_padded: 0,
+            blocks_to_erase: 0,
+        }
+    }
+
+    /// Takes over the spare areas of all that was programmed.
+    fn note_spare_areas(&mut self, blocks: &[FoundBlock]) {
+        let flash = self.blocks.flash_mut();
+        for (found, block) in blocks.iter().zip(0..) {
+            let block = BlockIndex(block);
+            flash.set_erases(block, self.media.erases(block));
+            let first = self.geometry.first_unit(block).0;
+            for program in 0..found.programs {
+                let at = PhysicalUnit(first + program * self.geometry.units_per_program());
+                if let ProgramUnit::Programmed { spare, .. } = self.media.program_unit(at) {
+                    for (logical, physical) in spare.logical_units().zip(at.0..) {
+                        if let Some(logical) = logical {
+                            flash.note_written(PhysicalUnit(physical), logical);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes which blocks are in SLC mode.
+    fn note_slc_blocks(&mut self, blocks: &[FoundBlock]) -> Result<(), RecoveryError> {
+        for (found, block) in blocks.iter().zip(0..) {
+            let block = BlockIndex(block);
+            if found.is_slc {
+                let slc = self.slc.as_mut().ok_or(RecoveryError::CellMode { block })?;
+                slc.take_over(block);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes each block free, open or closed, or has it erased.
+    fn sort_blocks(
+        &mut self,
+        nand: &mut ssdlab_nand::Nand,
+        blocks: &[FoundBlock],
+        recovery: &mut Recovery,
+    ) {
+        let programs = self.geometry.units_per_block() / self.geometry.units_per_program();
+        let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
+        order.sort_by_key(|&block| blocks[block as usize].latest);
+        self.blocks.empty_pool();
+        let mut room: Vec<Vec<BlockIndex>> = vec![Vec::new(); self.geometry.groups() as usize];
+        for block in order.into_iter().map(BlockIndex) {
+            let found = blocks[block.0 as usize];
+            let group = self.geometry.group_of(block);
+            let flash = self.blocks.flash_mut();
+            if flash.state(block) == BlockState::Retired {
+                continue;
+            }
+            if found.programs == 0 {
+                self.blocks.add_free(group, block);
+            } else if found.valid == 0 {
+                recovery.blocks_to_erase += 1;
+                flash.take_over(block, BlockState::Victim, 0);
+                let erase = self.free_after_erase(nand, block);
+                nand.erase(erase, self.timing.erase);
+            } else if found.programs < programs && !self.is_slc(block) {
+                room[group as usize].push(block);
+            } else {
+                self.take_over_closed(block, found);
+            }
+        }
+        for mut with_room in room {
+            with_room.sort_by_key(|block| blocks[block.0 as usize].programs);
+            for (place, &block) in with_room.iter().enumerate() {
+                let found = blocks[block.0 as usize];
+                match FILLED_FURTHER.get(place) {
+                    Some(&by) => self.fill_further(nand, block, found, by, recovery),
+                    None => self.take_over_closed(block, found),
+                }
+            }
+        }
+    }
+
+    fn take_over_closed(&mut self, block: BlockIndex, found: FoundBlock) {
+        let is_slc = self.is_slc(block);
+        let flash = self.blocks.flash_mut();
+        flash.take_over(block, BlockState::Closed, found.valid);
+        if is_slc {
+            flash.set_apart(block);
+        }
+        flash.close(block, BlockState::Closed);
+    }
+
+    /// Has a stream go on where `block` is not filled, once what was skipped is programmed empty.
+    fn fill_further(
+        &mut self,
+        nand: &mut ssdlab_nand::Nand,
+        block: BlockIndex,
+        found: FoundBlock,
+        by: BlockState,
+        recovery: &mut Recovery,
+    ) {
+        let per_program = self.geometry.units_per_program();
+        let empty = self.geometry.units_per_block() - found.programs * per_program;
+        self.blocks.flash_mut().take_over(block, by, found.valid + empty);
+        let group = self.geometry.group_of(block);
+        let stream = match by {
+            BlockState::OpenForHost => self.placement.stream_mut(),
+            _ => &mut self.collector.stream,
+        };
+        stream.go_on(group, block, found.programs);
+        for program in 0..found.programs {
+            let first = self.geometry.first_unit(block).0 + program * per_program;
+            let first = PhysicalUnit(first);
+            if matches!(self.media.program_unit(first), ProgramUnit::Erased) {
+                self.program_empty(nand, first);
+                recovery.program_units_padded += 1;
+            }
+        }
+    }
+
+    fn program_empty(&mut self, nand: &mut ssdlab_nand::Nand, first: PhysicalUnit) {
+        let units = self.geometry.units_per_program();
+        let number = self.placement.next_number();
+        self.counters.program_units_padding += u64::from(units);
+        self.counters.programs += 1;
+        let spare: SpareArea<'_> = self.blocks.flash().spare_area(first, units);
+        self.media.begin_program(first, spare, number);
+        let tag = Tag(kind::EMPTY | self.geometry.program_of(first) & kind::NUMBER);
+        let program = self.timing.program;
+        nand.program(tag, NandProgram { unit: first, units, program, after: None });
+    }
+
+    /// Writes again what was in the buffer: `index` of what was saved of it.
+    fn restore_unit(
+        &mut self,
+        context: &mut Context<'_, Nobody>,
+        index: usize,
+        unit: LogicalUnit,
+    ) {
+        if self.placement.room() == 0 {
+            self.begin_host_program(context);
+        }
+        self.placement.let_in(1, context.nand.now());
+        let physical = self.placement.append();
+        self.blocks.flash_mut().note_written(physical, unit);
+        self.media.restore(index, physical);
+        if let Some(old) = self.map.set(unit, physical)
+            && self.blocks.flash_mut().lose_unit(self.geometry.block_of(old))
+        {
+            self.forget_unsent(old);
+        }
+        if self.placement.room() == 0 {
+            self.seal_host_program(context);
+        }
+    }
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Where the program unit starts that recovery leaves empty and that is programmed as `tag`.
+    pub(super) fn unit_of_empty(&self, tag: Tag) -> PhysicalUnit {
+        PhysicalUnit((tag.0 & kind::NUMBER) * self.geometry.units_per_program())
+    }
+}
