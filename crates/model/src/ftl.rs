@@ -60,8 +60,8 @@ use log_blocks::LogBlocks;
 use map_traffic::MapTraffic;
 use metadata::Metadata;
 use placement::Placement;
-pub use recovery::Opening;
 use reads::Reads;
+pub use recovery::Opening;
 use requests::Requests;
 
 /// A simulated drive, generic over how it maps and what its flash keeps.

@@ -116,15 +116,17 @@ impl Blocks {
     /// The erase that programs to `block` on `die` have to wait for.
     #[inline(always)]
     pub(super) fn erase_before(&self, block: BlockIndex, die: DieIndex) -> Option<EraseId> {
+        let erase = match self.is_to_be_erased[block.0 as usize] {
+            true => self.erases.iter().rev().find(|it| it.1 == block).map(|it| it.0),
+            false => None,
+        };
         if !self.failures.is_empty()
             && let Some(failed) = self.failure_in(block, die)
+            && (erase.is_none() || erase == Some(failed.erase))
         {
             return failed.ready;
         }
-        match self.is_to_be_erased[block.0 as usize] {
-            true => self.erases.iter().rev().find(|it| it.1 == block).map(|it| it.0),
-            false => None,
-        }
+        erase
     }
 
     fn failure_in(&self, block: BlockIndex, die: DieIndex) -> Option<&FailedErase> {
@@ -202,7 +204,14 @@ impl Blocks {
             && let Some((die, record)) = bad.take_unrecorded(block)
         {
             let ready = record.replaced_by.map(|_| nand.announce_erase(die..DieIndex(die.0 + 1)));
-            self.failures.push_back(FailedErase { erase, die, record, ready, is_over: false, is_recorded: false });
+            self.failures.push_back(FailedErase {
+                erase,
+                die,
+                record,
+                ready,
+                is_over: false,
+                is_recorded: false,
+            });
         }
         match failure {
             Some(Failure::Retired) => self.flash.retire(block),

@@ -34,6 +34,8 @@ pub(super) struct Emptied {
     pub(super) last: Option<CopyNumber>,
     /// It waits for the host's program units before this one, where a power cut loses what is in the buffer.
     pub(super) host: u64,
+    /// It waits for the host's program units before this one that are its own.
+    pub(super) own: u64,
     /// It waits for the pages of records of trims before this one.
     pub(super) trims: u64,
     /// It waits for the runs of extents before this one.

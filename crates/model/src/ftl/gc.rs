@@ -250,17 +250,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.collector.victim = None;
         // What the host wrote anew may be in the buffer only, and then a power cut leaves neither that nor
         // what was written before, once the block is erased.
-        // Its own programs are over before it is erased, in any case.
-        let host = match self.placement.is_volatile() {
-            true => self.placement.numbers().end,
-            false => self.placement.end_of_block(victim.block),
-        };
+        let host = if self.placement.is_volatile() { self.placement.numbers().end } else { 0 };
+        let own = self.placement.end_of_block(victim.block);
         let trims = self.trims_before_erase(nand);
         let copies = self.collector.copies.next();
         let last = self.collector.copies.latest();
         let block = victim.block;
         let runs = self.condenser.next();
-        let emptied = Emptied { block, copies, last, host, trims, runs, erase: None };
+        let emptied = Emptied { block, copies, last, host, own, trims, runs, erase: None };
         self.collector.add_emptied(emptied);
         self.end_map_batch();
         self.erase_what_is_safe(nand);
@@ -333,7 +330,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if copies == self.collector.copies.next() && self.collector.stream.is_partial() {
             self.pad_collection_program(context.nand);
         }
-        if self.placement.is_volatile() && host == self.placement.numbers().end {
+        if host == self.placement.numbers().end {
             self.pad_host_program(context);
         }
         let erase = self.free_after_erase(context.nand, block);
@@ -384,11 +381,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Issues the erases of emptied blocks, as far as what replaces their data is durable.
     #[inline(always)]
     pub(super) fn erase_what_is_safe(&mut self, nand: &mut Nand) {
-        while let Some(&Emptied { block, copies, host, trims, runs, erase, .. }) =
+        while let Some(&Emptied { block, copies, host, own, trims, runs, erase, .. }) =
             self.collector.next_to_erase()
         {
             let is_safe = self.collector.copies.are_over_before(copies)
                 && self.placement.numbers().start >= host
+                && self.placement.are_over_in(block, own)
                 && self.are_trims_durable(trims)
                 && self.condenser.are_over_before(runs);
             if !is_safe {

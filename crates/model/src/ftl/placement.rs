@@ -421,6 +421,17 @@ impl Placement {
         place.map_or(0, |place| self.log.low_water() + place as u64 + 1)
     }
 
+    /// Whether those of `block` before number `end` are over.
+    #[inline(always)]
+    pub(super) fn are_over_in(&self, block: BlockIndex, end: u64) -> bool {
+        let low = self.log.low_water();
+        if low >= end {
+            return true;
+        }
+        let mut before = (low..end).zip(&self.under_way);
+        before.all(|(number, it)| it.block != block || self.log.are_over(number..=number))
+    }
+
     /// The smallest number of the program units that are full and not known to be over.
     pub(super) fn oldest_full(&self) -> Option<SequenceNumber> {
         let numbers = self.under_way.iter().map(|program| program.number);

@@ -127,10 +127,7 @@ impl Recording {
     /// Power is gone: of what was not programmed only that is left which capacitors save. That is what is
     /// current by the map, was written by the host and is not on the flash, and the records of trims that are
     /// given. What was saved before and not written again stays saved.
-    pub(super) fn cut(
-        &mut self,
-        capacitors: Option<(&impl Mapping, Vec<TrimRecord>)>,
-    ) {
+    pub(super) fn cut(&mut self, capacitors: Option<(&impl Mapping, Vec<TrimRecord>)>) {
         let mut saved = Vec::new();
         if let Some((map, trims)) = capacitors {
             self.trims.extend(trims);
@@ -152,9 +149,11 @@ impl Recording {
         }
         for life in self.begun.values().flatten() {
             let units = SpareArea::new(&life.spare).logical_units().zip(&life.data);
-            found.extend(units.filter(|it| it.1.written).filter_map(|(unit, staged)| {
-                Some((unit?, staged.version))
-            }));
+            found.extend(
+                units
+                    .filter(|it| it.1.written)
+                    .filter_map(|(unit, staged)| Some((unit?, staged.version))),
+            );
         }
         found.sort_unstable();
         let mut seen = HashSet::new();

@@ -136,7 +136,7 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         if makes_room {
             ssd.run_until(LATEST, &mut Nobody);
             let ready_at = ssd.now().max(recovery.ready_at);
-            recovery.took = recovery.took + ready_at.since(recovery.ready_at);
+            recovery.took += ready_at.since(recovery.ready_at);
             recovery.ready_at = ready_at;
         }
         if writes_saved {
@@ -353,12 +353,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
     }
 
     /// Writes again what was in the buffer: `index` of what was saved of it.
-    fn restore_unit(
-        &mut self,
-        context: &mut Context<'_, Nobody>,
-        index: usize,
-        unit: LogicalUnit,
-    ) {
+    fn restore_unit(&mut self, context: &mut Context<'_, Nobody>, index: usize, unit: LogicalUnit) {
         if self.placement.room() == 0 {
             self.begin_host_program(context);
         }

@@ -226,7 +226,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             unit,
             units: self.geometry.units_per_program(),
             program: self.timing.program,
-            after: self.blocks.erase_before(self.geometry.block_of(unit), self.geometry.die_of(unit)),
+            after: self
+                .blocks
+                .erase_before(self.geometry.block_of(unit), self.geometry.die_of(unit)),
         });
         self.collector.copies.begin(number, unit);
     }
