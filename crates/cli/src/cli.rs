@@ -174,6 +174,9 @@ pub enum Command {
     /// Read what fio measured (its JSON) as a report
     #[command(after_help = reports::IMPORT_EXAMPLES)]
     Import(ImportArguments),
+    /// Hold simulated drives against what others measured of real ones
+    #[command(after_help = reports::TRUTH_EXAMPLES)]
+    Truth(TruthArguments),
     /// Print the script that completes words in a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {

@@ -20,6 +20,7 @@ mod serve;
 mod show;
 mod status;
 mod sweep;
+mod truth;
 
 use serde::Serialize;
 
@@ -48,6 +49,7 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::Show(arguments) => show::show(arguments, terminal)?,
         Command::Compare(arguments) => compare::compare(arguments, terminal)?,
         Command::Export(arguments) => export::export(arguments, terminal)?,
+        Command::Truth(arguments) => truth::truth(arguments, terminal)?,
         Command::Import(arguments) => import::import(arguments, terminal)?,
         Command::PowerCut { what: Some(PowerCut::Explore(arguments)), .. } => {
             return power_cut::power_cut(arguments, terminal);

@@ -43,6 +43,14 @@ pub enum LabError {
         /// What is wrong with it, and what is right.
         why: String,
     },
+    /// A file of published figures that cannot be used.
+    #[error("figures of {name}: {why}")]
+    Figures {
+        /// The drive, or the file.
+        name: String,
+        /// What is wrong.
+        why: String,
+    },
     /// A history of requests that cannot be read.
     #[error("the history: {0}")]
     History(String),
@@ -104,6 +112,7 @@ impl LabError {
             | LabError::Input { .. }
             | LabError::Profile(_)
             | LabError::Target { .. }
+            | LabError::Figures { .. }
             | LabError::History(_)
             | LabError::UnknownExperiment { .. }
             | LabError::UnknownParameter { .. }

@@ -8,6 +8,7 @@ pub(crate) mod figures;
 pub mod fragmentation;
 pub mod job;
 pub mod latency;
+pub mod load_latency;
 pub(crate) mod oracle;
 pub mod overprovision;
 pub mod random_write;
@@ -29,6 +30,7 @@ use crate::error::LabError;
 use crate::report::{Finding, LatencyHistogram, Level, Parameter, Percentile, Series, Table};
 pub use course::Tally;
 pub use settings::{Kind, ParameterSpec, Settings};
+pub(crate) use trials::Part;
 
 /// A protocol.
 pub trait Experiment: Sync {
@@ -93,6 +95,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &random_write::RandomWrite,
         &steady::SteadyState,
         &latency::ResponseTime,
+        &load_latency::LoadLatency,
         &barrier::Barrier,
         &trim_check::TrimCheck,
         &discard::Discard,

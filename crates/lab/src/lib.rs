@@ -44,6 +44,7 @@ mod sqlite;
 mod steady;
 pub mod store;
 pub mod target;
+pub mod truth;
 
 pub use error::LabError;
 pub use run::{Outcome, run};

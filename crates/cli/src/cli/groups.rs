@@ -8,7 +8,7 @@ use super::Cli;
 
 /// Groups of commands, and their commands, in the order to show them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Experiments", &["run", "sweep", "export", "import"]),
+    ("Experiments", &["run", "sweep", "export", "import", "truth"]),
     (
         "Simulated drives",
         &["precondition", "create", "attach", "detach", "status", "power-cut", "check"],

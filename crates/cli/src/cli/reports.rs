@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use clap_complete::engine::{ArgValueCandidates, ArgValueCompleter};
 
-use super::shared::{Files, Form, StoreArguments};
+use super::shared::{Files, Form, ReportArguments, Seed, StoreArguments};
 use crate::completion::{Profiles, Runs, RunsAndFiles, experiments};
 
 pub(super) const LIST_EXAMPLES: &str = "\
@@ -141,4 +141,28 @@ pub struct ImportArguments {
     /// Do not keep it
     #[arg(long, conflicts_with = "store")]
     pub no_store: bool,
+}
+
+pub(super) const TRUTH_EXAMPLES: &str = "\
+Every figure that the project knows is run on its profile: published, model,
+error, and whether a number of the profile was fitted to it or nothing was.
+
+Examples:
+  ssdlab truth
+  ssdlab truth samsung-pm983 intel-p4500 --html truth.html";
+
+/// Arguments of `truth`.
+#[derive(Args, Debug)]
+pub struct TruthArguments {
+    /// Drives that figures are known of [default: all]
+    pub drives: Vec<String>,
+    /// A file of figures of your own (TOML); several times for several
+    #[arg(long, value_name = "FILE")]
+    pub file: Vec<PathBuf>,
+    /// Random seed.
+    #[command(flatten)]
+    pub seed: Seed,
+    /// What becomes of the report.
+    #[command(flatten)]
+    pub report: ReportArguments,
 }

@@ -162,6 +162,45 @@ fn steady_state_is_reached_or_it_is_said_how_much_is_missing() {
 }
 
 #[test]
+fn figures_of_ones_own_are_held_against_a_profile() {
+    let place = Place::new();
+    let figures = "target = \"sim:toshiba-xg5\"\n[[run]]\nexperiment = \"fragmentation\"\n\
+                   set = [\"file_size=64M\"]\n[[run.figure]]\nname = \"as filled\"\ntable = \"reads\"\n\
+                   row = { step = \"fill\" }\ncolumn = \"slowdown\"\npublished = 0.8\nunit = \"x\"\n\
+                   use = \"held out\"\nsource = \"a test\"\n";
+    std::fs::write(place.path("mine.toml"), figures).unwrap();
+    let file = place.path("mine.toml").display().to_string();
+    let report = place.run(&["truth", "--file", &file, "--json"]).with_code(0).json();
+    assert_eq!(numbers(table(&report, "figures"), "error_percent"), [25.0]);
+    assert_eq!(codes(&report), ["truth", "far-off"]);
+    std::fs::write(place.path("mine.toml"), figures.replace("\"reads\"", "\"read\"")).unwrap();
+    place.run(&["truth", "--file", &file]).fails(2, &["mine.toml", "no table 'read'", "reads"]);
+    place.run(&["truth", "samsung-pm982"]).fails(2, &["samsung-pm982", "samsung-pm983"]);
+}
+
+#[test]
+fn reads_take_longer_beside_a_load_of_writes_until_the_drive_is_overrun() {
+    let place = Place::new();
+    let set =
+        ["area=256M", "rates=5000,20000,1000000", "time=1s"].map(|set| ["--set", set]).concat();
+    let run = |set: &[&str]| {
+        place.run(&[&["run", "load-latency", SMALL, "--json", "--quick"], set].concat())
+    };
+    let report = run(&set).with_code(0).json();
+    let rows = table(&report, "beside_a_load");
+    let (asked, written) =
+        (numbers(rows, "writes_per_second_asked"), numbers(rows, "writes_per_second"));
+    assert_eq!(asked, [5_000.0, 20_000.0, 1_000_000.0]);
+    // Of 5,000 arrivals at random moments, five deviations.
+    assert!((written[0] - 5_000.0).abs() < 360.0, "{written:?}");
+    assert!(written[2] < 500_000.0, "{written:?}");
+    let p99 = numbers(rows, "read_p99_us");
+    assert!(p99[0] < p99[1] && p99[1] < p99[2], "{p99:?}");
+    assert_eq!(codes(&report)[..2], ["beside-a-load", "load-not-written"]);
+    run(&["--set", "rates=5000,5000"]).fails(2, &["rates", "rising numbers of writes a second"]);
+}
+
+#[test]
 fn latency_rises_with_the_load_and_counts_from_the_arrival() {
     let place = Place::new();
     let arguments = [

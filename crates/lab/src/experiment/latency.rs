@@ -85,7 +85,8 @@ struct Protocol {
 impl Protocol {
     fn new(settings: &Settings, seed: u64, drive: &Description) -> Result<Protocol, LabError> {
         let time = settings.duration("time");
-        let phase = workload::phase(settings, seed, drive, ("peak", time))?;
+        let phase =
+            workload::phase(settings, seed, drive, workload::mix(settings), ("peak", time))?;
         let (area, block) = (phase.region.length, phase.block_size);
         let times = |name| ByteLength::new((area.bytes() as f64 * settings.factor(name)) as u64);
         let reads_only = phase.mix == Mix::READ;

@@ -87,7 +87,13 @@ struct Protocol {
 
 impl Protocol {
     fn new(settings: &Settings, seed: u64, drive: &Description) -> Result<Protocol, LabError> {
-        let phase = workload::phase(settings, seed, drive, ("rounds", settings.duration("round")))?;
+        let phase = workload::phase(
+            settings,
+            seed,
+            drive,
+            workload::mix(settings),
+            ("rounds", settings.duration("round")),
+        )?;
         let area = phase.region.length;
         let reads_only = phase.mix == Mix::READ;
         let fill = (area.bytes() as f64 * settings.factor("fill")) as u64;

@@ -111,10 +111,13 @@ fn one_by_one<T, R: Default>(
 }
 
 /// Watches a trial that runs on its own for whoever watches the whole run.
-struct Part<'a> {
-    of: &'a mut dyn Watcher,
-    name: &'a str,
-    share: f64,
+pub(crate) struct Part<'a> {
+    /// Who watches the whole run.
+    pub(crate) of: &'a mut dyn Watcher,
+    /// What the trial is called.
+    pub(crate) name: &'a str,
+    /// Its share of the run.
+    pub(crate) share: f64,
 }
 
 impl Watcher for Part<'_> {

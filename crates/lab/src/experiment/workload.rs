@@ -33,7 +33,12 @@ pub(super) const AREA: ParameterSpec = ParameterSpec {
     help: "how much of the drive is used, from its start",
 };
 
-/// The workload of `settings` on `drive`: what it is called, and for how long it runs.
+/// The share of reads that `settings` asks for.
+pub(super) fn mix(settings: &Settings) -> Mix {
+    Mix { read_percent: settings.percent("read_percent") }
+}
+
+/// The workload of `settings` on `drive`, with the share of reads, the name and the time given.
 ///
 /// # Errors
 /// When the area or the requests do not fit.
@@ -41,6 +46,7 @@ pub(super) fn phase(
     settings: &Settings,
     seed: u64,
     drive: &Description,
+    mix: Mix,
     (name, time): (&str, Nanoseconds),
 ) -> Result<Phase, LabError> {
     let area = settings.area("area", drive)?;
@@ -57,7 +63,7 @@ pub(super) fn phase(
         pattern: settings.pattern("pattern"),
         block_size: block,
         depth: settings.count("depth"),
-        mix: Mix { read_percent: settings.percent("read_percent") },
+        mix,
         region: Region::first(area),
         amount: Amount::Time(time),
         rate: None,

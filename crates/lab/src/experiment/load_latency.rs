@@ -1,0 +1,493 @@
+//! How long do requests take beside a load of writes?
+//!
+//! One stream of writes loads the drive, in an open loop at a rate; a second, of few requests, half of
+//! them reads, is what is measured. Both arrive at random moments. The protocol is that of SSD-iq (Haas
+//! et al., PVLDB 18), whose load has one read in a hundred requests besides.
+
+use ssdlab_drive::addresses::{Addresses, SplitMix64};
+use ssdlab_drive::arrivals::Arrivals;
+use ssdlab_drive::{
+    Amount, Description, Drive, DriveError, Lane, LaneRequest, LaneResult, Mix, Operation, Phase,
+    Region, Source,
+};
+use ssdlab_units::{ByteLength, Nanoseconds};
+
+use super::course::{Course, Emptied};
+use super::steady::{FILL_REQUEST, fill};
+use super::trials::{self, Start, Trial};
+use super::{
+    DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words, workload,
+};
+use crate::error::LabError;
+use crate::output::format::{significant, span};
+use crate::report::{Cell, Column, Level, Table};
+
+/// The experiment.
+pub struct LoadLatency;
+
+const PARAMETERS: [ParameterSpec; 9] = [
+    workload::PATTERN,
+    workload::BLOCK,
+    ParameterSpec {
+        name: "rates",
+        kind: Kind::Word,
+        full: "auto",
+        quick: "auto",
+        help: "writes a second in all, such as 10000,50000; auto for 10 to 110 % of the peak",
+    },
+    ParameterSpec {
+        name: "depth",
+        kind: Kind::Count,
+        full: "256",
+        quick: "256",
+        help: "requests in flight for the peak, and at most of the load",
+    },
+    ParameterSpec {
+        name: "probes",
+        kind: Kind::Count,
+        full: "10000",
+        quick: "10000",
+        help: "requests a second that are measured, half of them reads",
+    },
+    ParameterSpec {
+        name: "time",
+        kind: Kind::Duration,
+        full: "1m",
+        quick: "2s",
+        help: "how long the peak and each rate are measured; a quarter of it passes before",
+    },
+    workload::AREA,
+    ParameterSpec {
+        name: "fill",
+        kind: Kind::Factor,
+        full: "1",
+        quick: "1",
+        help: "how many times the area is written sequentially before; 0 takes the drive as it is",
+    },
+    ParameterSpec {
+        name: "used",
+        kind: Kind::Factor,
+        full: "3",
+        quick: "1",
+        help: "how many times it is then written with the load's requests",
+    },
+];
+
+/// Rates of `auto`, in percent of the peak.
+const SHARES: [u32; 7] = [10, 30, 50, 70, 80, 90, 110];
+
+/// Most requests of the measured stream with the drive at a time.
+const PROBES_IN_FLIGHT: u32 = 256;
+
+/// A load of which less than this is written has overrun the drive.
+const KEEPS_UP: f64 = 0.98;
+
+/// For the progress: bytes a second of the fill and of random writes.
+const FILL_SPEED: f64 = 500e6;
+const USE_SPEED: f64 = 100e6;
+
+struct Protocol {
+    /// The load, as fast as the drive takes it.
+    peak: Phase,
+    /// Writes a second in all; `None` for shares of the peak.
+    rates: Option<Vec<f64>>,
+    /// Requests a second that are measured.
+    probes: f64,
+    fill: ByteLength,
+    used: ByteLength,
+    time: Nanoseconds,
+}
+
+/// Reads `10000,50000`; `None` for `auto`.
+fn rates_of(settings: &Settings) -> Result<Option<Vec<f64>>, LabError> {
+    let text = settings.text("rates");
+    if text == "auto" {
+        return Ok(None);
+    }
+    let rates: Option<Vec<f64>> = (text.split(','))
+        .map(|one| one.trim().parse().ok().filter(|rate| (1.0..1e9).contains(rate)))
+        .collect();
+    let rising = rates.filter(|rates| rates.is_sorted_by(|a, b| a < b) && rates.len() <= 64);
+    rising.map(Some).ok_or_else(|| LabError::Range {
+        name: "rates",
+        value: text.to_owned(),
+        why: "it is auto, or up to 64 rising numbers of writes a second, such as 10000,50000"
+            .to_owned(),
+    })
+}
+
+impl Protocol {
+    fn new(settings: &Settings, seed: u64, drive: &Description) -> Result<Protocol, LabError> {
+        let time = settings.duration("time");
+        let named = ("peak of the load", time);
+        let peak = workload::phase(settings, seed, drive, Mix::WRITE, named)?;
+        let (area, block) = (peak.region.length, peak.block_size);
+        let times = |name| ByteLength::new((area.bytes() as f64 * settings.factor(name)) as u64);
+        Ok(Protocol {
+            rates: rates_of(settings)?,
+            probes: f64::from(settings.count("probes")),
+            fill: FILL_REQUEST * times("fill").whole(FILL_REQUEST),
+            used: block * times("used").whole(block),
+            peak,
+            time,
+        })
+    }
+
+    /// How many rates are measured.
+    fn count(&self) -> usize {
+        self.rates.as_ref().map_or(SHARES.len(), Vec::len)
+    }
+
+    /// How long a rate runs: what is measured, and a quarter of that before.
+    fn time_of_a_rate(&self) -> Nanoseconds {
+        self.time + self.ramp()
+    }
+
+    fn ramp(&self) -> Nanoseconds {
+        Nanoseconds::new(self.time.nanos() / 4)
+    }
+
+    fn plan(&self) -> Plan {
+        Plan {
+            sequential_writes: self.fill,
+            random_writes: self.used,
+            writing: self.time + self.time_of_a_rate() * self.count() as u64,
+            timed_requests: (vec![self.peak.block_size], self.peak.depth),
+            space: self.peak.region.length,
+            block_sizes: vec![self.peak.block_size, FILL_REQUEST],
+            drives: DrivesAtOnce { throughout: 1, per_copy: 1, copies: self.count() as u32 },
+            ..Plan::default()
+        }
+    }
+
+    fn weights(&self) -> [f64; 3] {
+        [
+            self.fill.bytes() as f64 / FILL_SPEED,
+            self.used.bytes() as f64 / USE_SPEED,
+            self.time.seconds() + self.time_of_a_rate().seconds() * self.count() as f64,
+        ]
+    }
+
+    fn use_up(&self) -> Phase {
+        Phase {
+            name: "the load's writes, to make it a used drive".to_owned(),
+            amount: Amount::Bytes(self.used),
+            seed: self.peak.seed.wrapping_add(1),
+            flush_at_end: true,
+            ..self.peak.clone()
+        }
+    }
+
+    /// The writes a second of each rate, of a drive that takes `peak`.
+    fn rates(&self, peak: f64) -> Vec<f64> {
+        let shares = || SHARES.iter().map(|share| peak * f64::from(*share) / 100.0).collect();
+        self.rates.clone().unwrap_or_else(shares)
+    }
+
+    /// The load that makes `rate` writes a second together with the measured stream, and that stream.
+    fn lanes(&self, rate: f64) -> Vec<Lane<'static>> {
+        let lane = |name: &str, rate: f64, mix, depth, seed: u64| Lane {
+            name: name.to_owned(),
+            source: Box::new(Stream::new(&Phase { mix, seed, ..self.peak.clone() }, rate)),
+            depth,
+            time: Some(self.time_of_a_rate()),
+            ramp: self.ramp(),
+            interval: Nanoseconds::ZERO,
+            seed,
+            flush_at_end: false,
+            expected: None,
+        };
+        let mut seeds = SplitMix64::new(self.peak.seed ^ rate.to_bits());
+        let half = Mix { read_percent: 50 };
+        let probes = lane("probes", self.probes, half, PROBES_IN_FLIGHT, seeds.next_word());
+        let load = rate - self.probes / 2.0;
+        let mut lanes = vec![probes];
+        if load >= 1.0 {
+            lanes.push(lane("load", load, Mix::WRITE, self.peak.depth, seeds.next_word()));
+        }
+        lanes
+    }
+}
+
+/// Requests of one size that arrive at random moments.
+struct Stream {
+    addresses: Addresses,
+    arrivals: Arrivals,
+    phase: Phase,
+}
+
+impl Stream {
+    fn new(phase: &Phase, rate: f64) -> Stream {
+        let arrivals = Arrivals::new(rate, phase.seed);
+        Stream { addresses: Addresses::new(phase), arrivals, phase: phase.clone() }
+    }
+}
+
+impl Source for Stream {
+    fn next_request(&mut self) -> Result<Option<LaneRequest>, DriveError> {
+        let due = self.arrivals.next();
+        self.arrivals.advance();
+        let next = self.addresses.next_request();
+        Ok(Some(LaneRequest {
+            due: Some(due),
+            pause: Nanoseconds::ZERO,
+            operation: if next.read { Operation::Read } else { Operation::Write },
+            region: Region {
+                offset: self.phase.region.offset + self.phase.block_size * next.block,
+                length: self.phase.block_size,
+            },
+        }))
+    }
+}
+
+/// What was measured beside a load.
+struct Beside {
+    /// Writes a second that were asked for in all.
+    rate: f64,
+    /// Writes a second that were made in all.
+    written: f64,
+    probes: LaneResult,
+}
+
+impl Beside {
+    fn of(rate: f64, mut results: Vec<LaneResult>, measured: Nanoseconds) -> Beside {
+        let writes: u64 = results.iter().map(|lane| lane.phase.write_latencies.count()).sum();
+        let written = writes as f64 / measured.seconds();
+        Beside { rate, written, probes: results.swap_remove(0) }
+    }
+
+    fn is_overrun(&self) -> bool {
+        self.written < KEEPS_UP * self.rate
+    }
+}
+
+impl Experiment for LoadLatency {
+    fn name(&self) -> &'static str {
+        "load-latency"
+    }
+
+    fn question(&self) -> &'static str {
+        "How long do reads and writes take beside a load of writes?"
+    }
+
+    fn source(&self) -> &'static str {
+        "the latency protocol of SSD-iq (Haas et al., PVLDB 18)"
+    }
+
+    fn parameters(&self) -> &'static [ParameterSpec] {
+        &PARAMETERS
+    }
+
+    fn takes_devices(&self) -> bool {
+        true
+    }
+
+    fn scales_with_the_drive(&self) -> bool {
+        true
+    }
+
+    fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
+        rates_of(settings)?;
+        super::check_time(settings, "time")
+    }
+
+    fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
+        Ok(Protocol::new(settings, 0, drive)?.plan())
+    }
+
+    fn run(
+        &self,
+        settings: &Settings,
+        seed: u64,
+        drive: &mut dyn Drive,
+        record: &mut Record,
+        watcher: &mut dyn Watcher,
+    ) -> Result<(), LabError> {
+        let protocol = Protocol::new(settings, seed, &drive.description())?;
+        let mut course = Course::new(drive, watcher, protocol.weights().iter().sum())
+            .with_threads(settings.threads());
+        let mut emptied = Emptied::New;
+        let mut measured = Measured::default();
+        let outcome = carry_out(&protocol, &mut course, &mut measured, &mut emptied);
+        course.end(record);
+        tabulate(&measured, record);
+        conclude(&measured, record);
+        emptied.tell(record);
+        record.say_if_shortened(settings);
+        outcome
+    }
+}
+
+#[derive(Default)]
+struct Measured {
+    /// Writes a second that the drive takes.
+    peak: Option<f64>,
+    loads: Vec<Beside>,
+}
+
+fn carry_out(
+    protocol: &Protocol,
+    course: &mut Course,
+    measured: &mut Measured,
+    emptied: &mut Emptied,
+) -> Result<(), LabError> {
+    let region = protocol.peak.region;
+    let [fill_weight, use_weight, _] = protocol.weights();
+    course.drive.prepare(region.length)?;
+    if protocol.fill > ByteLength::ZERO {
+        *emptied = course.empty(region)?;
+        course.make_ready(&fill(region, protocol.fill, protocol.peak.seed), fill_weight)?;
+    }
+    if protocol.used > ByteLength::ZERO {
+        course.make_ready(&protocol.use_up(), use_weight)?;
+    }
+    let result = course.run(&protocol.peak, protocol.time.seconds())?;
+    let peak = result.requests as f64 / result.elapsed.seconds();
+    measured.peak = Some(peak);
+    let trial = |rate: f64| Trial {
+        name: format!("load, {} writes a second", significant(rate)),
+        weight: protocol.time_of_a_rate().seconds(),
+        what: rate,
+    };
+    let rates = protocol.rates(peak);
+    let trials: Vec<Trial<f64>> = rates.into_iter().map(trial).collect();
+    let work = |rate: &f64, course: &mut Course, slot: &mut Option<Beside>| {
+        let results = course.run_lanes("load", protocol.lanes(*rate), 1.0)?;
+        *slot = Some(Beside::of(*rate, results, protocol.time));
+        Ok(())
+    };
+    let done = trials::run(course, Start::AsItIs, &trials, &work);
+    measured.loads.extend(done.results.into_iter().flatten());
+    done.outcome
+}
+
+const PERCENTILES: [(f64, &str); 3] = [(50.0, "p50"), (99.0, "p99"), (99.9, "p99_9")];
+
+fn tabulate(measured: &Measured, record: &mut Record) {
+    let mut columns = vec![
+        Column::new("writes_per_second_asked", "1/s"),
+        Column::new("writes_per_second", "1/s"),
+    ];
+    for kind in ["read", "write"] {
+        columns.extend(PERCENTILES.map(|(_, name)| Column::new(format!("{kind}_{name}_us"), "us")));
+    }
+    let mut rows = Vec::new();
+    for load in &measured.loads {
+        let (reads, writes) =
+            (&load.probes.phase.read_latencies, &load.probes.phase.write_latencies);
+        let mut row = vec![Cell::from(load.rate), Cell::from(load.written)];
+        for latencies in [reads, writes] {
+            row.extend(PERCENTILES.map(|(percent, _)| {
+                Cell::from(latencies.percentile(percent).map(Nanoseconds::micros))
+            }));
+        }
+        rows.push(row);
+        let at = load.rate.round();
+        record.add_latencies(&format!("read_beside_{at}_writes"), reads);
+        record.add_latencies(&format!("write_beside_{at}_writes"), writes);
+    }
+    record.tables.push(Table { name: "beside_a_load".to_owned(), columns, rows });
+}
+
+fn conclude(measured: &Measured, record: &mut Record) {
+    let Some(peak) = measured.peak else { return };
+    let reads = |load: &Beside, percent| load.probes.phase.read_latencies.percentile(percent);
+    let borne: Vec<&Beside> = measured.loads.iter().filter(|load| !load.is_overrun()).collect();
+    if let (Some(low), Some(high)) = (borne.first(), borne.last())
+        && let (Some(p99_low), Some(p99_high)) = (reads(low, 99.0), reads(high, 99.0))
+        && let Some(median) = reads(high, 50.0)
+    {
+        record.find(
+            Level::Info,
+            "beside-a-load",
+            format!(
+                "The drive takes {} writes/s. Beside {} writes/s half of the reads take up to {}, and one \
+                 of a hundred longer than {}; beside {} writes/s one of a hundred takes longer than {}.",
+                significant(peak),
+                significant(high.rate),
+                span(median.seconds()),
+                span(p99_high.seconds()),
+                significant(low.rate),
+                span(p99_low.seconds()),
+            ),
+        );
+    }
+    let overrun = || measured.loads.iter().filter(|load| load.is_overrun());
+    let asked: Vec<String> = overrun().map(|load| significant(load.rate)).collect();
+    if !asked.is_empty()
+        && let Some(read) = overrun().filter_map(|load| reads(load, 50.0)).max()
+    {
+        record.find(
+            Level::Notice,
+            "load-not-written",
+            format!(
+                "Of {} writes/s not all were written: the load waited with its requests in flight. \
+                 Half of the reads beside it take up to {} then.",
+                words::list(&asked),
+                span(read.seconds())
+            ),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ssdlab_drive::Pattern;
+
+    use super::*;
+
+    fn protocol() -> Protocol {
+        let block = ByteLength::new(4096);
+        let peak = Phase {
+            name: "peak".to_owned(),
+            pattern: Pattern::Random,
+            block_size: block,
+            depth: 256,
+            mix: Mix::WRITE,
+            region: Region::first(block * 1_000),
+            amount: Amount::Time(Nanoseconds::from_secs(4)),
+            rate: None,
+            seed: 7,
+            flush_at_end: false,
+            interval: Nanoseconds::ZERO,
+        };
+        Protocol {
+            peak,
+            rates: None,
+            probes: 10_000.0,
+            fill: ByteLength::ZERO,
+            used: ByteLength::ZERO,
+            time: Nanoseconds::from_secs(4),
+        }
+    }
+
+    /// Reads and writes that a lane sends within its time.
+    fn sent(lane: &mut Lane<'_>) -> (f64, f64) {
+        let (mut reads, mut writes) = (0.0, 0.0);
+        while let Some(request) = lane.source.next_request().unwrap() {
+            if request.due >= lane.time {
+                break;
+            }
+            match request.operation {
+                Operation::Read => reads += 1.0,
+                _ => writes += 1.0,
+            }
+        }
+        (reads, writes)
+    }
+
+    #[test]
+    fn a_rate_counts_the_writes_of_both_streams() {
+        let protocol = protocol();
+        let seconds = 5.0;
+        let mut lanes = protocol.lanes(40_000.0);
+        let (reads, writes) = sent(&mut lanes[0]);
+        assert!((reads / seconds - 5_000.0).abs() < 150.0, "{reads}");
+        assert!((writes / seconds - 5_000.0).abs() < 150.0, "{writes}");
+        let (none, load) = sent(&mut lanes[1]);
+        assert_eq!(none, 0.0);
+        assert!((load / seconds - 35_000.0).abs() < 400.0, "{load}");
+        // The measured stream alone writes as much.
+        assert_eq!(protocol.lanes(5_000.0).len(), 1);
+    }
+}

@@ -1,0 +1,425 @@
+//! Figures that others have published of real drives, and what the profiles make of them.
+//!
+//! Each drive has a file of its own, in which anybody can add figures: an experiment with its
+//! settings, and of its report a table, a row and a column.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde::Deserialize;
+use ssdlab_blockio::RealOptions;
+
+use crate::error::LabError;
+use crate::experiment::{self, Record, Watcher};
+use crate::import::empty;
+use crate::machine;
+use crate::output::format::significant;
+use crate::quick::quick;
+use crate::report::{
+    Cell, Column, Cost, Level, Parameter, Report, SCHEMA, Table, Target as Measured, TargetKind,
+};
+use crate::target::Target;
+
+/// The files that come with the program: the name of the drive and the text.
+const BUNDLED: [(&str, &str); 11] = [
+    ("intel-p3520", include_str!("../truth/intel-p3520.toml")),
+    ("intel-p4500", include_str!("../truth/intel-p4500.toml")),
+    ("intel-s3510", include_str!("../truth/intel-s3510.toml")),
+    ("kingston-v-64", include_str!("../truth/kingston-v-64.toml")),
+    ("micron-5200", include_str!("../truth/micron-5200.toml")),
+    ("samsung-pm1725b", include_str!("../truth/samsung-pm1725b.toml")),
+    ("samsung-pm883", include_str!("../truth/samsung-pm883.toml")),
+    ("samsung-pm963", include_str!("../truth/samsung-pm963.toml")),
+    ("samsung-pm981", include_str!("../truth/samsung-pm981.toml")),
+    ("samsung-pm983", include_str!("../truth/samsung-pm983.toml")),
+    ("toshiba-xg5", include_str!("../truth/toshiba-xg5.toml")),
+];
+
+/// An error beyond this is named, in percent.
+const FAR_OFF: f64 = 10.0;
+
+/// What was published of one drive.
+#[derive(Clone, Debug)]
+pub struct Published {
+    name: String,
+    contents: Contents,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Contents {
+    /// The drive, as `run` takes it.
+    target: String,
+    #[serde(default)]
+    run: Vec<Run>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Run {
+    experiment: String,
+    /// As `run --quick`: the whole protocol on a drive that was made small.
+    #[serde(default)]
+    quick: bool,
+    /// `NAME=VALUE` each, as `run --set`.
+    #[serde(default)]
+    set: Vec<String>,
+    figure: Vec<Figure>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Figure {
+    name: String,
+    table: String,
+    /// What the row holds in which columns.
+    #[serde(default)]
+    row: BTreeMap<String, toml::Value>,
+    column: String,
+    published: f64,
+    unit: String,
+    r#use: Use,
+    source: String,
+}
+
+/// What a figure is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+enum Use {
+    /// A number of the profile was chosen to meet it.
+    #[serde(rename = "fitted")]
+    Fitted,
+    /// Nothing was fitted to it.
+    #[serde(rename = "held out")]
+    HeldOut,
+}
+
+impl Use {
+    fn words(self) -> &'static str {
+        match self {
+            Use::Fitted => "fitted",
+            Use::HeldOut => "held out",
+        }
+    }
+}
+
+impl Published {
+    /// Reads the figures of one drive, which is called `name` in the report.
+    ///
+    /// # Errors
+    /// Says in which line what is wrong.
+    pub fn parse(name: &str, text: &str) -> Result<Published, LabError> {
+        let contents: Contents = toml::from_str(text)
+            .map_err(|error| LabError::Figures { name: name.to_owned(), why: error.to_string() })?;
+        Ok(Published { name: name.to_owned(), contents })
+    }
+
+    /// The drives that the program knows figures of.
+    pub fn bundled() -> Vec<Published> {
+        let parse = |(name, text): &(&str, &str)| Published::parse(name, text);
+        BUNDLED.iter().map(|one| parse(one).expect("bundled figures are sound")).collect()
+    }
+
+    /// The name of the drive.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A figure beside what the model makes of it.
+struct Compared<'a> {
+    drive: &'a str,
+    figure: &'a Figure,
+    model: f64,
+}
+
+impl Compared<'_> {
+    /// How far the model is off, in percent of the published figure.
+    fn error(&self) -> f64 {
+        (self.model / self.figure.published - 1.0) * 100.0
+    }
+}
+
+/// Runs every experiment that `drives` have figures of, and puts them beside what comes out.
+///
+/// # Errors
+/// When a file names what is not there, or the watcher ends it.
+pub fn compare(
+    drives: &[Published],
+    seed: u64,
+    watcher: &mut dyn Watcher,
+) -> Result<Report, LabError> {
+    let (wall, cpu, started) = (Instant::now(), machine::cpu_seconds(), jiff::Timestamp::now());
+    let count: usize = drives.iter().map(|drive| drive.contents.run.len()).sum();
+    let mut compared = Vec::new();
+    let mut requests = 0;
+    for drive in drives {
+        for run in &drive.contents.run {
+            let named = format!("{}, {}", drive.name, run.experiment);
+            let mut part =
+                experiment::Part { of: watcher, name: &named, share: 1.0 / count as f64 };
+            let report = carry_out(drive, run, seed, &mut part)?;
+            requests += report.cost.requests;
+            for figure in &run.figure {
+                let model = value_of(&report, figure)
+                    .map_err(|why| LabError::Figures { name: drive.name.clone(), why })?;
+                compared.push(Compared { drive: &drive.name, figure, model });
+            }
+        }
+    }
+    let mut record = Record::default();
+    conclude(&compared, &mut record);
+    Ok(Report {
+        schema: SCHEMA.to_owned(),
+        experiment: "truth".to_owned(),
+        target: Measured {
+            kind: TargetKind::Simulated,
+            name: names(drives),
+            capacity_bytes: 0,
+            engine: "virtual time".to_owned(),
+            caveats: Vec::new(),
+            facts: Vec::new(),
+        },
+        seed,
+        parameters: vec![Parameter {
+            name: "drives".to_owned(),
+            value: drives.iter().map(Published::name).collect::<Vec<_>>().join(","),
+            changed: drives.len() < BUNDLED.len(),
+        }],
+        host: machine::host(),
+        started: format!("{started:.0}"),
+        tables: vec![table(&compared), sources(&compared)],
+        findings: record.findings,
+        cost: Cost {
+            wall_seconds: wall.elapsed().as_secs_f64(),
+            cpu_seconds: machine::cpu_seconds() - cpu,
+            simulated_seconds: None,
+            requests,
+            units: requests,
+            peak_rss_bytes: machine::peak_memory().bytes(),
+        },
+        ..empty()
+    })
+}
+
+fn names(drives: &[Published]) -> String {
+    match drives {
+        [one] => one.contents.target.clone(),
+        _ => format!("{} drives", drives.len()),
+    }
+}
+
+fn carry_out(
+    drive: &Published,
+    run: &Run,
+    seed: u64,
+    watcher: &mut dyn Watcher,
+) -> Result<Report, LabError> {
+    let experiment = experiment::named(&run.experiment)?;
+    let target = Target::parse(&drive.contents.target)?;
+    if !matches!(target, Target::Simulated { .. } | Target::Stack(_)) {
+        let why = "figures are held against simulated drives (sim:PROFILE)".to_owned();
+        return Err(LabError::Figures { name: drive.name.clone(), why });
+    }
+    let pair = |text: &String| match text.split_once('=') {
+        Some((name, value)) => Ok((name.trim().to_owned(), value.to_owned())),
+        None => Err(LabError::Figures {
+            name: drive.name.clone(),
+            why: format!("set = '{text}': it is NAME=VALUE"),
+        }),
+    };
+    let set: Vec<(String, String)> = run.set.iter().map(pair).collect::<Result<_, _>>()?;
+    let (settings, target) = match run.quick {
+        true => quick(experiment, target, seed, &set)?,
+        false => (experiment::Settings::new(experiment, false, &set)?, target),
+    };
+    let mut simulated = target.open(&RealOptions::default())?;
+    let outcome = crate::run::run(experiment, &settings, seed, simulated.as_mut(), watcher);
+    outcome.error.map_or(Ok(outcome.report), Err)
+}
+
+/// Returns the figure of a report; what is wrong where there is none, or more than one.
+fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
+    let named = format!("figure '{}'", figure.name);
+    let table = report.table(&figure.table).ok_or_else(|| {
+        let there = report.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>();
+        format!(
+            "{named}: {} has no table '{}', but {}",
+            report.experiment,
+            figure.table,
+            there.join(", ")
+        )
+    })?;
+    let column = |name: &str| {
+        table.column(name).ok_or_else(|| {
+            let there = table.columns.iter().map(|it| it.name.as_str()).collect::<Vec<_>>();
+            format!(
+                "{named}: table {} has no column '{name}', but {}",
+                table.name,
+                there.join(", ")
+            )
+        })
+    };
+    let mut conditions = Vec::new();
+    for (name, value) in &figure.row {
+        conditions.push((column(name)?, value));
+    }
+    let value = column(&figure.column)?;
+    let mut rows = (table.rows.iter())
+        .filter(|row| conditions.iter().all(|(index, value)| is_same(&row[*index], value)));
+    let (Some(row), None) = (rows.next(), rows.next()) else {
+        let rows = if conditions.is_empty() { "all rows" } else { "not one row alone" };
+        return Err(format!("{named}: {rows} of table {} are meant", table.name));
+    };
+    row[value].number().ok_or_else(|| format!("{named}: the model has no figure there"))
+}
+
+fn is_same(cell: &Cell, value: &toml::Value) -> bool {
+    match (cell, value) {
+        (Cell::Text(text), toml::Value::String(value)) => text == value,
+        (Cell::Boolean(cell), toml::Value::Boolean(value)) => cell == value,
+        _ => {
+            let value = value.as_float().or(value.as_integer().map(|it| it as f64));
+            cell.number().zip(value).is_some_and(|(cell, value)| cell == value)
+        }
+    }
+}
+
+fn table(compared: &[Compared]) -> Table {
+    let columns = [
+        ("drive", ""),
+        ("figure", ""),
+        ("published", ""),
+        ("model", ""),
+        ("error_percent", "%"),
+        ("use", ""),
+    ];
+    let row = |one: &Compared| {
+        vec![
+            Cell::from(one.drive),
+            Cell::from(format!("{}, {}", one.figure.name, one.figure.unit)),
+            Cell::from(one.figure.published),
+            Cell::from(one.model),
+            Cell::from(one.error()),
+            Cell::from(one.figure.r#use.words()),
+        ]
+    };
+    Table {
+        name: "figures".to_owned(),
+        columns: columns.map(|(name, unit)| Column::new(name, unit)).into(),
+        rows: compared.iter().map(row).collect(),
+    }
+}
+
+fn sources(compared: &[Compared]) -> Table {
+    let mut rows: Vec<Vec<Cell>> = Vec::new();
+    for one in compared {
+        let row = vec![Cell::from(one.drive), Cell::from(one.figure.source.clone())];
+        if !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    let columns = vec![Column::new("drive", ""), Column::new("source", "")];
+    Table { name: "sources".to_owned(), columns, rows }
+}
+
+fn conclude(compared: &[Compared], record: &mut Record) {
+    let part = |what: Use| {
+        let errors: Vec<f64> = (compared.iter())
+            .filter(|one| one.figure.r#use == what)
+            .map(|one| one.error().abs())
+            .collect();
+        let near = errors.iter().filter(|error| **error <= FAR_OFF).count();
+        (!errors.is_empty()).then(|| {
+            format!(
+                "{near} of {} figures that were {} are met within {FAR_OFF} %",
+                errors.len(),
+                what.words()
+            )
+        })
+    };
+    let parts: Vec<String> = [Use::Fitted, Use::HeldOut].into_iter().filter_map(part).collect();
+    if !parts.is_empty() {
+        record.find(Level::Info, "truth", format!("{}.", parts.join("; ")));
+    }
+    let mut far: Vec<&Compared> =
+        compared.iter().filter(|one| one.error().abs() > FAR_OFF).collect();
+    far.sort_by(|a, b| b.error().abs().total_cmp(&a.error().abs()));
+    for one in far {
+        let text = format!(
+            "{}: {} is {} {}, published are {} ({:+.0} %).",
+            one.drive,
+            one.figure.name,
+            significant(one.model),
+            one.figure.unit,
+            significant(one.figure.published),
+            one.error()
+        );
+        record.find(Level::Notice, "far-off", text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Unwatched;
+
+    const SMALL: &str = r#"
+        target = "sim:toshiba-xg5"
+        [[run]]
+        experiment = "fragmentation"
+        set = ["file_size=64M"]
+        [[run.figure]]
+        name = "as filled"
+        table = "reads"
+        row = { step = "fill" }
+        column = "slowdown"
+        published = 0.8
+        unit = "x"
+        use = "held out"
+        source = "a test"
+    "#;
+
+    fn error(text: &str) -> String {
+        let published = Published::parse("mine", text);
+        published.and_then(|it| compare(&[it], 1, &mut Unwatched)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_figure_stands_beside_what_the_model_makes_of_it() {
+        let published = Published::parse("mine", SMALL).unwrap();
+        let report = compare(&[published], 1, &mut Unwatched).unwrap();
+        let row = &report.table("figures").unwrap().rows[0];
+        assert_eq!(row[0], Cell::from("mine"));
+        assert_eq!((row[2].number(), row[3].number()), (Some(0.8), Some(1.0)));
+        assert!((row[4].number().unwrap() - 25.0).abs() < 1e-9);
+        let texts: Vec<&str> = report.findings.iter().map(|it| it.text.as_str()).collect();
+        assert_eq!(texts[0], "0 of 1 figures that were held out are met within 10 %.");
+        assert_eq!(texts[1], "mine: as filled is 1.00 x, published are 0.800 (+25 %).");
+    }
+
+    #[test]
+    fn what_a_file_names_wrongly_is_said_with_what_there_is() {
+        for (good, bad, words) in [
+            ("\"reads\"", "\"read\"", "fragmentation has no table 'read', but reads"),
+            ("\"slowdown\"", "\"slow\"", "table reads has no column 'slow', but step"),
+            ("step = \"fill\"", "step = \"none\"", "not one row alone of table reads"),
+            ("row = { step = \"fill\" }", "", "all rows of table reads"),
+            ("file_size=64M", "file_size", "it is NAME=VALUE"),
+            ("sim:toshiba-xg5", "/dev/null", "held against simulated drives"),
+            ("\"fragmentation\"", "\"fragmentatoin\"", "there is no experiment"),
+            ("held out", "kept", "unknown variant `kept`"),
+            ("column =", "colum =", "unknown field `colum`"),
+        ] {
+            let error = error(&SMALL.replace(good, bad));
+            assert!(error.contains(words), "{bad}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_bundled_file_is_sound_and_has_figures() {
+        for drive in Published::bundled() {
+            assert!(drive.contents.run.iter().all(|run| !run.figure.is_empty()), "{}", drive.name);
+            assert!(drive.contents.target.contains(&drive.name));
+        }
+    }
+}
