@@ -112,7 +112,7 @@ impl Context {
     /// Waits for an answer for no longer than `timeout`; returns how many there are.
     fn wait(&self, answers: &mut [Answer], timeout: Nanoseconds) -> io::Result<usize> {
         let time = libc::timespec {
-            tv_sec: (timeout.nanos() / 1_000_000_000) as libc::time_t,
+            tv_sec: (timeout.nanos() / 1_000_000_000) as _,
             tv_nsec: (timeout.nanos() % 1_000_000_000) as libc::c_long,
         };
         let most = answers.len() as libc::c_long;
