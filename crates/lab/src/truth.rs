@@ -38,7 +38,7 @@ const BUNDLED: [(&str, &str); 11] = [
 /// An error beyond this is named, in percent.
 const FAR_OFF: f64 = 10.0;
 
-/// What was published of one drive.
+/// The published figures of one drive.
 #[derive(Clone, Debug)]
 pub struct Published {
     name: String,
@@ -82,7 +82,7 @@ struct Figure {
     source: String,
 }
 
-/// What a figure is used for.
+/// The part that a figure had in making the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 enum Use {
     /// A number of the profile was chosen to meet it.

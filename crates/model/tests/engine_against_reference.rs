@@ -35,5 +35,5 @@ const LIMITS: (f64, f64) = (0.01, 0.05);
 /// How far they may be off while collection goes on.
 const LIMITS_COLLECTING: (f64, f64) = (0.05, 0.10);
 
-/// Whether the host pauses between an answer and the next operation, so that requests do not fall into step.
+/// True if the host pauses between an answer and the next operation, so that requests do not fall into step.
 const HOST_PAUSES: bool = true;

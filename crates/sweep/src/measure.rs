@@ -16,7 +16,7 @@ pub struct Measure {
     pub value: Option<f64>,
 }
 
-/// What one run measured.
+/// The figures of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// Its figures, in the order of its report.

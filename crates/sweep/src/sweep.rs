@@ -19,7 +19,7 @@ use crate::vary::Dimension;
 /// The version of a sweep's JSON form.
 pub const SCHEMA: &str = "ssdlab.sweep/1";
 
-/// What a sweep found.
+/// The findings of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sweep {
     /// Always `ssdlab.sweep/1`.

@@ -10,7 +10,7 @@ use crate::skew::{Law, Skew, Zones};
 /// Seed of every permutation of ranks over a region, so that phases agree on what is popular.
 const SCATTER: u64 = 0x5e55_1a6e_0f0b_10c5;
 
-/// Where the requests of a skewed phase go.
+/// Draws the blocks of a skewed phase.
 #[derive(Clone, Debug)]
 pub(super) struct Skewed {
     blocks: u64,

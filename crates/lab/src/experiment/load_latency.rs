@@ -240,7 +240,7 @@ impl Source for Stream {
     }
 }
 
-/// What was measured beside a load.
+/// Writes made and latencies measured beside one load.
 struct Beside {
     /// Writes a second that were asked for in all.
     rate: f64,

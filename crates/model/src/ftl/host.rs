@@ -26,7 +26,7 @@ pub enum Command {
         first: LogicalUnit,
         /// How many.
         units: u32,
-        /// Whether they are durable when answered (FUA).
+        /// True if they are durable when answered (FUA).
         force: bool,
     },
     /// Sectors that are no whole units.
@@ -42,7 +42,7 @@ pub enum Command {
         first: Sector,
         /// How many.
         count: SectorCount,
-        /// Whether they are durable when answered (FUA).
+        /// True if they are durable when answered (FUA).
         force: bool,
     },
     /// That `units` units from `first` be forgotten.

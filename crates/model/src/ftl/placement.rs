@@ -66,7 +66,7 @@ impl Frontier {
         Frontier { stream: WriteStream::new(geometry), filling: 0 }
     }
 
-    /// Whether `unit` is in the program unit being filled.
+    /// Returns true if `unit` is in the program unit being filled.
     pub(super) fn holds(&self, unit: PhysicalUnit) -> bool {
         self.stream.holds(unit)
     }
@@ -145,7 +145,7 @@ impl Placement {
         self.stream.needs_block()
     }
 
-    /// Whether `unit` is in the program unit being filled.
+    /// Returns true if `unit` is in the program unit being filled.
     pub(super) fn holds_unsent(&self, unit: PhysicalUnit) -> bool {
         self.stream.holds(unit)
     }
