@@ -29,6 +29,7 @@ use crate::geometry::GeometryError;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::ssd::Ssd;
+pub(crate) use log_blocks::FilledBlocks;
 pub(crate) use page::check_scheme;
 use ssdlab_theory::ParameterError;
 pub(crate) use tables::Tables;

@@ -29,6 +29,7 @@ pub mod recording;
 mod recovery;
 mod relocation;
 mod requests;
+mod reserve;
 mod saved;
 mod shut_down;
 mod state;
@@ -63,6 +64,7 @@ use placement::Placement;
 use reads::Reads;
 pub use recovery::Opening;
 use requests::Requests;
+use reserve::Reserve;
 
 /// A simulated drive, generic over how it maps and what its flash keeps.
 #[derive(Clone, Debug)]
@@ -81,6 +83,7 @@ struct Ftl<M, D> {
     blocks: Blocks,
     placement: Placement,
     collector: Collector,
+    reserve: Reserve,
     metadata: Metadata,
     traffic: MapTraffic,
     reads: Reads,
@@ -190,6 +193,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             blocks: Blocks::new(configuration),
             placement: Placement::new(configuration),
             collector: Collector::new(configuration),
+            reserve: Reserve::default(),
             metadata: Metadata::new(configuration),
             traffic: MapTraffic::new(geometry),
             reads: Reads::new(configuration),

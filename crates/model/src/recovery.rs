@@ -25,7 +25,7 @@
 //! Where the map is saved now and then ([`crate::checkpoint`]), and its changes since in a journal,
 //! less is read.
 
-mod log_block;
+pub(crate) mod log_block;
 mod rebuild;
 pub(crate) mod scan;
 

@@ -7,6 +7,8 @@
 
 #[path = "properties/drives.rs"]
 mod drives;
+#[path = "properties/log_blocks.rs"]
+mod log_blocks;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -17,12 +19,14 @@ use ssdlab_model::ftl::recording::Recording;
 use ssdlab_model::ftl::{Answer, Command, Host, Opening, Port, RequestTag, Ssd};
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
-use ssdlab_model::mapping::{Mapping, PageMap};
+use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
+use ssdlab_model::mechanisms::Mechanisms;
+use ssdlab_model::profile::{DEFAULT, Profile};
 use ssdlab_model::retention::RetentionParameters;
 use ssdlab_model::slc::{SlcParameters, SlcSpace, WhenFull};
 use ssdlab_model::streams::StreamParameters;
-use ssdlab_nand::geometry::Geometry;
-use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
+use ssdlab_nand::geometry::{Geometry, GeometryParameters};
+use ssdlab_units::{Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
 
@@ -495,6 +499,18 @@ proptest! {
         let map = || ExtentMap::new(&configuration.geometry, extents);
         cut_and_go_on(&configuration, depth, &lives, map);
     }
+
+    #[test]
+    fn what_was_durable_is_there_with_log_blocks(
+        configuration in drives::configuration(),
+        log_blocks in 1..5u32,
+        depth in 1..12usize,
+        lives in lives(),
+    ) {
+        let configuration = log_blocks::with_log_blocks(&configuration, log_blocks);
+        let units = configuration.geometry.logical_units();
+        cut_and_go_on(&configuration, depth, &lives, || PageMap::new(units));
+    }
 }
 
 proptest! {
@@ -513,4 +529,48 @@ proptest! {
         tested.fill();
         tested.ask(&asked, depth, u32::MAX, |then| then.clone().cut(None, map));
     }
+}
+
+/// A drive with log blocks and no more blocks than it needs, of one die each, whose buffer holds the ends of
+/// several logical blocks.
+fn short_of_blocks(logical_blocks: u32, buffered_programs: u32) -> Configuration {
+    let profile = Profile::named(DEFAULT).expect("the default profile");
+    let mut configuration = profile.configuration().expect("a sound profile");
+    configuration.geometry = Geometry::new(GeometryParameters {
+        channels: 2,
+        dies: 4,
+        planes_per_die: 1,
+        multi_plane_read: true,
+        pages_per_shot: 1,
+        pages_per_block: 4,
+        page_size: KIB * 16,
+        unit_size: KIB * 4,
+        dies_per_collection_unit: 1,
+        collection_units: logical_blocks + 2 + 3,
+        metadata_collection_units: 8,
+        logical_units: logical_blocks * 16,
+    })
+    .expect("a sound geometry");
+    configuration.buffer.units = buffered_programs * configuration.geometry.units_per_program();
+    configuration.buffer.protected = false;
+    configuration.mechanisms = Mechanisms::default();
+    configuration.mechanisms.mapping = MappingScheme::LogBlock;
+    configuration.mechanisms.log_blocks = 2;
+    configuration
+}
+
+#[test]
+fn sequences_one_after_the_other_leave_recovery_a_block_to_merge_into() {
+    let configuration = short_of_blocks(7, 7);
+    let units = configuration.geometry.logical_units();
+    let map = || PageMap::new(units);
+    let mut tested = Tested::new(&configuration, map()).expect("a sound drive");
+    let write = |first, units| Asked::Write(first, units, false);
+    // Each log block holds something of every logical block, the last units of which stay there.
+    let mut before = vec![write(0, units)];
+    let kept = (0..units).filter(|unit| unit % 16 > 11).chain([13, 29, 45, 61]);
+    before.extend(kept.map(|unit| write(unit, 1)));
+    before.push(Asked::Flush);
+    tested.ask(&before, 1, u32::MAX, |_| {});
+    tested.ask(&[write(0, 64)], 1, u32::MAX, |then| then.clone().cut(None, map));
 }

@@ -2,6 +2,8 @@
 
 #[path = "properties/drives.rs"]
 mod drives;
+#[path = "properties/log_blocks.rs"]
+mod log_blocks;
 
 use proptest::prelude::*;
 use ssdlab_model::Configuration;
@@ -10,7 +12,7 @@ use ssdlab_model::checkpoint::CheckpointParameters;
 use ssdlab_model::ftl::{Answer, Command, Host, Port, RequestTag, Ssd};
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
-use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
+use ssdlab_model::mapping::{Mapping, PageMap};
 use ssdlab_model::policy::VictimPolicy;
 use ssdlab_model::retention::RetentionParameters;
 use ssdlab_model::slc::{SlcParameters, SlcSpace, WhenFull};
@@ -274,22 +276,6 @@ fn go_on_from<M: MapOf>(
     ssd.check_invariants();
 }
 
-/// The same drive with log blocks, and as many blocks as it needs at least, or a few more.
-fn with_log_blocks(configuration: &Configuration, log_blocks: u32) -> Configuration {
-    let mut configuration = configuration.clone();
-    let geometry = &configuration.geometry;
-    let mut parameters = geometry.parameters().clone();
-    let logical = parameters.logical_units.div_ceil(geometry.units_per_block());
-    let blocks = (logical + log_blocks + 3).next_multiple_of(geometry.groups());
-    parameters.collection_units = blocks.max(4);
-    configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
-    configuration.mechanisms.mapping = MappingScheme::LogBlock;
-    configuration.mechanisms.log_blocks = log_blocks;
-    configuration.mechanisms.streams = StreamParameters::default();
-    configuration.check_mapping().expect("room for the log");
-    configuration
-}
-
 fn cases(count: u32) -> ProptestConfig {
     let cases = std::env::var("ENGINE_CASES").ok().and_then(|it| it.parse().ok());
     ProptestConfig {
@@ -401,7 +387,7 @@ proptest! {
     #[test]
     fn a_preconditioned_drive_goes_on_as_any_other(
         configuration in drives::configuration(),
-        (scheme, room) in (0..3u32, 4..40u32),
+        (scheme, room) in (0..4u32, 4..40u32),
         wear in drives::wear(),
         past in past(),
         depth in 1..12u32,
@@ -414,6 +400,10 @@ proptest! {
                 go_on_from(Ssd::aged(&configuration, past), &configuration, depth, &asked);
             }
             1 => {
+                let configuration = log_blocks::with_log_blocks(&configuration, 1 + room % 5);
+                go_on_from(Ssd::aged(&configuration, past), &configuration, depth, &asked);
+            }
+            2 => {
                 let configuration = drives::with_cached_map(&configuration, room);
                 let ssd = Ssd::aged_with_cached_map(&configuration, past);
                 go_on_from(ssd, &configuration, depth, &asked);
@@ -428,7 +418,7 @@ proptest! {
         }
     }
 
-    /// So it is with log blocks, of requests of whole units.
+    /// So it is with log blocks.
     #[test]
     fn every_request_is_answered_with_log_blocks(
         configuration in drives::configuration(),
@@ -436,10 +426,8 @@ proptest! {
         depth in 1..12u32,
         asked in proptest::collection::vec(asked(), 1..400),
     ) {
-        let configuration = with_log_blocks(&configuration, log_blocks);
+        let configuration = log_blocks::with_log_blocks(&configuration, log_blocks);
         let mut ssd = Ssd::new(&configuration).expect("a sound drive");
-        let in_parts = |it: &Asked| matches!(it, Asked::WriteSectors(..) | Asked::ReadSectors(..));
-        let asked: Vec<Asked> = asked.into_iter().filter(|it| !in_parts(it)).collect();
         ask(&configuration, &mut ssd, depth, &asked, 200);
     }
 

@@ -11,12 +11,12 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use super::page::generator;
-use super::{AgeError, CacheFill, Past, Workload};
+use super::{AgeError, CacheFill, Past, Tables, Workload};
 use crate::flash::BlockState;
 use crate::geometry::Geometry;
-use crate::log_block::LogBlockSsd;
+use crate::mapping::Mapping;
 use crate::ssd::Configuration;
-use crate::units::{LogicalUnit, PhysicalUnit};
+use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
 /// How many times what is remembered is written, so that what it began with is forgotten.
 const TIMES: f64 = 8.0;
@@ -143,54 +143,88 @@ fn written(configuration: &Configuration, generator: &mut Pcg64Mcg) -> Log {
     log
 }
 
-impl LogBlockSsd {
-    /// A full drive after random writes of single units for a long time.
+/// Which blocks of a drive with log blocks hold what.
+#[derive(Clone, Debug)]
+pub(crate) struct FilledBlocks {
+    /// The data block of each logical block.
+    pub(crate) data: Vec<BlockIndex>,
+    /// Random log blocks, the oldest first.
+    pub(crate) logs: Vec<BlockIndex>,
+    /// How many program units of the last of them are filled, unless all are. The host's write frontier goes
+    /// on there.
+    pub(crate) open_programs: Option<u32>,
+    /// The group of dies that the latest block was taken from.
+    pub(crate) group: u32,
+}
+
+impl<M: Mapping> Tables<'_, M> {
+    /// Fills a new drive with log blocks as random writes of single units for a long time leave it.
     ///
     /// # Errors
-    /// When it was written otherwise, or there is no such drive.
-    pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
+    /// When it was written otherwise.
+    pub(crate) fn age_log_blocks(
+        &mut self,
+        configuration: &Configuration,
+        past: Past,
+    ) -> Result<FilledBlocks, AgeError> {
         if past.cache == CacheFill::Full {
             return Err(AgeError::NoCache);
         }
         if past.workload != Workload::Uniform {
             return Err(AgeError::NoTheory { what: "hot and cold units with log blocks" });
         }
-        let mut drive = LogBlockSsd::new(configuration)?;
         let log = written(configuration, &mut generator(past));
-        let b = configuration.geometry.units_per_block();
+        let geometry = &configuration.geometry;
+        let b = geometry.units_per_block();
+        let mut filled = FilledBlocks {
+            data: Vec::new(),
+            logs: Vec::new(),
+            open_programs: None,
+            group: geometry.groups() - 1,
+        };
         for logical in 0..log.of_logical.len() as u32 {
             let first = logical * b;
-            let until = (first + b).min(configuration.geometry.logical_units());
+            let until = (first + b).min(geometry.logical_units());
             let in_log = |unit: &u32| log.at.contains_key(unit);
             let held = (first..first + b).map(|it| (it < until && !in_log(&it)).then_some(it));
-            let block = drive.place_block(held);
-            drive.as_ssd_mut().flash.close(block, BlockState::Closed);
-            drive.set_data_block(logical, block);
+            let block = self.place_block(&mut filled.group, held);
+            self.flash.close(block, BlockState::Closed);
+            filled.data.push(block);
         }
         for (number, units) in (log.reclaimed..).zip(&log.blocks) {
             let is_there =
                 |(place, &unit)| (log.at.get(&unit) == Some(&(number, place))).then_some(unit);
-            let block = drive.place_block((0..).zip(units).map(is_there));
-            let programs = units.len() as u32 / configuration.geometry.units_per_program();
+            let block = self.place_block(&mut filled.group, (0..).zip(units).map(is_there));
+            let programs = units.len() as u32 / geometry.units_per_program();
             if units.len() as u32 == b {
-                drive.as_ssd_mut().flash.close(block, BlockState::Closed);
-                drive.take_latest_log(block, None);
+                self.flash.close(block, BlockState::Closed);
             } else {
-                drive.take_latest_log(block, Some(programs));
+                self.host.resume(geometry.group_of(block), block, programs);
+                filled.open_programs = Some(programs);
             }
+            filled.logs.push(block);
         }
-        Ok(drive)
+        Ok(filled)
     }
 
-    /// Fills a block with units, or with what is not valid any more.
-    fn place_block(&mut self, held: impl Iterator<Item = Option<u32>>) -> crate::units::BlockIndex {
-        let block = self.take_block();
-        let ssd = self.as_ssd_mut();
-        let first = ssd.geometry.first_unit(block).0;
+    /// Fills a block, of the groups of dies in turn, with units, or with what is not valid any more.
+    fn place_block(
+        &mut self,
+        group: &mut u32,
+        held: impl Iterator<Item = Option<u32>>,
+    ) -> BlockIndex {
+        let groups = self.geometry.groups();
+        let block = (0..groups).find_map(|_| {
+            *group = (*group + 1) % groups;
+            self.free.take(*group)
+        });
+        let block = block.expect("there is a block for each logical block, and for the log");
+        self.flash.open(block, BlockState::OpenForHost, self.geometry.units_per_block());
+        let first = self.geometry.first_unit(block).0;
         for (place, unit) in (first..).zip(held) {
             match unit.map(LogicalUnit) {
-                Some(unit) => ssd.tables().put_unit(PhysicalUnit(place), (unit, unit)),
-                None => drop(ssd.flash.lose_unit(block)),
+                Some(unit) => self.put_unit(PhysicalUnit(place), (unit, unit)),
+                None => drop(self.flash.lose_unit(block)),
             }
         }
         block

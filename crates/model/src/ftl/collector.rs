@@ -128,6 +128,14 @@ impl Collector {
         self.emptied.iter().take(self.announced).find(|it| it.erase == Some(erase))
     }
 
+    /// Blocks whose erases were announced and not issued, the oldest first, with those.
+    pub(super) fn announced_blocks(
+        &self,
+    ) -> impl Iterator<Item = (BlockIndex, EraseId)> + Clone + '_ {
+        let announced = self.emptied.iter().take(self.announced);
+        announced.filter_map(|it| it.erase.map(|erase| (it.block, erase)))
+    }
+
     /// The erase of the next block is issued.
     pub(super) fn forget_next_to_erase(&mut self) {
         self.emptied.pop_front();

@@ -159,6 +159,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let per_block = self.geometry.units_per_block();
         let block = self.blocks.open_for_run(per_block);
         self.note_block_begun(context.nand, block, false);
+        let kept = self.erase_before_run(block);
         self.counters.condensed_regions += 1;
         let per_program = self.geometry.units_per_program();
         let programs = (units.end - units.start).div_ceil(per_program);
@@ -172,7 +173,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         for index in 0..programs {
             let first = units.start + index * per_program;
             let part = first..(first + per_program).min(units.end);
-            run.programs.push(self.place_part_of_run(block, index, part));
+            let mut program = self.place_part_of_run(block, index, part);
+            program.after = program.after.or(kept);
+            run.programs.push(program);
         }
         // A region at the drive's end may be short.
         let first = self.geometry.first_unit(block).0;

@@ -395,6 +395,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             let erase = erase.unwrap_or_else(|| self.free_after_erase(nand, block));
             self.collector.forget_next_to_erase();
             nand.erase(erase, self.timing.erase);
+            self.reserve.note_issued(nand);
         }
     }
 

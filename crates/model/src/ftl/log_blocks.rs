@@ -12,13 +12,14 @@
 //! to say what goes where.
 
 mod merges;
+mod recovered;
 mod saved;
 
 use std::collections::VecDeque;
 
 use ssdlab_nand::{Nand, ProgramLog};
 
-use super::host::Host;
+use super::host::{Command, Host};
 use super::placement::{Frontier, WaitingWrite};
 use super::{Context, Ftl};
 use crate::flash::BlockState;
@@ -26,7 +27,7 @@ use crate::geometry::Geometry;
 use crate::mapping::{Mapping, MappingScheme};
 use crate::media::Media;
 use crate::ssd::Configuration;
-use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
+use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit, SectorCount};
 
 use merges::Merges;
 
@@ -100,6 +101,8 @@ pub(super) struct LogBlocks {
     group: u32,
     /// Since when writes wait for a merge or an erased block.
     waits_since: Option<Instant>,
+    /// Whether merges are those that make room after a power cut.
+    is_recovering: bool,
 }
 
 impl LogBlocks {
@@ -122,6 +125,7 @@ impl LogBlocks {
                 replaced: VecDeque::new(),
                 group: geometry.groups() - 1,
                 waits_since: None,
+                is_recovering: false,
             })
         })
     }
@@ -238,6 +242,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.note_wait_for_merge(context.nand.now());
             return Some(count);
         }
+        if self.placement.is_partial() {
+            // It was held back for the rest of its last unit, which comes too late.
+            self.seal_host_program(context);
+        }
         let (block, program) = match is_sequential {
             true => self.place_in_sequence(context, logical, offset)?,
             false => self.place_in_log(context)?,
@@ -286,24 +294,76 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Lets the next of a write into the buffer, as much as goes into one program unit; returns how many units
     /// that is, and when their data is there. Nothing where it waits.
-    ///
-    /// # Panics
-    /// When the write is none of whole units: a drive with log blocks takes no other.
     pub(super) fn let_in_by_log<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         waiting: &WaitingWrite,
     ) -> Option<(u32, Instant)> {
-        assert!(!waiting.in_part, "requests are whole units of this drive");
         let first = LogicalUnit(waiting.next);
-        let count = self.choose_frontier(context, first, waiting.end - waiting.next)?;
+        let (until, part) = self.next_part_of(waiting);
+        if part.is_some() && self.go_back_to_unsent(first) {
+            return self.let_part_in_by_log(context, first, part?);
+        }
+        let count = self.choose_frontier(context, first, until - first.0)?;
+        if let Some(part) = part {
+            return self.let_part_in_by_log(context, first, part);
+        }
         let ready = self.placement.first_waiting().map_or(waiting.ready, |it| it.ready);
         let let_in = self.let_whole_in(context, first.0..first.0 + count, ready)?;
+        if waiting.in_part {
+            self.counters.host_write_units += u64::from(let_in.0);
+        }
         self.note_placed(context, first, let_in.0);
         Some(let_in)
     }
 
-    /// Notes that `count` units from `first` have their places.
+    /// Where the units end that a write covers as the next one: as a whole, or in part, and which part then.
+    fn next_part_of(&self, waiting: &WaitingWrite) -> (u32, Option<(SectorCount, bool)>) {
+        let &WaitingWrite { tag, next, end, in_part, .. } = waiting;
+        let Command::WriteSectors { first, count, .. } = self.requests.get(tag).command else {
+            return (end, None);
+        };
+        debug_assert!(in_part, "it is given in sectors");
+        let parts = self.requests.parts(first, count);
+        match parts.whole_until(next) {
+            until if until > next => (until, None),
+            _ => (next + 1, Some(parts.of_unit(next, self.geometry.sectors_per_unit_shift()))),
+        }
+    }
+
+    /// Makes the frontier the one being written that holds `unit` in a program unit that is not sealed. Returns
+    /// whether there is one, and no merge takes it.
+    fn go_back_to_unsent(&mut self, unit: LogicalUnit) -> bool {
+        let Some(at) = self.map.get(unit).filter(|_| !self.log().merges.are_under_way()) else {
+            return false;
+        };
+        for writes in [Writes::Log, Writes::Sequence] {
+            let log = self.log();
+            let is_there = match log.active == writes {
+                true => self.placement.holds_unsent(at),
+                false => log.aside[writes as usize].holds(at),
+            };
+            if is_there {
+                self.write_to(writes);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn let_part_in_by_log<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        unit: LogicalUnit,
+        part: (SectorCount, bool),
+    ) -> Option<(u32, Instant)> {
+        let received = self.let_part_in(context, unit, part)?;
+        self.note_placed(context, unit, 1);
+        Some((1, received))
+    }
+
+    /// Notes that `count` units from `first` have their places. A sequence is over when its last program unit is
+    /// sealed: one whose last unit is written in part is held back for the rest of it.
     fn note_placed<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -317,8 +377,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let (logical, offset) = (first.0 / per_block, first.0 % per_block);
         let units = self.units_of_logical_block(logical);
         let sequence = self.log().sequence.as_mut().expect("it is written");
-        sequence.next = offset + count;
-        if sequence.next == units {
+        // What is written into RAM once more has its place already.
+        sequence.next = sequence.next.max(offset + count);
+        let is_held_back = self.placement.is_partial() && self.placement.room() == 0;
+        if self.log().sequence.is_some_and(|it| it.next == units) && !is_held_back {
             self.end_sequence(context);
         }
     }

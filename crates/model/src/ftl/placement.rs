@@ -363,8 +363,10 @@ impl Placement {
     fn is_before_its_turn(&mut self, place: usize, geometry: &Geometry) -> bool {
         let HostProgram { first, block, .. } = self.under_way[place];
         let row = geometry.stripe() * geometry.units_per_program();
-        let is_first = |it: &HostProgram| it.block == block && it.first.0 + row == first.0;
-        let waits = self.under_way.iter().take(place).any(|it| is_first(it) && !it.is_sent);
+        // Of several lives of the block it is the latest.
+        let is_first = |it: &&HostProgram| it.block == block && it.first.0 + row == first.0;
+        let before = self.under_way.iter().take(place).rev().find(is_first);
+        let waits = before.is_some_and(|it| !it.is_sent);
         if waits {
             let was_late = std::mem::replace(&mut self.under_way[place].is_late, true);
             self.late += u32::from(!was_late);
@@ -372,22 +374,39 @@ impl Placement {
         waits
     }
 
-    /// The program unit that could not be sent before `program` was, which is sent now.
+    /// The program unit that could not be sent before program unit `number` was, which is `program` and sent now.
     #[inline(always)]
     pub(super) fn next_in_turn(
         &mut self,
+        number: u64,
         program: &HostProgram,
         geometry: &Geometry,
     ) -> Option<(u64, HostProgram)> {
         if self.late == 0 {
             return None;
         }
-        let behind = program.first.0 + geometry.stripe() * geometry.units_per_program();
-        let is_next = |it: &HostProgram| {
-            it.block == program.block && it.first.0 == behind && it.waits == 0 && !it.is_sent
+        self.next_behind(number, program, geometry)
+    }
+
+    #[inline(never)]
+    fn next_behind(
+        &mut self,
+        number: u64,
+        program: &HostProgram,
+        geometry: &Geometry,
+    ) -> Option<(u64, HostProgram)> {
+        let low = self.log.low_water();
+        let row = geometry.stripe() * geometry.units_per_program();
+        let behind = program.first.0 + row;
+        // The block may be written again already: what comes then is not behind this one.
+        let after = (number - low) as usize + 1;
+        let mut later = self.under_way.iter().enumerate().skip(after);
+        let is_either = |it: &HostProgram| {
+            it.block == program.block && (it.first == program.first || it.first.0 == behind)
         };
-        let place = self.under_way.iter().rposition(is_next)?;
-        Some((self.log.low_water() + place as u64, self.send(place)))
+        let (place, next) = later.find(|(_, it)| is_either(it))?;
+        let is_ready = next.first.0 == behind && next.waits == 0 && !next.is_sent;
+        is_ready.then(|| (low + place as u64, self.send(place)))
     }
 
     /// Program unit `number` is over: its data leaves the buffer. Returns where it starts, and the block
@@ -509,5 +528,41 @@ impl Placement {
         geometry: &Geometry,
     ) -> Result<(), SnapshotError> {
         self.stream.restore(from, geometry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssd::tests::small_configuration;
+
+    /// A block may be emptied, and written again, while its first program unit waits for the rest of a unit that
+    /// was written in part.
+    #[test]
+    fn a_die_programs_a_block_in_order_also_where_it_is_written_again_meanwhile() {
+        let configuration = small_configuration(&[]);
+        let geometry = &configuration.geometry;
+        let blocks = Blocks::new(&configuration);
+        let mut placement = Placement::new(&configuration);
+        let mut fill = |index, is_late: bool| {
+            placement.begin_in(&blocks, geometry, BlockIndex(0), index);
+            if is_late {
+                placement.await_more();
+            }
+            while placement.room() > 0 {
+                placement.append();
+            }
+            placement.seal(geometry).1
+        };
+        let first = fill(0, true);
+        let behind = fill(geometry.stripe(), false);
+        let again = fill(0, false);
+        assert!(placement.arrived(first, geometry).is_none(), "it waits for more");
+        assert!(placement.arrived(behind, geometry).is_none(), "it waits for the first");
+        let sent = placement.arrived(again, geometry).expect("its erase sees to the order");
+        assert!(placement.next_in_turn(again, &sent, geometry).is_none());
+        let sent = placement.arrived(first, geometry).expect("nothing is missing");
+        let next = placement.next_in_turn(first, &sent, geometry).map(|it| it.0);
+        assert_eq!(next, Some(behind));
     }
 }

@@ -4,7 +4,7 @@ use super::Ssd;
 use crate::age::{AgeError, Past, Tables, check_scheme};
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
-use crate::mapping::{Mapping, PageMap};
+use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::media::Null;
 use crate::ssd::Configuration;
 
@@ -15,9 +15,21 @@ impl Ssd<PageMap, Null> {
     /// When there is no closed form for the drive's policy or mapping scheme under such writes, or
     /// no such drive.
     pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
+        if configuration.mechanisms.mapping == MappingScheme::LogBlock {
+            return Ssd::aged_with_log_blocks(configuration, past);
+        }
         check_scheme(configuration)?;
         let mut ssd = Ssd::new(configuration)?;
         ssd.tables().age_data(configuration, past)?;
+        Ok(ssd)
+    }
+
+    fn aged_with_log_blocks(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
+        let mut ssd = Ssd::new(configuration)?;
+        let filled = ssd.tables().age_log_blocks(configuration, past)?;
+        if let Some(log) = &mut ssd.ftl.log_blocks {
+            log.take_over_filled(filled);
+        }
         Ok(ssd)
     }
 }

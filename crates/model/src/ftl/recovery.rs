@@ -10,11 +10,12 @@ use std::collections::HashSet;
 
 use ssdlab_nand::{ProgramUnit as NandProgram, Tag};
 
-use super::wrappers::{LATEST, Nobody};
+use super::wrappers::Nobody;
 use super::{Context, Ftl, Ssd, kind};
 use crate::flash::BlockState;
 use crate::mapping::{Mapping, MappingScheme};
 use crate::media::{Media, SpareArea};
+use crate::recovery::log_block::unfinished_merges;
 use crate::recovery::scan::{FoundBlock, Scan};
 use crate::recovery::{Fault, FlashContents, ProgramUnit, Recovery, RecoveryError};
 use crate::ssd::Configuration;
@@ -28,9 +29,19 @@ const FILLED_FURTHER: [BlockState; 2] = [BlockState::OpenForCollection, BlockSta
 pub struct Opening<M: Mapping, D: Media> {
     ssd: Ssd<M, D>,
     recovery: Recovery,
-    /// Whether collection makes room that the host waits for.
-    makes_room: bool,
-    writes_saved: bool,
+    /// What capacitors have saved of the write buffer.
+    saved: Vec<LogicalUnit>,
+    left: Left,
+}
+
+/// What is left to do before the host is let in.
+#[derive(Clone, Copy, Debug)]
+enum Left {
+    /// Room is being made that the host waits for.
+    Room,
+    /// Units that capacitors have saved are to be written again, from this one on.
+    Saved(usize),
+    Nothing,
 }
 
 impl<M: Mapping, D: FlashContents> Ssd<M, D> {
@@ -42,8 +53,7 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
     /// When the flash holds what this drive cannot have written, or has no room left.
     ///
     /// # Panics
-    /// When the write buffer holds less than two program units; profiles check that. When the drive
-    /// has log blocks.
+    /// When the write buffer holds less than two program units; profiles check that.
     pub fn open(
         configuration: &Configuration,
         map: M,
@@ -87,11 +97,13 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         at: Instant,
         fault: Option<Fault>,
     ) -> Result<Self, RecoveryError> {
-        assert!(
-            configuration.mechanisms.mapping != MappingScheme::LogBlock,
-            "a drive with log blocks is opened by its own rules"
-        );
-        let scan = Scan::of(configuration, &media, fault)?;
+        let mut scan = Scan::of(configuration, &media, fault)?;
+        if configuration.mechanisms.mapping == MappingScheme::LogBlock {
+            let unfinished = unfinished_merges(configuration, &scan, &media);
+            if !unfinished.is_empty() && fault != Some(Fault::KeepUnfinished) {
+                scan = Scan::without(configuration, &media, fault, &unfinished)?;
+            }
+        }
         let mut ssd = Ssd::with(configuration, map, media)?;
         ssd.ftl.check_saved()?;
         ssd.ftl.take_over_bad_blocks()?;
@@ -106,13 +118,22 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         ssd.ftl.note_slc_blocks(&scan.blocks)?;
         ssd.ftl.sort_blocks(context.nand, &scan.blocks, &mut recovery);
         // A drive that takes no more writes needs no room for them.
-        let made_room = match ssd.ftl.make_room_for_host(context) {
+        let made_room = match ssd.ftl.log_blocks.is_some() {
+            true => ssd.ftl.begin_to_reclaim_surplus(context),
+            false => ssd.ftl.make_room_for_host(context),
+        };
+        let makes_room = match made_room {
             Ok(makes_room) => makes_room,
             Err(_) if ssd.ftl.blocks.is_read_only() => false,
             Err((room, valid)) => return Err(RecoveryError::NoRoom { room, valid }),
         };
-        let writes_saved = fault != Some(Fault::ForgetSaved);
-        Ok(Opening { ssd, recovery, makes_room: made_room, writes_saved })
+        let saved = match fault {
+            Some(Fault::ForgetSaved) => Vec::new(),
+            _ => ssd.ftl.media.saved().to_vec(),
+        };
+        recovery.units_saved = saved.len() as u32;
+        let left = if makes_room { Left::Room } else { Left::Saved(0) };
+        Ok(Opening { ssd, recovery, saved, left })
     }
 
     /// Returns the drive as it is now, whose power can be cut.
@@ -123,31 +144,53 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
     /// Lets everything happen that is due until `until`.
     pub fn run_until(&mut self, until: Instant) {
         self.ssd.run_until(until, &mut Nobody);
+        self.go_on();
     }
 
     /// Returns the instant at which the next thing happens while the host waits, if anything will.
     pub fn next_due(&self) -> Option<Instant> {
-        self.ssd.next_due().filter(|_| self.makes_room)
+        match self.left {
+            Left::Room | Left::Saved(1..) => self.ssd.next_due(),
+            Left::Saved(0) | Left::Nothing => None,
+        }
     }
 
     /// Lets the host in, when there is room. Returns the drive and what recovery did.
-    pub fn finish(self) -> (Ssd<M, D>, Recovery) {
-        let Opening { mut ssd, mut recovery, makes_room, writes_saved } = self;
-        if makes_room {
-            ssd.run_until(LATEST, &mut Nobody);
-            let ready_at = ssd.now().max(recovery.ready_at);
-            recovery.took += ready_at.since(recovery.ready_at);
-            recovery.ready_at = ready_at;
+    ///
+    /// # Panics
+    /// Never: whatever is waited for comes.
+    pub fn finish(mut self) -> (Ssd<M, D>, Recovery) {
+        self.go_on();
+        while !matches!(self.left, Left::Nothing) {
+            let due = self.ssd.next_due().expect("what recovery waits for comes");
+            self.run_until(due);
         }
-        if writes_saved {
-            let saved = ssd.ftl.media.saved().to_vec();
-            let context = &mut Context { nand: &mut ssd.nand, host: &mut Nobody };
-            for (index, &logical) in saved.iter().enumerate() {
-                ssd.ftl.restore_unit(context, index, logical);
-            }
-            recovery.units_saved = saved.len() as u32;
-        }
+        let Opening { ssd, mut recovery, .. } = self;
+        recovery.took += ssd.now().since(recovery.ready_at);
+        recovery.ready_at = ssd.now();
         (ssd, recovery)
+    }
+
+    /// Does what can be done now of what is left.
+    fn go_on(&mut self) {
+        let Ssd { nand, ftl } = &mut self.ssd;
+        let context = &mut Context { nand, host: &mut Nobody };
+        if let Left::Room = self.left {
+            if ftl.log_blocks.is_some() {
+                ftl.reclaim_surplus(context);
+            }
+            if !context.nand.is_idle() {
+                return;
+            }
+            self.left = Left::Saved(0);
+        }
+        while let Left::Saved(index) = self.left {
+            self.left = match self.saved.get(index) {
+                None => Left::Nothing,
+                Some(&unit) if ftl.restore_unit(context, index, unit) => Left::Saved(index + 1),
+                Some(_) => return,
+            };
+        }
     }
 }
 
@@ -284,6 +327,8 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
                 flash.take_over(block, BlockState::Victim, 0);
                 let erase = self.free_after_erase(nand, block);
                 nand.erase(erase, self.timing.erase);
+            } else if self.log_blocks.is_some() {
+                // What it is for is found out when all are known.
             } else if found.programs < programs && !self.is_slc(block) {
                 room[group as usize].push(block);
             } else {
@@ -300,16 +345,9 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
                 }
             }
         }
-    }
-
-    fn take_over_closed(&mut self, block: BlockIndex, found: FoundBlock) {
-        let is_slc = self.is_slc(block);
-        let flash = self.blocks.flash_mut();
-        flash.take_over(block, BlockState::Closed, found.valid);
-        if is_slc {
-            flash.set_apart(block);
+        if self.log_blocks.is_some() {
+            self.sort_log_blocks(blocks);
         }
-        flash.close(block, BlockState::Closed);
     }
 
     /// Has a stream go on where `block` is not filled, once what was skipped is programmed empty.
@@ -352,9 +390,19 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         nand.program(tag, NandProgram { unit: first, units, program, after: None });
     }
 
-    /// Writes again what was in the buffer: `index` of what was saved of it.
-    fn restore_unit(&mut self, context: &mut Context<'_, Nobody>, index: usize, unit: LogicalUnit) {
-        if self.placement.room() == 0 {
+    /// Writes again what was in the buffer: `index` of what was saved of it. Returns whether it could, and has not
+    /// to wait for a merge.
+    fn restore_unit(
+        &mut self,
+        context: &mut Context<'_, Nobody>,
+        index: usize,
+        unit: LogicalUnit,
+    ) -> bool {
+        if self.log_blocks.is_some() {
+            if !self.begin_log_program(context) {
+                return false;
+            }
+        } else if self.placement.room() == 0 {
             self.begin_host_program(context);
         }
         self.placement.let_in(1, context.nand.now());
@@ -369,10 +417,21 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         if self.placement.room() == 0 {
             self.seal_host_program(context);
         }
+        true
     }
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
+    pub(super) fn take_over_closed(&mut self, block: BlockIndex, found: FoundBlock) {
+        let is_slc = self.is_slc(block);
+        let flash = self.blocks.flash_mut();
+        flash.take_over(block, BlockState::Closed, found.valid);
+        if is_slc {
+            flash.set_apart(block);
+        }
+        flash.close(block, BlockState::Closed);
+    }
+
     /// Where the program unit starts that recovery leaves empty and that is programmed as `tag`.
     pub(super) fn unit_of_empty(&self, tag: Tag) -> PhysicalUnit {
         PhysicalUnit((tag.0 & kind::NUMBER) * self.geometry.units_per_program())

@@ -48,6 +48,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             traffic: _,
             reads: _,
             condenser: _,
+            reserve: _,
             rest: _,
             trim_marks: _,
             // Of the requests of one life: begins anew.

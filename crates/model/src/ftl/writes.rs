@@ -7,7 +7,7 @@ use super::placement::{HostProgram, WaitingWrite};
 use super::{Answer, Context, Ftl, Port, kind, number_of};
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
-use crate::media::{Media, SpareArea};
+use crate::media::{Media, SpareArea, SpareMark};
 use crate::units::{Instant, LogicalUnit, PhysicalUnit};
 
 /// What a unit is that no finished program unit holds.
@@ -322,6 +322,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let opened = self.placement.begin(&mut self.blocks, &self.geometry, units);
         if let Some(block) = opened {
             self.note_block_begun(context.nand, block, true);
+            self.keep_reserve(block);
             if let Some(slc) = self.slc.as_mut().filter(|_| is_slc) {
                 slc.take_over(block);
                 self.placement.limit_block(slc.programs_per_block());
@@ -332,6 +333,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             && slc.holds(self.geometry.block_of(self.placement.program_start()))
         {
             self.placement.shorten(slc.units_per_program());
+        }
+        if self.reserve.is_waited_for() {
+            let block = self.geometry.block_of(self.placement.program_start());
+            if self.reserve.note_begun(block, self.placement.latest()) {
+                self.placement.await_more();
+            }
         }
     }
 
@@ -361,6 +368,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if self.is_slc(filled.block) {
             spare = SpareArea::in_slc_mode(spare.raw());
             self.counters.program_units_slc += u64::from(filled.units);
+        }
+        if self.log_blocks.as_ref().is_some_and(|log| log.is_redone(filled.block)) {
+            spare = SpareArea::with_mark(spare.raw(), SpareMark::Redone);
         }
         let sequence = self.placement.latest_number();
         self.media.begin_program(filled.first, spare, sequence);
@@ -407,7 +417,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let mut next = self.placement.arrived(number, &self.geometry).map(|it| (number, it));
         while let Some((number, program)) = next {
             self.send_host_program(context, number, &program);
-            next = self.placement.next_in_turn(&program, &self.geometry);
+            next = self.placement.next_in_turn(number, &program, &self.geometry);
         }
     }
 

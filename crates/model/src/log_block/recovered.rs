@@ -1,22 +1,32 @@
 //! Log blocks as they are found: by recovery after a power cut, and in a drive that is built used.
 
 use super::{LogBlockSsd, OpenLog};
+use crate::age::{AgeError, FilledBlocks, Past};
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::recovery::FlashContents;
+use crate::ssd::Configuration;
 use crate::units::{BlockIndex, Instant, LogicalUnit};
 
-impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
-    /// `block` is the latest random log block, of which `programs` program units are filled, or all.
-    pub(crate) fn take_latest_log(&mut self, block: BlockIndex, programs: Option<u32>) {
-        self.logs.push_back(block);
-        if let Some(programs) = programs {
-            let group = self.geometry().group_of(block);
-            self.ssd.host.resume(group, block, programs);
-            self.open_log = Some(OpenLog { block, programs });
-        }
+impl LogBlockSsd {
+    /// A full drive after random writes of single units for a long time.
+    ///
+    /// # Errors
+    /// When it was written otherwise, or there is no such drive.
+    pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
+        let mut drive = LogBlockSsd::new(configuration)?;
+        let FilledBlocks { data, logs, open_programs, group } =
+            drive.ssd.tables().age_log_blocks(configuration, past)?;
+        drive.data = data.into_iter().map(Some).collect();
+        drive.logs = logs.into();
+        let open = drive.logs.back().copied().zip(open_programs);
+        drive.open_log = open.map(|(block, programs)| OpenLog { block, programs });
+        drive.group = group;
+        Ok(drive)
     }
+}
 
+impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
     /// After a power cut: `block` is a random log block, in the order of `precondition` among others.
     pub(crate) fn take_over_log<T: Ord>(
         &mut self,

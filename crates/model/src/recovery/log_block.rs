@@ -23,8 +23,8 @@ use crate::media::SequenceNumber;
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
 
-/// Blocks with what a merge of an earlier recovery has written that was not over when power was cut.
-fn unfinished_merges(
+/// Returns the blocks with what a merge of an earlier recovery has written that was not over when power was cut.
+pub(crate) fn unfinished_merges(
     configuration: &Configuration,
     scan: &Scan,
     contents: &impl FlashContents,

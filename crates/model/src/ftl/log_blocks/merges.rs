@@ -50,6 +50,11 @@ impl Merges {
         self.merge.is_some() || self.reclaim.is_some()
     }
 
+    /// The block that a full merge under way writes.
+    pub(super) fn merged_into(&self) -> Option<BlockIndex> {
+        self.merge.filter(|merge| merge.writes == Writes::Merged).map(|merge| merge.block)
+    }
+
     /// Notes that a program unit of a frontier is sealed. Returns whether it is one of the merge under way.
     pub(super) fn note_sealed(&mut self, writes: Writes) -> bool {
         let merge = self.merge.as_mut().filter(|merge| merge.writes == writes);
@@ -109,7 +114,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                     self.finish_merge(context, merge);
                 }
             } else if std::mem::take(&mut merges.ends_sequence) {
-                self.begin_merge_of_sequence();
+                self.begin_merge_of_sequence(context);
             } else if let Some(reclaim) = merges.reclaim {
                 if !self.begin_next_full_merge(context, reclaim) {
                     return;
@@ -120,7 +125,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    fn begin_merge_of_sequence(&mut self) {
+    fn begin_merge_of_sequence<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        if self.log().sequence.is_some() {
+            self.write_to(Writes::Sequence);
+            if self.placement.is_partial() && self.placement.room() == 0 {
+                // It was held back for the rest of its last unit.
+                self.seal_host_program(context);
+            }
+        }
         let Some(Sequence { logical_block, block, next }) = self.log().sequence else { return };
         match next == self.units_of_logical_block(logical_block) {
             true => self.counters.switch_merges += 1,

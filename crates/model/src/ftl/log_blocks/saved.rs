@@ -1,6 +1,7 @@
 //! Log blocks of a drive that is turned off, as bytes, and back.
 
 use super::{LogBlocks, OpenLog};
+use crate::age::FilledBlocks;
 use crate::flash::BlockState;
 use crate::ftl::host::Host;
 use crate::ftl::{Context, Ftl};
@@ -21,6 +22,16 @@ impl LogBlocks {
         }
         to.list(self.logs.iter().map(|block| block.0))?;
         Ok(to.word(self.group)?)
+    }
+
+    /// Takes over the blocks of a new drive that is preconditioned.
+    pub(in crate::ftl) fn take_over_filled(&mut self, filled: FilledBlocks) {
+        let FilledBlocks { data, logs, open_programs, group } = filled;
+        self.data = data.into_iter().map(Some).collect();
+        self.logs = logs.into();
+        let open = self.logs.back().copied().zip(open_programs);
+        self.open_log = open.map(|(block, programs)| OpenLog { block, programs });
+        self.group = group;
     }
 }
 

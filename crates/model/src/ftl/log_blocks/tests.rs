@@ -8,7 +8,7 @@ use crate::geometry::{Geometry, GeometryParameters};
 use crate::mapping::MappingScheme;
 use crate::profile::{DEFAULT, Profile};
 use crate::ssd::Configuration;
-use crate::units::{Instant, KIB, LogicalUnit, Nanoseconds};
+use crate::units::{Instant, KIB, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 const LOGICAL_BLOCKS: u32 = 64;
 const UNITS: u32 = 128;
@@ -162,4 +162,37 @@ fn random_writes_cost_the_full_merges_that_associativity_says() {
         let merged = counted.program_units_merge as f64 / counted.full_merges as f64;
         assert_eq!(merged, 128.0, "a full merge writes the whole block");
     }
+}
+
+#[test]
+fn small_writes_in_a_row_become_one_unit_in_the_log_and_in_a_sequence() {
+    for first in [LogicalUnit(5), LogicalUnit(0)] {
+        let mut ssd = drive(4);
+        let mut at = Instant::START;
+        let unit_sectors = SectorCount(8);
+        for sector in 0..3 * unit_sectors.0 {
+            let sector = Sector(u64::from(first.0) * unit_sectors.0 + sector);
+            at = ssd.write_sectors(at, sector, SectorCount(1));
+        }
+        let counters = ssd.counters();
+        assert_eq!(counters.host_part_units, 3, "one place for each unit");
+        assert_eq!((counters.partial_merges, counters.full_merges), (0, 0));
+        assert_eq!(counters.host_part_sectors, 3 * unit_sectors.0);
+        ssd.check_invariants();
+    }
+}
+
+#[test]
+fn a_sequence_of_small_writes_ends_when_its_last_unit_is_whole() {
+    let mut ssd = drive(4);
+    let sectors = u64::from(UNITS) * 8;
+    let mut at = ssd.write_sectors(Instant::START, Sector(0), SectorCount(sectors - 8));
+    for sector in sectors - 8..sectors - 1 {
+        at = ssd.write_sectors(at, Sector(sector), SectorCount(1));
+    }
+    assert_eq!(ssd.counters().switch_merges, 0, "its last sector is not written");
+    ssd.write_sectors(at, Sector(sectors - 1), SectorCount(1));
+    let counters = ssd.counters();
+    assert_eq!((counters.switch_merges, counters.program_units_host), (1, u64::from(UNITS)));
+    ssd.check_invariants();
 }

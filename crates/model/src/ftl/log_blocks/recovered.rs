@@ -1,0 +1,121 @@
+//! Log blocks after a power cut: what each block is for, and merges that make room.
+//!
+//! The rules are those of [`crate::recovery::log_block`]: spare areas say which units a block holds, and
+//! where all of them lie at their own offsets of one logical block it can be its data block. All others are
+//! random log blocks. When that makes more of those than the drive has, the oldest are reclaimed before the
+//! host is let in, and the spare areas of these merges say what they are.
+
+use super::LogBlocks;
+use crate::ftl::host::Host;
+use crate::ftl::{Context, Ftl};
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::recovery::scan::FoundBlock;
+use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
+
+impl LogBlocks {
+    /// Whether `block` holds what a merge of recovery writes.
+    pub(in crate::ftl) fn is_redone(&self, block: BlockIndex) -> bool {
+        self.is_recovering && self.merges.merged_into() == Some(block)
+    }
+
+    fn has_surplus(&self) -> bool {
+        self.logs.len() as u32 > self.logs_most
+    }
+}
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Makes each block that holds something a data block or a log block; those that hold nothing are free.
+    pub(in crate::ftl) fn sort_log_blocks(&mut self, blocks: &[FoundBlock]) {
+        let found = |block: BlockIndex| blocks[block.0 as usize];
+        let mut order: Vec<BlockIndex> = (0..self.geometry.blocks()).map(BlockIndex).collect();
+        order.retain(|&block| found(block).valid > 0);
+        order.sort_by_key(|&block| found(block).latest);
+        for block in order {
+            self.take_over_closed(block, found(block));
+            let log = match self.logical_block_in(block) {
+                None => block,
+                Some(logical) => {
+                    let data = &mut self.log().data[logical as usize];
+                    match *data {
+                        Some(other) if found(other).valid >= found(block).valid => block,
+                        other => {
+                            *data = Some(block);
+                            let Some(other) = other else { continue };
+                            other
+                        }
+                    }
+                }
+            };
+            let logs = &mut self.log().logs;
+            let place = logs.partition_point(|&it| found(it).latest < found(log).latest);
+            logs.insert(place, log);
+        }
+    }
+
+    /// The logical block all of whose units in `block` lie at their own offsets.
+    fn logical_block_in(&self, block: BlockIndex) -> Option<u32> {
+        let per_block = self.geometry.units_per_block();
+        let first = self.geometry.first_unit(block);
+        let mut of_block = None;
+        for (offset, at) in (0..per_block).zip(first.0..) {
+            let Some(LogicalUnit(held)) = self.blocks.flash().logical_at(PhysicalUnit(at)) else {
+                continue;
+            };
+            let logical = held / per_block;
+            if held % per_block != offset || of_block.is_some_and(|known| known != logical) {
+                return None;
+            }
+            of_block = Some(logical);
+        }
+        of_block
+    }
+
+    /// Begins to reclaim the log blocks that the drive has too many of. Returns whether there are any; if there is
+    /// no block to merge into, the units that are left to copy to and those to be merged.
+    pub(in crate::ftl) fn begin_to_reclaim_surplus<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+    ) -> Result<bool, (u32, u32)> {
+        if !self.log().has_surplus() {
+            return Ok(false);
+        }
+        // Each logical block may need a data block of its own, and a merge one in between. What a reclaimed
+        // log block takes of them it gives back.
+        let without = self.log().data.iter().filter(|block| block.is_none()).count();
+        if self.blocks.free() as usize <= without {
+            let oldest = self.log().logs[0];
+            return Err((0, self.blocks.flash().valid(oldest)));
+        }
+        self.log().is_recovering = true;
+        self.reclaim_surplus(context);
+        Ok(true)
+    }
+
+    /// Goes on reclaiming log blocks until there are no more than the drive has.
+    pub(in crate::ftl) fn reclaim_surplus<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        while self.log().has_surplus() && !self.log().merges.are_under_way() {
+            self.reclaim_oldest_log(context);
+        }
+        let log = self.log();
+        log.is_recovering = log.has_surplus() || log.merges.are_under_way();
+    }
+
+    /// Begins a program unit of the random log, if none is begun. Returns whether one is; if not, a merge has to be
+    /// waited for.
+    pub(in crate::ftl) fn begin_log_program<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+    ) -> bool {
+        if self.log().merges.are_under_way() {
+            return false;
+        }
+        self.write_to(super::Writes::Log);
+        if self.placement.room() == 0 {
+            let Some((block, program)) = self.place_in_log(context) else { return false };
+            self.placement.begin_in(&self.blocks, &self.geometry, block, program);
+            self.note_wait_for_merge(context.nand.now());
+        }
+        true
+    }
+}
