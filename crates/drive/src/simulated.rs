@@ -1,25 +1,25 @@
 //! The model as a drive, in virtual time.
 //!
 //! Phases are run as a closed loop: `depth` requests are in flight, and each answered one is
-//! followed by the next at the same instant. Everything is computed in one pass over the
-//! requests, so virtual hours take seconds; addresses are drawn some requests ahead so that the
-//! model's maps can be fetched before they are needed.
+//! followed by the next at the same instant. Time passes from event to event, so virtual hours take
+//! seconds; addresses are drawn some requests ahead so that the model's maps can be fetched before they
+//! are needed.
 
+pub(crate) mod answers;
 mod as_drive;
 mod closed_loop;
 mod in_flight;
 mod lanes;
 mod lasting;
-mod log_block;
-mod mixed_loop;
 pub(crate) mod model;
 mod open_loop;
-mod responder;
+pub(crate) mod responder;
 pub mod saved;
-mod steps;
+#[cfg(test)]
+pub(crate) mod scripted;
+mod single;
 mod trim_path;
 
-pub use responder::Responder;
 pub use trim_path::{TrimEnd, TrimPath};
 
 use ssdlab_model::Configuration;
@@ -33,7 +33,11 @@ use crate::error::{DriveError, ErrorKind};
 use crate::phase::Region;
 use crate::stack::{Array, Built, Composition, Condition, Level, StackError, Synchronisation};
 use crate::{Drive, Template};
+pub use in_flight::Ticket;
+
+use in_flight::InFlight;
 use model::{Model, aged_model};
+use responder::Kind;
 
 /// One request of a host that keeps its own time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +93,7 @@ pub struct SimulatedDrive {
     began_new: bool,
     composition: Composition,
     model: Box<dyn Model>,
+    in_flight: InFlight,
     now: Instant,
     /// When it was made or opened.
     since: Instant,
@@ -129,6 +134,7 @@ impl SimulatedDrive {
             began_new: false,
             composition,
             model,
+            in_flight: InFlight::default(),
             now: from,
             since: from,
             busy: Nanoseconds::ZERO,
@@ -155,6 +161,7 @@ impl SimulatedDrive {
             began_new: false,
             composition: Composition::Ssd(Box::new(configuration)),
             model,
+            in_flight: InFlight::default(),
             now: Instant::START,
             since: Instant::START,
             busy: Nanoseconds::ZERO,
@@ -176,36 +183,43 @@ impl SimulatedDrive {
         self
     }
 
-    /// Sends one request at `at`, whether or not earlier ones were answered; returns when this
-    /// one is.
+    /// Sends one request at `at`, or now if that is past, whether or not earlier ones were answered.
+    /// [`SimulatedDrive::next_answer`] tells when this one is.
     ///
     /// # Errors
-    /// When the drive cannot do it, or the region does not lie on its blocks.
+    /// When the region does not lie on the drive's blocks.
+    pub fn submit(&mut self, at: Instant, request: Request) -> Result<Ticket, DriveError> {
+        let (kind, region) = match request {
+            Request::Read(region) => (Kind::Read, region),
+            Request::Write(region) => (Kind::Write, region),
+            Request::WriteThrough(region) => (Kind::WriteThrough, region),
+            Request::Trim(region) => (Kind::Trim, region),
+            Request::Flush => {
+                return Ok(self.in_flight.send(&mut *self.model, at, responder::Request::FLUSH));
+            }
+        };
+        let (first, count) = self.sectors_of(region)?;
+        let request = responder::Request { kind, first, count };
+        Ok(self.in_flight.send(&mut *self.model, at, request))
+    }
+
+    /// Sends one request at `at`, or now if that is past, when no other is under way; returns when it is
+    /// answered.
     ///
-    /// # Panics
-    /// When `at` lies before an earlier request.
+    /// # Errors
+    /// When the region does not lie on the drive's blocks.
     pub fn send(&mut self, at: Instant, request: Request) -> Result<Instant, DriveError> {
-        assert!(at >= self.now, "requests are sent in the order of their time");
-        self.now = at;
-        Ok(match request {
-            Request::Read(region) => {
-                let (first, count) = self.sectors_of(region)?;
-                self.model.read(at, first, count)
-            }
-            Request::Write(region) => {
-                let (first, count) = self.sectors_of(region)?;
-                self.model.write(at, first, count)
-            }
-            Request::WriteThrough(region) => {
-                let (first, count) = self.sectors_of(region)?;
-                self.model.write_through(at, first, count)
-            }
-            Request::Trim(region) => {
-                let (first, count) = self.sectors_of(region)?;
-                self.model.trim(at, first, count)
-            }
-            Request::Flush => self.model.flush(at),
-        })
+        self.submit(at.max(self.now), request)?;
+        let (_, at) = self.next_answer(responder::LATEST).expect("every request is answered");
+        Ok(at)
+    }
+
+    /// Lets the drive's time pass until the next request that was [submitted](SimulatedDrive::submit) is
+    /// answered, and no further than `until`. Returns which one it is, and when it is answered.
+    pub fn next_answer(&mut self, until: Instant) -> Option<(Ticket, Instant)> {
+        let (ticket, at) = self.in_flight.next(&mut *self.model, until)?;
+        self.now = self.now.max(at);
+        Some((ticket, at))
     }
 
     /// The layers that a trim passes on its way, and what the drive at its end makes of it.
@@ -227,11 +241,6 @@ impl SimulatedDrive {
     /// Lets the drive's time pass until `until`; nothing happens where that is past.
     pub fn pass_until(&mut self, until: Instant) {
         self.now = self.now.max(until);
-    }
-
-    /// What answers the requests, to look at between phases.
-    pub fn responder(&self) -> &dyn Responder {
-        &*self.model
     }
 
     /// The sectors that `region` covers.
@@ -296,6 +305,7 @@ impl SimulatedDrive {
             began_new: self.began_new,
             composition,
             model,
+            in_flight: InFlight::default(),
             now: from,
             since: from,
             busy,

@@ -3,12 +3,11 @@
 //! A stack answers requests as a drive does ([`Responder`](crate::simulated::Responder)) by
 //! passing them on to its members, which may be stacks themselves.
 //!
-//! Members take requests in the order of their time. So what a request does is booked when it
-//! arrives, and what has to happen before a member is asked (reading old parity, encrypting) is
-//! added to its answer: the load on every member is exact, and so is the answer as long as the
-//! member does not change meanwhile.
+//! Members go on in the order of their time. What has to happen before a member is asked (reading old
+//! parity, encrypting) happens before it is asked.
 
 mod crypt;
+mod layered;
 mod members;
 mod mirror;
 mod parity;
@@ -26,7 +25,8 @@ use ssdlab_units::{ByteLength, Instant, KIB, Nanoseconds};
 use crate::simulated::model::{Model, model_of};
 use crate::simulated::saved::SavedDrive;
 use crypt::Encrypted;
-use members::Members;
+use layered::Layered;
+use members::Used;
 use mirror::Mirrored;
 use parity::Parity;
 use striping::Striped;
@@ -330,11 +330,11 @@ impl Composition {
             Composition::Array(array) => array.build(at, condition),
             Composition::Usb(member, bridge) => {
                 let Built { model, from } = member.build(at, condition)?;
-                Ok(Built { model: Box::new(Bridged::new(model, *bridge)), from })
+                Ok(Built { model: Box::new(Layered::new(Bridged::new(*bridge), vec![model])), from })
             }
             Composition::Crypt(member, encryption) => {
                 let Built { model, from } = member.build(at, condition)?;
-                Ok(Built { model: Box::new(Encrypted::new(model, *encryption)), from })
+                Ok(Built { model: Box::new(Layered::new(Encrypted::new(*encryption), vec![model])), from })
             }
         }
     }
@@ -366,44 +366,53 @@ impl Array {
             models.push(built.model);
         }
         match self.level {
-            Level::Raid0 => {
-                let members = Members::striped(models, self.chunk, self.trim)?;
-                Ok(Built { model: Box::new(Striped::new(members)), from })
-            }
+            Level::Raid0 => Ok(Built { model: self.striped(models)?, from }),
             Level::Raid1 => {
-                let mut mirror = self.mirror(models)?;
-                let from = self.synchronised(from, |from| mirror.synchronise(from));
+                let (mirror, from) = self.mirror(models, from)?;
                 Ok(Built { model: Box::new(mirror), from })
             }
             Level::Raid10 => {
                 let mut pairs: Vec<Box<dyn Model>> = Vec::new();
                 let (begun, mut models) = (from, models.into_iter());
                 while let (Some(one), Some(two)) = (models.next(), models.next()) {
-                    let mut pair = self.mirror(vec![one, two])?;
-                    from = from.max(self.synchronised(begun, |from| pair.synchronise(from)));
+                    let (pair, ready) = self.mirror(vec![one, two], begun)?;
+                    from = from.max(ready);
                     pairs.push(Box::new(pair));
                 }
-                let members = Members::striped(pairs, self.chunk, self.trim)?;
-                Ok(Built { model: Box::new(Striped::new(members)), from })
+                Ok(Built { model: self.striped(pairs)?, from })
             }
             Level::Raid5 => {
-                let members = Members::striped(models, self.chunk, self.trim)?;
-                let mut parity = Parity::new(members);
-                let from = self.synchronised(from, |from| parity.synchronise(from));
+                let used = Used::of(&models, Some(self.chunk), self.trim)?;
+                let mut parity = Layered::new(Parity::new(used), models);
+                // The last member is rebuilt from the others, as mdadm does with a new array.
+                let last = used.members - 1;
+                if self.synchronisation == Synchronisation::Full {
+                    from = parity.synchronise(from, used.each, |member| member != last);
+                }
                 Ok(Built { model: Box::new(parity), from })
             }
         }
     }
 
-    fn mirror(&self, models: Vec<Box<dyn Model>>) -> Result<Mirrored, StackError> {
-        Ok(Mirrored::new(Members::whole(models, self.trim)?, self.reads))
+    fn striped(&self, models: Vec<Box<dyn Model>>) -> Result<Box<dyn Model>, StackError> {
+        let used = Used::of(&models, Some(self.chunk), self.trim)?;
+        Ok(Box::new(Layered::new(Striped::new(used), models)))
     }
 
-    fn synchronised(&self, from: Instant, run: impl FnOnce(Instant) -> Instant) -> Instant {
-        match self.synchronisation {
+    /// Returns a mirror, and when its members agree.
+    fn mirror(
+        &self,
+        models: Vec<Box<dyn Model>>,
+        from: Instant,
+    ) -> Result<(Layered<Mirrored>, Instant), StackError> {
+        let used = Used::of(&models, None, self.trim)?;
+        let mut mirror = Layered::new(Mirrored::new(used, self.reads), models);
+        let from = match self.synchronisation {
             Synchronisation::None => from,
-            Synchronisation::Full => run(from),
-        }
+            // The first member is copied to all others (md's initial synchronisation).
+            Synchronisation::Full => mirror.synchronise(from, used.each, |member| member == 0),
+        };
+        Ok((mirror, from))
     }
 }
 

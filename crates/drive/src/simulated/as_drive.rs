@@ -4,6 +4,7 @@ use ssdlab_model::Configuration;
 use ssdlab_model::health::Service;
 use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
+use super::responder::{Kind, Request};
 use super::{MakeNew, SimulatedDrive, TrimEnd, built, lanes};
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::{PhaseResult, ThroughputMeter};
@@ -62,7 +63,7 @@ impl Drive for SimulatedDrive {
         self.busy += busy_time(phase, &result, self.now.since(started));
         self.check_alive(refused)?;
         if phase.flush_at_end && !outcome.cancelled {
-            self.now = self.model.flush(self.now);
+            self.now = self.model.answer_to(self.now, Request::FLUSH);
         }
         result.elapsed = self.now.since(started);
         result.throughput = meter.finish(result.elapsed);
@@ -86,7 +87,7 @@ impl Drive for SimulatedDrive {
 
     fn flush(&mut self) -> Result<Nanoseconds, DriveError> {
         let before = self.now;
-        self.now = self.model.flush(before);
+        self.now = self.model.answer_to(before, Request::FLUSH);
         self.busy += self.now.since(before);
         Ok(self.now.since(before))
     }
@@ -99,10 +100,11 @@ impl Drive for SimulatedDrive {
     ) -> Result<Nanoseconds, DriveError> {
         let (first, count) = self.sectors_of(block)?;
         let (before, refused) = (self.now, self.model.counters().refused_writes);
-        self.now = match durability {
-            Durability::Cached => self.model.write(before, first, count),
-            Durability::Through => self.model.write_through(before, first, count),
+        let kind = match durability {
+            Durability::Cached => Kind::Write,
+            Durability::Through => Kind::WriteThrough,
         };
+        self.now = self.model.answer_to(before, Request { kind, first, count });
         self.busy += self.now.since(before);
         self.check_alive(refused)?;
         Ok(self.now.since(before))
@@ -116,7 +118,7 @@ impl Drive for SimulatedDrive {
             return Err(DriveError::new(ErrorKind::Unsupported, message));
         }
         let before = self.now;
-        self.now = self.model.trim(before, first, count);
+        self.now = self.model.answer_to(before, Request { kind: Kind::Trim, first, count });
         self.busy += self.now.since(before);
         Ok(self.now.since(before))
     }
@@ -160,7 +162,7 @@ impl Drive for SimulatedDrive {
             }
             MakeNew::Discard => {
                 self.trim(Region::first(self.model.capacity()))?;
-                self.model.flush(self.now)
+                self.model.answer_to(self.now, Request::FLUSH)
             }
             MakeNew::Format => self.erased(false)?,
             MakeNew::SecureErase => self.erased(true)?,

@@ -2,16 +2,14 @@
 
 use ssdlab_units::{Instant, Nanoseconds, Sector, SectorCount};
 
-use super::in_flight::InFlight;
-use super::responder::Responder;
+use super::responder::{Answer, Client, Kind, LATEST, Port, Request, Responder, Steps, Tag};
 use crate::addresses::Addresses;
 use crate::measure::{LatencyCounts, PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase, Rate};
 use crate::{Control, Observer, Progress};
 
-/// Requests drawn ahead of the one being simulated. The first look at a request fetches its map
-/// entry, a second one, half of the way later, what the entry points to: each has to be early
-/// enough to hide a miss of all caches (about 100 ns) behind the requests in between.
+/// Requests drawn ahead of the one being sent: early enough to hide a miss of all caches (about 100 ns)
+/// behind the requests in between.
 const AHEAD: usize = 32;
 
 /// Requests between two looks at the observer: well under a tenth of a second of real time.
@@ -25,14 +23,19 @@ pub(crate) struct Outcome {
     pub(crate) cancelled: bool,
 }
 
-/// Requests whose memory is asked for together: one look at where the loop is, for all of them.
-const TOGETHER: usize = 8;
-
 /// A request that was drawn: where it begins, and whether it reads.
 #[derive(Clone, Copy)]
 pub(super) struct Drawn {
     pub(super) first: Sector,
     pub(super) is_read: bool,
+}
+
+impl Drawn {
+    #[inline(always)]
+    pub(super) fn request(self, count: SectorCount) -> Request {
+        let kind = if self.is_read { Kind::Read } else { Kind::Write };
+        Request { kind, first: self.first, count }
+    }
 }
 
 /// Requests drawn ahead, in two halves: while one is sent, the other has been drawn.
@@ -58,39 +61,15 @@ impl LookAhead {
         this
     }
 
-    /// The next request; asks for the memory of those ahead.
+    /// Returns the next request, and where the one begins that follows [`AHEAD`] requests later.
     #[inline(always)]
-    pub(super) fn next(&mut self, drive: &impl Responder) -> Drawn {
-        self.next_few(1, drive)[0]
-    }
-
-    /// The next requests, at least one and at most `most`; asks for the memory of those ahead.
-    #[inline(always)]
-    fn next_few(&mut self, most: usize, drive: &impl Responder) -> &[Drawn] {
+    pub(super) fn next(&mut self) -> (Drawn, Sector) {
         let next = self.next % (2 * AHEAD);
-        if next.is_multiple_of(TOGETHER) {
-            self.ask_for_memory(next, drive);
-        }
-        let few = next..next + most.min(TOGETHER - next % TOGETHER);
-        self.next = few.end;
-        &self.drawn[few]
-    }
-
-    #[inline(never)]
-    fn ask_for_memory(&mut self, next: usize, drive: &impl Responder) {
         if next.is_multiple_of(AHEAD) {
             self.draw_from((next + AHEAD) % (2 * AHEAD));
         }
-        let ahead = (next + AHEAD) % (2 * AHEAD);
-        for drawn in &self.drawn[ahead..ahead + TOGETHER] {
-            drive.prefetch(drawn.first);
-        }
-        let halfway = (next + AHEAD / 2) % (2 * AHEAD);
-        for drawn in &self.drawn[halfway..halfway + TOGETHER] {
-            if !drawn.is_read {
-                drive.prefetch_for_write(drawn.first);
-            }
-        }
+        self.next = next + 1;
+        (self.drawn[next], self.drawn[(next + AHEAD) % (2 * AHEAD)].first)
     }
 
     /// Draws the half that begins at `from`.
@@ -143,8 +122,84 @@ impl Pace {
     }
 }
 
+/// A closed loop: a request is sent for each that is answered.
+struct Loop<'a> {
+    ahead: LookAhead,
+    pace: Pace,
+    phase: &'a Phase,
+    count: SectorCount,
+    start: Instant,
+    /// Nothing is sent from then on, nor more than so many requests.
+    deadline: Nanoseconds,
+    requests_max: u64,
+    /// Requests sent so far, and when the latest was, since the start.
+    requests: u64,
+    sent: Nanoseconds,
+    in_flight: u32,
+    /// Of each request in flight, whether it reads.
+    reads: Vec<bool>,
+    read_latencies: LatencyCounts,
+    write_latencies: LatencyCounts,
+    meter: &'a mut ThroughputMeter,
+    latest: Instant,
+}
+
+impl Loop<'_> {
+    /// Sends the next request, not before `earliest`, if there is to be one; returns where a later one begins.
+    #[inline(always)]
+    fn send(&mut self, port: &mut impl Port, tag: Tag, earliest: Instant) -> Option<Sector> {
+        let earliest = earliest.since(self.start);
+        if self.requests >= self.requests_max || earliest >= self.deadline {
+            self.sent = self.sent.max(earliest);
+            return None;
+        }
+        let sent = self.pace.send_at(earliest);
+        self.sent = sent;
+        if sent >= self.deadline {
+            return None;
+        }
+        let (drawn, soon) = self.ahead.next();
+        self.requests += 1;
+        self.in_flight += 1;
+        self.reads[tag.0 as usize] = drawn.is_read;
+        port.submit(self.start + sent, tag, drawn.request(self.count));
+        Some(soon)
+    }
+
+    fn stop(&mut self) {
+        self.requests_max = 0;
+    }
+}
+
+impl Client for Loop<'_> {
+    const SENDS_WHEN_ANSWERED: bool = true;
+
+    #[inline(always)]
+    fn answered(&mut self, port: &mut impl Port, answer: Answer) -> Option<Sector> {
+        let Answer { tag, sent, at } = answer;
+        let latency = at.since(sent);
+        match self.reads[tag.0 as usize] {
+            true => self.read_latencies.record(latency),
+            false => self.write_latencies.record(latency),
+        }
+        self.meter.record(at.since(self.start), self.phase.block_size);
+        self.latest = self.latest.max(at);
+        self.in_flight -= 1;
+        self.send(port, tag, at)
+    }
+}
+
+/// Sends requests to a drive that is left alone otherwise.
+struct Directly<'a, R>(&'a mut R);
+
+impl<R: Responder> Port for Directly<'_, R> {
+    fn submit(&mut self, at: Instant, tag: Tag, request: Request) {
+        self.0.submit(at, tag, request);
+    }
+}
+
 /// Runs `phase` from `start`, adding what is measured to `result` and `meter`.
-pub(super) fn run<R: Responder>(
+pub(super) fn run<R: Steps>(
     drive: &mut R,
     phase: &Phase,
     start: Instant,
@@ -156,64 +211,52 @@ pub(super) fn run<R: Responder>(
         Amount::Bytes(bytes) => (bytes.whole(phase.block_size), None),
         Amount::Time(time) => (u64::MAX, Some(time)),
     };
-    let deadline = time_max.unwrap_or(Nanoseconds::new(u64::MAX));
-    let mut ahead = LookAhead::new(phase);
-    let mut in_flight = InFlight::new(phase.depth as usize);
-    let mut pace = Pace::new(phase);
-    // What is sent before this has neither a rate nor the end to heed.
-    let at_once_before = if pace.is_none() { deadline } else { Nanoseconds::ZERO };
-    let count = SectorCount::of(phase.block_size);
-    let (mut requests, mut cancelled) = (0u64, false);
-    let (mut read_latencies, mut write_latencies) = (LatencyCounts::new(), LatencyCounts::new());
+    let mut client = Loop {
+        ahead: LookAhead::new(phase),
+        pace: Pace::new(phase),
+        phase,
+        count: SectorCount::of(phase.block_size),
+        start,
+        deadline: time_max.unwrap_or(Nanoseconds::new(u64::MAX)),
+        requests_max,
+        requests: 0,
+        sent: Nanoseconds::ZERO,
+        in_flight: 0,
+        reads: vec![false; phase.depth as usize],
+        read_latencies: LatencyCounts::new(),
+        write_latencies: LatencyCounts::new(),
+        meter,
+        latest: start,
+    };
     let refused = drive.counters().refused_writes;
-    while requests < requests_max && !cancelled {
-        let batch_end = requests_max.min(requests + OBSERVE_EVERY);
-        // All times are counted from the start of the phase but those that the drive is told.
-        let mut sent = in_flight.earliest();
-        'batch: while requests < batch_end {
-            let most = (batch_end - requests).min(TOGETHER as u64);
-            let mut drawn = ahead.next_few(most as usize, drive).iter();
-            requests += drawn.len() as u64;
-            while let Some(&Drawn { first, is_read }) = drawn.next() {
-                sent = in_flight.earliest();
-                if sent >= at_once_before {
-                    sent = pace.send_at(sent);
-                    if sent >= deadline {
-                        requests -= 1 + drawn.len() as u64;
-                        break 'batch;
-                    }
-                }
-                let place = in_flight.take_earliest();
-                let at = start + sent;
-                let latency = if is_read {
-                    let latency = drive.read(at, first, count).since(at);
-                    read_latencies.record(latency);
-                    latency
-                } else {
-                    let latency = drive.write(at, first, count).since(at);
-                    write_latencies.record(latency);
-                    latency
-                };
-                in_flight.enter(place, sent + latency);
-                meter.record(sent + latency, phase.block_size);
-            }
-        }
-        in_flight.check();
-        let progress = Progress {
-            bytes_done: phase.block_size * requests,
-            bytes_total: phase.bytes_total(),
-            elapsed: sent,
-            time_total: time_max,
-        };
-        cancelled = observer.progress(&progress) == Control::Cancel;
-        if sent >= deadline || drive.counters().refused_writes > refused {
-            break;
+    for tag in 0..phase.depth {
+        if let Some(soon) = client.send(&mut Directly(drive), Tag(tag), start) {
+            drive.prefetch(soon);
         }
     }
+    let mut cancelled = false;
+    while client.in_flight > 0 {
+        let look_at = client.requests + OBSERVE_EVERY;
+        while client.in_flight > 0 && client.requests < look_at {
+            let has_happened = drive.step(LATEST, &mut client);
+            assert!(has_happened, "every request is answered");
+        }
+        let progress = Progress {
+            bytes_done: phase.block_size * client.requests,
+            bytes_total: phase.bytes_total(),
+            elapsed: client.sent,
+            time_total: time_max,
+        };
+        cancelled = cancelled || observer.progress(&progress) == Control::Cancel;
+        if cancelled || drive.counters().refused_writes > refused {
+            client.stop();
+        }
+    }
+    let Loop { requests, read_latencies, write_latencies, latest, .. } = client;
     result.requests = requests;
     result.bytes_read = phase.block_size * read_latencies.count();
     result.bytes_written = phase.block_size * write_latencies.count();
     read_latencies.add_to(&mut result.read_latencies);
     write_latencies.add_to(&mut result.write_latencies);
-    Outcome { end: start + in_flight.latest(), cancelled }
+    Outcome { end: latest, cancelled }
 }

@@ -3,8 +3,8 @@
 
 use ssdlab_units::{Instant, Nanoseconds, Sector, SectorCount};
 
-use super::responder::{Kind, Request, Responder};
-use super::steps::Steps;
+use super::answers::Answers;
+use super::responder::{Answer, Kind, LATEST, Request, Responder, Tag};
 use crate::error::{DriveError, ErrorKind};
 use crate::lanes::{Lane, LaneRequest, LaneResult, Operation, check_request};
 use crate::measure::{PhaseResult, ThroughputMeter};
@@ -27,7 +27,10 @@ struct Sent {
 /// A lane under way.
 struct Running<'a> {
     lane: Lane<'a>,
-    steps: Steps<Sent>,
+    /// The first of its tags, and what was sent with each that is in flight.
+    tags_from: u32,
+    in_flight: Vec<Option<Sent>>,
+    free: Vec<Tag>,
     /// The request that goes next, and when at the earliest.
     next: Option<(Instant, LaneRequest)>,
     /// True if a flush is under way: what follows waits for it.
@@ -42,10 +45,12 @@ struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    fn new(lane: Lane<'a>, start: Instant) -> Running<'a> {
+    fn new(lane: Lane<'a>, tags_from: u32, start: Instant) -> Running<'a> {
         let from = start + lane.ramp;
         Running {
-            steps: Steps::new(lane.depth as usize, start),
+            tags_from,
+            in_flight: vec![None; lane.depth as usize],
+            free: (tags_from..tags_from + lane.depth).rev().map(Tag).collect(),
             next: None,
             is_held: false,
             owes_flush: lane.flush_at_end,
@@ -96,7 +101,7 @@ impl<'a> Running<'a> {
     }
 
     fn is_blocked(&self) -> bool {
-        self.is_held || !self.steps.has_room()
+        self.is_held || self.free.is_empty()
     }
 
     /// When the next request goes, if it can.
@@ -121,25 +126,34 @@ impl<'a> Running<'a> {
                 let message = "trim does not get through to a drive".to_owned();
                 return Err(DriveError::new(ErrorKind::Unsupported, message));
             }
-            Operation::Trim => {
-                let end = drive.trim(at, first, count);
-                self.steps.note_answered(end, sent);
-                return self.fetch(drive, start, at);
-            }
+            Operation::Trim => Kind::Trim,
         };
         self.is_held = kind == Kind::Flush;
-        self.steps.send(drive, at, Request { kind, first, count }, sent);
+        self.submit(drive, at, Request { kind, first, count }, sent);
         self.fetch(drive, start, at)
     }
 
-    /// Lets happen what happens next in this lane; returns whether it was an answer.
-    fn step(&mut self, drive: &mut dyn Responder, start: Instant) -> bool {
-        let Some((sent, end)) = self.steps.step(drive) else { return false };
-        let was_blocked = self.is_held || self.steps.was_full();
+    fn submit(&mut self, drive: &mut dyn Responder, at: Instant, request: Request, sent: Sent) {
+        let tag = self.free.pop().expect("there is room");
+        self.in_flight[(tag.0 - self.tags_from) as usize] = Some(sent);
+        drive.submit(at, tag, request);
+    }
+
+    /// Returns whether `tag` is one of this lane's.
+    fn owns(&self, tag: Tag) -> bool {
+        (self.tags_from..self.tags_from + self.lane.depth).contains(&tag.0)
+    }
+
+    /// One of its requests is answered.
+    fn note_answered(&mut self, answer: Answer, start: Instant) {
+        let (tag, end) = (answer.tag, answer.at);
+        let sent = self.in_flight[(tag.0 - self.tags_from) as usize].take().expect("it was sent");
+        let was_blocked = self.is_held || self.free.is_empty();
+        self.free.push(tag);
         self.last_answer = end;
         let Some(request) = sent.request else {
             self.measured.1 = self.measured.1.max(end);
-            return true;
+            return;
         };
         let is_flush = request.operation == Operation::Flush;
         self.is_held &= !is_flush;
@@ -154,19 +168,16 @@ impl<'a> Running<'a> {
             *at = (*at).max(end + request.pause);
             self.check_time(start);
         }
-        true
     }
 
     /// Sends the flush at the lane's end, if that has come. Other lanes need not have ended.
     fn flush_if_done(&mut self, drive: &mut dyn Responder) {
-        if !self.owes_flush || self.next.is_some() || self.steps.next().is_some() {
+        if !self.owes_flush || self.next.is_some() || self.free.len() < self.in_flight.len() {
             return;
         }
         self.owes_flush = false;
         let at = self.last_answer;
-        let (first, count) = (Sector(0), SectorCount(0));
-        let sent = Sent { request: None, intended: at, at };
-        self.steps.send(drive, at, Request { kind: Kind::Flush, first, count }, sent);
+        self.submit(drive, at, Request::FLUSH, Sent { request: None, intended: at, at });
     }
 }
 
@@ -178,11 +189,16 @@ pub(super) fn run(
     start: Instant,
     observer: &mut dyn Observer,
 ) -> (Result<Vec<LaneResult>, DriveError>, Instant) {
-    let mut running: Vec<Running> =
-        lanes.into_iter().map(|lane| Running::new(lane, start)).collect();
-    let outcome = carry_out(drive, &mut running, start, observer);
-    while let Some((_, one)) = next_to_step(&mut running) {
-        one.step(drive, start);
+    let mut running: Vec<Running> = Vec::with_capacity(lanes.len());
+    for lane in lanes {
+        let tags_from = running.last().map_or(0, |it| it.tags_from + it.lane.depth);
+        running.push(Running::new(lane, tags_from, start));
+    }
+    let mut answers = Answers::default();
+    let outcome = carry_out(drive, &mut running, &mut answers, start, observer);
+    while running.iter().any(|one| one.free.len() < one.in_flight.len()) {
+        let answer = answers.next(drive, LATEST).expect("every request is answered");
+        owner_of(answer.tag, &mut running).note_answered(answer, start);
     }
     let end = running.iter().map(|one| one.last_answer).max().unwrap_or(start);
     if outcome.is_err() {
@@ -198,10 +214,9 @@ pub(super) fn run(
     (Ok(results), end)
 }
 
-/// The lane in which something happens next, and when.
-fn next_to_step<'r, 'a>(running: &'r mut [Running<'a>]) -> Option<(Instant, &'r mut Running<'a>)> {
-    let next = |one: &'r mut Running<'a>| one.steps.next().map(|at| (at, one));
-    running.iter_mut().filter_map(next).min_by_key(|(at, _)| *at)
+/// The lane that sent what `tag` names.
+fn owner_of<'r, 'a>(tag: Tag, running: &'r mut [Running<'a>]) -> &'r mut Running<'a> {
+    running.iter_mut().find(|one| one.owns(tag)).expect("some lane sent it")
 }
 
 /// The lane that sends next, and when.
@@ -213,6 +228,7 @@ fn next_to_send<'r, 'a>(running: &'r mut [Running<'a>]) -> Option<(Instant, &'r 
 fn carry_out(
     drive: &mut dyn Responder,
     running: &mut [Running<'_>],
+    answers: &mut Answers,
     start: Instant,
     observer: &mut dyn Observer,
 ) -> Result<(), DriveError> {
@@ -223,28 +239,25 @@ fn carry_out(
     let expected = running.iter().map(|one| one.lane.expected).sum();
     let time_total = running.iter().filter_map(|one| one.lane.time).max();
     let refused = drive.counters().refused_writes;
-    let mut answers = 0u64;
+    let mut answered = 0u64;
     loop {
         let sends_at = next_to_send(running).map(|(at, _)| at);
-        let happens = next_to_step(running);
-        let (at, is_answer) = match (happens, sends_at) {
-            (Some((at, one)), sends_at) if sends_at.is_none_or(|sends_at| at <= sends_at) => {
-                let is_answer = one.step(drive, start);
-                one.flush_if_done(drive);
-                (at, is_answer)
-            }
-            (_, Some(at)) => {
-                let (_, one) = next_to_send(running).expect("one was found");
-                one.send(drive, start)?;
-                (at, false)
-            }
-            (_, None) => return Ok(()),
+        let is_waiting = running.iter().any(|one| one.free.len() < one.in_flight.len());
+        let until = sends_at.unwrap_or(LATEST);
+        let answer = is_waiting.then(|| answers.next(drive, until)).flatten();
+        let Some(answer) = answer else {
+            let Some((_, one)) = next_to_send(running) else { return Ok(()) };
+            one.send(drive, start)?;
+            continue;
         };
-        answers += u64::from(is_answer);
-        if is_answer && answers.is_multiple_of(OBSERVE_EVERY) {
+        let one = owner_of(answer.tag, running);
+        one.note_answered(answer, start);
+        one.flush_if_done(drive);
+        answered += 1;
+        if answered.is_multiple_of(OBSERVE_EVERY) {
             let bytes_done =
                 running.iter().map(|one| one.result.phase.bytes() + one.result.bytes_trimmed).sum();
-            let elapsed = at.since(start);
+            let elapsed = answer.at.since(start);
             let progress = Progress { bytes_done, bytes_total: expected, elapsed, time_total };
             if observer.progress(&progress) == Control::Cancel {
                 return Err(DriveError::cancelled());

@@ -1,31 +1,35 @@
 //! Which model a configuration means, and how a drive holds one without naming its type.
 
 use ssdlab_model::age::{AgeError, Past};
-use ssdlab_model::log_block::LogBlockSsd;
+use ssdlab_model::ftl::Ssd;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
-use ssdlab_model::mapping::{MappingScheme, PageMap};
+use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
 use ssdlab_model::snapshot::{Decoder, SnapshotError};
-use ssdlab_model::{Configuration, Ssd};
+use ssdlab_model::Configuration;
 use ssdlab_nand::geometry::GeometryError;
 use ssdlab_units::Instant;
 
 use super::closed_loop::{self, Outcome};
-use super::responder::Responder;
-use super::{mixed_loop, open_loop};
+use super::open_loop;
+use super::responder::{Responder, Steps};
+use super::single::Single;
 use crate::Observer;
 use crate::measure::{PhaseResult, ThroughputMeter};
-use crate::phase::{Mix, Phase, Rate};
+use crate::phase::{Phase, Rate};
 
 /// The model that `configuration` asks for: the one place where its mapping scheme becomes a type.
 pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, GeometryError> {
     configuration.check_mapping()?;
     Ok(match configuration.mechanisms.mapping {
-        MappingScheme::Page => Box::new(Ssd::new(configuration)?),
-        MappingScheme::Extent => Box::new(Ssd::with_extent_map(configuration)?),
-        MappingScheme::Cached => Box::new(Ssd::with_cached_map(configuration)?),
-        MappingScheme::LogBlock => Box::new(LogBlockSsd::new(configuration)?),
+        MappingScheme::Page | MappingScheme::LogBlock => boxed(Ssd::new(configuration)?),
+        MappingScheme::Extent => boxed(Ssd::with_extent_map(configuration)?),
+        MappingScheme::Cached => boxed(Ssd::with_cached_map(configuration)?),
     })
+}
+
+fn boxed<M: Mapping + Clone + Send + Sync + 'static>(ssd: Ssd<M>) -> Box<dyn Model> {
+    Box::new(Single::new(ssd))
 }
 
 /// Makes a used drive: one that has `past` behind it.
@@ -35,10 +39,9 @@ pub(crate) fn aged_model(
 ) -> Result<Box<dyn Model>, AgeError> {
     configuration.check_mapping()?;
     Ok(match configuration.mechanisms.mapping {
-        MappingScheme::Page => Box::new(Ssd::aged(configuration, past)?),
-        MappingScheme::Extent => Box::new(Ssd::aged_with_extent_map(configuration, past)?),
-        MappingScheme::Cached => Box::new(Ssd::aged_with_cached_map(configuration, past)?),
-        MappingScheme::LogBlock => Box::new(LogBlockSsd::aged(configuration, past)?),
+        MappingScheme::Page | MappingScheme::LogBlock => boxed(Ssd::aged(configuration, past)?),
+        MappingScheme::Extent => boxed(Ssd::aged_with_extent_map(configuration, past)?),
+        MappingScheme::Cached => boxed(Ssd::aged_with_cached_map(configuration, past)?),
     })
 }
 
@@ -48,19 +51,18 @@ pub(crate) fn restored_model(
     from: &mut Decoder<'_>,
 ) -> Result<Box<dyn Model>, SnapshotError> {
     Ok(match configuration.mechanisms.mapping {
-        MappingScheme::Page => {
+        MappingScheme::Page | MappingScheme::LogBlock => {
             let map = PageMap::new(configuration.geometry.logical_units());
-            Box::new(Ssd::restored(configuration, map, from)?)
+            boxed(Ssd::restored(configuration, map, from)?)
         }
         MappingScheme::Extent => {
             let extents = configuration.mechanisms.extents;
             let map = ExtentMap::new(&configuration.geometry, extents);
-            Box::new(Ssd::restored(configuration, map, from)?)
+            boxed(Ssd::restored(configuration, map, from)?)
         }
         MappingScheme::Cached => {
-            Box::new(Ssd::restored(configuration, CachedMap::new(configuration)?, from)?)
+            boxed(Ssd::restored(configuration, CachedMap::new(configuration)?, from)?)
         }
-        MappingScheme::LogBlock => Box::new(LogBlockSsd::restored(configuration, from)?),
     })
 }
 
@@ -80,11 +82,7 @@ pub(crate) trait Model: Responder + Send + Sync {
     fn boxed_clone(&self) -> Box<dyn Model>;
 }
 
-fn is_stream_of_reads(phase: &Phase) -> bool {
-    phase.mix == Mix::READ && phase.pattern.is_sequential()
-}
-
-impl<R: Responder + Clone + Send + Sync + 'static> Model for R {
+impl<R: Steps + Clone + Send + Sync + 'static> Model for R {
     fn run(
         &mut self,
         phase: &Phase,
@@ -96,12 +94,6 @@ impl<R: Responder + Clone + Send + Sync + 'static> Model for R {
         match phase.rate {
             Some(Rate::Open(rate)) => {
                 open_loop::run(self, phase, rate, start, result, meter, observer)
-            }
-            // Requests that are alone with the drive wait for nothing that is sent after them, and
-            // writes alone, or random reads, hardly. Of a sequential stream those in flight share
-            // what is read ahead.
-            _ if phase.depth > 1 && (phase.mix.is_mixed() || is_stream_of_reads(phase)) => {
-                mixed_loop::run(self, phase, start, result, meter, observer)
             }
             _ => closed_loop::run(self, phase, start, result, meter, observer),
         }

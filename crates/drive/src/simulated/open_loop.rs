@@ -7,9 +7,9 @@
 
 use ssdlab_units::{Instant, SectorCount};
 
-use super::closed_loop::{Drawn, LookAhead, OBSERVE_EVERY, Outcome};
-use super::responder::{Kind, Request, Responder};
-use super::steps::Steps;
+use super::answers::Answers;
+use super::closed_loop::{LookAhead, OBSERVE_EVERY, Outcome};
+use super::responder::{LATEST, Steps, Tag};
 use crate::arrivals::Arrivals;
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase};
@@ -17,7 +17,7 @@ use crate::{Control, Observer, Progress};
 
 /// Runs `phase` from `start` with `per_second` arrivals on average, adding what is measured to
 /// `result` and `meter`. All requests that arrive within the phase's time are answered.
-pub(super) fn run<R: Responder>(
+pub(super) fn run<R: Steps>(
     drive: &mut R,
     phase: &Phase,
     per_second: f64,
@@ -33,8 +33,11 @@ pub(super) fn run<R: Responder>(
     let deadline = time_max.unwrap_or(Phase::LONGEST);
     let mut arrivals = Arrivals::new(per_second, phase.seed);
     let mut ahead = LookAhead::new(phase);
-    let mut steps = Steps::new(phase.depth as usize, start);
+    let mut answers = Answers::default();
     let count = SectorCount::of(phase.block_size);
+    // When each request in flight arrived, and whether it reads; and the numbers that are free.
+    let mut open = vec![(start, true); phase.depth as usize];
+    let mut free: Vec<Tag> = (0..phase.depth).rev().map(Tag).collect();
     let (mut requests, mut reads, mut cancelled) = (0u64, 0u64, false);
     let (mut latest, mut sent) = (start, start);
     let mut note = |(arrival, is_read): (Instant, bool), end: Instant| {
@@ -55,16 +58,22 @@ pub(super) fn run<R: Responder>(
             // What waits before a full queue is sent when a place in it is free. Two places may be
             // free at one instant; what is sent then has waited until then, too.
             let mut at = arrival.max(sent);
-            while !steps.has_room() || steps.next().is_some_and(|next| next <= at) {
-                if let Some((tag, end)) = steps.step(drive) {
-                    at = at.max(end);
-                    note(tag, end);
-                }
+            while let Some(answer) = answers.next(drive, at) {
+                note(open[answer.tag.0 as usize], answer.at);
+                free.push(answer.tag);
             }
-            let Drawn { first, is_read } = ahead.next(drive);
-            let kind = if is_read { Kind::Read } else { Kind::Write };
-            reads += u64::from(is_read);
-            steps.send(drive, at, Request { kind, first, count }, (arrival, is_read));
+            if free.is_empty() {
+                let answer = answers.next(drive, LATEST).expect("every request is answered");
+                note(open[answer.tag.0 as usize], answer.at);
+                free.push(answer.tag);
+                at = at.max(answer.at);
+            }
+            let (drawn, soon) = ahead.next();
+            drive.prefetch(soon);
+            let tag = free.pop().expect("there is room");
+            open[tag.0 as usize] = (arrival, drawn.is_read);
+            reads += u64::from(drawn.is_read);
+            drive.submit(at, tag, drawn.request(count));
             sent = at;
             requests += 1;
         }
@@ -79,10 +88,10 @@ pub(super) fn run<R: Responder>(
             break;
         }
     }
-    while steps.next().is_some() {
-        if let Some((tag, end)) = steps.step(drive) {
-            note(tag, end);
-        }
+    while free.len() < phase.depth as usize {
+        let answer = answers.next(drive, LATEST).expect("every request is answered");
+        note(open[answer.tag.0 as usize], answer.at);
+        free.push(answer.tag);
     }
     result.requests = requests;
     result.bytes_read = phase.block_size * reads;
@@ -95,57 +104,11 @@ mod tests {
     use super::*;
     use crate::Unobserved;
     use crate::phase::{Mix, Pattern, Rate, Region};
-    use ssdlab_model::attribution::Attribution;
-    use ssdlab_model::counters::{Counters, Wear};
-    use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds, Sector};
-
-    /// A drive that answers a request sent at some instant as it is told to.
-    struct Answers<F>(F);
-
-    impl<F: FnMut(Instant) -> Instant> Responder for Answers<F> {
-        fn capacity(&self) -> ByteLength {
-            MIB
-        }
-        fn block_size(&self) -> ByteLength {
-            KIB * 4
-        }
-        fn read(&mut self, at: Instant, _: Sector, _: SectorCount) -> Instant {
-            (self.0)(at)
-        }
-        fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-            self.read(at, first, count)
-        }
-        fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-            self.read(at, first, count)
-        }
-        fn trim(&mut self, at: Instant, _: Sector, _: SectorCount) -> Instant {
-            at
-        }
-        fn passes_trim(&self) -> bool {
-            true
-        }
-        fn flush(&mut self, at: Instant) -> Instant {
-            at
-        }
-        fn rest(&mut self, _: Instant, _: Nanoseconds) {}
-        fn prefetch(&self, _: Sector) {}
-        fn prefetch_for_write(&self, _: Sector) {}
-        fn counters(&self) -> Counters {
-            Counters::default()
-        }
-        fn wear(&self) -> Wear {
-            Wear::default()
-        }
-        fn unused_flash(&self) -> ByteLength {
-            ByteLength::ZERO
-        }
-        fn attribution(&self) -> Attribution {
-            Attribution::default()
-        }
-    }
+    use crate::simulated::scripted::Scripted;
+    use ssdlab_units::{KIB, MIB, Nanoseconds};
 
     /// Reads at random for 100 seconds.
-    fn run_on(drive: &mut impl Responder, rate: f64, depth: u32) -> PhaseResult {
+    fn run_on(drive: &mut impl Steps, rate: f64, depth: u32) -> PhaseResult {
         let phase = Phase {
             name: "arrivals".to_owned(),
             pattern: Pattern::Random,
@@ -169,7 +132,7 @@ mod tests {
     /// Of a drive that serves one request at a time, each in the same time: an M/D/1 queue.
     fn mean_us(load: f64, depth: u32) -> f64 {
         let (mut free, service) = (Instant::START, Nanoseconds::from_micros(100));
-        let mut drive = Answers(|at: Instant| {
+        let mut drive = Scripted::new(|at: Instant, _| {
             free = free.max(at) + service;
             free
         });
@@ -183,7 +146,7 @@ mod tests {
         const BEAT: u64 = 1_000_000;
         for depth in [1, 2, 4, 32] {
             let mut asked = Instant::START;
-            let mut drive = Answers(|at: Instant| {
+            let mut drive = Scripted::new(|at: Instant, _| {
                 assert!(at >= asked, "asked at {at:?}, after {asked:?}");
                 asked = at;
                 Instant::from_nanos((at.nanos() / BEAT + 1) * BEAT)

@@ -1,18 +1,18 @@
 //! What answers requests in virtual time: a simulated SSD, or a stack of them.
 //!
-//! The closed loop is generic over it, so that nothing is asked through a pointer on its hot
-//! path. A stack asks its members through one, once per request.
+//! Requests are submitted, time passes event by event, and answers come to a [`Client`], which may send
+//! others then. Phases are run with a client whose type is known, so that nothing is asked through a
+//! pointer on their hot path; a stack asks its members through one.
 
-use ssdlab_model::Ssd;
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::bad_blocks::SpareBlocks;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::make_new::FormatError;
-use ssdlab_model::mapping::Mapping;
-use ssdlab_model::media::Null;
-use ssdlab_model::pending::{Step, Waiting};
 use ssdlab_model::snapshot::{Encoder, SnapshotError};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+
+/// As late as anything is: nothing is due behind it.
+pub(crate) const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub enum Kind {
     Write,
     /// That data be durable (FUA).
     WriteThrough,
+    /// That data be forgotten. Where [`Responder::passes_trim`] says no, nothing is.
+    Trim,
     /// That all data that was written be durable; the sectors mean nothing.
     Flush,
 }
@@ -38,11 +40,58 @@ pub struct Request {
     pub count: SectorCount,
 }
 
+impl Request {
+    /// That all data that was written be durable.
+    pub const FLUSH: Request =
+        Request { kind: Kind::Flush, first: Sector(0), count: SectorCount(0) };
+}
+
+/// The number by which its sender knows a request; free for another when that one is answered. Small
+/// numbers, since tables are kept of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tag(pub u32);
+
+/// The answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The request.
+    pub tag: Tag,
+    /// When it was sent.
+    pub sent: Instant,
+    /// When it is answered: now, or as soon as its data has crossed the link.
+    pub at: Instant,
+}
+
+/// Where requests are sent.
+pub trait Port {
+    /// Sends a request at `at`, which lies not before the latest event.
+    ///
+    /// # Panics
+    /// When the range is empty, does not lie within the drive, or is no multiple of its blocks.
+    fn submit(&mut self, at: Instant, tag: Tag, request: Request);
+}
+
+/// Who sends requests and is answered.
+pub trait Client {
+    /// Declares that requests are sent by [`Client::answered`] alone, so none before the answer that it
+    /// follows. The drive may look further ahead then.
+    const SENDS_WHEN_ANSWERED: bool = false;
+
+    /// A request is answered; others may be sent through `port`, not before `answer.at`. May return a sector
+    /// that will be asked for some requests from now: its map entry is fetched into the processor's cache,
+    /// and nothing else changes.
+    fn answered(&mut self, port: &mut impl Port, answer: Answer) -> Option<Sector>;
+}
+
+/// A client that takes down what is answered.
+impl Client for Vec<Answer> {
+    fn answered(&mut self, _: &mut impl Port, answer: Answer) -> Option<Sector> {
+        self.push(answer);
+        None
+    }
+}
+
 /// Something that answers requests in virtual time.
-///
-/// Requests are handed over in the order of their time: `at` never lies before the `at` of an
-/// earlier call. Ranges are not empty, lie within [`Responder::capacity`] and are whole multiples
-/// of [`Responder::block_size`]; otherwise these calls panic.
 pub trait Responder {
     /// Bytes that can be addressed.
     fn capacity(&self) -> ByteLength;
@@ -50,52 +99,31 @@ pub trait Responder {
     /// The smallest aligned request.
     fn block_size(&self) -> ByteLength;
 
-    /// Reads `count` sectors from `first` at `at`; returns when the last of them has arrived.
-    fn read(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
+    /// Sends a request at `at`, which lies not before the latest event.
+    ///
+    /// # Panics
+    /// When the range is empty, does not lie within the drive, or is no multiple of its blocks.
+    fn submit(&mut self, at: Instant, tag: Tag, request: Request);
 
-    /// Writes `count` sectors from `first` at `at`; returns when the host is told it is done.
-    fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
+    /// Returns the instant of the latest event.
+    fn latest_event(&self) -> Instant;
 
-    /// Writes sectors that are durable before the host is told so (FUA).
-    fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
+    /// Returns the instant at which the next thing happens, if anything will.
+    fn next_due(&self) -> Option<Instant>;
 
-    /// Begins one of the requests above. What begins step by step is gone on with when the step says
-    /// so ([`ssdlab_model::pending`]), in the order of time with all other calls; that is exact where
-    /// requests of several kinds are in flight. Who cannot do it answers at once.
-    fn begin(&mut self, at: Instant, request: Request) -> Step {
-        let Request { kind, first, count } = request;
-        Step::Answered(match kind {
-            Kind::Read => self.read(at, first, count),
-            Kind::Write => self.write(at, first, count),
-            Kind::WriteThrough => self.write_through(at, first, count),
-            Kind::Flush => self.flush(at),
-        })
-    }
+    /// Lets the next thing happen, if it is due until `until`, and takes down what is answered. Returns whether
+    /// anything happened.
+    fn advance(&mut self, until: Instant, answers: &mut Vec<Answer>) -> bool;
 
-    /// Goes on with a request that has begun.
-    fn go_on(&mut self, _waiting: Waiting) -> Step {
-        unreachable!("nothing waits where all is answered at once")
-    }
-
-    /// Forgets what `count` sectors from `first` hold; returns when the host is told so. Where
-    /// [`Responder::passes_trim`] says no, nothing is forgotten.
-    fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
+    /// Asks for the memory that tells where `sector` lies, some requests before it is asked for.
+    /// Changes nothing but the speed.
+    fn prefetch(&self, _sector: Sector) {}
 
     /// Returns true if trim gets as far as a drive (which may ignore it).
     fn passes_trim(&self) -> bool;
 
-    /// Makes all writes that were answered durable; returns when the host is told so.
-    fn flush(&mut self, at: Instant) -> Instant;
-
-    /// Is left alone from `from` for `duration`.
+    /// Is left alone from `from` for `duration`, with no request under way.
     fn rest(&mut self, from: Instant, duration: Nanoseconds);
-
-    /// Asks for the memory that tells where `sector` lies, some requests before it is asked for.
-    /// Changes nothing but the speed.
-    fn prefetch(&self, sector: Sector);
-
-    /// Asks for what [`Responder::prefetch`] led to, for a sector that will be written soon.
-    fn prefetch_for_write(&self, sector: Sector);
 
     /// What was done since it was made; of a stack, the sum over its members.
     fn counters(&self) -> Counters;
@@ -114,7 +142,7 @@ pub trait Responder {
 
     /// Begins its map anew, without erasing anything; returns when that is done.
     fn format(&mut self, _at: Instant) -> Result<Instant, FormatError> {
-        Err(FormatError::Unsupported { what: "something before it, or with log blocks," })
+        Err(FormatError::Unsupported { what: "something before it" })
     }
 
     /// Formats, and erases all blocks that were written to.
@@ -130,9 +158,9 @@ pub trait Responder {
     /// Where the time of its requests went; of a stack, the sum over its members.
     fn attribution(&self) -> Attribution;
 
-    /// Ends all work, so that the state can be saved; returns when that is done.
+    /// Ends all work, so that the state can be saved; returns when that is done. No request is under way.
     fn shut_down(&mut self, at: Instant) -> Instant {
-        self.flush(at)
+        self.answer_to(at, Request::FLUSH)
     }
 
     /// Writes the state of a drive that was shut down.
@@ -142,109 +170,22 @@ pub trait Responder {
     fn save(&self, _to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         Err(SnapshotError::Unsupported { what: "something before it" })
     }
+
+    /// Sends a request at `at`, or now if that is past, when no other is under way, and lets time pass until
+    /// it is answered; returns when that is.
+    fn answer_to(&mut self, at: Instant, request: Request) -> Instant {
+        let mut answers = Vec::with_capacity(1);
+        self.submit(at.max(self.latest_event()), Tag(0), request);
+        while answers.is_empty() {
+            let has_happened = self.advance(LATEST, &mut answers);
+            assert!(has_happened, "every request is answered");
+        }
+        answers[0].at
+    }
 }
 
-/// Drives whose flash keeps payload are asked by what keeps it, not from here.
-impl<M: Mapping> Responder for Ssd<M, Null> {
-    fn capacity(&self) -> ByteLength {
-        self.geometry().capacity()
-    }
-
-    fn block_size(&self) -> ByteLength {
-        Sector::SIZE
-    }
-
-    #[inline(always)]
-    fn read(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.read_sectors(at, first, count)
-    }
-
-    #[inline(always)]
-    fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.write_sectors(at, first, count)
-    }
-
-    fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.write_fua_sectors(at, first, count)
-    }
-
-    fn begin(&mut self, at: Instant, request: Request) -> Step {
-        let Request { kind, first, count } = request;
-        match kind {
-            Kind::Read => self.begin_read(at, first, count),
-            Kind::Write => self.begin_write(at, first, count, false),
-            Kind::WriteThrough => self.begin_write(at, first, count, true),
-            Kind::Flush => self.begin_flush(at),
-        }
-    }
-
-    fn go_on(&mut self, waiting: Waiting) -> Step {
-        Ssd::go_on(self, waiting)
-    }
-
-    fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.trim_by_commands(at, first, count)
-    }
-
-    fn passes_trim(&self) -> bool {
-        true
-    }
-
-    fn flush(&mut self, at: Instant) -> Instant {
-        Ssd::flush(self, at)
-    }
-
-    fn rest(&mut self, from: Instant, duration: Nanoseconds) {
-        Ssd::rest(self, from, duration);
-    }
-
-    #[inline(always)]
-    fn prefetch(&self, sector: Sector) {
-        self.prefetch_map_of_sector(sector);
-    }
-
-    #[inline(always)]
-    fn prefetch_for_write(&self, sector: Sector) {
-        self.prefetch_target_of_sector(sector);
-    }
-
-    fn counters(&self) -> Counters {
-        Ssd::counters(self)
-    }
-
-    fn wear(&self) -> Wear {
-        Ssd::wear(self)
-    }
-
-    fn unused_flash(&self) -> ByteLength {
-        Ssd::unused_flash(self)
-    }
-
-    fn spare_blocks(&self) -> Option<SpareBlocks> {
-        Ssd::spare_blocks(self)
-    }
-
-    fn format(&mut self, at: Instant) -> Result<Instant, FormatError> {
-        Ssd::format(self, at)
-    }
-
-    fn secure_erase(&mut self, at: Instant) -> Result<Instant, FormatError> {
-        Ssd::secure_erase(self, at)
-    }
-
-    fn store(&mut self, now: Instant, duration: Nanoseconds) -> bool {
-        Ssd::store(self, Nanoseconds::new(now.nanos()), duration)
-    }
-
-    fn attribution(&self) -> Attribution {
-        Ssd::attribution(self)
-    }
-
-    fn shut_down(&mut self, at: Instant) -> Instant {
-        Ssd::shut_down(self, at)
-    }
-
-    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        Ssd::save(self, to)
-    }
+/// A [`Responder`] whose events are told to a client of any type.
+pub trait Steps: Responder {
+    /// Lets the next thing happen, if it is due until `until`. Returns whether one was.
+    fn step(&mut self, until: Instant, client: &mut impl Client) -> bool;
 }

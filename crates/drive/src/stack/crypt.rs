@@ -2,18 +2,17 @@
 //! only if it is allowed to.
 
 use ssdlab_model::attribution::Attribution;
-use ssdlab_model::counters::{Counters, Wear};
-use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+use ssdlab_units::{ByteLength, Instant};
 
 use super::Encryption;
-use super::members::Kind;
-use crate::simulated::Responder;
+use super::layered::{Layer, Parts, TakenUp};
 use crate::simulated::model::Model;
+use crate::simulated::responder::{Kind, Request};
 
-/// A drive under encryption.
+/// A drive under encryption. Written data is encrypted before it goes down, read data decrypted when it has
+/// come.
 #[derive(Clone)]
 pub(super) struct Encrypted {
-    drive: Box<dyn Model>,
     encryption: Encryption,
     /// When each processor is free.
     free: Vec<Instant>,
@@ -22,84 +21,55 @@ pub(super) struct Encrypted {
 }
 
 impl Encrypted {
-    pub(super) fn new(drive: Box<dyn Model>, encryption: Encryption) -> Self {
+    pub(super) fn new(encryption: Encryption) -> Self {
         let free = vec![Instant::START; encryption.processors as usize];
-        Encrypted { drive, encryption, free, own: Attribution::default() }
+        Encrypted { encryption, free, own: Attribution::default() }
     }
 
-    fn pass_on(&mut self, kind: Kind, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let duration = self.encryption.per_processor.duration(count.length());
+    /// Has the data of a request encrypted or decrypted from `at` on; returns when that is done.
+    fn process(&mut self, request: &Request, at: Instant) -> Instant {
+        let duration = self.encryption.per_processor.duration(request.count.length());
         let processor = self.free.iter_mut().min().expect("some processor");
         *processor = at.max(*processor) + duration;
-        let encrypting = processor.since(at);
-        let is_read = kind == Kind::Read;
+        let done = *processor;
+        let is_read = request.kind == Kind::Read;
         let own = if is_read { &mut self.own.reads } else { &mut self.own.writes };
         own.command += duration;
-        own.queue += encrypting - duration;
-        kind.send(&mut *self.drive, at, first, count) + encrypting
+        own.queue += done.since(at) - duration;
+        done
     }
 }
 
-impl Responder for Encrypted {
-    fn capacity(&self) -> ByteLength {
-        self.drive.capacity()
+impl Layer for Encrypted {
+    fn capacity(&self, members: &[Box<dyn Model>]) -> ByteLength {
+        members[0].capacity()
     }
 
-    fn block_size(&self) -> ByteLength {
-        self.drive.block_size()
+    fn trims(&self) -> bool {
+        self.encryption.trim
     }
 
-    fn read(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.pass_on(Kind::Read, at, first, count)
+    fn take_up(&mut self, request: &Request, _: Instant, at: Instant) -> TakenUp {
+        let passed_on = match request.kind {
+            Kind::Write | Kind::WriteThrough => self.process(request, at),
+            Kind::Read | Kind::Trim | Kind::Flush => at,
+        };
+        TakenUp { passed_on, not_before: passed_on }
     }
 
-    fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.pass_on(Kind::Write, at, first, count)
+    fn divide(&mut self, request: &Request, parts: &mut Parts) {
+        parts.send(request.kind, 0, request.first.0, request.count.0);
     }
 
-    fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.pass_on(Kind::WriteThrough, at, first, count)
+    fn answered(&mut self, request: &Request, _: TakenUp, at: Instant) -> Instant {
+        if request.kind == Kind::Read { self.process(request, at) } else { at }
     }
 
-    fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        if self.passes_trim() { self.drive.trim(at, first, count) } else { at }
+    fn locate(&self, sector: u64) -> Option<(usize, u64)> {
+        Some((0, sector))
     }
 
-    fn passes_trim(&self) -> bool {
-        self.encryption.trim && self.drive.passes_trim()
-    }
-
-    fn flush(&mut self, at: Instant) -> Instant {
-        self.drive.flush(at)
-    }
-
-    fn rest(&mut self, from: Instant, duration: Nanoseconds) {
-        self.drive.rest(from, duration);
-    }
-
-    fn prefetch(&self, sector: Sector) {
-        self.drive.prefetch(sector);
-    }
-
-    fn prefetch_for_write(&self, sector: Sector) {
-        self.drive.prefetch_for_write(sector);
-    }
-
-    fn counters(&self) -> Counters {
-        self.drive.counters()
-    }
-
-    fn wear(&self) -> Wear {
-        self.drive.wear()
-    }
-
-    fn unused_flash(&self) -> ByteLength {
-        self.drive.unused_flash()
-    }
-
-    fn attribution(&self) -> Attribution {
-        let mut sum = self.drive.attribution();
-        sum += self.own;
-        sum
+    fn own_time(&self) -> Attribution {
+        self.own
     }
 }

@@ -9,18 +9,18 @@
 //! smaller, and where they are equal the latter (`handle_stripe_dirtying` in `drivers/md/raid5.c`).
 //! What md keeps in its stripe cache, and its write-intent bitmap, are not modelled.
 
-use ssdlab_model::attribution::Attribution;
-use ssdlab_model::counters::{Counters, Wear};
-use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+use ssdlab_units::ByteLength;
 
-use super::members::{Kind, Members};
+use super::layered::{Layer, Parts};
+use super::members::Used;
 use super::runs::Runs;
-use crate::simulated::Responder;
+use crate::simulated::model::Model;
+use crate::simulated::responder::{Kind, Request};
 
 /// An array with rotating parity.
 #[derive(Clone)]
 pub(super) struct Parity {
-    members: Members,
+    used: Used,
     layout: Layout,
     runs: Runs,
 }
@@ -90,101 +90,15 @@ impl Layout {
 }
 
 impl Parity {
-    pub(super) fn new(members: Members) -> Self {
-        let layout = Layout { members: members.drives.len(), chunk: members.chunk.0 };
-        Parity { runs: Runs::new(layout.members), layout, members }
+    pub(super) fn new(used: Used) -> Self {
+        let layout = Layout { members: used.members, chunk: used.chunk.0 };
+        Parity { used, layout, runs: Runs::new(used.members) }
     }
 
-    /// Rebuilds the last member from the others, as mdadm does with a new array.
-    pub(super) fn synchronise(&mut self, at: Instant) -> Instant {
-        let last = self.members.drives.len() - 1;
-        self.members.synchronise(at, |member| member != last)
-    }
-
-    fn send(&mut self, kind: Kind, member: usize, at: Instant, first: u64, count: u64) -> Instant {
-        let drive = &mut *self.members.drives[member];
-        kind.send(drive, at, Sector(first), SectorCount(count))
-    }
-
-    fn write_as(&mut self, kind: Kind, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let stripe_length = self.layout.stripe();
-        let (mut next, end) = (first.0, first.0 + count.0);
-        let (mut read, mut written) = (at, at);
-        while next < end {
-            let (stripe, within) = (next / stripe_length, next % stripe_length);
-            if within == 0 && end - next >= stripe_length {
-                let stripes = (end - next) / stripe_length;
-                written = written.max(self.whole_stripes(kind, at, stripe, stripes));
-                next += stripes * stripe_length;
-            } else {
-                let until = stripe_length.min(within + end - next);
-                for rows in touched_rows(self.layout.chunk, within, until) {
-                    let (old, new) = self.write_rows(kind, at, stripe, rows);
-                    (read, written) = (read.max(old), written.max(new));
-                }
-                next += until - within;
-            }
-        }
-        read + written.since(at)
-    }
-
-    /// A request of `kind` for all of `stripes` stripes from `stripe`, parity included.
-    fn whole_stripes(&mut self, kind: Kind, at: Instant, stripe: u64, stripes: u64) -> Instant {
-        let chunk = self.layout.chunk;
-        (0..self.layout.members)
-            .map(|member| self.send(kind, member, at, stripe * chunk, stripes * chunk))
-            .fold(at, Instant::max)
-    }
-
-    /// Writes some rows of a stripe; returns when what had to be read is there, and when the
-    /// writes would be answered without that.
-    fn write_rows(
-        &mut self,
-        kind: Kind,
-        at: Instant,
-        stripe: u64,
-        rows: Rows,
-    ) -> (Instant, Instant) {
-        let first = stripe * self.layout.chunk + rows.first;
-        let parity = self.layout.parity_of(stripe);
-        let is_written = |chunk: usize| (rows.data.0..rows.data.1).contains(&chunk);
-        let chunks_written = rows.data.1 - rows.data.0;
-        let read_modify_write = chunks_written + 1 < self.layout.data_chunks() - chunks_written;
-        let mut read = at;
-        for chunk in 0..self.layout.data_chunks() {
-            if is_written(chunk) == read_modify_write {
-                let member = self.layout.member_of(stripe, chunk);
-                read = read.max(self.send(Kind::Read, member, at, first, rows.count));
-            }
-        }
-        if read_modify_write {
-            read = read.max(self.send(Kind::Read, parity, at, first, rows.count));
-        }
-        let mut written = self.send(kind, parity, at, first, rows.count);
-        for chunk in rows.data.0..rows.data.1 {
-            let member = self.layout.member_of(stripe, chunk);
-            written = written.max(self.send(kind, member, at, first, rows.count));
-        }
-        (read, written)
-    }
-}
-
-impl Responder for Parity {
-    fn capacity(&self) -> ByteLength {
-        self.members.each.length() * self.layout.data_chunks() as u64
-    }
-
-    fn block_size(&self) -> ByteLength {
-        self.members.block_size
-    }
-
-    fn read(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let (layout, drives) = (self.layout, &mut self.members.drives);
-        let mut answered = at;
-        let mut send = |member: usize, first, count| {
-            answered = answered.max(drives[member].read(at, first, count));
-        };
-        let (mut next, end) = (first.0, first.0 + count.0);
+    fn read(&mut self, first: u64, count: u64, parts: &mut Parts) {
+        let layout = self.layout;
+        let mut send = |member, first, count| parts.send(Kind::Read, member, first, count);
+        let (mut next, end) = (first, first + count);
         while next < end {
             let count = (layout.chunk - next % layout.chunk).min(end - next);
             let (member, place) = layout.locate(next);
@@ -192,62 +106,86 @@ impl Responder for Parity {
             next += count;
         }
         self.runs.finish(&mut send);
-        answered
     }
 
-    fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.write_as(Kind::Write, at, first, count)
-    }
-
-    fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.write_as(Kind::WriteThrough, at, first, count)
-    }
-
-    /// Only whole stripes are trimmed: of any other the parity would be wrong.
-    fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let stripe = first.0.div_ceil(self.layout.stripe());
-        let end = (first.0 + count.0) / self.layout.stripe();
-        if !self.passes_trim() || stripe >= end {
-            return at;
+    fn write(&self, kind: Kind, first: u64, count: u64, parts: &mut Parts) {
+        let stripe_length = self.layout.stripe();
+        let (mut next, end) = (first, first + count);
+        while next < end {
+            let (stripe, within) = (next / stripe_length, next % stripe_length);
+            if within == 0 && end - next >= stripe_length {
+                let stripes = (end - next) / stripe_length;
+                self.whole_stripes(kind, stripe, stripes, parts);
+                next += stripes * stripe_length;
+            } else {
+                let until = stripe_length.min(within + end - next);
+                for rows in touched_rows(self.layout.chunk, within, until) {
+                    self.write_rows(kind, stripe, rows, parts);
+                }
+                next += until - within;
+            }
         }
-        self.whole_stripes(Kind::Trim, at, stripe, end - stripe)
     }
 
-    fn passes_trim(&self) -> bool {
-        self.members.passes_trim()
+    /// Sends all of `stripes` stripes from `stripe`, parity included.
+    fn whole_stripes(&self, kind: Kind, stripe: u64, stripes: u64, parts: &mut Parts) {
+        let chunk = self.layout.chunk;
+        for member in 0..self.layout.members {
+            parts.send(kind, member, stripe * chunk, stripes * chunk);
+        }
     }
 
-    fn flush(&mut self, at: Instant) -> Instant {
-        self.members.flush(at)
+    /// Writes some rows of a stripe, once what has to be read for the new parity is there.
+    fn write_rows(&self, kind: Kind, stripe: u64, rows: Rows, parts: &mut Parts) {
+        let first = stripe * self.layout.chunk + rows.first;
+        let parity = self.layout.parity_of(stripe);
+        let is_written = |chunk: usize| (rows.data.0..rows.data.1).contains(&chunk);
+        let chunks_written = rows.data.1 - rows.data.0;
+        let read_modify_write = chunks_written + 1 < self.layout.data_chunks() - chunks_written;
+        for chunk in 0..self.layout.data_chunks() {
+            if is_written(chunk) == read_modify_write {
+                let member = self.layout.member_of(stripe, chunk);
+                parts.send(Kind::Read, member, first, rows.count);
+            }
+        }
+        if read_modify_write {
+            parts.send(Kind::Read, parity, first, rows.count);
+        }
+        parts.send_then(kind, parity, first, rows.count);
+        for chunk in rows.data.0..rows.data.1 {
+            let member = self.layout.member_of(stripe, chunk);
+            parts.send_then(kind, member, first, rows.count);
+        }
+    }
+}
+
+impl Layer for Parity {
+    fn capacity(&self, _: &[Box<dyn Model>]) -> ByteLength {
+        self.used.each.length() * self.layout.data_chunks() as u64
     }
 
-    fn rest(&mut self, from: Instant, duration: Nanoseconds) {
-        self.members.rest(from, duration);
+    fn trims(&self) -> bool {
+        self.used.trim
     }
 
-    fn prefetch(&self, sector: Sector) {
-        let (member, place) = self.layout.locate(sector.0);
-        self.members.drives[member].prefetch(Sector(place));
+    fn divide(&mut self, request: &Request, parts: &mut Parts) {
+        let Request { kind, first, count } = *request;
+        match kind {
+            Kind::Read => self.read(first.0, count.0, parts),
+            Kind::Write | Kind::WriteThrough => self.write(kind, first.0, count.0, parts),
+            Kind::Flush => parts.send_to_all(self.used.members, request),
+            // Only whole stripes are trimmed: of any other the parity would be wrong.
+            Kind::Trim => {
+                let stripe = first.0.div_ceil(self.layout.stripe());
+                let end = (first.0 + count.0) / self.layout.stripe();
+                if stripe < end {
+                    self.whole_stripes(kind, stripe, end - stripe, parts);
+                }
+            }
+        }
     }
 
-    fn prefetch_for_write(&self, sector: Sector) {
-        let (member, place) = self.layout.locate(sector.0);
-        self.members.drives[member].prefetch_for_write(Sector(place));
-    }
-
-    fn counters(&self) -> Counters {
-        self.members.counters()
-    }
-
-    fn wear(&self) -> Wear {
-        self.members.wear()
-    }
-
-    fn unused_flash(&self) -> ByteLength {
-        self.members.unused_flash()
-    }
-
-    fn attribution(&self) -> Attribution {
-        self.members.attribution()
+    fn locate(&self, sector: u64) -> Option<(usize, u64)> {
+        Some(self.layout.locate(sector))
     }
 }

@@ -1,8 +1,6 @@
 //! Pieces of a request, gathered by member: what lies together on a member goes there as one
 //! request, as the block layer merges it.
 
-use ssdlab_units::{Sector, SectorCount};
-
 /// One run of sectors for each member, growing.
 #[derive(Clone, Debug)]
 pub(super) struct Runs {
@@ -26,7 +24,7 @@ impl Runs {
         member: usize,
         first: u64,
         count: u64,
-        mut send: impl FnMut(usize, Sector, SectorCount),
+        mut send: impl FnMut(usize, u64, u64),
     ) {
         let run = &mut self.open[member];
         if run.count > 0 && run.first + run.count == first {
@@ -34,16 +32,16 @@ impl Runs {
             return;
         }
         if run.count > 0 {
-            send(member, Sector(run.first), SectorCount(run.count));
+            send(member, run.first, run.count);
         }
         *run = Run { first, count };
     }
 
     /// Hands on what is left.
-    pub(super) fn finish(&mut self, mut send: impl FnMut(usize, Sector, SectorCount)) {
+    pub(super) fn finish(&mut self, mut send: impl FnMut(usize, u64, u64)) {
         for (member, run) in self.open.iter_mut().enumerate() {
             if run.count > 0 {
-                send(member, Sector(run.first), SectorCount(run.count));
+                send(member, run.first, run.count);
                 run.count = 0;
             }
         }

@@ -3,14 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
-use ssdlab_model::attribution::Attribution;
-use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::profile::Profile;
 use ssdlab_units::{GIB, MIB, Sector, SectorCount};
 
-use super::members::Kind;
 use super::*;
-use crate::simulated::{Responder, SimulatedDrive};
+use crate::simulated::SimulatedDrive;
+use crate::simulated::answers::Answers;
+use crate::simulated::responder::{Kind, LATEST, Request, Responder, Tag};
+use crate::simulated::scripted::Scripted;
 use crate::{Amount, Drive, ErrorKind, Mix, Pattern, Phase, PhaseResult, Region, Unobserved};
 
 /// What a member was asked: who, what, when, from where, how much.
@@ -20,75 +20,51 @@ type Log = Arc<Mutex<Vec<Asked>>>;
 /// Nanoseconds a member takes for anything.
 const TAKES: u64 = 1_000;
 
-/// A member that writes down what it is asked.
-#[derive(Clone)]
-struct Scribe {
-    number: usize,
-    log: Log,
-}
-
-impl Scribe {
-    fn note(&self, kind: Kind, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.log.lock().unwrap().push((self.number, kind, at.nanos(), first.0, count.0));
-        at + Nanoseconds::new(TAKES)
-    }
-}
-
-impl Responder for Scribe {
-    fn capacity(&self) -> ByteLength {
-        MIB * 16
-    }
-    fn block_size(&self) -> ByteLength {
-        KIB * 4
-    }
-    fn read(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.note(Kind::Read, at, first, count)
-    }
-    fn write(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.note(Kind::Write, at, first, count)
-    }
-    fn write_through(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.note(Kind::WriteThrough, at, first, count)
-    }
-    fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.note(Kind::Trim, at, first, count)
-    }
-    fn passes_trim(&self) -> bool {
-        true
-    }
-    fn flush(&mut self, at: Instant) -> Instant {
-        at + Nanoseconds::new(TAKES)
-    }
-    fn rest(&mut self, _: Instant, _: Nanoseconds) {}
-    fn prefetch(&self, _: Sector) {}
-    fn prefetch_for_write(&self, _: Sector) {}
-    fn counters(&self) -> Counters {
-        Counters { requests: 1, ..Counters::default() }
-    }
-    fn wear(&self) -> Wear {
-        Wear::default()
-    }
-    fn unused_flash(&self) -> ByteLength {
-        ByteLength::ZERO
-    }
-
-    fn attribution(&self) -> Attribution {
-        Attribution::default()
-    }
-}
-
+/// Members that write down what they are asked.
 fn scribes(count: usize) -> (Vec<Box<dyn Model>>, Log) {
     let log = Log::default();
-    let scribe = |number| -> Box<dyn Model> { Box::new(Scribe { number, log: log.clone() }) };
+    let scribe = |number| -> Box<dyn Model> {
+        let log = log.clone();
+        Box::new(Scripted::new(move |at: Instant, request: Request| {
+            let Request { kind, first, count } = request;
+            log.lock().unwrap().push((number, kind, at.nanos(), first.0, count.0));
+            at + Nanoseconds::new(TAKES)
+        }))
+    };
     ((0..count).map(scribe).collect(), log)
+}
+
+/// Asks for one thing, and waits for the answer.
+fn ask(
+    drive: &mut impl Responder,
+    at: Instant,
+    kind: Kind,
+    first: Sector,
+    count: SectorCount,
+) -> Instant {
+    drive.answer_to(at, Request { kind, first, count })
+}
+
+/// Asks for several things at one instant; returns the nanoseconds at which each is answered.
+fn ask_together(drive: &mut impl Responder, requests: &[Request]) -> Vec<u64> {
+    for (request, tag) in requests.iter().zip(0..) {
+        drive.submit(Instant::START, Tag(tag), *request);
+    }
+    let mut answers = Answers::default();
+    let mut ends = vec![0; requests.len()];
+    while let Some(answer) = answers.next(drive, LATEST) {
+        ends[answer.tag.0 as usize] = answer.at.nanos();
+    }
+    ends
 }
 
 const CHUNK: ByteLength = ByteLength::new(64 << 10);
 const CHUNK_SECTORS: u64 = 128;
 
-fn parity(members: usize) -> (Parity, Log) {
+fn parity(members: usize) -> (Layered<Parity>, Log) {
     let (drives, log) = scribes(members);
-    (Parity::new(Members::striped(drives, CHUNK, true).unwrap()), log)
+    let used = Used::of(&drives, Some(CHUNK), true).unwrap();
+    (Layered::new(Parity::new(used), drives), log)
 }
 
 /// Where left-symmetric RAID 5 keeps a data sector, and the parity over it, worked out by
@@ -121,7 +97,7 @@ proptest! {
         members in 3usize..7, first in 0u64..2_000, count in 1u64..600,
     ) {
         let (mut array, log) = parity(members);
-        array.read(Instant::START, Sector(first * 8), SectorCount(count * 8));
+        ask(&mut array, Instant::START, Kind::Read, Sector(first * 8), SectorCount(count * 8));
         let mut expected: Vec<_> = (first * 8..(first + count) * 8)
             .map(|sector| raid5_places(members as u64, sector).0)
             .collect();
@@ -135,7 +111,7 @@ proptest! {
     ) {
         let (mut array, log) = parity(members);
         let at = Instant::from_nanos(5);
-        let end = array.write(at, Sector(first * 8), SectorCount(count * 8));
+        let end = ask(&mut array, at, Kind::Write, Sector(first * 8), SectorCount(count * 8));
         let mut written = Vec::new();
         let mut rows = std::collections::BTreeMap::<u64, (usize, Vec<usize>)>::new();
         for sector in first * 8..(first + count) * 8 {
@@ -168,8 +144,9 @@ proptest! {
         members in 2usize..6, first in 0u64..2_000, count in 1u64..600,
     ) {
         let (drives, log) = scribes(members);
-        let mut array = Striped::new(Members::striped(drives, CHUNK, true).unwrap());
-        array.write(Instant::START, Sector(first * 8), SectorCount(count * 8));
+        let used = Used::of(&drives, Some(CHUNK), true).unwrap();
+        let mut array = Layered::new(Striped::new(used), drives);
+        ask(&mut array, Instant::START, Kind::Write, Sector(first * 8), SectorCount(count * 8));
         let mut expected: Vec<_> = (first * 8..(first + count) * 8)
             .map(|sector| {
                 let (chunk, within) = (sector / CHUNK_SECTORS, sector % CHUNK_SECTORS);
@@ -197,7 +174,7 @@ fn a_raid5_of_three_is_laid_out_as_md_lays_it_out() {
 fn raid5_trims_whole_stripes_only() {
     let (mut array, log) = parity(3);
     let stripe = 2 * CHUNK_SECTORS;
-    array.trim(Instant::START, Sector(8), SectorCount(2 * stripe));
+    ask(&mut array, Instant::START, Kind::Trim, Sector(8), SectorCount(2 * stripe));
     let trimmed = sectors(&log, Kind::Trim);
     assert_eq!(trimmed.len() as u64, 3 * CHUNK_SECTORS, "the second stripe on three members");
     assert!(trimmed.iter().all(|(_, sector)| sector / CHUNK_SECTORS == 1));
@@ -206,22 +183,25 @@ fn raid5_trims_whole_stripes_only() {
 #[test]
 fn a_mirror_writes_everywhere_and_reads_where_least_is_under_way() {
     let (drives, log) = scribes(2);
-    let mut mirror = Mirrored::new(Members::whole(drives, true).unwrap(), ReadPolicy::FreeFirst);
-    let at = Instant::START;
-    mirror.write(at, Sector(0), SectorCount(8));
+    let used = Used::of(&drives, None, true).unwrap();
+    let mut mirror = Layered::new(Mirrored::new(used, ReadPolicy::FreeFirst), drives);
+    ask(&mut mirror, Instant::START, Kind::Write, Sector(0), SectorCount(8));
     assert_eq!(sectors(&log, Kind::Write).len(), 16);
+    let read = |first| Request { kind: Kind::Read, first: Sector(first), count: SectorCount(8) };
     for request in 0..4 {
-        mirror.read(at, Sector(request * 800), SectorCount(8));
+        let at = Instant::from_nanos(TAKES);
+        mirror.submit(at, Tag(request), read(u64::from(request) * 800));
     }
     let readers = |log: &Log| -> Vec<usize> {
         let log = log.lock().unwrap();
         log.iter().filter(|asked| asked.1 == Kind::Read).map(|asked| asked.0).collect()
     };
     assert_eq!(readers(&log), [0, 1, 0, 1], "under way at the same time");
+    while mirror.advance(LATEST, &mut Vec::new()) {}
     log.lock().unwrap().clear();
     for request in 0..4 {
         let at = Instant::from_nanos((10 + request) * TAKES);
-        mirror.read(at, Sector(8_000 + request * 8), SectorCount(8));
+        mirror.answer_to(at, read(8_000 + request * 8));
     }
     assert_eq!(readers(&log), [0; 4], "a stream stays where it is read ahead");
 }
@@ -236,10 +216,11 @@ fn a_bridge_with_one_command_at_a_time_keeps_the_next_waiting() {
         one_at_a_time: true,
     };
     let ends = |bridge| {
-        let (mut drives, _) = scribes(1);
-        let mut enclosure = Bridged::new(drives.remove(0), bridge);
-        let read = |it: &mut Bridged| it.read(Instant::START, Sector(0), SectorCount(1)).nanos();
-        (read(&mut enclosure), read(&mut enclosure), enclosure.flush(Instant::START).nanos())
+        let (drives, _) = scribes(1);
+        let mut enclosure = Layered::new(Bridged::new(bridge), drives);
+        let read = Request { kind: Kind::Read, first: Sector(0), count: SectorCount(1) };
+        let ends = ask_together(&mut enclosure, &[read, read, Request::FLUSH]);
+        (ends[0], ends[1], ends[2])
     };
     // 512 bytes take 1,280 ns at 400 MB/s, longer than the drive takes.
     assert_eq!(ends(bridge), (1_380, 2_760, 2_860));
@@ -255,10 +236,10 @@ fn encryption_costs_processor_time() {
         per_processor: TransferRate::from_mb_per_second(1_000.0),
         processors: 2,
     };
-    let (mut drives, _) = scribes(1);
-    let mut drive = Encrypted::new(drives.remove(0), encryption);
-    let mut write = || drive.write(Instant::START, Sector(0), SectorCount(8)).nanos();
-    assert_eq!([write(), write(), write()], [5_096, 5_096, 9_192]);
+    let (drives, _) = scribes(1);
+    let mut drive = Layered::new(Encrypted::new(encryption), drives);
+    let write = Request { kind: Kind::Write, first: Sector(0), count: SectorCount(8) };
+    assert_eq!(ask_together(&mut drive, &[write; 3]), [5_096, 5_096, 9_192]);
 }
 
 /// A small drive of sixteen dies with 20 % over-provisioning.

@@ -3,6 +3,7 @@
 use ssdlab_nand::{Nand, Tag};
 
 use super::requests::Requests;
+use crate::geometry::Geometry;
 use crate::units::{Instant, LogicalUnit, Sector, SectorCount};
 
 /// The number by which the host knows a request; free for another when that one is answered. Small
@@ -96,6 +97,16 @@ pub struct Port<'a> {
 impl<'a> Port<'a> {
     pub(super) fn new(nand: &'a mut Nand, requests: &'a mut Requests) -> Port<'a> {
         Port { nand, requests }
+    }
+
+    /// Returns the drive's shape.
+    pub(super) fn geometry(&self) -> &Geometry {
+        self.nand.geometry()
+    }
+
+    /// Returns the most sectors that one trim command may forget.
+    pub(super) fn trim_most(&self) -> SectorCount {
+        self.requests.trim_parameters().command_most()
     }
 
     /// Sends a command at `at`.

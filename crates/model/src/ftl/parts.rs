@@ -16,7 +16,7 @@
 
 use ssdlab_nand::{Nand, Page, Tag};
 
-use super::host::{Command, Host};
+use super::host::{Command, Host, Port, RequestTag};
 use super::{Context, Ftl, Ssd, kind, number_of};
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
@@ -89,6 +89,17 @@ pub(super) fn write(
     }
 }
 
+/// Returns the command that forgets `count` sectors from `first`, but for units that the range covers in
+/// part: ATA and NVMe let a drive ignore any part of a trim.
+fn trim(geometry: &Geometry, first: Sector, count: SectorCount) -> Command {
+    let shift = geometry.sectors_per_unit_shift();
+    let parts = Parts::of(first, count, shift, geometry.logical_units());
+    let first = parts.first + u32::from(parts.head.0 > 0);
+    let end = parts.end - u32::from(parts.tail.0 > 0);
+    let units = end.saturating_sub(first);
+    Command::Trim { first: LogicalUnit(first.min(end)), units }
+}
+
 /// The units that sectors are, if they are whole ones.
 fn whole_units(
     geometry: &Geometry,
@@ -122,12 +133,60 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Forgets what `count` sectors from `first` hold, but for units that the range covers in part: ATA and
     /// NVMe let a drive ignore any part of a trim. Returns when the host is told so.
     pub fn trim_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
+        let command = trim(self.geometry(), first, count);
+        self.request(at, command)
+    }
+}
+
+/// Requests by sectors.
+impl Port<'_> {
+    /// Sends a read of `count` sectors from `first` at `at`.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    #[inline(always)]
+    pub fn read(&mut self, at: Instant, tag: RequestTag, first: Sector, count: SectorCount) {
+        let command = read(self.geometry(), first, count);
+        self.submit(at, tag, command);
+    }
+
+    /// Sends a write of `count` sectors from `first` at `at`, which is durable when it is answered if `force`
+    /// (FUA).
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    #[inline(always)]
+    pub fn write(
+        &mut self,
+        at: Instant,
+        tag: RequestTag,
+        first: Sector,
+        count: SectorCount,
+        force: bool,
+    ) {
+        let command = write(self.geometry(), first, count, force);
+        self.submit(at, tag, command);
+    }
+
+    /// Sends a trim of `count` sectors from `first` at `at`. Units that the range covers in part stay.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    pub fn trim(&mut self, at: Instant, tag: RequestTag, first: Sector, count: SectorCount) {
+        let command = trim(self.geometry(), first, count);
+        self.submit(at, tag, command);
+    }
+
+    /// Returns how many of `count` sectors from `first` one trim command may forget: all that the drive takes
+    /// at a time, and whole units where others follow, since one that two commands share would stay.
+    pub fn trim_command(&self, first: Sector, count: SectorCount) -> SectorCount {
+        let most = self.trim_most();
+        if count <= most {
+            return count;
+        }
         let shift = self.geometry().sectors_per_unit_shift();
-        let parts = Parts::of(first, count, shift, self.geometry().logical_units());
-        let first = parts.first + u32::from(parts.head.0 > 0);
-        let end = parts.end - u32::from(parts.tail.0 > 0);
-        let units = end.saturating_sub(first);
-        self.request(at, Command::Trim { first: LogicalUnit(first.min(end)), units })
+        // A command holds a unit at least, so that this lies behind `first`.
+        SectorCount(((first.0 + most.0) >> shift << shift) - first.0)
     }
 }
 

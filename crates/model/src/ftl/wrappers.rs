@@ -79,18 +79,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// # Panics
     /// When the range is empty or does not lie within the drive.
     pub fn trim_by_commands(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let most = self.ftl.requests.trim_parameters().command_most().0;
-        let shift = self.geometry().sectors_per_unit_shift();
-        let (mut at, mut first, mut left) = (at, first, count.0);
-        while left > most {
-            // A command holds a unit at least, so that this lies behind `first`.
-            let end = (first.0 + most) >> shift << shift;
-            let piece = SectorCount(end - first.0);
+        let (mut at, mut first, mut left) = (at, first, count);
+        while left.0 > 0 {
+            let piece = self.port().trim_command(first, left);
             at = self.trim_sectors(at, first, piece);
-            left -= piece.0;
-            first = first + piece;
+            (first, left) = (first + piece, SectorCount(left.0 - piece.0));
         }
-        self.trim_sectors(at, first, SectorCount(left))
+        at
     }
 
     /// Returns where the time of all requests so far went.

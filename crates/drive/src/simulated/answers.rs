@@ -1,0 +1,43 @@
+//! Answers in the order of their time, for who sends at other moments than when it is answered.
+//!
+//! A drive tells of an answer as soon as it is certain, which may be a little before it comes. So the earliest
+//! of those told is the next one only when nothing is due before it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use ssdlab_units::Instant;
+
+use super::responder::{Answer, Responder, Tag};
+
+/// Answers that were told, by when they come and in the order in which they were told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answers {
+    told: BinaryHeap<Reverse<(Instant, u64, Tag, Instant)>>,
+    count: u64,
+    inbox: Vec<Answer>,
+}
+
+impl Answers {
+    /// Returns the next answer that comes until `until`, that instant included, and lets time pass until then;
+    /// until `until` if there is none.
+    pub(crate) fn next(
+        &mut self,
+        drive: &mut (impl Responder + ?Sized),
+        until: Instant,
+    ) -> Option<Answer> {
+        loop {
+            let first = self.told.peek().map_or(until, |it| it.0.0.min(until));
+            if drive.advance(first, &mut self.inbox) {
+                for Answer { tag, sent, at } in self.inbox.drain(..) {
+                    self.told.push(Reverse((at, self.count, tag, sent)));
+                    self.count += 1;
+                }
+                continue;
+            }
+            self.told.peek().filter(|it| it.0.0 <= until)?;
+            let Reverse((at, _, tag, sent)) = self.told.pop().expect("there is one");
+            return Some(Answer { tag, sent, at });
+        }
+    }
+}

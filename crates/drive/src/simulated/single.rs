@@ -1,0 +1,194 @@
+//! One simulated SSD, asked by sectors.
+
+use ssdlab_model::attribution::Attribution;
+use ssdlab_model::bad_blocks::SpareBlocks;
+use ssdlab_model::counters::{Counters, Wear};
+use ssdlab_model::ftl::{self, Host, RequestTag, Ssd};
+use ssdlab_model::make_new::FormatError;
+use ssdlab_model::mapping::Mapping;
+use ssdlab_model::snapshot::{Encoder, SnapshotError};
+use ssdlab_units::{ByteLength, Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
+
+use super::responder::{Answer, Client, Kind, Port, Request, Responder, Steps, Tag};
+
+/// A trim of more than one command: the commands go one after the other, each when the one before is answered,
+/// as a host sends them that keeps to the drive's limits.
+#[derive(Clone, Copy, Debug)]
+struct LongTrim {
+    tag: Tag,
+    sent: Instant,
+    next: Sector,
+    left: SectorCount,
+}
+
+/// A simulated SSD, and the long trims that are under way on it.
+#[derive(Clone)]
+pub(crate) struct Single<M: Mapping> {
+    ssd: Ssd<M>,
+    trims: Vec<LongTrim>,
+}
+
+impl<M: Mapping> Single<M> {
+    pub(crate) fn new(ssd: Ssd<M>) -> Single<M> {
+        Single { ssd, trims: Vec::new() }
+    }
+}
+
+/// Where requests by sectors are sent.
+struct SectorPort<'a, 'p> {
+    port: &'a mut ftl::Port<'p>,
+    trims: &'a mut Vec<LongTrim>,
+}
+
+impl Port for SectorPort<'_, '_> {
+    #[inline(always)]
+    fn submit(&mut self, at: Instant, tag: Tag, request: Request) {
+        let Request { kind, first, count } = request;
+        let to = RequestTag(tag.0);
+        match kind {
+            Kind::Read => self.port.read(at, to, first, count),
+            Kind::Write => self.port.write(at, to, first, count, false),
+            Kind::WriteThrough => self.port.write(at, to, first, count, true),
+            Kind::Trim => self.trim(at, tag, first, count),
+            Kind::Flush => self.port.submit(at, to, ftl::Command::Flush),
+        }
+    }
+}
+
+impl SectorPort<'_, '_> {
+    fn trim(&mut self, at: Instant, tag: Tag, first: Sector, count: SectorCount) {
+        let piece = self.port.trim_command(first, count);
+        if piece < count {
+            let left = SectorCount(count.0 - piece.0);
+            self.trims.push(LongTrim { tag, sent: at, next: first + piece, left });
+        }
+        self.port.trim(at, RequestTag(tag.0), first, piece);
+    }
+
+    /// Sends the next command of the trim that `answer` is about, if it is one of several commands. Returns
+    /// the answer if it is that of the whole request.
+    #[cold]
+    fn go_on_trimming(&mut self, answer: Answer) -> Option<Answer> {
+        let Some(place) = self.trims.iter().position(|it| it.tag == answer.tag) else {
+            return Some(answer);
+        };
+        let LongTrim { tag, sent, next, left } = self.trims[place];
+        if left.0 == 0 {
+            self.trims.swap_remove(place);
+            return Some(Answer { sent, ..answer });
+        }
+        let piece = self.port.trim_command(next, left);
+        self.trims[place].next = next + piece;
+        self.trims[place].left = SectorCount(left.0 - piece.0);
+        self.port.trim(answer.at, RequestTag(tag.0), next, piece);
+        None
+    }
+}
+
+/// A client, as the model's host.
+struct Sectors<'a, C> {
+    client: &'a mut C,
+    trims: &'a mut Vec<LongTrim>,
+    shift: u32,
+}
+
+impl<C: Client> Host for Sectors<'_, C> {
+    const IS_ALONE: bool = C::SENDS_WHEN_ANSWERED;
+
+    #[inline(always)]
+    fn answered(&mut self, port: &mut ftl::Port<'_>, answer: ftl::Answer) -> Option<LogicalUnit> {
+        let mut answer = Answer { tag: Tag(answer.tag.0), sent: answer.sent, at: answer.at };
+        let port = &mut SectorPort { port, trims: self.trims };
+        if !port.trims.is_empty() {
+            answer = port.go_on_trimming(answer)?;
+        }
+        let soon = self.client.answered(port, answer)?;
+        Some(LogicalUnit((soon.0 >> self.shift) as u32))
+    }
+}
+
+impl<M: Mapping> Responder for Single<M> {
+    fn capacity(&self) -> ByteLength {
+        self.ssd.geometry().capacity()
+    }
+
+    fn block_size(&self) -> ByteLength {
+        Sector::SIZE
+    }
+
+    fn submit(&mut self, at: Instant, tag: Tag, request: Request) {
+        SectorPort { port: &mut self.ssd.port(), trims: &mut self.trims }.submit(at, tag, request);
+    }
+
+    fn latest_event(&self) -> Instant {
+        self.ssd.now()
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.ssd.next_due()
+    }
+
+    fn advance(&mut self, until: Instant, answers: &mut Vec<Answer>) -> bool {
+        self.step(until, answers)
+    }
+
+    fn prefetch(&self, sector: Sector) {
+        self.ssd.prefetch_map_of_sector(sector);
+    }
+
+    fn passes_trim(&self) -> bool {
+        true
+    }
+
+    fn rest(&mut self, from: Instant, duration: Nanoseconds) {
+        self.ssd.rest(from, duration);
+    }
+
+    fn counters(&self) -> Counters {
+        self.ssd.counters()
+    }
+
+    fn wear(&self) -> Wear {
+        self.ssd.wear()
+    }
+
+    fn unused_flash(&self) -> ByteLength {
+        self.ssd.unused_flash()
+    }
+
+    fn spare_blocks(&self) -> Option<SpareBlocks> {
+        self.ssd.spare_blocks()
+    }
+
+    fn format(&mut self, at: Instant) -> Result<Instant, FormatError> {
+        self.ssd.format(at)
+    }
+
+    fn secure_erase(&mut self, at: Instant) -> Result<Instant, FormatError> {
+        self.ssd.secure_erase(at)
+    }
+
+    fn store(&mut self, now: Instant, duration: Nanoseconds) -> bool {
+        self.ssd.store(Nanoseconds::new(now.nanos()), duration)
+    }
+
+    fn attribution(&self) -> Attribution {
+        self.ssd.attribution()
+    }
+
+    fn shut_down(&mut self, at: Instant) -> Instant {
+        self.ssd.shut_down(at)
+    }
+
+    fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
+        self.ssd.save(to)
+    }
+}
+
+impl<M: Mapping> Steps for Single<M> {
+    #[inline(always)]
+    fn step(&mut self, until: Instant, client: &mut impl Client) -> bool {
+        let shift = self.ssd.geometry().sectors_per_unit_shift();
+        self.ssd.step(until, &mut Sectors { client, trims: &mut self.trims, shift })
+    }
+}

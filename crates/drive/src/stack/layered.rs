@@ -1,0 +1,396 @@
+//! Drives below a layer: what the layer makes of a request goes to its members, and when they have answered,
+//! so has the layer.
+//!
+//! A [`Layer`] divides a request into parts. Those that have to be answered first (old data and parity) are
+//! sent at once, what follows when they are there. Members go on in the order of their time, so that what one
+//! of them answers can become a request to another.
+
+use std::collections::VecDeque;
+
+use ssdlab_model::attribution::Attribution;
+use ssdlab_model::counters::{Counters, Wear};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
+
+use crate::simulated::answers::Answers;
+use crate::simulated::model::Model;
+use crate::simulated::responder::{
+    Answer, Client, Kind, LATEST, Port, Request, Responder, Steps, Tag,
+};
+
+/// Requests of a synchronisation: of this length, so many under way at a time. md reads ahead of
+/// its writes by a window of a few megabytes.
+const PIECE: ByteLength = ByteLength::new(512 << 10);
+const UNDER_WAY: u32 = 16;
+
+/// A part of a request, for one member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) member: usize,
+    pub(super) request: Request,
+}
+
+/// When a layer passes a request on, and before when it does not answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TakenUp {
+    pub(super) passed_on: Instant,
+    pub(super) not_before: Instant,
+}
+
+/// What a layer makes of a request: what it sends first, and what when all of that is answered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Parts {
+    first: Vec<Part>,
+    then: Vec<Part>,
+}
+
+impl Parts {
+    /// Adds a part to those that are sent first.
+    pub(super) fn send(&mut self, kind: Kind, member: usize, first: u64, count: u64) {
+        let request = Request { kind, first: Sector(first), count: SectorCount(count) };
+        self.first.push(Part { member, request });
+    }
+
+    /// Adds a part for each of `members` members: all of `request`.
+    pub(super) fn send_to_all(&mut self, members: usize, request: &Request) {
+        let request = *request;
+        self.first.extend((0..members).map(|member| Part { member, request }));
+    }
+
+    /// Adds a part to those that are sent when the first are answered.
+    pub(super) fn send_then(&mut self, kind: Kind, member: usize, first: u64, count: u64) {
+        let request = Request { kind, first: Sector(first), count: SectorCount(count) };
+        self.then.push(Part { member, request });
+    }
+}
+
+/// How requests are passed on to members.
+pub(super) trait Layer: Clone + Send + Sync {
+    /// Returns the bytes that can be addressed.
+    fn capacity(&self, members: &[Box<dyn Model>]) -> ByteLength;
+
+    /// Returns true if it passes trims on.
+    fn trims(&self) -> bool;
+
+    /// Returns true if another request can be passed on while some are under way.
+    fn takes_more(&self) -> bool {
+        true
+    }
+
+    /// Takes up a request that was sent at `sent`, from `at` on.
+    fn take_up(&mut self, _request: &Request, _sent: Instant, at: Instant) -> TakenUp {
+        TakenUp { passed_on: at, not_before: at }
+    }
+
+    /// Divides a request. Without parts, it is answered when it would be passed on.
+    fn divide(&mut self, request: &Request, parts: &mut Parts);
+
+    /// A part is answered.
+    fn note_part(&mut self, _part: &Part) {}
+
+    /// Members have answered all of `request` at `at`; returns when the layer answers.
+    fn answered(&mut self, _request: &Request, taken_up: TakenUp, at: Instant) -> Instant {
+        at.max(taken_up.not_before)
+    }
+
+    /// Returns where `sector` lies; nothing where it lies on several members.
+    fn locate(&self, sector: u64) -> Option<(usize, u64)>;
+
+    /// Returns the time that requests took in the layer rather than in its members.
+    fn own_time(&self) -> Attribution {
+        Attribution::default()
+    }
+}
+
+/// A request of the host that is under way.
+#[derive(Clone, Debug)]
+struct Open {
+    tag: Tag,
+    sent: Instant,
+    request: Request,
+    taken_up: TakenUp,
+    /// Parts that are not answered, and when the latest was.
+    left: u32,
+    latest: Instant,
+    then: Vec<Part>,
+}
+
+/// A layer and its members.
+#[derive(Clone)]
+pub(super) struct Layered<L> {
+    layer: L,
+    members: Vec<Box<dyn Model>>,
+    /// Requests by place, and places that are free.
+    open: Vec<Option<Open>>,
+    free: Vec<usize>,
+    /// Of each part under way, by the tag that its member knows: the request's place, and the part.
+    parts: Vec<(usize, Part)>,
+    free_parts: Vec<u32>,
+    /// Requests that wait until the layer takes another.
+    waiting: VecDeque<(Instant, Tag, Request)>,
+    /// What the layer answers without its members, or has answered.
+    answered: Vec<Answer>,
+    inbox: Vec<Answer>,
+    latest_event: Instant,
+}
+
+impl<L: Layer> Layered<L> {
+    pub(super) fn new(layer: L, members: Vec<Box<dyn Model>>) -> Layered<L> {
+        Layered {
+            layer,
+            members,
+            open: Vec::new(),
+            free: Vec::new(),
+            parts: Vec::new(),
+            free_parts: Vec::new(),
+            waiting: VecDeque::new(),
+            answered: Vec::new(),
+            inbox: Vec::new(),
+            latest_event: Instant::START,
+        }
+    }
+
+    fn takes_request(&self) -> bool {
+        let is_idle = self.free.len() == self.open.len();
+        is_idle || self.layer.takes_more()
+    }
+
+    /// Passes on a request that was sent at `sent`, from `at` on.
+    fn begin(&mut self, sent: Instant, at: Instant, tag: Tag, request: Request) {
+        let taken_up = self.layer.take_up(&request, sent, at);
+        let mut parts = Parts::default();
+        if request.kind != Kind::Trim || self.passes_trim() {
+            self.layer.divide(&request, &mut parts);
+        }
+        self.begin_parts(sent, tag, request, taken_up, parts);
+    }
+
+    fn begin_parts(
+        &mut self,
+        sent: Instant,
+        tag: Tag,
+        request: Request,
+        taken_up: TakenUp,
+        parts: Parts,
+    ) {
+        let (Parts { first, then }, at) = (parts, taken_up.passed_on);
+        let open = Open { tag, sent, request, taken_up, left: 0, latest: at, then };
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None => {
+                self.open.push(None);
+                self.open.len() - 1
+            }
+        };
+        self.open[place] = Some(open);
+        self.send(place, at, first);
+        self.go_on(place);
+    }
+
+    fn send(&mut self, place: usize, at: Instant, parts: Vec<Part>) {
+        self.open[place].as_mut().expect("it is under way").left += parts.len() as u32;
+        for part in parts {
+            let tag = match self.free_parts.pop() {
+                Some(tag) => tag,
+                None => {
+                    self.parts.push((place, part));
+                    self.parts.len() as u32 - 1
+                }
+            };
+            self.parts[tag as usize] = (place, part);
+            self.members[part.member].submit(at, Tag(tag), part.request);
+        }
+    }
+
+    /// Sends what follows of a request, or answers it, if nothing of it is under way.
+    fn go_on(&mut self, place: usize) {
+        let open = self.open[place].as_mut().expect("it is under way");
+        if open.left > 0 {
+            return;
+        }
+        let then = std::mem::take(&mut open.then);
+        if !then.is_empty() {
+            let at = open.latest;
+            return self.send(place, at, then);
+        }
+        let Open { tag, sent, request, taken_up, latest, .. } =
+            self.open[place].take().expect("it is under way");
+        self.free.push(place);
+        let at = self.layer.answered(&request, taken_up, latest);
+        self.answered.push(Answer { tag, sent, at });
+        if self.takes_request()
+            && let Some((sent, tag, request)) = self.waiting.pop_front()
+        {
+            self.begin(sent, sent.max(at), tag, request);
+        }
+    }
+
+    /// A member has answered a part.
+    fn note_part(&mut self, answer: Answer) {
+        let (place, part) = self.parts[answer.tag.0 as usize];
+        self.free_parts.push(answer.tag.0);
+        self.layer.note_part(&part);
+        let open = self.open[place].as_mut().expect("it is under way");
+        open.left -= 1;
+        open.latest = open.latest.max(answer.at);
+        self.go_on(place);
+    }
+
+    /// Reads all of the first `each` sectors of the members that `is_read` names and writes those of the
+    /// others, from `at` on; returns when that is durable.
+    pub(super) fn synchronise(
+        &mut self,
+        at: Instant,
+        each: SectorCount,
+        is_read: impl Fn(usize) -> bool,
+    ) -> Instant {
+        let piece = SectorCount::of(PIECE.max(self.block_size())).0;
+        let mut answers = Answers::default();
+        let mut free: Vec<Tag> = (0..UNDER_WAY).map(Tag).collect();
+        let (mut now, mut first) = (at, 0);
+        while first < each.0 || free.len() < UNDER_WAY as usize {
+            if first < each.0
+                && let Some(tag) = free.pop()
+            {
+                let count = piece.min(each.0 - first);
+                let mut parts = Parts::default();
+                for member in 0..self.members.len() {
+                    match is_read(member) {
+                        true => parts.send(Kind::Read, member, first, count),
+                        false => parts.send_then(Kind::Write, member, first, count),
+                    }
+                }
+                let request = Request {
+                    kind: Kind::Write,
+                    first: Sector(first),
+                    count: SectorCount(count),
+                };
+                let taken_up = TakenUp { passed_on: now, not_before: now };
+                self.begin_parts(now, tag, request, taken_up, parts);
+                first += count;
+                continue;
+            }
+            let answer = answers.next(self, LATEST).expect("every request is answered");
+            now = now.max(answer.at);
+            free.push(answer.tag);
+        }
+        self.answer_to(now, Request::FLUSH)
+    }
+}
+
+impl<L: Layer> Port for Layered<L> {
+    fn submit(&mut self, at: Instant, tag: Tag, request: Request) {
+        if self.waiting.is_empty() && self.takes_request() {
+            self.begin(at, at, tag, request);
+        } else {
+            self.waiting.push_back((at, tag, request));
+        }
+    }
+}
+
+impl<L: Layer> Responder for Layered<L> {
+    fn capacity(&self) -> ByteLength {
+        self.layer.capacity(&self.members)
+    }
+
+    fn block_size(&self) -> ByteLength {
+        self.members[0].block_size()
+    }
+
+    fn submit(&mut self, at: Instant, tag: Tag, request: Request) {
+        Port::submit(self, at, tag, request);
+    }
+
+    fn latest_event(&self) -> Instant {
+        self.members.iter().map(|it| it.latest_event()).fold(self.latest_event, Instant::max)
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        match self.answered.is_empty() {
+            // It is known already, and told at the next step.
+            false => Some(self.latest_event()),
+            true => self.members.iter().filter_map(|it| it.next_due()).min(),
+        }
+    }
+
+    fn advance(&mut self, until: Instant, answers: &mut Vec<Answer>) -> bool {
+        self.step(until, answers)
+    }
+
+    /// Asks all members where it is not known which of them will be asked.
+    fn prefetch(&self, sector: Sector) {
+        match self.layer.locate(sector.0) {
+            Some((member, place)) => self.members[member].prefetch(Sector(place)),
+            None => self.members.iter().for_each(|it| it.prefetch(sector)),
+        }
+    }
+
+    fn passes_trim(&self) -> bool {
+        self.layer.trims() && self.members.iter().all(|it| it.passes_trim())
+    }
+
+    fn rest(&mut self, from: Instant, duration: Nanoseconds) {
+        for member in &mut self.members {
+            member.rest(from, duration);
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        let all = self.members.iter().map(|it| it.counters());
+        all.fold(Counters::default(), |sum, one| sum.plus(&one))
+    }
+
+    fn unused_flash(&self) -> ByteLength {
+        self.members.iter().map(|it| it.unused_flash()).sum()
+    }
+
+    /// The extremes over all members, and the mean weighted by capacity.
+    fn wear(&self) -> Wear {
+        let each: Vec<(Wear, f64)> =
+            self.members.iter().map(|it| (it.wear(), it.capacity().bytes() as f64)).collect();
+        let bytes: f64 = each.iter().map(|(_, bytes)| bytes).sum();
+        let mean = each.iter().map(|(wear, bytes)| wear.erases_mean * bytes).sum::<f64>() / bytes;
+        Wear {
+            erases_min: each.iter().map(|(wear, _)| wear.erases_min).min().unwrap_or(0),
+            erases_mean: mean,
+            erases_max: each.iter().map(|(wear, _)| wear.erases_max).max().unwrap_or(0),
+        }
+    }
+
+    fn attribution(&self) -> Attribution {
+        let mut sum = self.layer.own_time();
+        for member in &self.members {
+            sum += member.attribution();
+        }
+        sum
+    }
+}
+
+impl<L: Layer> Steps for Layered<L> {
+    fn step(&mut self, until: Instant, client: &mut impl Client) -> bool {
+        if self.answered.is_empty() {
+            let next = self.members.iter_mut().filter_map(|it| it.next_due().map(|at| (at, it)));
+            let Some((due, member)) = next.min_by_key(|(at, _)| *at) else { return false };
+            if due > until {
+                return false;
+            }
+            let mut inbox = std::mem::take(&mut self.inbox);
+            member.advance(due, &mut inbox);
+            self.latest_event = self.latest_event.max(due);
+            for answer in inbox.drain(..) {
+                self.note_part(answer);
+            }
+            self.inbox = inbox;
+        }
+        let mut answered = std::mem::take(&mut self.answered);
+        for answer in answered.drain(..) {
+            if let Some(soon) = client.answered(self, answer) {
+                self.prefetch(soon);
+            }
+        }
+        // What was answered meanwhile, by the layer alone, is told next.
+        if self.answered.is_empty() {
+            self.answered = answered;
+        }
+        true
+    }
+}
