@@ -238,8 +238,9 @@ impl SimulatedDrive {
         self.model.passes_trim()
     }
 
-    /// Lets the drive's time pass until `until`; nothing happens where that is past.
+    /// Lets the drive's time pass until `until`, and until all that was submitted is answered.
     pub fn pass_until(&mut self, until: Instant) {
+        while self.next_answer(responder::LATEST).is_some() {}
         self.now = self.now.max(until);
     }
 

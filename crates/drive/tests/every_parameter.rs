@@ -198,10 +198,7 @@ const SILENT: &[(&str, &[&str])] = &[
     // A profile has to say it, whatever the window is.
     ("that does not read ahead", &["read_ahead.segment"]),
     // It merges, and collects nothing ahead; and a profile has to say these.
-    (
-        "with log blocks",
-        &["collection.low_water", "collection.idle_high_water", "collection.debt_max"],
-    ),
+    ("with log blocks", &["collection.low_water", "collection.idle_high_water"]),
 ];
 
 fn profile(changes: &[(&str, &str)]) -> Result<Profile, String> {

@@ -129,7 +129,7 @@ impl FileSystem<'_> {
         assert!(journal.commit.is_none(), "one commit at a time");
         let transaction = std::mem::take(&mut journal.running);
         // Data that was sent has to arrive first.
-        let ready = self.now.max(self.queue.last_end());
+        let ready = self.now.max(self.queue.finish_all());
         let number = journal.number;
         journal.commit = Some(Commit { number, transaction, stage: Stage::Blocks, ready });
         journal.number += 1;
@@ -157,14 +157,14 @@ impl FileSystem<'_> {
         if self.journal.used + count + 1 >= self.journal.area.count * 3 / 4 {
             at = self.checkpoint(at)?;
         }
-        let mut end = at;
+        let batch = self.queue.batch(at);
         for run in self.journal.advance(count) {
             for request in requests(run) {
                 at = self.queue.slot(at);
-                end = end.max(self.queue.write(at, request, false)?);
+                self.queue.write(at, request, false, batch)?;
             }
         }
-        Ok(end)
+        Ok(self.queue.finish(batch))
     }
 
     fn write_record(&mut self, at: Instant) -> Result<Instant, DriveError> {
@@ -174,7 +174,9 @@ impl FileSystem<'_> {
         }
         let through = self.options.barrier && self.options.force_unit_access;
         for run in self.journal.advance(1) {
-            at = self.queue.write(at, run, through)?;
+            let batch = self.queue.batch(at);
+            self.queue.write(at, run, through, batch)?;
+            at = self.queue.finish(batch);
         }
         if self.options.barrier && !through {
             at = self.queue.flush(at)?;
@@ -215,13 +217,14 @@ impl FileSystem<'_> {
     /// when that is done.
     pub(super) fn checkpoint(&mut self, at: Instant) -> Result<Instant, DriveError> {
         let blocks = std::mem::take(&mut self.journal.away);
-        let (mut at, mut end) = (at, at);
+        let (mut at, batch) = (at, self.queue.batch(at));
         for run in runs(blocks) {
             for request in requests(run) {
                 at = self.queue.slot(at);
-                end = end.max(self.queue.write(at, request, false)?);
+                self.queue.write(at, request, false, batch)?;
             }
         }
+        let mut end = self.queue.finish(batch);
         if self.options.barrier {
             end = self.queue.flush(end)?;
         }

@@ -192,6 +192,11 @@ impl<'d> FileSystem<'d> {
         Ok(())
     }
 
+    /// Returns when something happens next in the background; long after all else if nothing will.
+    fn next_instant(&self) -> Instant {
+        self.next_event().map_or(queue::NEVER, |(at, _)| at)
+    }
+
     /// What happens next in the background, and when.
     fn next_event(&self) -> Option<(Instant, Event)> {
         let commit = self.journal.commit_ready().map(|at| (at, Event::Commit));

@@ -1,10 +1,9 @@
 //! The way down to the drive: requests of blocks, as many under way as Serial ATA allows.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 use ssdlab_drive::phase::Region;
-use ssdlab_drive::simulated::{Request, SimulatedDrive};
+use ssdlab_drive::simulated::{Request, SimulatedDrive, Ticket};
 use ssdlab_drive::{Drive, Unobserved};
 use ssdlab_error::DriveError;
 use ssdlab_units::{ByteLength, Instant, Nanoseconds};
@@ -18,11 +17,27 @@ const DEPTH: usize = 32;
 /// When nothing was under way for so long, the drive has rested, and done what it does then.
 const IDLE: Nanoseconds = Nanoseconds::from_millis(100);
 
+/// An instant after all that happens.
+pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX - 1);
+
+/// Requests that somebody waits for together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Batch(u64);
+
+/// What is known of a batch: its requests under way, and when the latest of the others was answered.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    under_way: usize,
+    latest: Instant,
+}
+
 /// The drive, and what is under way.
 pub(super) struct Queue<'d> {
     drive: &'d mut SimulatedDrive,
-    under_way: BinaryHeap<Reverse<Instant>>,
-    /// When the last of all requests sent is answered.
+    under_way: BTreeMap<Ticket, Batch>,
+    batches: BTreeMap<Batch, Progress>,
+    next_batch: u64,
+    /// When the latest answer came.
     last_end: Instant,
     pub(super) sent: Sent,
 }
@@ -33,8 +48,14 @@ impl<'d> Queue<'d> {
         length: ByteLength,
     ) -> Result<Self, DriveError> {
         drive.prepare(length)?;
-        let last_end = drive.now();
-        Ok(Queue { drive, under_way: BinaryHeap::new(), last_end, sent: Sent::default() })
+        Ok(Queue {
+            last_end: drive.now(),
+            drive,
+            under_way: BTreeMap::new(),
+            batches: BTreeMap::new(),
+            next_batch: 0,
+            sent: Sent::default(),
+        })
     }
 
     pub(super) fn drive(&self) -> &SimulatedDrive {
@@ -45,51 +66,100 @@ impl<'d> Queue<'d> {
         self.drive.now()
     }
 
-    /// When a request that is ready at `at` can be sent.
-    pub(super) fn slot(&mut self, at: Instant) -> Instant {
-        while self.under_way.peek().is_some_and(|Reverse(end)| *end <= at) {
-            self.under_way.pop();
+    /// Returns a batch without requests, which is over at `at` unless some are added.
+    pub(super) fn batch(&mut self, at: Instant) -> Batch {
+        self.next_batch += 1;
+        let batch = Batch(self.next_batch);
+        self.batches.insert(batch, Progress { under_way: 0, latest: at });
+        batch
+    }
+
+    /// Returns the batch of what nobody waits for.
+    pub(super) fn background(&self) -> Batch {
+        Batch(0)
+    }
+
+    /// Lets the drive's time pass until the next answer, and no further than `until`; returns when that comes.
+    fn next_answer(&mut self, until: Instant) -> Option<Instant> {
+        let (ticket, at) = self.drive.next_answer(until)?;
+        let batch = self.under_way.remove(&ticket).expect("it is under way");
+        if let Some(progress) = self.batches.get_mut(&batch) {
+            progress.under_way -= 1;
+            progress.latest = progress.latest.max(at);
         }
-        match self.under_way.peek() {
-            Some(Reverse(end)) if self.under_way.len() >= DEPTH => *end,
-            _ => at,
+        self.last_end = self.last_end.max(at);
+        Some(at)
+    }
+
+    /// Returns when a request that is ready at `at` can be sent.
+    pub(super) fn slot(&mut self, at: Instant) -> Instant {
+        while self.next_answer(at).is_some() {}
+        match self.under_way.len() >= DEPTH {
+            true => self.next_answer(NEVER).expect("every request is answered").max(at),
+            false => at,
         }
     }
 
-    /// When everything that was sent is answered.
-    pub(super) fn last_end(&self) -> Instant {
+    /// Lets the drive's time pass until all of `batch` is answered, and no further than `until`. Returns when
+    /// that was, if it is; then nobody may ask again.
+    pub(super) fn finished_by(&mut self, batch: Batch, until: Instant) -> Option<Instant> {
+        while self.batches[&batch].under_way > 0 {
+            self.next_answer(until)?;
+        }
+        self.batches.remove(&batch).map(|it| it.latest)
+    }
+
+    /// Lets the drive's time pass until all of `batch` is answered; returns when that is.
+    pub(super) fn finish(&mut self, batch: Batch) -> Instant {
+        self.finished_by(batch, NEVER).expect("every request is answered")
+    }
+
+    /// Lets the drive's time pass until everything that was sent is answered; returns when that is.
+    pub(super) fn finish_all(&mut self) -> Instant {
+        while self.next_answer(NEVER).is_some() {}
         self.last_end
     }
 
-    fn send(&mut self, at: Instant, request: Request) -> Result<Instant, DriveError> {
-        if at >= self.last_end + IDLE {
+    fn send(&mut self, at: Instant, request: Request, batch: Batch) -> Result<(), DriveError> {
+        while self.next_answer(at).is_some() {}
+        if self.under_way.is_empty() && at >= self.last_end + IDLE {
             self.drive.pass_until(self.last_end);
             self.drive.rest(at.since(self.last_end), &mut Unobserved)?;
+            self.last_end = at;
         }
         // A burst in the background may have been sent ahead of its time.
-        let at = at.max(self.drive.now());
-        let end = self.drive.send(at, request)?;
-        self.under_way.push(Reverse(end));
-        self.last_end = self.last_end.max(end);
-        Ok(end)
+        let ticket = self.drive.submit(at, request)?;
+        self.under_way.insert(ticket, batch);
+        if let Some(progress) = self.batches.get_mut(&batch) {
+            progress.under_way += 1;
+        }
+        Ok(())
+    }
+
+    /// Sends one request; returns when it is answered.
+    fn ask(&mut self, at: Instant, request: Request) -> Result<Instant, DriveError> {
+        let batch = self.batch(at);
+        self.send(at, request, batch)?;
+        Ok(self.finish(batch))
     }
 
     pub(super) fn region(extent: Extent) -> Region {
         Region { offset: BLOCK * extent.first, length: BLOCK * extent.count }
     }
 
-    /// Writes blocks in a row; returns when the drive has answered.
+    /// Writes blocks in a row, as a part of `batch`.
     pub(super) fn write(
         &mut self,
         at: Instant,
         extent: Extent,
         through: bool,
-    ) -> Result<Instant, DriveError> {
+        batch: Batch,
+    ) -> Result<(), DriveError> {
         let region = Queue::region(extent);
         self.sent.writes += 1;
         self.sent.written += region.length;
         let request = if through { Request::WriteThrough(region) } else { Request::Write(region) };
-        self.send(at, request)
+        self.send(at, request, batch)
     }
 
     /// Reads blocks in a row from the drive; returns when it has answered, and how many blocks it
@@ -104,7 +174,7 @@ impl<'d> Queue<'d> {
             counters.map_or((0, 0), |it| (it.unmapped_read_units, it.host_read_units))
         };
         let before = units(self.drive);
-        let end = self.send(at, Request::Read(region))?;
+        let end = self.ask(at, Request::Read(region))?;
         let after = units(self.drive);
         let (nowhere, read) = (after.0 - before.0, after.1 - before.1);
         let blocks = region.length.whole(BLOCK);
@@ -112,16 +182,25 @@ impl<'d> Queue<'d> {
         Ok((end, (blocks * nowhere).div_ceil(read.max(nowhere).max(1))))
     }
 
+    /// Flushes; returns when the drive has answered.
     pub(super) fn flush(&mut self, at: Instant) -> Result<Instant, DriveError> {
-        self.sent.flushes += 1;
-        self.send(at, Request::Flush)
+        let batch = self.batch(at);
+        self.flush_in(at, batch)?;
+        Ok(self.finish(batch))
     }
 
+    /// Flushes, as a part of `batch`.
+    pub(super) fn flush_in(&mut self, at: Instant, batch: Batch) -> Result<(), DriveError> {
+        self.sent.flushes += 1;
+        self.send(at, Request::Flush, batch)
+    }
+
+    /// Trims blocks in a row; returns when the drive has answered.
     pub(super) fn trim(&mut self, at: Instant, extent: Extent) -> Result<Instant, DriveError> {
         let region = Queue::region(extent);
         self.sent.trims += 1;
         self.sent.trimmed += region.length;
-        self.send(at, Request::Trim(region))
+        self.ask(at, Request::Trim(region))
     }
 }
 

@@ -9,7 +9,7 @@ use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::inodes::FileNumber;
 use super::layout::{BLOCK, Extent, Layout};
-use super::queue::{requests, runs};
+use super::queue::{Batch, requests, runs};
 use super::{FileSystem, full};
 
 /// How often writing back looks for pages that are old (`vm.dirty_writeback_centisecs`).
@@ -134,14 +134,31 @@ impl FileSystem<'_> {
         Ok(taken)
     }
 
-    /// Sends requests as there is room for them; returns when the last one is answered.
-    fn write_out(&mut self, requests: Vec<Extent>) -> Result<Instant, DriveError> {
-        let mut end = self.now;
+    /// Sends requests as there is room for them, as a part of `batch`.
+    fn write_out(&mut self, requests: Vec<Extent>, batch: Batch) -> Result<(), DriveError> {
         for request in requests {
             self.wait_for_slot()?;
-            end = end.max(self.queue.write(self.now, request, false)?);
+            self.queue.write(self.now, request, false, batch)?;
         }
-        Ok(end)
+        Ok(())
+    }
+
+    /// Waits until all of `batch` is answered; what is due in the background meanwhile happens.
+    fn wait_for_batch(&mut self, batch: Batch) -> Result<(), DriveError> {
+        loop {
+            let until = self.next_instant().max(self.now);
+            match self.queue.finished_by(batch, until) {
+                Some(end) => return self.pass_until(end),
+                None => self.pass_until(until)?,
+            }
+        }
+    }
+
+    /// Makes the drive flush, and waits for that.
+    fn flush_drive(&mut self) -> Result<(), DriveError> {
+        let batch = self.queue.batch(self.now);
+        self.queue.flush_in(self.now, batch)?;
+        self.wait_for_batch(batch)
     }
 
     fn wait_for_slot(&mut self) -> Result<(), DriveError> {
@@ -158,8 +175,9 @@ impl FileSystem<'_> {
     fn hurry(&mut self) -> Result<(), DriveError> {
         let waiting = std::mem::take(&mut self.flusher.waiting);
         self.flusher.next = self.flusher.next.max(self.now);
-        let end = self.write_out(waiting.into())?;
-        self.pass_until(end)
+        let batch = self.queue.batch(self.now);
+        self.write_out(waiting.into(), batch)?;
+        self.wait_for_batch(batch)
     }
 
     /// `fsync`: returns when the file's data and everything about it are durable.
@@ -189,8 +207,9 @@ impl FileSystem<'_> {
             self.hurry()?;
         }
         let requests = self.take_dirty(file)?;
-        let end = self.write_out(requests)?;
-        self.pass_until(end)?;
+        let batch = self.queue.batch(self.now);
+        self.write_out(requests, batch)?;
+        self.wait_for_batch(batch)?;
         let node = self.node(file);
         let transaction =
             if data_only { node.data_sync_transaction } else { node.sync_transaction };
@@ -199,8 +218,7 @@ impl FileSystem<'_> {
         }
         // Measured: a directory whose last change has committed costs no flush of its own.
         if self.options.barrier && !self.node(file).is_directory() {
-            let end = self.queue.flush(self.now)?;
-            self.pass_until(end)?;
+            self.flush_drive()?;
         }
         Ok(())
     }
@@ -212,19 +230,18 @@ impl FileSystem<'_> {
     pub fn sync(&mut self) -> Result<(), DriveError> {
         self.hurry()?;
         let files: Vec<FileNumber> = self.flusher.files.iter().map(|(_, file)| *file).collect();
-        let mut end = self.now;
+        let batch = self.queue.batch(self.now);
         for file in files {
             let requests = self.take_dirty(file)?;
-            end = end.max(self.write_out(requests)?);
+            self.write_out(requests, batch)?;
         }
-        self.pass_until(end)?;
+        self.wait_for_batch(batch)?;
         let running = self.journal.running();
         if self.journal.started().is_some() || self.journal.commit_ready().is_some() {
             let last = if self.journal.started().is_some() { running } else { running - 1 };
             self.wait_for(last)?;
         } else if self.options.barrier {
-            let end = self.queue.flush(self.now)?;
-            self.pass_until(end)?;
+            self.flush_drive()?;
         }
         if !self.journal.away.is_empty() {
             let end = self.checkpoint(self.now)?;
@@ -252,7 +269,8 @@ impl FileSystem<'_> {
                 return Ok(());
             }
             let request = self.flusher.waiting.pop_front().expect("some wait");
-            self.queue.write(self.now, request, false)?;
+            let batch = self.queue.background();
+            self.queue.write(self.now, request, false, batch)?;
         }
         self.flusher.next = self.now + PERIOD;
         Ok(())
