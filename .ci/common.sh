@@ -2,6 +2,9 @@
 # shellcheck shell=bash
 
 export CARGO_TERM_COLOR=never
+# A machine of CI has little room on its disk, and builds once: nothing is kept for the next build, and panics
+# name their line without debug information.
+export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none CARGO_PROFILE_TEST_DEBUG=none CARGO_PROFILE_RELEASE_DEBUG=none
 target=${CARGO_TARGET_DIR:-$PWD/target}
 
 # Everything that a part makes lies here or under the target directory, and every process that it
@@ -14,7 +17,9 @@ if [[ -z ${SSDLAB_CI:-} ]]; then
 fi
 
 step() {
-    printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60))
+    local free
+    free=$(df -h --output=avail "$PWD" | tail -n 1)
+    printf '\n== %s (%d:%02d, %s free)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)) "${free// /}"
 }
 
 # install COMMAND PACKAGE...: installs the packages where the command is missing.

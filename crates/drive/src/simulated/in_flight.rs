@@ -34,12 +34,15 @@ impl InFlight {
     }
 
     /// Lets time pass until the next of them is answered, and no further than `until`. Returns which it is and
-    /// when it is answered.
+    /// when it is answered. Without a request in flight no time passes.
     pub(super) fn next(
         &mut self,
         drive: &mut dyn Responder,
         until: Instant,
     ) -> Option<(Ticket, Instant)> {
+        if self.free.len() == self.tickets as usize {
+            return None;
+        }
         let answer = self.answers.next(drive, until)?;
         self.free.push(answer.tag.0);
         Some((Ticket(answer.tag.0), answer.at))
