@@ -84,9 +84,6 @@
 //! | die | reads, then what was suspended, then programs, then the background; see [`DieParameters`] |
 //! | channel | the instant at which the data is ready, then the order in which it was asked for |
 //! | link | the instant at which it is asked for, each way or both together |
-//!
-//! The model still has its own resources, which compute a request at once; it moves onto this engine
-//! next, and uses [`geometry`], [`timing`] and [`suspend`] from here already.
 
 mod channel;
 mod clock;
