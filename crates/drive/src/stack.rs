@@ -330,11 +330,17 @@ impl Composition {
             Composition::Array(array) => array.build(at, condition),
             Composition::Usb(member, bridge) => {
                 let Built { model, from } = member.build(at, condition)?;
-                Ok(Built { model: Box::new(Layered::new(Bridged::new(*bridge), vec![model])), from })
+                Ok(Built {
+                    model: Box::new(Layered::new(Bridged::new(*bridge), vec![model])),
+                    from,
+                })
             }
             Composition::Crypt(member, encryption) => {
                 let Built { model, from } = member.build(at, condition)?;
-                Ok(Built { model: Box::new(Layered::new(Encrypted::new(*encryption), vec![model])), from })
+                Ok(Built {
+                    model: Box::new(Layered::new(Encrypted::new(*encryption), vec![model])),
+                    from,
+                })
             }
         }
     }

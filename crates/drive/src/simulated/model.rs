@@ -1,12 +1,12 @@
 //! Which model a configuration means, and how a drive holds one without naming its type.
 
+use ssdlab_model::Configuration;
 use ssdlab_model::age::{AgeError, Past};
 use ssdlab_model::ftl::Ssd;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
 use ssdlab_model::snapshot::{Decoder, SnapshotError};
-use ssdlab_model::Configuration;
 use ssdlab_nand::geometry::GeometryError;
 use ssdlab_units::Instant;
 

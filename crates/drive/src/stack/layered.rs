@@ -259,11 +259,8 @@ impl<L: Layer> Layered<L> {
                         false => parts.send_then(Kind::Write, member, first, count),
                     }
                 }
-                let request = Request {
-                    kind: Kind::Write,
-                    first: Sector(first),
-                    count: SectorCount(count),
-                };
+                let request =
+                    Request { kind: Kind::Write, first: Sector(first), count: SectorCount(count) };
                 let taken_up = TakenUp { passed_on: now, not_before: now };
                 self.begin_parts(now, tag, request, taken_up, parts);
                 first += count;
