@@ -305,7 +305,7 @@ fn a_mirror_reads_faster_than_one_drive_and_writes_no_faster() {
     };
     let none = Synchronisation::None;
     let reads = rate(mirror(none), Mix::READ) / rate(small(), Mix::READ);
-    // Half of the time of a read at this depth is that of its command, which a second drive does not shorten.
+    // A second drive does not shorten what a command takes in the controller.
     assert!((1.15..=2.1).contains(&reads), "reads are {reads} times as fast");
     let writes = rate(mirror(none), Mix::WRITE) / rate(small(), Mix::WRITE);
     assert!((0.8..=1.01).contains(&writes), "writes are {writes} times as fast");
