@@ -172,7 +172,7 @@
     $('c-wa-text').textContent = `Programmed units for each unit that the host writes: ${last(wa, 2)}.${form ? ` Dashed: closed form, ${form.toFixed(2)}.` : ''}`;
     $('c-speed-text').textContent = `MB/s of the drive’s time: ${last(speed, 0)}.`;
     $('c-free-text').textContent = `Blocks erased and ready: ${last(free, 0)}.`;
-    $('c-lat-text').innerHTML = `Count (logarithmic) by latency: ${picture.swatch(picture.colour('host'), 'writes')}${Number.isNaN(figures.flush_p50) ? '' : ` ${picture.swatch(picture.colour('copy'), 'flushes')}`}. 99.9 % of writes: ${time(figures.write_p999)} or less.`;
+    $('c-lat-text').innerHTML = `Count (logarithmic) by latency. ${picture.swatch(picture.colour('host'), 'writes')}${Number.isNaN(figures.flush_p50) ? '' : ` ${picture.swatch(picture.colour('copy'), 'flushes')}`} 99.9 % of writes: ${time(figures.write_p999)} or less.`;
   }
 
   let last = performance.now(), pictures = 0;

@@ -64,10 +64,10 @@ const picture = (() => {
     const most = innerWidth < 860 ? 260 : 330;
     const bands = groups > 1 ? groups : 1, each = Math.ceil(count / bands), gap = bands > 1 ? Math.round(3 * ratio) : 0;
     let size = Math.round((bands > 1 ? 12 : 16) * ratio), columns, rows;
-    for (; size > 2; size--) {
+    for (; ; size--) {
       columns = Math.max(1, Math.floor(width / size));
       rows = Math.ceil(each / columns);
-      if (bands * rows * size + (bands - 1) * gap <= most * ratio) break;
+      if (size === 2 || bands * rows * size + (bands - 1) * gap <= most * ratio) break;
     }
     const height = bands * rows * size + (bands - 1) * gap;
     canvas.width = width; canvas.height = height; canvas.style.height = `${height / ratio}px`;
