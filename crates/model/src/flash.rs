@@ -46,6 +46,16 @@ struct Block {
     apart: bool,
 }
 
+/// The latest use of a block: since when, and by whom it is written. For those who look from outside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Opened {
+    /// Its number among all blocks that were opened, from 1; 0 if it was not since the drive was made or
+    /// restored.
+    pub(crate) number: u32,
+    /// Whether collection opened it.
+    pub(crate) by_collection: bool,
+}
+
 /// The translation layer's view of the flash.
 #[derive(Clone, Debug)]
 pub(crate) struct Flash {
@@ -54,6 +64,9 @@ pub(crate) struct Flash {
     reverse: Touched,
     blocks: Vec<Block>,
     erases: Vec<u32>,
+    opened: Vec<Opened>,
+    /// Blocks that were opened.
+    opened_blocks: u32,
     units_per_block: u32,
     victims: VictimQueue,
     /// Blocks whose victims are chosen apart, where there are such.
@@ -72,6 +85,8 @@ impl Flash {
             reverse: Touched::zeroed(geometry.physical_units() as usize),
             blocks: vec![Block { valid: 0, state: BlockState::Free, apart: false }; blocks],
             erases: vec![0; blocks],
+            opened: vec![Opened::default(); blocks],
+            opened_blocks: 0,
             units_per_block: units,
             victims: VictimQueue::new(policy, seed, geometry.blocks(), units),
             apart: None,
@@ -126,6 +141,19 @@ impl Flash {
         let entry = &mut self.blocks[block.0 as usize];
         assert!(entry.state == BlockState::Free, "only a free block is opened");
         *entry = Block { valid: units, state, apart: false };
+        self.opened_blocks = self.opened_blocks.saturating_add(1);
+        let by_collection = state == BlockState::OpenForCollection;
+        self.opened[block.0 as usize] = Opened { number: self.opened_blocks, by_collection };
+    }
+
+    /// Returns the latest use of a block.
+    pub(crate) fn opened(&self, block: BlockIndex) -> Opened {
+        self.opened[block.0 as usize]
+    }
+
+    /// Returns how many blocks were opened.
+    pub(crate) fn opened_blocks(&self) -> u32 {
+        self.opened_blocks
     }
 
     /// Sets what is known of a block whose history is not.
@@ -358,6 +386,9 @@ impl Flash {
             victims,
             apart,
             fruitless,
+            // Begin anew with each power-on.
+            opened: _,
+            opened_blocks: _,
             // From the configuration.
             units_per_block: _,
             seeks_gain: _,

@@ -13,6 +13,7 @@ mod copies;
 mod gc;
 mod host;
 mod idle;
+pub mod inside;
 mod log_blocks;
 mod map_traffic;
 mod metadata;

@@ -1,0 +1,139 @@
+//! The inside of a drive as somebody sees who looks at it: the state of every block, to draw or to record.
+//!
+//! A look changes nothing and costs some nanoseconds a block. A view is a few words that can be kept: what
+//! is recorded of a drive is bounded by its blocks, however much was written to it.
+
+use super::Ssd;
+use crate::flash::BlockState;
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::units::BlockIndex;
+
+/// The use of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum BlockUse {
+    /// It holds nothing: it is erased, or will be when its dies find time.
+    Free = 0,
+    /// The host's writes go to it.
+    OpenForHost = 1,
+    /// Garbage collection copies to it.
+    OpenForCollection = 2,
+    /// It is full.
+    Full = 3,
+    /// Its valid units are being copied away, or it waits to be erased after that.
+    Victim = 4,
+    /// It went bad and is not used again.
+    Retired = 5,
+}
+
+/// A block (collection unit) at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockView {
+    /// Units that are valid; of an open block, those as well that are not written yet.
+    pub valid: u32,
+    /// How often it was erased.
+    pub erases: u32,
+    /// Blocks that were opened after it; `None` if it was not opened since the drive was made or restored, as
+    /// all blocks of a preconditioned drive.
+    pub age: Option<u32>,
+    /// What it is used for.
+    pub usage: BlockUse,
+    /// Whether garbage collection filled it, not the host.
+    pub by_collection: bool,
+    /// Whether it is in SLC mode.
+    pub is_slc: bool,
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Returns the view of each block, in the order of their numbers: group of dies by group of dies
+    /// ([`crate::geometry::Geometry::group_of`]).
+    pub fn inside(&self) -> impl ExactSizeIterator<Item = BlockView> + '_ {
+        let flash = self.ftl.blocks.flash();
+        let latest = flash.opened_blocks();
+        (0..self.ftl.geometry.blocks()).map(BlockIndex).map(move |block| {
+            let opened = flash.opened(block);
+            let usage = match flash.state(block) {
+                BlockState::Free => BlockUse::Free,
+                BlockState::OpenForHost => BlockUse::OpenForHost,
+                BlockState::OpenForCollection => BlockUse::OpenForCollection,
+                BlockState::Closing | BlockState::Closed => BlockUse::Full,
+                BlockState::Victim => BlockUse::Victim,
+                BlockState::Retired => BlockUse::Retired,
+            };
+            let is_used = !matches!(usage, BlockUse::Free | BlockUse::Retired);
+            BlockView {
+                valid: if is_used { flash.valid(block) } else { 0 },
+                erases: flash.erases(block),
+                age: (is_used && opened.number > 0).then(|| latest - opened.number),
+                usage,
+                by_collection: is_used && opened.by_collection,
+                is_slc: is_used && self.ftl.is_slc(block),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ssd::tests::small_configuration;
+    use crate::units::{Instant, LogicalUnit};
+
+    fn drive(changes: &[(&str, &str)]) -> Ssd {
+        Ssd::new(&small_configuration(changes)).expect("a sound drive")
+    }
+
+    #[test]
+    fn a_look_finds_every_valid_unit_once_and_changes_nothing() {
+        let mut ssd = drive(&[]);
+        let units = ssd.geometry().logical_units();
+        let mut at = ssd.write(Instant::START, LogicalUnit(0), units);
+        for unit in 0..2 * units {
+            at = ssd.write(at, LogicalUnit(unit.wrapping_mul(7919) % units), 1);
+        }
+        let at = ssd.shut_down(at);
+        let mut other = ssd.clone();
+        let views: Vec<BlockView> = ssd.inside().collect();
+        assert_eq!(views.len(), ssd.geometry().blocks() as usize);
+        let of = |usage| views.iter().filter(|it| it.usage == usage).count();
+        assert_eq!(of(BlockUse::Free), ssd.free_blocks() as usize);
+        let is_open = |it: &&BlockView| {
+            matches!(it.usage, BlockUse::OpenForHost | BlockUse::OpenForCollection)
+        };
+        let full: u32 = views.iter().filter(|it| !is_open(it)).map(|it| it.valid).sum();
+        let open: u32 = views.iter().filter(is_open).map(|it| it.valid).sum();
+        assert!(full <= units && full + open >= units, "{full}, {open} of {units}");
+        let erases: u64 = views.iter().map(|it| u64::from(it.erases)).sum();
+        assert_eq!(erases, ssd.counters().erases);
+        assert!(views.iter().any(|it| it.by_collection && it.usage == BlockUse::Full));
+        let end = |ssd: &mut Ssd| (ssd.write(at, LogicalUnit(3), 64), ssd.counters());
+        assert_eq!(end(&mut ssd), end(&mut other));
+    }
+
+    #[test]
+    fn the_block_written_to_is_the_youngest() {
+        let mut ssd = drive(&[]);
+        let block = ssd.geometry().units_per_block();
+        ssd.write(Instant::START, LogicalUnit(0), 3 * block + 1);
+        let ages: Vec<u32> = ssd.inside().filter_map(|it| it.age).collect();
+        assert_eq!(ages.len(), 4, "three are full, one is open");
+        let youngest = ssd.inside().find(|it| it.age == Some(0)).expect("a block");
+        assert_eq!((youngest.usage, youngest.by_collection), (BlockUse::OpenForHost, false));
+    }
+
+    #[test]
+    fn blocks_in_slc_mode_are_told_apart() {
+        let slc = [
+            ("slc.size", "9M"),
+            ("slc.bits", "3"),
+            ("slc.program", "200us"),
+            ("slc.page_read", "25us"),
+            ("capacity.physical", "192M"),
+        ];
+        let mut ssd = drive(&slc);
+        ssd.write(Instant::START, LogicalUnit(0), 64);
+        assert!(ssd.slc_blocks() > 0);
+        assert_eq!(ssd.inside().filter(|it| it.is_slc).count(), ssd.slc_blocks() as usize);
+    }
+}

@@ -1,0 +1,242 @@
+//! What the page calls. Numbers and text alone cross to it: text lies in a buffer that both read and write,
+//! and so do numbers and bytes to draw.
+//!
+//! There is one playground. Nothing else is shared, so that a page that was told of a panic starts anew with
+//! a fresh instance.
+
+use std::cell::RefCell;
+
+use crate::{Figures, Knobs, Playground, Setup, Start, cut_power};
+
+#[derive(Default)]
+struct Shared {
+    playground: Option<Playground>,
+    setup: Option<(Setup, u64)>,
+    text: Vec<u8>,
+    numbers: Vec<f64>,
+    cells: Vec<u8>,
+}
+
+thread_local! {
+    static SHARED: RefCell<Shared> = RefCell::default();
+    /// Apart, since a panic comes while the rest is borrowed.
+    static PANIC: RefCell<Vec<u8>> = RefCell::default();
+}
+
+fn with<T>(act: impl FnOnce(&mut Shared) -> T) -> T {
+    SHARED.with_borrow_mut(act)
+}
+
+fn with_playground<T>(act: impl FnOnce(&mut Playground) -> T) -> T {
+    with(|it| act(it.playground.as_mut().expect("a playground was made")))
+}
+
+/// Makes room for `length` bytes of text and returns where.
+#[unsafe(no_mangle)]
+pub extern "C" fn text_room(length: usize) -> *mut u8 {
+    with(|it| {
+        it.text.resize(length, 0);
+        it.text.as_mut_ptr()
+    })
+}
+
+/// Returns the length of the text at [`text_room`] of that length.
+#[unsafe(no_mangle)]
+pub extern "C" fn text_length() -> usize {
+    with(|it| it.text.len())
+}
+
+/// Returns where the text of the latest panic lies.
+#[unsafe(no_mangle)]
+pub extern "C" fn panic_text() -> *const u8 {
+    PANIC.with_borrow(|it| it.as_ptr())
+}
+
+/// Returns its length; 0 if there was none.
+#[unsafe(no_mangle)]
+pub extern "C" fn panic_length() -> usize {
+    PANIC.with_borrow(|it| it.len())
+}
+
+/// Reads a setup: the first line is a profile, the others are `key=value`.
+fn setup_of(text: &[u8]) -> Result<Setup, String> {
+    let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
+    let mut lines = text.lines().filter(|it| !it.is_empty());
+    let mut setup = Setup::named(lines.next().ok_or("no profile is named")?);
+    for line in lines {
+        let (key, value) = line.split_once('=').ok_or_else(|| format!("no = in {line}"))?;
+        setup.changes.push((key.to_owned(), value.to_owned()));
+    }
+    Ok(setup)
+}
+
+/// Makes a drive as the text says, new (0), filled (1) or steady (2). Returns 1, or 0 with the error in the text.
+#[unsafe(no_mangle)]
+pub extern "C" fn create(start: u32, seed: f64) -> u32 {
+    std::panic::set_hook(Box::new(|info| {
+        PANIC.with_borrow_mut(|it| *it = info.to_string().into_bytes());
+    }));
+    let start = match start {
+        0 => Start::New,
+        1 => Start::Filled,
+        _ => Start::Steady,
+    };
+    let seed = seed as u64;
+    with(|it| {
+        // Memory for one drive is enough.
+        it.playground = None;
+        let made =
+            setup_of(&it.text).and_then(|setup| Ok((Playground::new(&setup, start, seed)?, setup)));
+        match made {
+            Ok((playground, setup)) => {
+                (it.playground, it.setup) = (Some(playground), Some((setup, seed)));
+                1
+            }
+            Err(error) => {
+                it.text = error.into_bytes();
+                0
+            }
+        }
+    })
+}
+
+/// Sets all knobs of the host.
+#[unsafe(no_mangle)]
+pub extern "C" fn set_knobs(
+    request_units: u32,
+    skew: f64,
+    used: f64,
+    flush_every: u32,
+    depth: u32,
+    is_sequential: u32,
+) {
+    let is_sequential = is_sequential != 0;
+    with_playground(|it| {
+        it.set_knobs(Knobs { request_units, skew, used, flush_every, depth, is_sequential })
+    });
+}
+
+/// Lets the host write `units` units.
+#[unsafe(no_mangle)]
+pub extern "C" fn advance(units: u32) {
+    with_playground(|it| it.advance(units));
+}
+
+/// Tells the drive which units are free.
+#[unsafe(no_mangle)]
+pub extern "C" fn trim_free_space() {
+    with_playground(Playground::trim_free_space);
+}
+
+/// Leaves the drive alone.
+#[unsafe(no_mangle)]
+pub extern "C" fn rest(seconds: f64) {
+    with_playground(|it| it.rest(seconds));
+}
+
+/// Reads the file; numbers: bytes, bytes a second, flash pages a request.
+#[unsafe(no_mangle)]
+pub extern "C" fn read_file() {
+    let reading = with_playground(Playground::read_file);
+    let numbers = vec![reading.bytes, reading.bytes_per_second, reading.pages_per_request];
+    with(|it| it.numbers = numbers);
+}
+
+/// Writes the file anew.
+#[unsafe(no_mangle)]
+pub extern "C" fn rewrite_file() {
+    with_playground(Playground::rewrite_file);
+}
+
+/// Forgets the curve so far.
+#[unsafe(no_mangle)]
+pub extern "C" fn clear_curve() {
+    with_playground(Playground::clear_curve);
+}
+
+/// Cuts the power of another, smaller drive of the same kind under the same writes, begun from `seed`. Returns 1 with the
+/// numbers answered, lost, lost after a flush, seconds of recovery; or 0 with the error in the text.
+#[unsafe(no_mangle)]
+pub extern "C" fn cut(seed: f64) -> u32 {
+    with(|it| {
+        let (playground, setup) = (it.playground.as_ref(), it.setup.as_ref());
+        let knobs = playground.expect("a playground was made").knobs();
+        match cut_power(&setup.expect("it was made").0, knobs, seed as u64) {
+            Ok(report) => {
+                let counts = [report.answered, report.lost, report.lost_after_flush];
+                it.numbers = counts.map(f64::from).to_vec();
+                it.numbers.push(report.recovery_seconds);
+                1
+            }
+            Err(error) => {
+                it.text = error.into_bytes();
+                0
+            }
+        }
+    })
+}
+
+/// Puts the names of the figures into the text, with commas between them.
+#[unsafe(no_mangle)]
+pub extern "C" fn figure_names() {
+    with(|it| it.text = Figures::NAMES.join(",").into_bytes());
+}
+
+/// Puts the figures into the numbers.
+#[unsafe(no_mangle)]
+pub extern "C" fn figures() {
+    let values = with_playground(|it| it.figures().values());
+    with(|it| it.numbers = values);
+}
+
+/// Puts the curve into the numbers.
+#[unsafe(no_mangle)]
+pub extern "C" fn curve() {
+    with(|it| {
+        let playground = it.playground.as_ref().expect("a playground was made");
+        playground.fill_curve(&mut it.numbers);
+    });
+}
+
+/// Puts latencies into the numbers.
+#[unsafe(no_mangle)]
+pub extern "C" fn latencies() {
+    with(|it| {
+        let playground = it.playground.as_ref().expect("a playground was made");
+        playground.fill_latencies(&mut it.numbers);
+    });
+}
+
+/// Returns where the numbers lie.
+#[unsafe(no_mangle)]
+pub extern "C" fn numbers() -> *const f64 {
+    with(|it| it.numbers.as_ptr())
+}
+
+/// Returns how many there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn numbers_length() -> usize {
+    with(|it| it.numbers.len())
+}
+
+/// Fills the cells and returns where they lie.
+#[unsafe(no_mangle)]
+pub extern "C" fn cells() -> *const u8 {
+    with(|it| {
+        let playground = it.playground.as_ref().expect("a playground was made");
+        playground.fill_cells(&mut it.cells);
+        it.cells.as_ptr()
+    })
+}
+
+/// Returns how many bytes of cells there are.
+#[unsafe(no_mangle)]
+pub extern "C" fn cells_length() -> usize {
+    with(|it| it.cells.len())
+}
+
+/// Returns the fingerprint of the drive.
+#[unsafe(no_mangle)]
+pub extern "C" fn fingerprint() -> u64 {
+    with_playground(|it| it.fingerprint())
+}

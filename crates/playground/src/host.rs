@@ -1,0 +1,258 @@
+//! The host: a closed loop of writes with knobs, and a flush now and then.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Lcg64Xsh32;
+use ssdlab_units::{Instant, LogicalUnit};
+
+use crate::drive::{Answer, Command, Host, Port, RequestTag};
+use crate::latency::Latencies;
+
+/// Most requests in flight.
+pub(crate) const DEPTH_MOST: u32 = 32;
+/// How far ahead requests are drawn, so that the memory they need can be asked for.
+const AHEAD: usize = 64;
+/// Keeps the generator's words apart from the drive's.
+const STREAM: u64 = 0x706c_6179;
+
+/// How the host writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knobs {
+    /// Units of a request.
+    pub request_units: u32,
+    /// Share of the writes that goes to the hot part of the data, the other share of which is hot: 0.9 are 90 % of the writes to
+    /// 10 % of the data; 0.5 writes all of it alike.
+    pub skew: f64,
+    /// Share of the drive that holds data and is written to; the rest is free space.
+    pub used: f64,
+    /// Writes between two flushes; 0 for none.
+    pub flush_every: u32,
+    /// Requests in flight.
+    pub depth: u32,
+    /// Writes go from the first unit to the last, not at random.
+    pub is_sequential: bool,
+}
+
+impl Default for Knobs {
+    fn default() -> Knobs {
+        Knobs {
+            request_units: 1,
+            skew: 0.5,
+            used: 1.0,
+            flush_every: 0,
+            depth: DEPTH_MOST,
+            is_sequential: false,
+        }
+    }
+}
+
+impl Knobs {
+    /// Returns the knobs within their ranges, for a drive of `units` units.
+    pub(crate) fn within(self, units: u32) -> Knobs {
+        Knobs {
+            request_units: self.request_units.clamp(1, 256.min(units)),
+            skew: self.skew.clamp(0.5, 0.99),
+            used: self.used.clamp(0.05, 1.0),
+            depth: self.depth.clamp(1, DEPTH_MOST),
+            ..self
+        }
+    }
+
+    /// Returns the units that hold data, of `units`.
+    pub(crate) fn used_units(&self, units: u32) -> u32 {
+        ((f64::from(units) * self.used) as u32).clamp(self.request_units, units)
+    }
+}
+
+/// Draws the first unit of each request.
+#[derive(Clone, Debug)]
+struct Draws {
+    generator: Lcg64Xsh32,
+    request_units: u32,
+    /// Places for requests in the hot part, and in all.
+    hot: u32,
+    all: u32,
+    /// Of 2^32 writes, those to the hot part.
+    threshold: u64,
+    /// The place of the next request, where they come in order.
+    in_order: Option<u32>,
+    ring: [LogicalUnit; AHEAD],
+    next: usize,
+}
+
+impl Draws {
+    fn new(generator: Lcg64Xsh32, knobs: &Knobs, units: u32) -> Draws {
+        let all = knobs.used_units(units) / knobs.request_units;
+        let hot = ((f64::from(all) * (1.0 - knobs.skew)) as u32).clamp(1, all);
+        let is_skewed = knobs.skew > 0.5 && hot < all;
+        let mut draws = Draws {
+            generator,
+            request_units: knobs.request_units,
+            hot: if is_skewed { hot } else { 0 },
+            all,
+            threshold: if is_skewed { (knobs.skew * 4_294_967_296.0) as u64 } else { 0 },
+            in_order: knobs.is_sequential.then_some(0),
+            ring: [LogicalUnit(0); AHEAD],
+            next: 0,
+        };
+        (0..AHEAD).for_each(|_| {
+            draws.take();
+        });
+        draws
+    }
+
+    /// Returns the first unit of the next request, and that of one some requests later.
+    #[inline(always)]
+    fn take(&mut self) -> (LogicalUnit, LogicalUnit) {
+        let place = self.place();
+        let drawn = LogicalUnit(place * self.request_units);
+        let first = std::mem::replace(&mut self.ring[self.next % AHEAD], drawn);
+        self.next += 1;
+        (first, self.ring[(self.next + AHEAD / 2) % AHEAD])
+    }
+
+    #[inline(always)]
+    fn place(&mut self) -> u32 {
+        if let Some(next) = &mut self.in_order {
+            let place = *next;
+            *next = if place + 1 < self.all { place + 1 } else { 0 };
+            return place;
+        }
+        if self.threshold == 0 {
+            return self.generator.random_range(0..self.all);
+        }
+        match u64::from(self.generator.random::<u32>()) < self.threshold {
+            true => self.generator.random_range(0..self.hot),
+            false => self.generator.random_range(self.hot..self.all),
+        }
+    }
+}
+
+/// Sends requests as its knobs say, and keeps what it has seen.
+#[derive(Clone, Debug)]
+pub(crate) struct Writer {
+    knobs: Knobs,
+    draws: Draws,
+    /// Writes since the latest flush.
+    unflushed: u32,
+    in_flight: u32,
+    is_stopping: bool,
+    units_written: u64,
+    end: Instant,
+    writes: Latencies,
+    flushes: Latencies,
+    is_flush: [bool; DEPTH_MOST as usize],
+}
+
+impl Writer {
+    /// Returns a host of a drive of `units` units.
+    pub(crate) fn new(units: u32, seed: u64) -> Writer {
+        let knobs = Knobs::default().within(units);
+        let generator = Lcg64Xsh32::seed_from_u64(seed ^ STREAM);
+        Writer {
+            knobs,
+            draws: Draws::new(generator, &knobs, units),
+            unflushed: 0,
+            in_flight: 0,
+            is_stopping: false,
+            units_written: 0,
+            end: Instant::START,
+            writes: Latencies::default(),
+            flushes: Latencies::default(),
+            is_flush: [false; DEPTH_MOST as usize],
+        }
+    }
+
+    pub(crate) fn knobs(&self) -> Knobs {
+        self.knobs
+    }
+
+    /// Has it write differently from now on.
+    ///
+    /// # Panics
+    /// When requests are in flight.
+    pub(crate) fn set_knobs(&mut self, knobs: Knobs, units: u32) {
+        assert_eq!(self.in_flight, 0, "knobs change between requests");
+        self.knobs = knobs.within(units);
+        self.draws = Draws::new(self.draws.generator.clone(), &self.knobs, units);
+        self.unflushed = 0;
+        self.writes = Latencies::default();
+        self.flushes = Latencies::default();
+    }
+
+    /// Sends the first requests, where none is in flight, not before `at`.
+    pub(crate) fn start(&mut self, mut port: Port<'_>, at: Instant) {
+        self.is_stopping = false;
+        if self.in_flight == 0 {
+            let at = at.max(self.end);
+            (0..self.knobs.depth).for_each(|tag| {
+                self.send(&mut port, at, RequestTag(tag));
+            });
+        }
+    }
+
+    /// Has it send nothing more.
+    pub(crate) fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight == 0
+    }
+
+    /// Returns the units of all writes that were answered.
+    #[inline(always)]
+    pub(crate) fn units_written(&self) -> u64 {
+        self.units_written
+    }
+
+    /// Returns when the latest answer came.
+    pub(crate) fn end(&self) -> Instant {
+        self.end
+    }
+
+    /// Notes that somebody else has used the drive until `at`.
+    pub(crate) fn resume_at(&mut self, at: Instant) {
+        self.end = self.end.max(at);
+    }
+
+    pub(crate) fn latencies(&self) -> (&Latencies, &Latencies) {
+        (&self.writes, &self.flushes)
+    }
+
+    #[inline(always)]
+    fn send(&mut self, port: &mut Port<'_>, at: Instant, tag: RequestTag) -> Option<LogicalUnit> {
+        self.in_flight += 1;
+        let is_flush = self.knobs.flush_every > 0 && self.unflushed >= self.knobs.flush_every;
+        self.is_flush[tag.0 as usize] = is_flush;
+        if is_flush {
+            self.unflushed = 0;
+            port.submit(at, tag, Command::Flush);
+            return None;
+        }
+        self.unflushed += 1;
+        let (first, soon) = self.draws.take();
+        let units = self.knobs.request_units;
+        port.submit(at, tag, Command::Write { first, units, force: false });
+        Some(soon)
+    }
+}
+
+impl Host for Writer {
+    #[inline(always)]
+    fn answered(&mut self, port: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit> {
+        self.in_flight -= 1;
+        self.end = self.end.max(answer.at);
+        let latency = answer.at.since(answer.sent);
+        match self.is_flush[answer.tag.0 as usize] {
+            true => self.flushes.note(latency),
+            false => {
+                self.writes.note(latency);
+                self.units_written += u64::from(self.knobs.request_units);
+            }
+        }
+        if self.is_stopping {
+            return None;
+        }
+        self.send(port, answer.at, answer.tag)
+    }
+}

@@ -1,0 +1,34 @@
+//! The playground: a simulated drive with a host that writes to it, for a page in the browser.
+//!
+//! [`Playground`] owns a drive and its host. The page changes knobs ([`Knobs`]), lets the host write so many
+//! units at a time, and draws what it finds: figures, a curve, latencies, and a few bytes for each block.
+//! No request crosses to the page: the host is here. The same profile, knobs and seed give the same drive in
+//! the browser and natively, to the bit, however the writes are divided into calls.
+//!
+//! ```
+//! use ssdlab_playground::{Playground, Setup, Start};
+//!
+//! let setup = Setup { changes: vec![("scale".into(), "1/256".into())], ..Setup::named("generic-tlc") };
+//! let mut playground = Playground::new(&setup, Start::Steady, 1)?;
+//! playground.advance(100_000);
+//! assert!(playground.figures().write_amplification > 4.0);
+//! # Ok::<(), String>(())
+//! ```
+
+mod closed_form;
+mod curve;
+mod cut;
+mod drive;
+#[cfg(target_arch = "wasm32")]
+mod exports;
+mod figures;
+mod host;
+mod latency;
+mod playground;
+mod reading;
+
+pub use cut::{CutReport, cut_power};
+pub use figures::Figures;
+pub use host::Knobs;
+pub use playground::{Playground, Setup, Start};
+pub use reading::Reading;
