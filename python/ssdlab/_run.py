@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union
 
 from . import _ssdlab
 from ._drive import Drive
-from ._errors import UsageError
+from ._errors import Error, Interrupted, UsageError
 from ._profile import Profile
 from ._quantities import Value
 from ._quantities import settings as read_settings
@@ -127,12 +127,17 @@ def run(
             raise UsageError(f"{experiment} takes no file")
         given.update({name: os.fspath(file) for name in names})
     pairs = read_settings(experiment, given)
-    if isinstance(target, Drive):
-        return Report(target._handle.run(experiment, pairs, quick, seed, make_new, progress))
-    text = target_text(target)
-    return Report(
-        _ssdlab.run(experiment, text, pairs, quick, seed, allow_buffered, create_file, progress)
-    )
+    try:
+        if isinstance(target, Drive):
+            return Report(target._handle.run(experiment, pairs, quick, seed, make_new, progress))
+        text = target_text(target)
+        return Report(
+            _ssdlab.run(experiment, text, pairs, quick, seed, allow_buffered, create_file, progress)
+        )
+    except (Error, Interrupted) as error:
+        if isinstance(error.result, _ssdlab.Report):
+            error.result = Report(error.result)
+        raise
 
 
 def load(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _html, _ssdlab
-from ._errors import ImpossiblePoints, UsageError
+from ._errors import ImpossiblePoints, Interrupted, UsageError
 from ._profile import Profile
 from ._quantities import Duration, Value, duration, kinds_of_settings, parameter, setting
 from ._quantities import settings as read_settings
@@ -345,10 +345,9 @@ def sweep(
     else:
         try:
             result = SweepResult(design.run(jobs, place, resume, duration("rest", rest), progress))
-        except KeyboardInterrupt as interrupted:
-            handle = getattr(interrupted, "result", None)
-            if handle is not None:
-                interrupted.result = SweepResult(handle)  # type: ignore[attr-defined]
+        except Interrupted as interrupted:
+            if isinstance(interrupted.result, _ssdlab.Sweep):
+                interrupted.result = SweepResult(interrupted.result)
             raise
     if place is not None:
         result.save(place)

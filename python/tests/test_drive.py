@@ -50,7 +50,7 @@ def test_changes_are_text_or_numbers():
     ("name", "changes", "words"),
     [
         ("toshiba-xg6", {}, "toshiba-xg5"),
-        ("toshiba-xg5", {"spair": "7%"}, "spare"),
+        ("toshiba-xg5", {"spair": "7%"}, "not a parameter of a drive"),
         ("toshiba-xg5", {"spare": "0%"}, "above 0%"),
         ("toshiba-xg5", {"depth": 4}, "parameter of experiments"),
         ("toshiba-xg5", {"flash.page_read": "soon"}, "duration"),

@@ -78,7 +78,7 @@ def test_a_sweep_is_shown_kept_and_loaded(swept, tmp_path):
         ({"vary": {"spare": []}}, "varied over nothing"),
         ({"vary": {"spare": [""]}}, "varied over nothing"),
         ({"vary": {"spare": "7%"}}, "as a list"),
-        ({"vary": {"spair": ["7%", "15%"]}}, "did you mean spare"),
+        ({"vary": {"spair": ["7%", "15%"]}}, "no key .spair. to vary"),
         ({"vary": {"seed": [1, 2]}}, "seeds=N"),
         ({"vary": {"spare": ["7%", "7%"]}}, "twice"),
         ({"vary": {"depth": [1, 2]}, "settings": {"depth": 4}}, "both set and varied"),
