@@ -410,6 +410,8 @@ class Drive:
             raise UsageError(f"arrivals is {arrivals!r}, not 'closed' or 'open'")
         if arrivals == "open" and rate is None:
             raise UsageError("arrivals: an open loop needs the rate at which requests arrive")
+        if rate is not None and not 0 < rate < float("inf"):
+            raise UsageError(f"rate {rate} is not a positive number of requests a second")
         kinds = {0: "write", 100: "read"}
         called = name or f"{pattern} {kinds.get(read_percent, 'mix')}"
         words = {

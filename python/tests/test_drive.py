@@ -95,8 +95,9 @@ def test_the_same_phase_on_the_same_drive_is_the_same(steady):
 def test_throughput_comes_in_intervals(steady):
     result = steady.copy().write("64K", depth=8, time=2.0, interval="100ms")
     series = result.throughput
-    assert len(series) == 20 and result.seconds == pytest.approx(2.0, rel=0.05)
-    assert series["mb_per_s"].mean() == pytest.approx(result.mb_per_second, rel=0.05)
+    # What was in flight at the end is answered in one more.
+    assert len(series) in (20, 21) and result.seconds == pytest.approx(2.0, rel=0.05)
+    assert series["mb_per_s"][:20].mean() == pytest.approx(result.mb_per_second, rel=0.05)
     assert len(steady.copy().write("64K", time=0.5, interval=0).throughput) == 0
 
 
@@ -128,7 +129,7 @@ def test_an_experiment_may_take_a_drive_as_it_is(steady):
     report = ssdlab.run("fragmentation", drive, quick=True, make_new=False)
     made_new = ssdlab.run("fragmentation", steady.copy(), quick=True)
     assert "taken as it is" in str(report.target["facts"])
-    assert report.findings != made_new.findings
+    assert "taken as it is" not in str(made_new.target["facts"])
     assert "an experiment" in drive.history
 
 
@@ -197,19 +198,29 @@ def test_a_real_drive_is_none_to_put_through_phases(tmp_path):
 
 
 def test_two_threads_do_not_share_a_drive(steady):
-    drive, errors = steady.copy(), []
-    begun = threading.Event()
-    thread = threading.Thread(
-        target=lambda: drive.write("4K", depth=32, amount="8x", progress=lambda *_: begun.set())
-    )
+    drive = steady.copy()
+    begun, tried = threading.Event(), threading.Event()
+
+    class Enough(Exception):
+        pass
+
+    def progress(*_):
+        begun.set()
+        if tried.is_set():
+            raise Enough
+
+    def write():
+        with pytest.raises(Enough):
+            drive.write("4K", depth=32, amount="1000x", progress=progress)
+
+    thread = threading.Thread(target=write)
     thread.start()
     begun.wait()
-    try:
-        drive.write("4K")
-    except ssdlab.UsageError as error:
-        errors.append(str(error))
+    with pytest.raises(ssdlab.UsageError, match="another thread"):
+        drive.write("4K", amount="1M")
+    tried.set()
     thread.join()
-    assert errors and "another thread" in errors[0]
+    assert drive.write("4K", amount="1M").requests == 256
 
 
 def test_ctrl_c_ends_a_phase_and_leaves_the_drive():
