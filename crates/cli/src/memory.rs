@@ -1,21 +1,15 @@
-//! The memory there is, and runs that need more.
-//!
-//! Linux hands out memory that it does not have, and ends a program that touches it. So what a run
-//! will touch is compared beforehand with what can be had: `MemAvailable`, what the control groups
-//! leave, and the limit of the address space.
-
-use std::path::{Path, PathBuf};
+//! Refuses runs that need more memory than there is.
 
 use ssdlab_lab::Target;
-use ssdlab_lab::memory::Need;
-use ssdlab_units::{ByteLength, KIB};
+use ssdlab_lab::memory::{Need, available};
+use ssdlab_units::ByteLength;
 
 use crate::failure::{Exit, Failure};
 
 /// Refuses a run that needs more memory than there is; returns how many workloads may run side by side.
 pub fn check(target: &Target, need: &Need) -> Result<usize, Failure> {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let Some(available) = available(Path::new("/")) else { return Ok(processors) };
+    let Some(available) = available() else { return Ok(processors) };
     if need.least() <= available {
         return Ok(need.threads(available, processors));
     }
@@ -36,7 +30,7 @@ pub fn check(target: &Target, need: &Need) -> Result<usize, Failure> {
 /// Returns how many runs that each need `need` may be made side by side, `wanted` at most; refuses where there
 /// is too little memory for one.
 pub fn runs_side_by_side(need: &Need, wanted: usize) -> Result<usize, Failure> {
-    let Some(available) = available(Path::new("/")) else { return Ok(wanted) };
+    let Some(available) = available() else { return Ok(wanted) };
     match available.bytes() / need.least().bytes().max(1) {
         0 => Err(Failure::new(
             Exit::Unsupported,
@@ -60,119 +54,9 @@ fn rounded(length: ByteLength) -> String {
     }
 }
 
-/// Returns the memory that can be had, by the files of a Linux system below `root`; `None` where none of
-/// them says.
-fn available(root: &Path) -> Option<ByteLength> {
-    let bounds = [of_machine(root), of_groups(root), of_address_space(root)];
-    bounds.into_iter().flatten().min()
-}
-
-fn of_machine(root: &Path) -> Option<ByteLength> {
-    let text = std::fs::read_to_string(root.join("proc/meminfo")).ok()?;
-    Some(KIB * field(&text, "MemAvailable:")?)
-}
-
-/// The number behind `name` at the start of a line.
-fn field(text: &str, name: &str) -> Option<u64> {
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.split_whitespace().next()?.parse().ok()
-}
-
-/// Returns what the tightest of the control groups leaves that this process is in.
-fn of_groups(root: &Path) -> Option<ByteLength> {
-    let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    let mut least: Option<ByteLength> = None;
-    for line in groups.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let (mount, limit, used) = match controllers {
-            "" => ("sys/fs/cgroup", "memory.max", "memory.current"),
-            names if names.split(',').any(|name| name == "memory") => {
-                ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
-            }
-            _ => continue,
-        };
-        let mount = root.join(mount);
-        let mut group: PathBuf = mount.join(path.trim_start_matches('/'));
-        while group.starts_with(&mount) {
-            let left = left_in(&group, limit, used);
-            least = [least, left].into_iter().flatten().min();
-            if !group.pop() {
-                break;
-            }
-        }
-    }
-    least
-}
-
-/// What one group leaves: its limit less what is used, but for the page cache that can be given back.
-fn left_in(group: &Path, limit: &str, used: &str) -> Option<ByteLength> {
-    let number = |name: &str| {
-        let text = std::fs::read_to_string(group.join(name)).ok()?;
-        text.trim().parse::<u64>().ok()
-    };
-    let limit = number(limit)?;
-    let stat = std::fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    let cache = field(&stat, "inactive_file").unwrap_or(0);
-    let used = number(used).unwrap_or(0).saturating_sub(cache);
-    Some(ByteLength::new(limit.saturating_sub(used)))
-}
-
-/// Returns what a limit of the address space (`ulimit -v`) leaves.
-fn of_address_space(root: &Path) -> Option<ByteLength> {
-    let limits = std::fs::read_to_string(root.join("proc/self/limits")).ok()?;
-    let limit = field(&limits, "Max address space")?;
-    let status = std::fs::read_to_string(root.join("proc/self/status")).ok()?;
-    let taken = KIB * field(&status, "VmSize:")?;
-    Some(ByteLength::new(limit.saturating_sub(taken.bytes())))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ssdlab_units::{GIB, MIB};
-
-    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        root
-    }
-
-    const MEMORY: (&str, &str) =
-        ("proc/meminfo", "MemTotal:       33554432 kB\nMemAvailable:   16777216 kB\n");
-
-    #[test]
-    fn the_tightest_bound_counts() {
-        assert_eq!(available(machine(&[]).path()), None);
-        assert_eq!(available(machine(&[MEMORY]).path()), Some(GIB * 16));
-        let group = [
-            MEMORY,
-            ("proc/self/cgroup", "0::/user.slice/run\n"),
-            ("sys/fs/cgroup/user.slice/run/memory.max", "max\n"),
-            ("sys/fs/cgroup/user.slice/memory.max", "4294967296\n"),
-            ("sys/fs/cgroup/user.slice/memory.current", "3221225472\n"),
-            ("sys/fs/cgroup/user.slice/memory.stat", "anon 1\ninactive_file 1073741824\n"),
-        ];
-        assert_eq!(available(machine(&group).path()), Some(GIB * 2));
-        let first = [
-            MEMORY,
-            ("proc/self/cgroup", "5:cpu:/x\n4:memory:/x\n"),
-            ("sys/fs/cgroup/memory/x/memory.limit_in_bytes", "1073741824"),
-            ("sys/fs/cgroup/memory/x/memory.usage_in_bytes", "536870912"),
-            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712"),
-        ];
-        assert_eq!(available(machine(&first).path()), Some(MIB * 512));
-        let limited = [
-            MEMORY,
-            ("proc/self/limits", "Max address space         2147483648  unlimited  bytes\n"),
-            ("proc/self/status", "Name:\tssdlab\nVmSize:\t 1048576 kB\n"),
-        ];
-        assert_eq!(available(machine(&limited).path()), Some(GIB));
-    }
 
     #[test]
     fn what_is_too_much_is_said_with_a_drive_that_fits() {

@@ -1,5 +1,9 @@
 //! The memory that a run on simulated drives takes, known before it begins.
 
+mod available;
+
+pub use available::available;
+
 use ssdlab_units::ByteLength;
 
 use crate::experiment::Plan;

@@ -140,7 +140,8 @@ fn target_of(mut description: ssdlab_drive::Description, health: Option<Health>)
     }
 }
 
-fn attribution_of(insides: &[Inside]) -> Option<ReportAttribution> {
+/// Where the time of the requests of all drives went, as a report says it; `None` of no drive.
+pub fn attribution_of(insides: &[Inside]) -> Option<ReportAttribution> {
     let mut sum = insides.first()?.attribution;
     for inside in &insides[1..] {
         sum += inside.attribution;
@@ -202,7 +203,8 @@ fn note_warnings(health: Option<Health>, record: &mut Record) {
 /// The bit of a critical warning that says that the drive is read-only.
 const READ_ONLY: u8 = 1 << 3;
 
-fn health_of(health: &Health) -> ReportHealth {
+/// How worn a drive is, as a report says it.
+pub fn health_of(health: &Health) -> ReportHealth {
     ReportHealth {
         critical_warning: health.critical_warning,
         available_spare: health.available_spare,
@@ -220,7 +222,8 @@ fn health_of(health: &Health) -> ReportHealth {
     }
 }
 
-fn counters_of(inside: &Inside) -> ReportCounters {
+/// What the inside of a drive has counted, as a report says it.
+pub fn counters_of(inside: &Inside) -> ReportCounters {
     let Inside { unit, counters, wear, .. } = inside;
     ReportCounters {
         host_writes: counters.host_write_units,

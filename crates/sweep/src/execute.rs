@@ -1,5 +1,6 @@
 //! Carries the runs out, side by side.
 
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -131,8 +132,68 @@ pub fn run(
     Ok(Sweep::new(design, keys, states, is_ended))
 }
 
+/// Puts together what `results` holds of the runs of `design`, and makes none: for whoever has them made
+/// elsewhere. Runs that are not there are missing, and those in `failed` have failed for a reason.
+///
+/// # Errors
+/// When a file that a run is about cannot be read.
+pub fn collect(
+    design: &Design,
+    impossible: &[Impossible],
+    results: &Results,
+    failed: &HashMap<Key, String>,
+) -> Result<Sweep, SweepError> {
+    let keys = keys(design, impossible)?;
+    let seeds = design.seeds().len();
+    let mut is_complete = true;
+    let states = keys.iter().enumerate().map(|(place, key)| {
+        let Some(key) = key else {
+            let why = impossible.iter().find(|it| it.point == place / seeds);
+            return RunState::Failed(why.map(|it| it.why.clone()).unwrap_or_default());
+        };
+        if let Some(measured) = results.load(key) {
+            return RunState::Done(measured);
+        }
+        match failed.get(key) {
+            Some(why) => RunState::Failed(why.clone()),
+            None => {
+                is_complete = false;
+                RunState::Missing
+            }
+        }
+    });
+    let states = states.collect();
+    Ok(Sweep::new(design, keys, states, !is_complete))
+}
+
+/// Makes the run of `point` with `seed` by itself, and returns what it measured.
+///
+/// # Errors
+/// When the drive cannot be opened, the run fails, or `watcher` ends it.
+pub fn run_one(
+    design: &Design,
+    point: usize,
+    seed: u64,
+    opener: &dyn Opener,
+    watcher: &mut dyn Watcher,
+) -> Result<Measured, LabError> {
+    let experiment = design.experiment();
+    let mut case = design.case(point, seed)?;
+    case.settings.set_threads(1);
+    let mut drive = opener.open(&case)?;
+    let plan = experiment.plan(&case.settings, &drive.description())?;
+    plan.check_blocks(&drive.description())?;
+    drive.prepare(plan.space)?;
+    let Outcome { report, error } =
+        ssdlab_lab::run(experiment, &case.settings, seed, &mut *drive, watcher);
+    error.map_or_else(|| Ok(Measured::of(&report)), Err)
+}
+
 /// Returns the key of every run, seeds within points; `None` for those of points that cannot be.
-fn keys(design: &Design, impossible: &[Impossible]) -> Result<Vec<Option<Key>>, SweepError> {
+///
+/// # Errors
+/// When a file that a run is about cannot be read.
+pub fn keys(design: &Design, impossible: &[Impossible]) -> Result<Vec<Option<Key>>, SweepError> {
     let seeds = design.seeds();
     let of_point = |point: usize| -> Result<Vec<Option<Key>>, LabError> {
         if impossible.iter().any(|it| it.point == point) {
@@ -242,17 +303,8 @@ fn rest(shared: &Shared) {
 }
 
 fn measure(shared: &Shared, job: &Job, part: &AtomicU32) -> Result<Measured, LabError> {
-    let experiment = shared.design.experiment();
-    let mut case = shared.design.case(job.point, job.seed)?;
-    case.settings.set_threads(1);
-    let mut drive = shared.options.opener.open(&case)?;
-    let plan = experiment.plan(&case.settings, &drive.description())?;
-    plan.check_blocks(&drive.description())?;
-    drive.prepare(plan.space)?;
     let mut watcher = OfRun { part, is_ended: &shared.is_ended, before: 0.0, weight: 0.0 };
-    let Outcome { report, error } =
-        ssdlab_lab::run(experiment, &case.settings, job.seed, &mut *drive, &mut watcher);
-    error.map_or_else(|| Ok(Measured::of(&report)), Err)
+    run_one(shared.design, job.point, job.seed, shared.options.opener, &mut watcher)
 }
 
 /// Watches one run.

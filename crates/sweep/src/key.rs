@@ -13,7 +13,9 @@ use ssdlab_lab::experiment::{Experiment, Kind};
 use crate::design::Case;
 
 /// The SHA-256 of version, experiment, settings, files, target and seed, as 64 hexadecimal digits.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 pub struct Key(String);
 
 impl Key {

@@ -6,7 +6,7 @@
 //! | the points, checked before anything runs | [`Design`], [`Case`] |
 //! | the name of a run by its content | [`Key`] |
 //! | runs that are kept as files and found again | [`Results`] |
-//! | runs side by side | [`run()`] |
+//! | runs side by side | [`run()`]; elsewhere, one by one: [`keys`], [`run_one`], [`collect`] |
 //! | what they came to, with intervals and findings | [`Sweep`] |
 //! | its page, its CSV files, its report for the store | [`page`], [`tables`] |
 //!
@@ -49,7 +49,7 @@ mod vary;
 
 pub use design::{Case, Cost, Design, Impossible, Question, Sampling};
 pub use error::SweepError;
-pub use execute::{Opener, Options, Progress, Simulated, run};
+pub use execute::{Opener, Options, Progress, Simulated, collect, keys, run, run_one};
 pub use key::Key;
 pub use measure::{Measure, Measured};
 pub use results::Results;

@@ -1,0 +1,63 @@
+//! The extension module below the Python package `ssdlab`: the library as Python can call it.
+//!
+//! | role | where |
+//! | --- | --- |
+//! | runs an experiment on a target | [`run`] |
+//! | a report: its JSON, its columns as memory that numpy reads | [`report`], [`numbers`] |
+//! | a simulated drive to put through phases | [`drive`], [`phase`] |
+//! | many runs | [`sweep`] |
+//! | profiles, experiments, closed forms | [`catalogue`], [`theory`] |
+//! | kept runs, files of other programs | [`load`] |
+//! | errors as exceptions, Ctrl-C | [`failure`], [`watch`] |
+//!
+//! Here are handles and conversions; what a user of Python meets (names, units, data frames, docstrings) is
+//! in `python/ssdlab`. Whatever takes time lets go of the interpreter's lock.
+
+mod catalogue;
+mod drive;
+mod failure;
+mod load;
+mod numbers;
+mod phase;
+mod report;
+mod run;
+mod sweep;
+mod theory;
+mod watch;
+
+use pyo3::prelude::*;
+use ssdlab_drive::memory::LargePages;
+
+// The maps of a simulated drive are large and touched at random, as in the program.
+#[global_allocator]
+static ALLOCATOR: LargePages = LargePages;
+
+/// The library as Python can call it; use the package `ssdlab`.
+#[pymodule]
+mod _ssdlab {
+    #[pymodule_export]
+    use crate::catalogue::{Profile, experiments, profile_names, stacks};
+    #[pymodule_export]
+    use crate::drive::Drive;
+    #[pymodule_export]
+    use crate::load::{from_fio, from_store, keep, kept, store_path};
+    #[pymodule_export]
+    use crate::numbers::Numbers;
+    #[pymodule_export]
+    use crate::phase::{Latencies, PhaseResult};
+    #[pymodule_export]
+    use crate::report::{Comparison, Report, compare};
+    #[pymodule_export]
+    use crate::run::run;
+    #[pymodule_export]
+    use crate::sweep::{Design, Kept, Sweep};
+    #[pymodule_export]
+    use crate::theory::{
+        d_choices, fifo, greedy, hot_cold_one_stream, hot_cold_two_streams, random, trimmed,
+    };
+
+    /// Version of ssdlab.
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,113 @@
+"""A sweep on a cluster: runs in batches, as tasks of dask.distributed.
+
+A task makes some runs and returns their figures by key. The process that asked keeps them, as files that
+appear when they are whole, so that a sweep that lost workers, or was ended, goes on with ``resume=True``.
+Seeds are part of the question: no figure depends on which worker made a run, or on their order.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from . import _ssdlab
+from ._errors import Interrupted, UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from ._sweep import SweepResult
+
+# Runs of a task at most: small enough that a worker that is lost takes little with it.
+_BATCH_MOST = 50
+# Tasks for each thread of the cluster, so that the slowest of them is not waited for long.
+_TASKS_A_THREAD = 4
+
+Run = tuple[str, int, int]
+"""The key of a run, its point and its seed."""
+
+
+def _make(version: str, asked: dict[str, Any], runs: list[Run]) -> list[tuple[str, str | None, str]]:
+    """Makes some runs, on a worker: key, figures as JSON, and why there are none."""
+    if _ssdlab.__version__ != version:
+        words = f"this worker has ssdlab {_ssdlab.__version__}, and the sweep is one of {version}"
+        raise UnsupportedError(words)
+    design = _ssdlab.Design(asked)
+    made: list[tuple[str, str | None, str]] = []
+    for key, point, seed in runs:
+        try:
+            made.append((key, design.run_one(point, seed), ""))
+        except Exception as error:
+            made.append((key, None, str(error)))
+    return made
+
+
+def carry_out(
+    design: _ssdlab.Design,
+    asked: dict[str, Any],
+    client: Any,
+    out: str | None,
+    resume: bool,
+    batch: int | None,
+    progress: Callable[[str, float], Any] | None,
+) -> SweepResult:
+    """Has the runs made by the workers of `client`, and puts together what came of them."""
+    from ._sweep import SweepResult
+
+    try:
+        import distributed
+    except ImportError:
+        raise UnsupportedError("this needs dask: pip install 'ssdlab[dask]'") from None
+    as_completed: Callable[[list[Any]], Iterable[Any]] = distributed.as_completed
+    if batch is not None and batch < 1:
+        raise UsageError(f"batch is {batch}, and a task makes one run at least")
+    with tempfile.TemporaryDirectory(prefix="ssdlab-") as spare:
+        place = out or spare
+        kept = _ssdlab.Kept(place, resume)
+        runs = [run for run in design.keys() if not kept.holds(run[0])]
+        size = batch or _size(len(runs), client)
+        batches = [runs[at : at + size] for at in range(0, len(runs), size)]
+        futures = {
+            client.submit(_make, _ssdlab.__version__, asked, some, pure=False, key=_name(some)): some
+            for some in batches
+        }
+        failed: dict[str, str] = {}
+        ended = 0
+        try:
+            for future in as_completed(list(futures)):
+                some = futures[future]
+                if future.status == "finished":
+                    for key, figures, why in future.result():
+                        if figures is None:
+                            failed[key] = why
+                        else:
+                            kept.keep(key, figures)
+                else:
+                    why = f"its task was lost: {_why(future)}"
+                    failed.update({key: why for key, _, _ in some})
+                ended += len(some)
+                if progress is not None:
+                    progress("", ended / len(runs))
+        except KeyboardInterrupt as interrupted:
+            client.cancel(list(futures))
+            result = SweepResult(design.collect(place, failed))
+            words = "interrupted; with out=DIRECTORY, resume=True goes on"
+            error = Interrupted(words)
+            error.result = result
+            raise error from interrupted
+        return SweepResult(design.collect(place, failed))
+
+
+def _size(runs: int, client: Any) -> int:
+    threads = sum(client.nthreads().values()) or 1
+    return max(1, min(_BATCH_MOST, -(-runs // (threads * _TASKS_A_THREAD))))
+
+
+def _name(runs: list[Run]) -> str:
+    return f"ssdlab-{runs[0][0][:16]}-{len(runs)}"
+
+
+def _why(future: Any) -> str:
+    if future.status == "cancelled":
+        return "cancelled"
+    error = future.exception()
+    return f"{type(error).__name__}: {error}"
