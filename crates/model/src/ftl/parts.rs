@@ -89,6 +89,16 @@ pub(super) fn write(
     }
 }
 
+/// Returns the command that trims the whole units among them.
+pub(super) fn trim(geometry: &Geometry, first: Sector, count: SectorCount) -> Command {
+    let shift = geometry.sectors_per_unit_shift();
+    let parts = Parts::of(first, count, shift, geometry.logical_units());
+    let first = parts.first + u32::from(parts.head.0 > 0);
+    let end = parts.end - u32::from(parts.tail.0 > 0);
+    let units = end.saturating_sub(first);
+    Command::Trim { first: LogicalUnit(first.min(end)), units }
+}
+
 /// The units that sectors are, if they are whole ones.
 fn whole_units(
     geometry: &Geometry,
@@ -122,12 +132,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Forgets what `count` sectors from `first` hold, but for units that the range covers in part: ATA and
     /// NVMe let a drive ignore any part of a trim. Returns when the host is told so.
     pub fn trim_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let shift = self.geometry().sectors_per_unit_shift();
-        let parts = Parts::of(first, count, shift, self.geometry().logical_units());
-        let first = parts.first + u32::from(parts.head.0 > 0);
-        let end = parts.end - u32::from(parts.tail.0 > 0);
-        let units = end.saturating_sub(first);
-        self.request(at, Command::Trim { first: LogicalUnit(first.min(end)), units })
+        let command = trim(self.geometry(), first, count);
+        self.request(at, command)
     }
 }
 
@@ -148,7 +154,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.counters.buffer_merge_units += 1;
             self.delays.writes.parts.link += transfer;
             self.placement.note_received(received);
-            self.media.receive(physical, unit);
+            self.media.receive_part(physical, unit, Some(physical));
             self.map.set(unit, physical);
             if last && self.placement.room() == 0 && self.placement.is_latest(physical) {
                 self.seal_host_program(context);
@@ -174,7 +180,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let received = context.nand.receive(transfer);
         self.delays.writes.parts.link += transfer;
         self.placement.let_in(1, received);
-        self.place(unit);
+        let physical = self.give_place(unit);
+        self.media.receive_part(physical, unit, lies);
+        self.lies_at(unit, physical);
         if last && self.placement.room() == 0 {
             self.seal_host_program(context);
         }

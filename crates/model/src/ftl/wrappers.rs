@@ -1,7 +1,7 @@
 //! Requests that are answered at once: submitted, and time passes until the answer.
 
 use super::host::{Answer, Command, Host, Port, RequestTag};
-use super::{Ftl, Ssd};
+use super::{Ftl, Ssd, parts};
 use crate::attribution::{Attribution, FlashTimes};
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -72,25 +72,53 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Trims `count` sectors from `first` as a host does that keeps to the drive's limits: one command
-    /// after the other, each sent when the one before is answered. A command that others follow ends where
-    /// a unit does (hosts know that as the discard granularity): one that two commands share would stay.
-    /// Returns when the last one is answered.
+    /// after the other ([`Ssd::trim_command`]), each sent when the one before is answered. Returns when the last
+    /// one is answered.
     ///
     /// # Panics
     /// When the range is empty or does not lie within the drive.
     pub fn trim_by_commands(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let most = self.ftl.requests.trim_parameters().command_most().0;
-        let shift = self.geometry().sectors_per_unit_shift();
-        let (mut at, mut first, mut left) = (at, first, count.0);
-        while left > most {
-            // A command holds a unit at least, so that this lies behind `first`.
-            let end = (first.0 + most) >> shift << shift;
-            let piece = SectorCount(end - first.0);
-            at = self.trim_sectors(at, first, piece);
-            left -= piece.0;
-            first = first + piece;
+        let (mut at, mut left) = (at, Some((first, count)));
+        while let Some((first, count)) = left {
+            let (command, behind) = self.trim_command(first, count);
+            at = self.request(at, command);
+            left = behind;
         }
-        self.trim_sectors(at, first, SectorCount(left))
+        at
+    }
+
+    /// Returns the command that reads `count` sectors from `first`.
+    pub fn read_command(&self, first: Sector, count: SectorCount) -> Command {
+        parts::read(self.geometry(), first, count)
+    }
+
+    /// Returns the command that writes `count` sectors from `first`, so that they are durable when it is answered if
+    /// that is to be by `force`.
+    pub fn write_command(&self, first: Sector, count: SectorCount, force: bool) -> Command {
+        parts::write(self.geometry(), first, count, force)
+    }
+
+    /// Returns the first command of a host that trims `count` sectors from `first` and keeps to the drive's limits,
+    /// and what it leaves to the next. A command that others follow ends where
+    /// a unit does (hosts know that as the discard granularity): one that two commands share would stay.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    pub fn trim_command(
+        &self,
+        first: Sector,
+        count: SectorCount,
+    ) -> (Command, Option<(Sector, SectorCount)>) {
+        let most = self.ftl.requests.trim_parameters().command_most().0;
+        if count.0 <= most {
+            return (parts::trim(self.geometry(), first, count), None);
+        }
+        let shift = self.geometry().sectors_per_unit_shift();
+        // A command holds a unit at least, so that this lies behind `first`.
+        let end = (first.0 + most) >> shift << shift;
+        let piece = SectorCount(end - first.0);
+        let left = SectorCount(count.0 - piece.0);
+        (parts::trim(self.geometry(), first, piece), Some((Sector(end), left)))
     }
 
     /// Returns where the time of all requests so far went.
