@@ -220,7 +220,9 @@ mod tests {
         }
         let (mut due, mut watch) = (Vec::new(), Watch::default());
         while due.len() < 3 {
-            answers.wait(socket.as_fd(), PollFlags::IN, None, None, &mut watch).expect("time passes");
+            answers
+                .wait(socket.as_fd(), PollFlags::IN, None, None, &mut watch)
+                .expect("time passes");
             answers.take_due(&mut due);
             assert!(due.iter().all(|(deadline, _)| *deadline <= Instant::now()));
         }
@@ -239,7 +241,9 @@ mod tests {
                 answers.add(later(1), "soon");
             });
             while due.is_empty() {
-                answers.wait(socket.as_fd(), PollFlags::IN, None, None, &mut watch).expect("a wait");
+                answers
+                    .wait(socket.as_fd(), PollFlags::IN, None, None, &mut watch)
+                    .expect("a wait");
                 answers.take_due(&mut due);
             }
         });
@@ -254,7 +258,9 @@ mod tests {
         answers.add(later(100), ());
         let began = Instant::now();
         let mut watch = Watch::default();
-        answers.wait(socket.as_fd(), PollFlags::empty(), None, None, &mut watch).expect("time passes");
+        answers
+            .wait(socket.as_fd(), PollFlags::empty(), None, None, &mut watch)
+            .expect("time passes");
         assert!(began.elapsed() > Duration::from_millis(50), "{:?}", began.elapsed());
     }
 

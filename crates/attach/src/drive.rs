@@ -2,16 +2,16 @@
 
 use std::io::{self, Write};
 
+use ssdlab_model::Configuration;
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
+use ssdlab_model::ftl::{Answer, Command, Host, Port, RequestTag, Ssd, Torn};
 use ssdlab_model::mapping::cached::{CachedMap, InRam};
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_model::recovery::{Recovery, RecoveryError};
 use ssdlab_model::snapshot::{Decoder, Encoder, SnapshotError};
-use ssdlab_model::Configuration;
-use ssdlab_model::ftl::{Answer, Command, Host, Port, RequestTag, Ssd, Torn};
 use ssdlab_nand::geometry::GeometryError;
 use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, Sector, SectorCount};
 

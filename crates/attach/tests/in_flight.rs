@@ -63,14 +63,21 @@ fn writes_are_in_the_order_in_which_they_were_sent_however_long_they_wait_for_ro
     let directory = support::directory();
     let path = support::small_image(directory.path(), &[]);
     let (engine, came) = open(&path);
-    let sent: Vec<_> =
-        (1..=20).map(|byte| write(&engine, came, u64::from(byte) * UNIT, 400 * UNIT, byte)).collect();
+    let sent: Vec<_> = (1..=20)
+        .map(|byte| write(&engine, came, u64::from(byte) * UNIT, 400 * UNIT, byte))
+        .collect();
     for submitted in sent {
         let _ = engine.wait_for(submitted).expect("it is answered");
     }
     let data = read(&engine, came, 0, 421 * UNIT);
     for (unit, data) in data.chunks(UNIT as usize).enumerate() {
-        let expected = if unit <= 20 { unit } else if unit < 420 { 20 } else { 0 };
+        let expected = if unit <= 20 {
+            unit
+        } else if unit < 420 {
+            20
+        } else {
+            0
+        };
         assert!(data.iter().all(|&byte| usize::from(byte) == expected), "unit {unit}");
     }
 }
@@ -126,7 +133,8 @@ fn a_drive_that_is_closed_answers_what_it_has() {
     let directory = support::directory();
     let path = support::small_image(directory.path(), &[]);
     let (engine, came) = open(&path);
-    let sent: Vec<_> = (0..30).map(|unit| write(&engine, came, unit * 50 * UNIT, 40 * UNIT, 5)).collect();
+    let sent: Vec<_> =
+        (0..30).map(|unit| write(&engine, came, unit * 50 * UNIT, 40 * UNIT, 5)).collect();
     engine.close().expect("room");
     for submitted in sent {
         let _ = engine.wait_for(submitted).expect("it was answered");

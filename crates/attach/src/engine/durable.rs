@@ -2,8 +2,8 @@
 
 use std::time::Instant as HostInstant;
 
-use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_model::ftl::Command;
+use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_units::{LogicalUnit, PhysicalUnit};
 
 use super::in_flight::Request;
@@ -32,7 +32,7 @@ impl Engine {
                 return Err(failed);
             }
             inner.record(Kind::Flush, 0, 0);
-            let at = inner.carry_through(arrived, Command::Flush, None, &mut Vec::new())?;
+            let at = inner.carry_through(arrived, Command::Flush, None, None)?;
             let answer = inner.end(Kind::Flush, 0, arrived, at);
             let happened = inner.model.store().happened();
             self.keep_promise(inner, self.flush_waits.then_some(happened), self.protected)?;

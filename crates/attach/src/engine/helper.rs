@@ -17,7 +17,7 @@ use crate::prompt::Prompt;
 use crate::store::work::{Hands, Work};
 use crate::sync::{MutexGuard, wait_timeout};
 
-/// How long the helper sleeps while something is booked, or while requests come.
+/// How long the helper sleeps while something waits to be done, or while requests come.
 const SHORTLY: Duration = Duration::from_micros(500);
 
 /// How long it sleeps while nothing happens, and before it tries again what could not be done.

@@ -119,6 +119,16 @@ impl InFlight {
         }
     }
 
+    /// Returns true if any that is under way writes to these bytes of the drive.
+    pub(super) fn writes_to(&self, range: std::ops::Range<u64>) -> bool {
+        self.places.iter().any(|place| match place {
+            Place::UnderWay(Request { payload: Some((offset, data, _)), .. }, _) => {
+                *offset < range.end && offset + data.len() as u64 > range.start
+            }
+            _ => false,
+        })
+    }
+
     /// Request `tag` is answered. Returns who is to be told.
     pub(super) fn end(&mut self, tag: RequestTag, outcome: Result<Answered, Errno>) -> ToTell {
         self.under_way -= 1;

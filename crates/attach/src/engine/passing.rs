@@ -103,7 +103,7 @@ impl Inner {
     }
 
     /// Lets time pass until the only request is answered, which was just sent and writes `payload`. Puts what is to
-    /// be written ahead of that into `pieces`.
+    /// be written ahead of that into `pieces`, if they are given.
     ///
     /// # Errors
     /// When a unit that it writes in part cannot be read.
@@ -112,7 +112,7 @@ impl Inner {
         at: Instant,
         command: Command,
         payload: Option<Payload<'_>>,
-        pieces: &mut Vec<Piece>,
+        mut pieces: Option<&mut Vec<Piece>>,
     ) -> Result<Instant, Errno> {
         let mut answers = std::mem::take(&mut self.answers);
         let mut has_failed = false;
@@ -125,7 +125,7 @@ impl Inner {
             if let Some(payload) = payload
                 && store.wants_data()
             {
-                let pieces = is_over.then_some(&mut *pieces);
+                let pieces = if is_over { pieces.take() } else { None };
                 has_failed |= !store.take_over(|_| payload, pieces).is_empty();
             }
             if !is_over {

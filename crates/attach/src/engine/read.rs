@@ -6,8 +6,8 @@ use std::time::Instant as HostInstant;
 
 use ssdlab_units::LogicalUnit;
 
-use super::requests::{SCRATCH, Scratch, sectors};
 use super::in_flight::Request;
+use super::requests::{SCRATCH, Scratch, sectors};
 use super::{Answer, Engine, Errno, Inner, Kind, Submitted, Time, errno};
 use crate::memory::{PAGE, SendPieces};
 use crate::pipe::Pipe;
@@ -153,7 +153,7 @@ impl Engine {
             let (first, count) = sectors(offset, length);
             let command = inner.model.read_command(first, count);
             let submitted = if self.clock.time() == Time::Fast {
-                let at = inner.carry_through(arrived, command, None, &mut Vec::new())?;
+                let at = inner.carry_through(arrived, command, None, None)?;
                 Submitted::Answered(inner.end(Kind::Read, length, arrived, at))
             } else {
                 let tag = inner.send(Request::new(Kind::Read, length, arrived), command);

@@ -93,9 +93,17 @@ impl Inner {
         }
     }
 
-    /// Sees to it that the rest of a unit can be read of which a part is written.
-    pub(super) fn check_unit(&mut self, unit: LogicalUnit, data: &mut [u8]) -> Result<(), Errno> {
-        let Some(place) = self.model.place_of(unit) else { return Ok(()) };
+    /// What a unit holds now, into `data`, for who writes a part of it.
+    pub(super) fn read_unit(
+        &mut self,
+        engine: &Engine,
+        unit: LogicalUnit,
+        data: &mut [u8],
+    ) -> Result<(), Errno> {
+        let Some(place) = self.model.place_of(unit) else {
+            data.fill(engine.blank);
+            return Ok(());
+        };
         let sum = self.model.store().read_unit(place, data).map_err(|it| errno(&it))?;
         if crc32fast::hash(data) == sum { Ok(()) } else { Err(Errno::IO) }
     }

@@ -4,8 +4,8 @@ use std::time::Instant as HostInstant;
 
 use ssdlab_units::Instant;
 
-use super::requests::sectors;
 use super::in_flight::Request;
+use super::requests::sectors;
 use super::{Answer, Engine, Errno, Kind, Submitted, Time, errno};
 
 impl Engine {
@@ -65,7 +65,7 @@ impl Engine {
         let (mut at, mut left) = (arrived, Some(sectors(offset, length)));
         while let Some((first, count)) = left {
             let (command, behind) = inner.model.trim_command(first, count);
-            at = inner.carry_through(at, command, None, &mut Vec::new())?;
+            at = inner.carry_through(at, command, None, None)?;
             left = behind;
         }
         let answer = inner.end(Kind::Trim, length, arrived, at);

@@ -2,7 +2,10 @@
 
 use std::time::Instant as HostInstant;
 
+use ssdlab_units::Sector;
+
 use super::in_flight::Request;
+use super::passing::LATEST;
 use super::requests::{SCRATCH, Scratch, sectors};
 use super::{Answer, Engine, Errno, Inner, Kind, Submitted, Time};
 use crate::store::receive::{Payload, Piece};
@@ -37,6 +40,11 @@ impl Engine {
         })
     }
 
+    /// Returns true if a range ends within a sector, or begins there.
+    fn cuts_sectors(&self, offset: u64, length: u64) -> bool {
+        !(offset | length).is_multiple_of(Sector::SIZE.bytes())
+    }
+
     /// The checksums of the whole units in `data`, which begins at `offset`.
     fn sums_of<'a>(&self, offset: u64, data: &'a [u8]) -> impl Iterator<Item = u32> + 'a {
         let within = offset % self.unit;
@@ -61,7 +69,16 @@ impl Engine {
         inner.check_ends(self, offset, length)?;
         let (sector, count) = sectors(offset, length);
         let command = inner.model.write_command(sector, count, fua);
-        let written = inner.carry_through(arrived, command, Some(payload), pieces);
+        let (from, whole, sums);
+        let mut payload = payload;
+        if self.cuts_sectors(offset, length) {
+            (from, whole) = inner.complete_sectors(self, offset, data)?;
+            sums = self.sums_of(from, &whole).collect::<Vec<_>>();
+            payload = Payload { offset: from, data: &whole, sums: &sums };
+        }
+        // What is written ahead is of the request's own data.
+        let ahead = (!self.cuts_sectors(offset, length)).then_some(&mut *pieces);
+        let written = inner.carry_through(arrived, command, Some(payload), ahead);
         let outcome = written.map(|at| inner.end(Kind::Write, length, arrived, at));
         // What somebody else makes durable meanwhile is what was promised to them.
         let is_promised = self.writes_through || fua && self.flush_waits;
@@ -127,7 +144,14 @@ impl Engine {
             inner.check_ends(self, offset, length)?;
             let (sector, count) = sectors(offset, length);
             let command = inner.model.write_command(sector, count, fua);
-            let payload = Some((offset, data, sums));
+            let mut payload = Some((offset, data, sums));
+            if self.cuts_sectors(offset, length)
+                && let Some((offset, data, _)) = payload
+            {
+                let (from, whole) = inner.complete_sectors(self, offset, &data)?;
+                let sums = self.sums_of(from, &whole).collect();
+                payload = Some((from, whole.into(), sums));
+            }
             let request = Request { payload, ..Request::new(Kind::Write, length, arrived) };
             let tag = inner.send(request, command);
             Ok(Submitted::Waiting(inner.in_flight.ticket(tag)))
@@ -136,15 +160,39 @@ impl Engine {
 }
 
 impl Inner {
+    /// Returns `data` for `offset` with the rest of the sectors in which it begins and ends, and where they begin: the
+    /// drive knows nothing smaller. Of writes that are under way there, the drive has the data by then: its time passes
+    /// as far as that takes.
+    fn complete_sectors(
+        &mut self,
+        engine: &Engine,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(u64, Vec<u8>), Errno> {
+        let (sector, size) = (Sector::SIZE.bytes(), engine.unit);
+        let end = offset + data.len() as u64;
+        let (from, until) = (offset - offset % sector, end.next_multiple_of(sector));
+        while self.in_flight.writes_to(from..until) && self.pass(LATEST) {}
+        let (mut whole, mut unit) = (vec![0; (until - from) as usize], vec![0; size as usize]);
+        let cut = [(from, from < offset), (until - sector, end < until)];
+        for (place, _) in cut.into_iter().filter(|(_, is_cut)| *is_cut) {
+            self.read_unit(engine, engine.unit_of(place), &mut unit)?;
+            let held = &unit[(place % size) as usize..][..sector as usize];
+            whole[(place - from) as usize..][..sector as usize].copy_from_slice(held);
+        }
+        whole[(offset - from) as usize..][..data.len()].copy_from_slice(data);
+        Ok((from, whole))
+    }
+
     /// Sees to it that what is written in part of a range can be read.
     fn check_ends(&mut self, engine: &Engine, offset: u64, length: u64) -> Result<(), Errno> {
         let (size, end) = (engine.unit, offset + length);
         let (first, last) = (engine.unit_of(offset), engine.unit_of(end - 1));
         if !offset.is_multiple_of(size) {
-            self.check_unit(first, &mut vec![0; size as usize])?;
+            self.read_unit(engine, first, &mut vec![0; size as usize])?;
         }
         if !end.is_multiple_of(size) && (last != first || offset.is_multiple_of(size)) {
-            self.check_unit(last, &mut vec![0; size as usize])?;
+            self.read_unit(engine, last, &mut vec![0; size as usize])?;
         }
         Ok(())
     }

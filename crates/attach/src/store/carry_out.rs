@@ -225,7 +225,8 @@ impl Store {
                     if is_latest { self.staged.remove(&program) } else { self.older.remove(&life) };
                 let staged = staged.expect("what is programmed is staged");
                 if let Some(undurable) = &mut self.undurable {
-                    let number = staged.settled.as_ref().map_or_else(Default::default, |it| it.number);
+                    let number =
+                        staged.settled.as_ref().map_or_else(Default::default, |it| it.number);
                     let host = staged.units.iter().filter_map(Source::host_unit).collect();
                     undurable.note(stamp, program, number, host);
                 }
