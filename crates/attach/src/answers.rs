@@ -148,7 +148,8 @@ impl<T> Answers<T> {
     }
 
     /// Returns when something is due, when `socket` has what `wanted` says, or after `at_most`: while
-    /// something is due within a moment, at once, so that the caller looks for itself. Where nothing is
+    /// something is due within a moment, at once, so that the caller looks for itself. The drive is looked after at
+    /// `drive_due`, as if an answer was due then. Where nothing is
     /// wanted of the socket, it is not heard of that the other end is gone, either.
     ///
     /// # Errors
@@ -158,11 +159,13 @@ impl<T> Answers<T> {
         socket: BorrowedFd<'_>,
         wanted: PollFlags,
         at_most: Option<Duration>,
+        drive_due: Option<Instant>,
         watch: &mut Watch,
     ) -> io::Result<()> {
         let mut queue = self.lock();
         let now = Instant::now();
         let first = queue.waiting.peek().map_or(now + LONG, |it| it.deadline);
+        let first = drive_due.map_or(first, |due| first.min(due));
         if first <= now {
             return Ok(());
         }
@@ -217,7 +220,9 @@ mod tests {
         }
         let (mut due, mut watch) = (Vec::new(), Watch::default());
         while due.len() < 3 {
-            answers.wait(socket.as_fd(), PollFlags::IN, None, &mut watch).expect("time passes");
+            answers
+                .wait(socket.as_fd(), PollFlags::IN, None, None, &mut watch)
+                .expect("time passes");
             answers.take_due(&mut due);
             assert!(due.iter().all(|(deadline, _)| *deadline <= Instant::now()));
         }
@@ -236,7 +241,9 @@ mod tests {
                 answers.add(later(1), "soon");
             });
             while due.is_empty() {
-                answers.wait(socket.as_fd(), PollFlags::IN, None, &mut watch).expect("a wait");
+                answers
+                    .wait(socket.as_fd(), PollFlags::IN, None, None, &mut watch)
+                    .expect("a wait");
                 answers.take_due(&mut due);
             }
         });
@@ -251,7 +258,9 @@ mod tests {
         answers.add(later(100), ());
         let began = Instant::now();
         let mut watch = Watch::default();
-        answers.wait(socket.as_fd(), PollFlags::empty(), None, &mut watch).expect("time passes");
+        answers
+            .wait(socket.as_fd(), PollFlags::empty(), None, None, &mut watch)
+            .expect("time passes");
         assert!(began.elapsed() > Duration::from_millis(50), "{:?}", began.elapsed());
     }
 
@@ -261,6 +270,6 @@ mod tests {
         let (socket, mut other) = UnixStream::pair().expect("a socket");
         std::io::Write::write_all(&mut other, b"request").expect("room");
         let mut watch = Watch::default();
-        answers.wait(socket.as_fd(), PollFlags::IN, None, &mut watch).expect("a request");
+        answers.wait(socket.as_fd(), PollFlags::IN, None, None, &mut watch).expect("a request");
     }
 }

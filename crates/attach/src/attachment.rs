@@ -175,6 +175,12 @@ impl Attachment {
                 let timer = Timer::start(lateness).map_err(|error| {
                     AttachError::io("start a thread for", &self.shared.image, error)
                 })?;
+                let its_own = engine.clone();
+                let thread = std::thread::Builder::new().name("time".to_owned());
+                // It ends when the drive is closed.
+                thread.spawn(move || its_own.keep_time()).map_err(|error| {
+                    AttachError::io("start a thread for", &self.shared.image, error)
+                })?;
                 let made = crate::ublk::Device::start(&engine, &Arc::new(timer))?;
                 let place = made.path().to_owned();
                 let path = place.clone();

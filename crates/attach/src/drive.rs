@@ -2,35 +2,48 @@
 
 use std::io::{self, Write};
 
+use ssdlab_model::Configuration;
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
+use ssdlab_model::ftl::{Answer, Command, Host, Port, RequestTag, Ssd, Torn};
 use ssdlab_model::mapping::cached::{CachedMap, InRam};
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_model::recovery::{Recovery, RecoveryError};
 use ssdlab_model::snapshot::{Decoder, Encoder, SnapshotError};
-use ssdlab_model::{Configuration, Ssd};
 use ssdlab_nand::geometry::GeometryError;
 use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, Sector, SectorCount};
 
 use crate::store::Store;
 
-/// What is asked of a simulated drive with an image. Called once a request, so that which mapping
+/// What is asked of a simulated drive with an image. Called once a request or less, so that which mapping
 /// it has need not be known when compiling.
 pub trait Model: Send {
-    /// Reads; see [`Ssd::read_sectors`].
-    fn read(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
-    /// Writes; see [`Ssd::write_sectors`] and [`Ssd::write_fua_sectors`].
-    fn write(&mut self, at: Instant, first: Sector, count: SectorCount, fua: bool) -> Instant;
-    /// Trims; see [`Ssd::trim_by_commands`].
-    fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant;
-    /// Flushes; see [`Ssd::flush`].
-    fn flush(&mut self, at: Instant) -> Instant;
+    /// Sends a command at `at`, or now if that is past; see [`Port::submit`].
+    fn submit(&mut self, at: Instant, tag: RequestTag, command: Command);
+    /// Lets time pass until `until`, at most: until something is answered, which is added to `answers`, or the
+    /// store wants the buffer saved; returns whether one of these was so. With `is_alone` only one request is under
+    /// way, and no other comes.
+    fn go_on(&mut self, until: Instant, is_alone: bool, answers: &mut Vec<Answer>) -> bool;
+    /// When the next thing happens; see [`Ssd::next_due`].
+    fn next_due(&self) -> Option<Instant>;
+    /// The instant of the latest thing that has happened.
+    fn now(&self) -> Instant;
+    /// The command that reads these sectors.
+    fn read_command(&self, first: Sector, count: SectorCount) -> Command;
+    /// The command that writes these sectors, with FUA or without.
+    fn write_command(&self, first: Sector, count: SectorCount, fua: bool) -> Command;
+    /// The first command that trims these sectors, and what it leaves to the next; see [`Ssd::trim_command`].
+    fn trim_command(
+        &self,
+        first: Sector,
+        count: SectorCount,
+    ) -> (Command, Option<(Sector, SectorCount)>);
+    /// What a power cut would destroy now.
+    fn torn(&self) -> Vec<Torn>;
     /// Leaves the drive alone; see [`Ssd::rest`].
     fn rest(&mut self, from: Instant, duration: Nanoseconds);
-    /// Has collection do what it finds time for; see [`Ssd::catch_up`].
-    fn catch_up(&mut self, at: Instant);
     /// Ends all work; see [`Ssd::shut_down`].
     fn shut_down(&mut self, at: Instant) -> Instant;
     /// Writes the drive's tables after that.
@@ -64,33 +77,76 @@ pub trait Model: Send {
     fn map_in_ram(&mut self) -> Option<InRam>;
 }
 
+/// A host that listens, and sends nothing while time passes.
+struct Listener<'a, const IS_ALONE: bool>(&'a mut Vec<Answer>);
+
+impl<const IS_ALONE: bool> Host for Listener<'_, IS_ALONE> {
+    const IS_ALONE: bool = IS_ALONE;
+
+    #[inline]
+    fn answered(&mut self, _: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit> {
+        self.0.push(answer);
+        None
+    }
+}
+
+fn go_on<M: Mapping, const IS_ALONE: bool>(
+    ssd: &mut Ssd<M, Store>,
+    until: Instant,
+    answers: &mut Vec<Answer>,
+) -> bool {
+    let mut host = Listener::<IS_ALONE>(answers);
+    while ssd.step(until, &mut host) {
+        if !host.0.is_empty() || ssd.media().wants_buffer_saved() {
+            return true;
+        }
+    }
+    false
+}
+
 impl<M: Mapping + Send> Model for Ssd<M, Store> {
-    fn read(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.read_sectors(at, first, count)
+    fn submit(&mut self, at: Instant, tag: RequestTag, command: Command) {
+        let at = at.max(Ssd::now(self));
+        self.port().submit(at, tag, command);
     }
 
-    fn write(&mut self, at: Instant, first: Sector, count: SectorCount, fua: bool) -> Instant {
-        if fua {
-            self.write_fua_sectors(at, first, count)
-        } else {
-            self.write_sectors(at, first, count)
+    fn go_on(&mut self, until: Instant, is_alone: bool, answers: &mut Vec<Answer>) -> bool {
+        match is_alone {
+            true => go_on::<M, true>(self, until, answers),
+            false => go_on::<M, false>(self, until, answers),
         }
     }
 
-    fn trim(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        self.trim_by_commands(at, first, count)
+    fn next_due(&self) -> Option<Instant> {
+        Ssd::next_due(self)
     }
 
-    fn flush(&mut self, at: Instant) -> Instant {
-        Ssd::flush(self, at)
+    fn now(&self) -> Instant {
+        Ssd::now(self)
+    }
+
+    fn read_command(&self, first: Sector, count: SectorCount) -> Command {
+        Ssd::read_command(self, first, count)
+    }
+
+    fn write_command(&self, first: Sector, count: SectorCount, fua: bool) -> Command {
+        Ssd::write_command(self, first, count, fua)
+    }
+
+    fn trim_command(
+        &self,
+        first: Sector,
+        count: SectorCount,
+    ) -> (Command, Option<(Sector, SectorCount)>) {
+        Ssd::trim_command(self, first, count)
+    }
+
+    fn torn(&self) -> Vec<Torn> {
+        Ssd::torn(self)
     }
 
     fn rest(&mut self, from: Instant, duration: Nanoseconds) {
         Ssd::rest(self, from, duration);
-    }
-
-    fn catch_up(&mut self, at: Instant) {
-        Ssd::catch_up(self, at);
     }
 
     fn shut_down(&mut self, at: Instant) -> Instant {
@@ -138,7 +194,7 @@ impl<M: Mapping + Send> Model for Ssd<M, Store> {
     }
 
     fn unrecorded_trims(&self) -> Vec<TrimRecord> {
-        Ssd::unrecorded_trims(self).to_vec()
+        Ssd::unrecorded_trims(self)
     }
 
     fn latest_number(&self) -> SequenceNumber {

@@ -1,15 +1,17 @@
 //! Requests with payload, to a drive that keeps it.
 //!
-//! One lock covers the model and what is staged; data in the image is read without it. A request
-//! is carried through at once and answered with the instant at which the drive would answer it, if it
-//! came when the caller says; whoever asked waits until then ([`Time::Real`]) or does not
-//! ([`Time::Fast`]).
+//! One lock covers the model and what is staged; data in the image is read without it. Where requests take as long
+//! as the host needs ([`Time::Fast`]), one is sent after the other, and the drive's time passes until it is answered.
+//! Where they take as long as on the drive ([`Time::Real`]), a request is sent when it came ([`Engine::submit_read`]
+//! and so on), the drive's time passes with the host's ([`Engine::advance`]), and who waits is told ([`passing`]).
 
 mod clock;
 mod durable;
 mod extents;
 mod helper;
+mod in_flight;
 mod lifetime;
+mod passing;
 mod read;
 mod requests;
 mod statistics;
@@ -21,7 +23,9 @@ mod write;
 
 pub use clock::Time;
 pub use extents::Extent;
+pub use in_flight::{Completion, Ticket};
 pub use lifetime::{Opened, Options, Outcome};
+pub use passing::Submitted;
 pub use statistics::{Kind, LatencyFigures, Statistics};
 pub(crate) use tables::restore;
 
@@ -37,6 +41,7 @@ use crate::memory::Mapped;
 use crate::store::receive::Arrivals;
 use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use clock::Clock;
+use in_flight::InFlight;
 use statistics::Recorder;
 use sync::Syncer;
 use trace::Trace;
@@ -57,6 +62,8 @@ pub struct Engine {
     /// Wakes the helper, and those who wait for a step of its.
     helper_wanted: Condvar,
     step_done: Condvar,
+    /// Wakes those who wait for an answer.
+    answered: Condvar,
     syncer: Syncer,
     clock: Clock,
     configuration: Configuration,
@@ -65,6 +72,9 @@ pub struct Engine {
     capacity: u64,
     /// True if capacitors protect the write buffer.
     protected: bool,
+    /// True if a flush waits for anything, and if every write waits as if with FUA.
+    flush_waits: bool,
+    writes_through: bool,
     read_only: bool,
     trims: bool,
     /// What each byte reads as where nothing is mapped.
@@ -90,10 +100,17 @@ struct Inner {
     units: u32,
     /// Steps that may wait for the helper, at most.
     backlog_max: usize,
-    /// Until when the helper is to carry out what is booked although it is not over, and how many wait
-    /// for it.
-    wanted: Instant,
+    /// How many wait for the helper.
     waiting: u32,
+    in_flight: InFlight,
+    /// Answers that were not looked at.
+    answers: Vec<ssdlab_model::ftl::Answer>,
+    /// Those to be told how their requests were answered, once the lock is let go.
+    to_tell: Vec<(Completion, Result<Answer, Errno>)>,
+    /// True if somebody who waits is to look whether his request is answered.
+    is_looked_for: bool,
+    /// True if a thread sees to it that the drive's time passes ([`Engine::keep_time`]).
+    is_kept_in_time: bool,
 }
 
 /// When the drive answers a request.
@@ -148,6 +165,11 @@ impl Engine {
     /// When to answer, by the host's clock; nothing where that is at once.
     pub fn deadline(&self, answer: Answer) -> Option<std::time::Instant> {
         self.clock.deadline(answer.at)
+    }
+
+    /// Returns true if a write, with FUA or without, is durable when it is answered: it then waits for the disk, too.
+    pub fn makes_durable(&self, fua: bool) -> bool {
+        fua && (self.protected || self.flush_waits) || self.writes_through
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -1,22 +1,21 @@
 //! The flash of the model, kept in an image.
 //!
-//! The model says what is programmed where and until when; what it does not have is data. Here
-//! the data is: of what the host wrote and no program is over, in RAM (*staged*, by program unit);
-//! of everything else, in the image. Large writes go straight to their place there ([`receive`]). A copy that collection makes is staged as the place that it is
-//! copied from, and its data is read when it is programmed.
+//! The model says what is programmed where, and when it is; what it does not have is data. Here the data is: of what
+//! the host wrote and is not programmed, in RAM (*staged*, by program unit); of everything else, in the image. Large
+//! writes go straight to their place there ([`receive`]). A copy that collection makes is staged as the place that it
+//! is copied from, and its data is read when it is programmed.
 //!
-//! Programs, erases and records of trims wait until the drive's clock has passed their end
-//! ([`Store::carry_out`]), in the order of their ends: that is an order in which nothing is erased
-//! before what replaces it is programmed. So what is in the image is what would be on the flash if
-//! power was cut now. Whoever holds the drive's lock does that, or a helper does it behind the others'
-//! backs, one step after the other in the same order ([`work`]).
+//! What has happened on the flash ([`happened`]) is done to the image ([`Store::carry_out`]) in the order in which it
+//! happened: that is an order in which nothing is erased before what replaces it is programmed. So what is in the image
+//! is what would be on the flash if power was cut now. Whoever holds the drive's lock does that, or a helper does it
+//! behind the others' backs, one step after the other in the same order ([`work`]).
 
 mod buffer;
 mod carry_out;
 mod clearing;
 mod contents;
 mod cut;
-mod due;
+mod happened;
 mod parts;
 mod progress;
 pub mod receive;
@@ -28,13 +27,13 @@ mod undurable;
 pub mod work;
 
 use std::collections::hash_map::Entry;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
-use ssdlab_model::ssd::BufferParameters;
-use ssdlab_units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
+use ssdlab_model::ftl::RequestTag;
+use ssdlab_model::media::{Media, SequenceNumber, SpareArea, TrimRecord};
+use ssdlab_units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
 
 use crate::image::Image;
 use crate::image::host::HostFile;
@@ -44,11 +43,11 @@ use crate::image::trims::TrimLog;
 use crate::sync::RwLock;
 use buffer::Dumps;
 use contents::Found;
-use due::{Action, Due};
+use happened::{Happened, Unheard};
 use parts::{Part, Parts};
 use progress::Progress;
 use receive::Arrivals;
-use staged::{Source, Spread, Staged, alone, lost_sum};
+use staged::{Settled, Source, Spread, Staged, alone, lost_sum};
 pub(crate) use survey::Survey;
 use undurable::Undurable;
 use work::{Hands, UnderWay};
@@ -76,22 +75,25 @@ pub struct Store {
     blank: u8,
     /// By program unit, the latest life of each.
     staged: HashMap<u32, Arc<Staged>, Spread>,
-    /// Earlier lives that are booked and not carried out, by life.
+    /// Earlier lives that are settled and not in the image, by life.
     older: HashMap<u64, Arc<Staged>>,
     lives: u64,
     /// Buffers that no program unit uses now.
     spare_buffers: Vec<Arc<Staged>>,
-    /// What the host has written in the request under way, in the order of its units.
+    /// By program unit, the lives of it that are begun to be programmed and are not yet, in their order.
+    begun: HashMap<u32, VecDeque<u64>, Spread>,
+    /// What the host has written whose data was not handed over yet, in the order in which the drive took it.
     received: Vec<receive::Unit>,
+    /// The request that it is of.
+    receiving_for: RequestTag,
     /// The program unit that the latest of them is in, and its life, if it is staged for them.
     receiving: Option<(u32, u64)>,
-    due: BinaryHeap<Due>,
-    /// The end of the first of `due`.
-    next_due: Instant,
-    booked: u64,
-    /// Program units that are booked and not carried out.
-    booked_programs: u64,
-    promised: Option<Instant>,
+    /// Copies of what the host has written to a program unit that is not settled, which may leave it.
+    taken_out: Vec<receive::TakenOut>,
+    unheard: Unheard,
+    /// Erases that were announced; of each block the latest.
+    announced: u64,
+    announced_of: Vec<u64>,
     /// Checksum of each physical unit; 0 where it is to be read from its record.
     sums: Vec<u32>,
     erases: Vec<u32>,
@@ -109,7 +111,7 @@ pub struct Store {
     /// True if somebody does that all the time, and nothing is ever sent from where it lies in the
     /// image.
     is_helped: bool,
-    /// Erases of each part of a block that are owed or booked, and not carried out.
+    /// Erases of each part of a block that were announced, and are not carried out.
     erases_owed: Vec<u32>,
     arrivals: Arc<Arrivals>,
     trims: TrimLog,
@@ -124,11 +126,9 @@ pub struct Store {
     gate: Arc<RwLock<()>>,
     is_stuck: bool,
     /// Where capacitors keep the buffer, a block may be erased although what replaces its data is in
-    /// the buffer only. The image has no capacitors: up to which booking erases may be carried out,
+    /// the buffer only. The image has no capacitors: up to which of those announced erases may be carried out,
     /// because the buffer was saved since; nothing where they need not wait.
     erases_until: Option<u64>,
-    /// Units that the drive's buffer holds.
-    buffered: u32,
     wants_buffer_saved: bool,
 }
 
@@ -140,21 +140,21 @@ impl Store {
         let parts = layout.blocks as usize * layout.stripe as usize;
         let state = image.state();
         let blank = image.configuration().mechanisms.trim.reads_after.byte();
-        let BufferParameters { units: buffered, protected: has_capacitors, .. } =
-            image.configuration().buffer;
+        let has_capacitors = image.configuration().buffer.protected;
         Store {
             image,
             staged: HashMap::default(),
             older: HashMap::new(),
             lives: 0,
             spare_buffers: Vec::new(),
+            begun: HashMap::default(),
             received: Vec::new(),
+            receiving_for: RequestTag(0),
             receiving: None,
-            due: BinaryHeap::new(),
-            next_due: Instant::from_nanos(u64::MAX),
-            booked: 0,
-            booked_programs: 0,
-            promised: None,
+            taken_out: Vec::new(),
+            unheard: Unheard::default(),
+            announced: 0,
+            announced_of: vec![0; layout.blocks as usize],
             sums: vec![0; units],
             erases: vec![0; parts],
             progress: Progress::new(state),
@@ -176,7 +176,6 @@ impl Store {
             gate: Arc::default(),
             is_stuck: false,
             erases_until: has_capacitors.then_some(0),
-            buffered,
             wants_buffer_saved: false,
             blank,
             layout,
@@ -203,12 +202,6 @@ impl Store {
         self.is_stuck
     }
 
-    /// When the model last said that what was to be programmed by then is durable, if it has since
-    /// this was asked before.
-    pub fn take_promised(&mut self) -> Option<Instant> {
-        self.promised.take()
-    }
-
     /// The program unit that is being filled at `program`.
     fn staged_mut(&mut self, program: u32) -> &mut Staged {
         let part = self.layout.part_of_program(program);
@@ -218,7 +211,7 @@ impl Store {
             *lives += 1;
             let mut shared = buffers.pop().unwrap_or_else(|| Arc::new(Staged::new(layout)));
             let staged = alone(&mut shared);
-            (staged.life, staged.is_booked) = (*lives, false);
+            (staged.life, staged.settled) = (*lives, None);
             let is_clean = owed[part as usize] == 0
                 && match parts.get(part) {
                     Part::Usual => true,
@@ -237,7 +230,7 @@ impl Store {
             Entry::Vacant(vacant) => vacant.insert(begin(true)),
             Entry::Occupied(occupied) => {
                 let staged = occupied.into_mut();
-                if staged.is_booked {
+                if staged.settled.is_some() {
                     let before = std::mem::replace(staged, begin(false));
                     older.insert(before.life, before);
                 }
@@ -383,10 +376,9 @@ fn read_sums(file: &HostFile, at: [u64; 2], record: u64, units: u32) -> io::Resu
     Err(rustix::io::Errno::IO.into())
 }
 
-impl Media for Store {
-    #[inline]
-    fn receive(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
-        let program = self.layout.program_of(unit);
+impl Store {
+    fn receive_unit(&mut self, place: PhysicalUnit, logical: LogicalUnit, rest: receive::Rest) {
+        let program = self.layout.program_of(place);
         let life = match self.receiving {
             Some((staged, life)) if staged == program => life,
             _ => {
@@ -395,14 +387,64 @@ impl Media for Store {
                 life
             }
         };
-        self.received.push(receive::Unit { place: unit, logical, life });
+        self.received.push(receive::Unit { place, logical, life, by: self.receiving_for, rest });
+    }
+
+    /// Where a copy of `from` comes from, which is at `from` as long as that is not programmed without it.
+    fn source_of(&self, from: PhysicalUnit) -> (Source, bool) {
+        let program = self.layout.program_of(from);
+        let Some(staged) = self.staged.get(&program) else {
+            return (Source::CopyOf { from, life: None }, false);
+        };
+        let copy = Source::CopyOf { from, life: Some(staged.life) };
+        if staged.settled.is_some() {
+            return (copy, false);
+        }
+        // It leaves that program unit, which is programmed without it.
+        match staged.units[(from.0 - program * self.layout.units_per_program) as usize] {
+            source @ Source::CopyOf { .. } => (source, false),
+            _ => (copy, true),
+        }
+    }
+}
+
+impl Media for Store {
+    #[inline]
+    fn receive_for(&mut self, request: RequestTag) {
+        self.receiving_for = request;
+    }
+
+    #[inline]
+    fn receive(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
+        self.receive_unit(unit, logical, receive::Rest::None);
+    }
+
+    fn receive_part(
+        &mut self,
+        unit: PhysicalUnit,
+        logical: LogicalUnit,
+        from: Option<PhysicalUnit>,
+    ) {
+        let rest = match from {
+            None => receive::Rest::Blank,
+            Some(from) => {
+                let life = self.staged.get(&self.layout.program_of(from)).map(|it| it.life);
+                receive::Rest::At(from, life)
+            }
+        };
+        self.receive_unit(unit, logical, rest);
     }
 
     fn copy(&mut self, from: PhysicalUnit, to: PhysicalUnit) {
         let program = self.layout.program_of(to);
         let index = (to.0 - program * self.layout.units_per_program) as usize;
-        let life = self.staged.get(&self.layout.program_of(from)).map(|staged| staged.life);
-        self.staged_mut(program).units[index] = Source::CopyOf { from, life };
+        let (source, is_taken_out) = self.source_of(from);
+        let staged = self.staged_mut(program);
+        staged.units[index] = source;
+        if is_taken_out {
+            let life = staged.life;
+            self.taken_out.push(receive::TakenOut { program, life, index });
+        }
     }
 
     fn fill(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
@@ -416,45 +458,54 @@ impl Media for Store {
         staged.units[index] = Source::Here { logical, sum: crc32fast::hash(data) };
     }
 
-    fn program(
-        &mut self,
-        first: PhysicalUnit,
-        spare: SpareArea<'_>,
-        number: SequenceNumber,
-        work: FlashWork,
-    ) {
+    fn begin_program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, number: SequenceNumber) {
         // What is programmed empty was never staged.
         let program = self.layout.program_of(first);
         if self.receiving.is_some_and(|(receiving, _)| receiving == program) {
             self.receiving = None;
         }
         let staged = self.staged_mut(program);
-        staged.is_booked = true;
-        let life = staged.life;
         let (is_slc, spare) = (spare.is_slc(), spare.raw().into());
-        let action = Action::Program { first, number, spare, is_slc, life };
-        self.book(action, work.span);
+        staged.settled = Some(Settled { number, spare, is_slc });
+        let life = staged.life;
+        self.begun.entry(program).or_default().push_back(life);
     }
 
-    fn owe_erase(&mut self, block: BlockIndex, die: DieIndex) {
-        if block.0 < self.layout.blocks {
-            let part = self.layout.part_of(block, die);
+    fn programmed(&mut self, first: PhysicalUnit) {
+        let program = self.layout.program_of(first);
+        let Entry::Occupied(mut lives) = self.begun.entry(program) else {
+            unreachable!("what is programmed was begun");
+        };
+        let life = lives.get_mut().pop_front().expect("what is programmed was begun");
+        if lives.get().is_empty() {
+            lives.remove();
+        }
+        self.unheard.add(Happened::Programmed { program, life });
+    }
+
+    fn begin_erase(&mut self, block: BlockIndex) {
+        if block.0 >= self.layout.blocks {
+            return;
+        }
+        self.announced += 1;
+        self.announced_of[block.0 as usize] = self.announced;
+        let first = block.0 * self.layout.stripe;
+        for part in first..first + self.layout.stripe {
             self.erases_owed[part as usize] += 1;
         }
     }
 
-    fn erase(&mut self, block: BlockIndex, work: FlashWork) {
-        if block.0 < self.layout.blocks {
-            let part = self.layout.part_of(block, work.die);
-            self.book(Action::Erase { part }, work.span);
+    fn erased(&mut self, block: BlockIndex, die: DieIndex) {
+        if block.0 >= self.layout.blocks {
+            return;
         }
+        let part = self.layout.part_of(block, die);
+        let announced = self.announced_of[block.0 as usize];
+        self.wants_buffer_saved |= self.erases_until.is_some_and(|until| announced > until);
+        self.unheard.add(Happened::Erased { part, announced });
     }
 
-    fn record_trims(&mut self, records: &[TrimRecord], work: FlashWork) {
-        self.book(Action::Trims(records.into()), work.span);
-    }
-
-    fn promise(&mut self, at: Instant) {
-        self.promised = Some(self.promised.map_or(at, |before| before.max(at)));
+    fn trims_recorded(&mut self, records: &[TrimRecord]) {
+        self.unheard.add(Happened::Trims(records.into()));
     }
 }

@@ -62,6 +62,7 @@ use log_blocks::LogBlocks;
 use map_traffic::MapTraffic;
 use metadata::Metadata;
 use placement::Placement;
+pub use power_cut::Torn;
 use reads::Reads;
 pub use recovery::Opening;
 use requests::Requests;

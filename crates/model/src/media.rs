@@ -22,6 +22,7 @@
 
 pub mod recording;
 
+use crate::ftl::RequestTag;
 use crate::resources::Span;
 use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
@@ -155,11 +156,30 @@ pub struct FlashWork {
 
 /// What programs and erases are done to.
 pub trait Media {
+    /// Units that are received from now on are written by `request`.
+    #[inline(always)]
+    fn receive_for(&mut self, request: RequestTag) {
+        let _ = request;
+    }
+
     /// The host has written `logical`; its data will be programmed to `unit`. Called in the order
     /// in which units are written.
     #[inline(always)]
     fn receive(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
         let _ = (unit, logical);
+    }
+
+    /// The host has written a part of `logical`, which will be programmed to `unit` as a whole. The rest is what
+    /// `from` holds or will hold, and what reads where nothing was written if there is none. `from` may be `unit`.
+    #[inline(always)]
+    fn receive_part(
+        &mut self,
+        unit: PhysicalUnit,
+        logical: LogicalUnit,
+        from: Option<PhysicalUnit>,
+    ) {
+        let _ = from;
+        self.receive(unit, logical);
     }
 
     /// What `from` holds will be programmed to `to`, too.

@@ -26,12 +26,14 @@ pub(super) struct Clock {
     base: Instant,
     /// Fast: when the latest request came, in nanoseconds since `began`.
     latest: std::sync::atomic::AtomicU64,
+    /// Nanoseconds for which hosts have waited whose clock is not this machine's.
+    waited: std::sync::atomic::AtomicU64,
 }
 
 impl Clock {
     /// A clock that shows `base` at `began`, and until then.
     pub(super) fn new(time: Time, began: HostInstant, base: Instant) -> Clock {
-        Clock { time, began, base, latest: 0.into() }
+        Clock { time, began, base, latest: 0.into(), waited: 0.into() }
     }
 
     pub(super) fn time(&self) -> Time {
@@ -47,7 +49,10 @@ impl Clock {
     pub(super) fn of(&self, came: HostInstant, busy_until: Instant) -> Instant {
         let elapsed = came.saturating_duration_since(self.began).as_nanos() as u64;
         match self.time {
-            Time::Real => self.base + Nanoseconds::new(elapsed),
+            Time::Real => {
+                let waited = self.waited.load(std::sync::atomic::Ordering::Relaxed);
+                self.base + Nanoseconds::new(elapsed + waited)
+            }
             Time::Fast => {
                 let latest = self.latest.swap(elapsed, std::sync::atomic::Ordering::Relaxed);
                 let pause = elapsed.saturating_sub(latest);
@@ -57,6 +62,17 @@ impl Clock {
                 busy_until + Nanoseconds::new(pause)
             }
         }
+    }
+
+    /// Returns true if it goes on only by what it is told of when requests come.
+    pub(super) fn is_told(&self) -> bool {
+        self.began > HostInstant::now()
+    }
+
+    /// Where it goes on only by what it is told: whoever tells it when requests come leaves out the time for which
+    /// he waits, which was `time` for the latest of them.
+    pub(super) fn note_wait(&self, time: Nanoseconds) {
+        self.waited.fetch_add(time.nanos(), std::sync::atomic::Ordering::Relaxed);
     }
 
     pub(super) fn deadline(&self, at: Instant) -> Option<HostInstant> {

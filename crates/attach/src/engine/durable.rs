@@ -2,10 +2,12 @@
 
 use std::time::Instant as HostInstant;
 
+use ssdlab_model::ftl::Command;
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
-use ssdlab_units::{Instant, LogicalUnit, PhysicalUnit};
+use ssdlab_units::{LogicalUnit, PhysicalUnit};
 
-use super::{Answer, Engine, Errno, Inner, Kind, errno};
+use super::in_flight::Request;
+use super::{Answer, Engine, Errno, Inner, Kind, Time, errno};
 use crate::sync::MutexGuard;
 
 /// What a dump of the buffer has to hold.
@@ -23,42 +25,56 @@ impl Engine {
     /// # Errors
     /// When the image cannot be made durable; after a power cut.
     pub fn flush(&self, came: HostInstant) -> Result<Answer, Errno> {
-        let mut inner = self.lock();
-        let arrived = inner.begin(self, came)?;
-        if let Some(failed) = self.syncer.failed() {
-            return Err(failed);
+        if self.clock.time() == Time::Fast {
+            let mut inner = self.lock();
+            let arrived = inner.begin(self, came)?;
+            if let Some(failed) = self.syncer.failed() {
+                return Err(failed);
+            }
+            inner.record(Kind::Flush, 0, 0);
+            let at = inner.carry_through(arrived, Command::Flush, None, None)?;
+            let answer = inner.end(Kind::Flush, 0, arrived, at);
+            let happened = inner.model.store().happened();
+            self.keep_promise(inner, self.flush_waits.then_some(happened), self.protected)?;
+            return Ok(answer);
         }
-        inner.record(Kind::Flush, 0, 0);
-        let at = inner.model.flush(arrived);
-        let answer = inner.end(Kind::Flush, 0, arrived, at);
-        let promised = inner.model.store().take_promised();
-        self.keep_promise(inner, promised, self.protected)?;
-        Ok(answer)
+        let ticket = self.at_arrival(came, |inner, arrived| {
+            if let Some(failed) = self.syncer.failed() {
+                return Err(failed);
+            }
+            inner.record(Kind::Flush, 0, 0);
+            let tag = inner.send(Request::new(Kind::Flush, 0, arrived), Command::Flush);
+            Ok(inner.in_flight.ticket(tag))
+        })?;
+        let answered = self.wait(&ticket)?;
+        let happened = self.flush_waits.then_some(answered.happened);
+        self.keep_promise(self.lock(), happened, self.protected)?;
+        Ok(answered.answer)
     }
 
-    /// Sees to it that what the model has `promised` is durable in the image, with the buffer
-    /// where capacitors `keep` it.
+    /// Sees to it that the first so many things that have `happened` are durable in the image, where that was
+    /// promised, with the buffer where capacitors `keep` it.
     pub(super) fn keep_promise<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
-        promised: Option<Instant>,
+        happened: Option<u64>,
         keep: bool,
     ) -> Result<(), Errno> {
-        if promised.is_none() && !keep {
+        if happened.is_none() && !keep {
             return Ok(());
         }
         if inner.is_cut {
             // Meanwhile, while data was on its way.
             return Err(Errno::IO);
         }
-        if let Some(until) = promised {
-            inner = self.be_helped(inner, until);
+        if let Some(happened) = happened {
+            inner = self.be_helped(inner, happened);
             if inner.is_cut || inner.is_closed {
                 return Err(Errno::IO);
             }
-        }
-        if let Some(promised) = promised {
-            inner.carry_out(promised).map_err(|error| errno(&error))?;
+            if !inner.model.store().has_heard(happened) {
+                inner.carry_out().map_err(|error| errno(&error))?;
+            }
         }
         if keep {
             inner = self.keep_buffer(inner)?;
@@ -81,7 +97,7 @@ impl Engine {
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
     ) -> Result<MutexGuard<'a, Inner>, Errno> {
-        inner.carry_out(Instant::from_nanos(u64::MAX)).map_err(|error| errno(&error))?;
+        inner.carry_out().map_err(|error| errno(&error))?;
         let before = inner.model.store().dumps_written();
         while let Some(stamp) = inner.model.store().durable_before_dump() {
             drop(inner);
@@ -94,7 +110,7 @@ impl Engine {
             if inner.model.store().dumps_written() > before {
                 return Ok(inner);
             }
-            inner.carry_out(Instant::from_nanos(u64::MAX)).map_err(|error| errno(&error))?;
+            inner.carry_out().map_err(|error| errno(&error))?;
         }
         inner.save_buffer().map_err(|error| errno(&error))?;
         Ok(inner)
@@ -102,33 +118,23 @@ impl Engine {
 }
 
 impl Inner {
-    /// Does to the image what the drive has done to its flash by `until`.
+    /// Does to the image what the drive has done to its flash.
     #[inline]
-    pub(super) fn carry_out(&mut self, until: Instant) -> std::io::Result<()> {
-        self.model.store().carry_out(until)?;
+    pub(super) fn carry_out(&mut self) -> std::io::Result<()> {
+        self.model.store().carry_out()?;
         while self.model.store().wants_buffer_saved() {
             self.save_buffer()?;
             let store = self.model.store();
             store.sync()?;
             store.allow_erases();
-            store.carry_out(until)?;
-        }
-        Ok(())
-    }
-
-    /// Sees to it that the buffer of a drive with capacitors can be saved at any time when the host has
-    /// written so many units more, which its buffer holds.
-    pub(super) fn make_room(&mut self, units: u32) -> std::io::Result<()> {
-        while !self.model.store().could_save_with(units) {
-            let Some(next) = self.model.store().next_due() else { break };
-            self.carry_out(next)?;
+            store.carry_out()?;
         }
         Ok(())
     }
 
     /// Does what capacitors make possible: the buffer and all records of trims outlive a power cut.
     pub(super) fn keep_buffer(&mut self) -> std::io::Result<()> {
-        self.carry_out(Instant::from_nanos(u64::MAX))?;
+        self.carry_out()?;
         self.save_buffer()
     }
 

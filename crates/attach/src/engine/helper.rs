@@ -11,15 +11,13 @@
 
 use std::time::Duration;
 
-use ssdlab_units::Instant;
-
 use super::requests::AT_REST;
 use super::{Engine, Inner, Time};
 use crate::prompt::Prompt;
 use crate::store::work::{Hands, Work};
 use crate::sync::{MutexGuard, wait_timeout};
 
-/// How long the helper sleeps while something is booked, or while requests come.
+/// How long the helper sleeps while something waits to be done, or while requests come.
 const SHORTLY: Duration = Duration::from_micros(500);
 
 /// How long it sleeps while nothing happens, and before it tries again what could not be done.
@@ -74,19 +72,18 @@ impl Engine {
         self.step_done.notify_all();
     }
 
-    /// Has the helper, if there is one, do all that is booked to be over by `until`; waits for it without
+    /// Has the helper, if there is one, do the first so many things that have `happened`; waits for it without
     /// the lock. What is left then could not be done.
     pub(super) fn be_helped<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
-        until: Instant,
+        happened: u64,
     ) -> MutexGuard<'a, Inner> {
         loop {
             let store = inner.model.store();
-            if !store.is_helped() || store.is_stuck() || !store.has_due(until) {
+            if !store.is_helped() || store.is_stuck() || store.has_heard(happened) {
                 return inner;
             }
-            inner.wanted = inner.wanted.max(until);
             inner.waiting += 1;
             self.helper_wanted.notify_one();
             let woken = wait_timeout(&self.step_done, &self.inner, inner, LONG);
@@ -97,28 +94,27 @@ impl Engine {
 }
 
 impl Inner {
-    /// Does to the image what is over by `at`, unless a helper does: then only some of it, if there is
+    /// Does to the image what has happened, unless a helper does: then only some of it, if there is
     /// too much.
     #[inline]
-    pub(super) fn keep_up(&mut self, at: Instant) {
+    pub(super) fn keep_up(&mut self) {
         let backlog_max = self.backlog_max;
         let store = self.model.store();
         // What cannot be written now is written when there is room again; reads go on meanwhile.
         if !store.is_helped() {
-            let _ = self.carry_out(at);
+            let _ = self.carry_out();
         } else if store.backlog() > backlog_max {
-            let _ = store.carry_out_one(at);
+            let _ = store.carry_out_one();
         }
     }
 
     fn next_step(&mut self, engine: &Engine) -> Next {
         let now = engine.clock.now(self.busy_until).max(self.latest);
-        let until = now.max(self.wanted);
         let is_at_rest = now.since(self.latest) >= AT_REST;
         let store = self.model.store();
-        match store.begin_next(until) {
+        match store.begin_next() {
             Ok(Some(work)) => return Next::Do(work),
-            Ok(None) if store.has_due(until) || !is_at_rest => return Next::Sleep(SHORTLY),
+            Ok(None) if store.backlog() > 0 || !is_at_rest => return Next::Sleep(SHORTLY),
             Ok(None) | Err(_) => {}
         }
         // There is time for it, or it makes room.

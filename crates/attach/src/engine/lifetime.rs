@@ -5,12 +5,14 @@ use std::path::Path;
 use std::time::Instant as HostInstant;
 
 use serde::{Deserialize, Serialize};
+use ssdlab_model::flush::{FlushHandling, WriteCache};
 use ssdlab_model::recovery::{Recovery, RecoveryError};
 use ssdlab_model::trim::ReadsAfterTrim;
 use ssdlab_units::{Instant, LogicalUnit};
 
 use super::clock::Clock;
 use super::helper::backlog_max;
+use super::in_flight::InFlight;
 use super::statistics::{Recorder, Statistics};
 use super::sync::Syncer;
 use super::tables::restore;
@@ -112,7 +114,7 @@ impl Engine {
         let backlog_max = backlog_max(layout.program_size());
         let mapped = file.file().and_then(|file| Mapped::of(file, data, layout.end));
         let keeps_pages = file.file().is_some_and(|file| keeps_pages(file, data, part));
-        let geometry = &configuration.geometry;
+        let (geometry, flush) = (&configuration.geometry, configuration.mechanisms.flush);
         let mut inner = Inner {
             model,
             busy_until: clock,
@@ -124,8 +126,12 @@ impl Engine {
             trace: None,
             units: geometry.logical_units(),
             backlog_max,
-            wanted: Instant::START,
             waiting: 0,
+            in_flight: InFlight::default(),
+            answers: Vec::new(),
+            to_tell: Vec::new(),
+            is_looked_for: false,
+            is_kept_in_time: false,
         };
         let is_whole = damage.all().next().is_none();
         inner.begin_life(before, &opened, trims_hold, is_whole).map_err(cannot)?;
@@ -138,11 +144,15 @@ impl Engine {
             arrivals,
             helper_wanted: Condvar::new(),
             step_done: Condvar::new(),
+            answered: Condvar::new(),
             syncer,
             clock: Clock::new(options.time, options.began.unwrap_or_else(HostInstant::now), clock),
             unit: geometry.unit_size().bytes(),
             capacity: geometry.capacity().bytes(),
             protected: configuration.buffer.protected,
+            flush_waits: !configuration.buffer.protected && flush.handling == FlushHandling::Honest,
+            writes_through: !configuration.buffer.protected
+                && flush.write_cache == WriteCache::WriteThrough,
             read_only,
             trims: configuration.trim,
             blank: configuration.mechanisms.trim.reads_after.byte(),
@@ -172,7 +182,9 @@ impl Engine {
         }
         let path = inner.model.store().image().path().to_owned();
         let at = self.clock.now(inner.busy_until).max(inner.busy_until);
-        inner.close(at).map_err(|error| AttachError::io("close", &path, error))
+        let outcome = inner.close(at).map_err(|error| AttachError::io("close", &path, error));
+        self.release(inner);
+        outcome
     }
 
     /// Cuts power now: what is in the write buffer is lost, unless capacitors save it, and what is
@@ -181,6 +193,7 @@ impl Engine {
         let mut inner = self.lock();
         let at = self.clock.now(inner.busy_until).max(inner.latest);
         inner.cut_power(self, at);
+        self.release(inner);
     }
 
     /// Records what the host asks for from now on, as an iolog of fio's at `path`, where no file is.
@@ -267,11 +280,11 @@ impl Inner {
     }
 
     fn close(&mut self, at: Instant) -> io::Result<Outcome> {
+        self.finish_all();
         let done = self.model.shut_down(at);
-        self.model.store().take_promised();
         // What is erased is punched out here.
         self.model.store().set_helped(false);
-        self.carry_out(Instant::from_nanos(u64::MAX))?;
+        self.carry_out()?;
         self.model.store().sync()?;
         let (length, sum) = match self.write_tables()? {
             Some(written) => written,
@@ -294,12 +307,14 @@ impl Inner {
         if self.is_cut || self.is_closed {
             return;
         }
-        self.model.catch_up(at);
+        self.pass_until(at);
+        let torn = self.model.torn();
         // What fails here is lost, as it may be when power is cut.
         if engine.protected {
             let _ = self.keep_buffer();
         }
-        let _ = self.model.store().cut(at);
+        let _ = self.model.store().cut(&torn);
+        self.fail_all();
         self.is_cut = true;
     }
 }

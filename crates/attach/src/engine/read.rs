@@ -6,8 +6,9 @@ use std::time::Instant as HostInstant;
 
 use ssdlab_units::LogicalUnit;
 
+use super::in_flight::Request;
 use super::requests::{SCRATCH, Scratch, sectors};
-use super::{Answer, Engine, Errno, Inner, Kind, Time, errno};
+use super::{Answer, Engine, Errno, Inner, Kind, Submitted, Time, errno};
 use crate::memory::{PAGE, SendPieces};
 use crate::pipe::Pipe;
 use crate::store::Place;
@@ -46,16 +47,35 @@ impl Engine {
         if data.is_empty() {
             return Ok(Answer { at: self.lock().busy_until });
         }
+        let submitted = self.submit_read(came, offset, data)?;
+        self.wait_for(submitted)
+    }
+
+    /// Sends a read from `offset` of as many bytes as `data` has room for. They are in `data` when this returns,
+    /// as all writes left them that were answered before, and count when the read is answered.
+    ///
+    /// # Errors
+    /// As [`Engine::read`].
+    pub fn submit_read(
+        &self,
+        came: HostInstant,
+        offset: u64,
+        data: &mut [u8],
+    ) -> Result<Submitted, Errno> {
+        self.check_range(offset, data.len() as u64)?;
+        if data.is_empty() {
+            return Ok(Submitted::Answered(Answer { at: self.lock().busy_until }));
+        }
         if self.is_whole(offset, data) {
             return self.read_whole(came, offset, offset, data.len() as u64, data, Way::Copy);
         }
         let from = offset - offset % self.unit;
         let end = (offset + data.len() as u64).next_multiple_of(self.unit);
         let mut whole = vec![0; (end - from) as usize];
-        let answer =
+        let submitted =
             self.read_whole(came, from, offset, data.len() as u64, &mut whole, Way::Copy)?;
         data.copy_from_slice(&whole[(offset - from) as usize..][..data.len()]);
-        Ok(answer)
+        Ok(submitted)
     }
 
     fn is_whole(&self, offset: u64, data: &[u8]) -> bool {
@@ -85,7 +105,9 @@ impl Engine {
             return self.read(came, offset, data);
         }
         self.check_range(offset, data.len() as u64)?;
-        self.read_whole(came, offset, offset, data.len() as u64, data, Way::Pipe(pipe))
+        let length = data.len() as u64;
+        let read = self.read_whole(came, offset, offset, length, data, Way::Pipe(pipe))?;
+        self.wait_for(read)
     }
 
     /// Reads from `offset` as many bytes as `data` has room for: hands them to `send` from where they
@@ -105,7 +127,9 @@ impl Engine {
             return self.read(came, offset, data);
         }
         self.check_range(offset, data.len() as u64)?;
-        self.read_whole(came, offset, offset, data.len() as u64, data, Way::InPlace(send))
+        let length = data.len() as u64;
+        let read = self.read_whole(came, offset, offset, length, data, Way::InPlace(send))?;
+        self.wait_for(read)
     }
 
     /// Reads whole units from `from` for a request of `length` bytes from `offset`: into `data`, unless
@@ -118,7 +142,7 @@ impl Engine {
         length: u64,
         data: &mut [u8],
         way: Way<'_>,
-    ) -> Result<Answer, Errno> {
+    ) -> Result<Submitted, Errno> {
         SCRATCH.with(|scratch| {
             let Scratch { stretches, sums, .. } = &mut *scratch.borrow_mut();
             stretches.clear();
@@ -127,11 +151,18 @@ impl Engine {
             let arrived = inner.begin(self, came)?;
             inner.record(Kind::Read, offset, length);
             let (first, count) = sectors(offset, length);
-            let at = inner.model.read(arrived, first, count);
-            let answer = inner.end(Kind::Read, length, arrived, at);
-            self.gather(&mut inner, from, data, stretches, sums)?;
-            if stretches.is_empty() {
-                return Ok(answer);
+            let command = inner.model.read_command(first, count);
+            let submitted = if self.clock.time() == Time::Fast {
+                let at = inner.carry_through(arrived, command, None, None)?;
+                Submitted::Answered(inner.end(Kind::Read, length, arrived, at))
+            } else {
+                let tag = inner.send(Request::new(Kind::Read, length, arrived), command);
+                Submitted::Waiting(inner.in_flight.ticket(tag))
+            };
+            let fetched = self.gather(&mut inner, from, data, stretches, sums);
+            if fetched.is_err() || stretches.is_empty() {
+                self.release(inner);
+                return self.read_or_forget(submitted, fetched);
             }
             let in_image: usize = stretches.iter().map(|it| it.units).sum();
             let is_all = in_image * self.unit as usize == data.len();
@@ -143,11 +174,23 @@ impl Engine {
             }
             // Nothing of it is written over or punched out until this is let go.
             let reading = self.gate.read().unwrap_or_else(PoisonError::into_inner);
-            drop(inner);
-            self.fetch(data, stretches, sums, way)?;
+            self.release(inner);
+            let fetched = self.fetch(data, stretches, sums, way);
             drop(reading);
-            Ok(answer)
+            self.read_or_forget(submitted, fetched)
         })
+    }
+
+    /// Returns the read that was sent, if its data was `fetched`.
+    fn read_or_forget(
+        &self,
+        submitted: Submitted,
+        fetched: Result<(), Errno>,
+    ) -> Result<Submitted, Errno> {
+        if let (Err(_), Submitted::Waiting(ticket)) = (&fetched, &submitted) {
+            self.lock().in_flight.forget(ticket);
+        }
+        fetched.map(|()| submitted)
     }
 
     /// Compares `stretches` of the image with their `sums` and brings them the `way` they go.

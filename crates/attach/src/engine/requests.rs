@@ -6,7 +6,7 @@ use std::time::Instant as HostInstant;
 use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 use super::read::Stretch;
-use super::{Answer, Engine, Errno, Inner, Kind, errno};
+use super::{Answer, Engine, Errno, Inner, Kind, Time, errno};
 use crate::store::receive::Piece;
 
 /// Lists that requests need, kept so that they need not allocate.
@@ -36,9 +36,12 @@ impl Inner {
             return Err(Errno::IO);
         }
         let at = engine.clock.of(came, self.busy_until).max(self.latest);
+        if engine.clock.time() == Time::Real {
+            self.pass_until(at);
+        }
         self.rest_until(at, engine);
         self.latest = at;
-        self.keep_up(at);
+        self.keep_up();
         Ok(at)
     }
 
@@ -53,7 +56,8 @@ impl Inner {
     /// Tells the model of the pause since it was last busy, if it was long enough to be one.
     pub(super) fn rest_until(&mut self, at: Instant, engine: &Engine) {
         let idle = engine.configuration.buffer.idle_before_flush;
-        if at > self.busy_until && at.since(self.busy_until) >= idle {
+        let is_idle = self.in_flight.count() == 0 && at > self.busy_until;
+        if is_idle && at.since(self.busy_until) >= idle {
             // What is only read is not collected either: that would be kept in memory.
             if !engine.read_only {
                 self.model.rest(self.busy_until, at.since(self.busy_until));
@@ -74,7 +78,7 @@ impl Inner {
             return Err(failed);
         }
         if self.model.store().is_stuck() {
-            self.carry_out(at).map_err(|error| errno(&error))?;
+            self.carry_out().map_err(|error| errno(&error))?;
         }
         match &mut self.writes_left {
             Some(0) => {
@@ -96,16 +100,12 @@ impl Inner {
         unit: LogicalUnit,
         data: &mut [u8],
     ) -> Result<(), Errno> {
-        match self.model.place_of(unit) {
-            None => data.fill(engine.blank),
-            Some(place) => {
-                let sum = self.model.store().read_unit(place, data).map_err(|it| errno(&it))?;
-                if crc32fast::hash(data) != sum {
-                    return Err(Errno::IO);
-                }
-            }
-        }
-        Ok(())
+        let Some(place) = self.model.place_of(unit) else {
+            data.fill(engine.blank);
+            return Ok(());
+        };
+        let sum = self.model.store().read_unit(place, data).map_err(|it| errno(&it))?;
+        if crc32fast::hash(data) == sum { Ok(()) } else { Err(Errno::IO) }
     }
 }
 
@@ -131,14 +131,15 @@ impl Engine {
             Err(std::sync::TryLockError::WouldBlock) => return,
             taken => taken.expect("no request has panicked"),
         };
-        if inner.is_cut || inner.is_closed || self.clock.time() != super::Time::Real {
+        if inner.is_cut || inner.is_closed || self.clock.time() != Time::Real {
             return;
         }
         let at = self.clock.now(inner.busy_until).max(inner.latest);
-        if at.since(inner.latest) < AT_REST {
-            return;
+        inner.pass_until(at);
+        if at.since(inner.latest) >= AT_REST {
+            inner.rest_until(at, self);
+            inner.keep_up();
         }
-        inner.rest_until(at, self);
-        inner.keep_up(at);
+        self.release(inner);
     }
 }

@@ -4,8 +4,9 @@ use std::time::Instant as HostInstant;
 
 use ssdlab_units::Instant;
 
+use super::in_flight::Request;
 use super::requests::sectors;
-use super::{Answer, Engine, Errno, Kind, errno};
+use super::{Answer, Engine, Errno, Kind, Submitted, Time, errno};
 
 impl Engine {
     /// Forgets what the `length` bytes from `offset` held, in all whole units: they read from then on
@@ -33,16 +34,7 @@ impl Engine {
         let whole = offset.next_multiple_of(self.unit)..end - end % self.unit;
         let mut answer = None;
         if !whole.is_empty() || !exact {
-            let mut inner = self.lock();
-            let arrived = inner.begin(self, came)?;
-            inner.admit_write(self, arrived)?;
-            inner.record(Kind::Trim, offset, length);
-            let (first, count) = sectors(offset, length);
-            let at = inner.model.trim(arrived, first, count);
-            answer = Some(inner.end(Kind::Trim, length, arrived, at));
-            if inner.model.store().trims_need_room() {
-                inner.condense_trims().map_err(|error| errno(&error))?;
-            }
+            answer = Some(self.trim_units(came, offset, length)?);
         }
         if exact {
             let parts = if whole.is_empty() {
@@ -58,6 +50,58 @@ impl Engine {
             }
         }
         Ok(answer.unwrap_or(Answer { at: Instant::START }))
+    }
+
+    /// Trims the whole units in a range.
+    fn trim_units(&self, came: HostInstant, offset: u64, length: u64) -> Result<Answer, Errno> {
+        if self.clock.time() == Time::Real {
+            let submitted = self.submit_trim(came, offset, length)?;
+            return self.wait_for(submitted);
+        }
+        let mut inner = self.lock();
+        let arrived = inner.begin(self, came)?;
+        inner.admit_write(self, arrived)?;
+        inner.record(Kind::Trim, offset, length);
+        let (mut at, mut left) = (arrived, Some(sectors(offset, length)));
+        while let Some((first, count)) = left {
+            let (command, behind) = inner.model.trim_command(first, count);
+            at = inner.carry_through(at, command, None, None)?;
+            left = behind;
+        }
+        let answer = inner.end(Kind::Trim, length, arrived, at);
+        if inner.model.store().trims_need_room() {
+            inner.condense_trims().map_err(|error| errno(&error))?;
+        }
+        Ok(answer)
+    }
+
+    /// Sends a trim of all whole units among the `length` bytes from `offset`.
+    ///
+    /// # Errors
+    /// As [`Engine::trim`].
+    pub fn submit_trim(
+        &self,
+        came: HostInstant,
+        offset: u64,
+        length: u64,
+    ) -> Result<Submitted, Errno> {
+        if self.clock.time() == Time::Fast || length == 0 {
+            return Ok(Submitted::Answered(self.trim(came, offset, length, false)?));
+        }
+        self.check_writable()?;
+        self.check_range(offset, length)?;
+        self.at_arrival(came, |inner, arrived| {
+            inner.admit_write(self, arrived)?;
+            inner.record(Kind::Trim, offset, length);
+            if inner.model.store().trims_need_room() {
+                inner.condense_trims().map_err(|error| errno(&error))?;
+            }
+            let (first, count) = sectors(offset, length);
+            let (command, left) = inner.model.trim_command(first, count);
+            let request = Request { left, ..Request::new(Kind::Trim, length, arrived) };
+            let tag = inner.send(request, command);
+            Ok(Submitted::Waiting(inner.in_flight.ticket(tag)))
+        })
     }
 
     /// Has the `length` bytes from `offset` read as zeros: by a trim where the drive carries those
@@ -84,19 +128,7 @@ impl Engine {
             let count = (end - at).min(zeros.len() as u64);
             answer = self.write(came, at, &zeros[..count as usize], false)?;
             at += count;
-            if at < end {
-                self.let_pass(answer);
-            }
         }
         Ok(answer)
-    }
-
-    /// Waits until the drive has room for what was written, where that is in the host's time: what it has
-    /// no room for is in our memory. The drive's time is none the longer for it.
-    fn let_pass(&self, answer: Answer) {
-        let left = self.deadline(answer).map(|it| it.saturating_duration_since(HostInstant::now()));
-        if let Some(left) = left.filter(|left| !left.is_zero()) {
-            std::thread::sleep(left);
-        }
     }
 }

@@ -2,21 +2,21 @@
 
 use std::time::Instant as HostInstant;
 
-use ssdlab_units::{Instant, LogicalUnit};
+use ssdlab_units::Sector;
 
+use super::in_flight::Request;
+use super::passing::LATEST;
 use super::requests::{SCRATCH, Scratch, sectors};
-use super::{Answer, Engine, Errno, Kind, errno};
-use crate::store::receive::{Piece, Received};
+use super::{Answer, Engine, Errno, Inner, Kind, Submitted, Time};
+use crate::store::receive::{Payload, Piece};
 
 impl Engine {
     /// Writes `data` at `offset`, with `fua` so that it is durable when answered.
     ///
-    /// A drive with capacitors is given no more at a time than its buffer holds: whatever is in there
-    /// has to fit into the image when an erase wants it saved.
-    ///
     /// # Errors
     /// Behind the end of the drive; when the image cannot be written (nothing is written then, but for
-    /// what a buffer holds and more of a request); after a power cut.
+    /// what a buffer holds and more of a request); when a unit that is written in part cannot be read; after a
+    /// power cut.
     pub fn write(
         &self,
         came: HostInstant,
@@ -29,95 +29,171 @@ impl Engine {
         if data.is_empty() {
             return Ok(Answer { at: self.lock().busy_until });
         }
-        let most = (u64::from(self.configuration.buffer.units - 1) * self.unit) as usize;
-        if !self.protected || data.len() <= most {
-            return self.write_piece(came, offset, data, fua);
+        if self.clock.time() == Time::Real {
+            return self.write_in_time(came, offset, data, fua);
         }
-        let mut answer = Answer { at: Instant::START };
-        for (at, piece) in (offset..).step_by(most).zip(data.chunks(most)) {
-            let next = self.write_piece(came, at, piece, fua)?;
-            answer.at = answer.at.max(next.at);
-        }
-        Ok(answer)
-    }
-
-    fn write_piece(
-        &self,
-        came: HostInstant,
-        offset: u64,
-        data: &[u8],
-        fua: bool,
-    ) -> Result<Answer, Errno> {
         SCRATCH.with(|scratch| {
             let Scratch { sums, pieces, .. } = &mut *scratch.borrow_mut();
             sums.clear();
-            let within = offset % self.unit;
-            let head = if within == 0 { 0 } else { (self.unit - within) as usize };
-            let whole = data.get(head..).unwrap_or_default().chunks_exact(self.unit as usize);
-            sums.extend(whole.map(crc32fast::hash));
-            self.write_with_sums(came, offset, data, fua, sums, pieces)
+            sums.extend(self.sums_of(offset, data));
+            self.write_fast(came, Payload { offset, data, sums }, fua, pieces)
         })
     }
 
-    fn write_with_sums(
+    /// Returns true if a range ends within a sector, or begins there.
+    fn cuts_sectors(&self, offset: u64, length: u64) -> bool {
+        !(offset | length).is_multiple_of(Sector::SIZE.bytes())
+    }
+
+    /// The checksums of the whole units in `data`, which begins at `offset`.
+    fn sums_of<'a>(&self, offset: u64, data: &'a [u8]) -> impl Iterator<Item = u32> + 'a {
+        let within = offset % self.unit;
+        let head = if within == 0 { 0 } else { (self.unit - within) as usize };
+        let whole = data.get(head..).unwrap_or_default().chunks_exact(self.unit as usize);
+        whole.map(crc32fast::hash)
+    }
+
+    fn write_fast(
         &self,
         came: HostInstant,
-        offset: u64,
-        data: &[u8],
+        payload: Payload<'_>,
         fua: bool,
-        sums: &[u32],
         pieces: &mut Vec<Piece>,
     ) -> Result<Answer, Errno> {
-        let (size, length) = (self.unit, data.len() as u64);
-        let (first, last) = (self.unit_of(offset), self.unit_of(offset + length - 1));
+        let Payload { offset, data, .. } = payload;
+        let length = data.len() as u64;
         let mut inner = self.lock();
         let arrived = inner.begin(self, came)?;
         inner.admit_write(self, arrived)?;
-        inner.make_room(last.0 - first.0 + 1).map_err(|error| errno(&error))?;
         inner.record(Kind::Write, offset, length);
-        let mut merged: [Option<(LogicalUnit, Vec<u8>, u32)>; 2] = [None, None];
-        for (unit, merged) in [first, last].into_iter().zip(&mut merged) {
-            let begin = u64::from(unit.0) * size;
-            let is_whole = begin >= offset && begin + size <= offset + length;
-            if !is_whole {
-                let mut bytes = vec![0; size as usize];
-                inner.read_unit(self, unit, &mut bytes)?;
-                let from = offset.max(begin);
-                let until = (offset + length).min(begin + size);
-                bytes[(from - begin) as usize..(until - begin) as usize]
-                    .copy_from_slice(&data[(from - offset) as usize..(until - offset) as usize]);
-                let sum = crc32fast::hash(&bytes);
-                *merged = Some((unit, bytes, sum));
-            }
-        }
+        inner.check_ends(self, offset, length)?;
         let (sector, count) = sectors(offset, length);
-        let at = inner.model.write(arrived, sector, count, fua);
-        let first_whole = offset.div_ceil(size);
-        inner.model.store().take_over(data, pieces, |unit| {
-            let part = merged.iter().flatten().find(|(of, ..)| *of == unit);
-            match part {
-                Some((_, bytes, sum)) => Received::Merged(bytes, *sum),
-                None => Received::Part {
-                    from: (u64::from(unit.0) * size - offset) as usize,
-                    sum: sums[(u64::from(unit.0) - first_whole) as usize],
-                },
-            }
-        });
-        let answer = inner.end(Kind::Write, length, arrived, at);
+        let command = inner.model.write_command(sector, count, fua);
+        let (from, whole, sums);
+        let mut payload = payload;
+        if self.cuts_sectors(offset, length) {
+            (from, whole) = inner.complete_sectors(self, offset, data)?;
+            sums = self.sums_of(from, &whole).collect::<Vec<_>>();
+            payload = Payload { offset: from, data: &whole, sums: &sums };
+        }
+        // What is written ahead is of the request's own data.
+        let ahead = (!self.cuts_sectors(offset, length)).then_some(&mut *pieces);
+        let written = inner.carry_through(arrived, command, Some(payload), ahead);
+        let outcome = written.map(|at| inner.end(Kind::Write, length, arrived, at));
         // What somebody else makes durable meanwhile is what was promised to them.
-        let promised = inner.model.store().take_promised();
+        let is_promised = self.writes_through || fua && self.flush_waits;
+        let happened = is_promised.then(|| inner.model.store().happened());
         let keep = fua && self.protected;
         if !pieces.is_empty() {
             drop(inner);
             let write = |data: &[u8], at| self.file.write_all_at(data, at);
             let are_written = self.arrivals.bring(pieces, data, write);
-            if are_written && promised.is_none() && !keep {
-                return Ok(answer);
+            if are_written && happened.is_none() && !keep {
+                return outcome;
             }
             inner = self.lock();
             inner.model.store().take_back();
         }
-        self.keep_promise(inner, promised, keep)?;
+        let answer = outcome?;
+        self.keep_promise(inner, happened, keep)?;
         Ok(answer)
+    }
+
+    fn write_in_time(
+        &self,
+        came: HostInstant,
+        offset: u64,
+        data: &[u8],
+        fua: bool,
+    ) -> Result<Answer, Errno> {
+        let ticket = match self.submit_write(came, offset, data.into(), fua)? {
+            Submitted::Answered(answer) => return Ok(answer),
+            Submitted::Waiting(ticket) => ticket,
+        };
+        let answered = self.wait(&ticket)?;
+        if self.makes_durable(fua) {
+            let is_promised = self.writes_through || fua && self.flush_waits;
+            let happened = is_promised.then_some(answered.happened);
+            self.keep_promise(self.lock(), happened, fua && self.protected)?;
+        }
+        Ok(answered.answer)
+    }
+
+    /// Sends a write of `data` at `offset`. Where [`Engine::makes_durable`] says so, it is not durable when it is
+    /// answered: [`Engine::write`] sees to that.
+    ///
+    /// # Errors
+    /// As [`Engine::write`].
+    pub fn submit_write(
+        &self,
+        came: HostInstant,
+        offset: u64,
+        data: Box<[u8]>,
+        fua: bool,
+    ) -> Result<Submitted, Errno> {
+        if self.clock.time() == Time::Fast || data.is_empty() {
+            return Ok(Submitted::Answered(self.write(came, offset, &data, fua)?));
+        }
+        self.check_writable()?;
+        let length = data.len() as u64;
+        self.check_range(offset, length)?;
+        let sums = self.sums_of(offset, &data).collect();
+        self.at_arrival(came, |inner, arrived| {
+            inner.admit_write(self, arrived)?;
+            inner.record(Kind::Write, offset, length);
+            inner.check_ends(self, offset, length)?;
+            let (sector, count) = sectors(offset, length);
+            let command = inner.model.write_command(sector, count, fua);
+            let mut payload = Some((offset, data, sums));
+            if self.cuts_sectors(offset, length)
+                && let Some((offset, data, _)) = payload
+            {
+                let (from, whole) = inner.complete_sectors(self, offset, &data)?;
+                let sums = self.sums_of(from, &whole).collect();
+                payload = Some((from, whole.into(), sums));
+            }
+            let request = Request { payload, ..Request::new(Kind::Write, length, arrived) };
+            let tag = inner.send(request, command);
+            Ok(Submitted::Waiting(inner.in_flight.ticket(tag)))
+        })
+    }
+}
+
+impl Inner {
+    /// Returns `data` for `offset` with the rest of the sectors in which it begins and ends, and where they begin: the
+    /// drive knows nothing smaller. Of writes that are under way there, the drive has the data by then: its time passes
+    /// as far as that takes.
+    fn complete_sectors(
+        &mut self,
+        engine: &Engine,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(u64, Vec<u8>), Errno> {
+        let (sector, size) = (Sector::SIZE.bytes(), engine.unit);
+        let end = offset + data.len() as u64;
+        let (from, until) = (offset - offset % sector, end.next_multiple_of(sector));
+        while self.in_flight.writes_to(from..until) && self.pass(LATEST) {}
+        let (mut whole, mut unit) = (vec![0; (until - from) as usize], vec![0; size as usize]);
+        let cut = [(from, from < offset), (until - sector, end < until)];
+        for (place, _) in cut.into_iter().filter(|(_, is_cut)| *is_cut) {
+            self.read_unit(engine, engine.unit_of(place), &mut unit)?;
+            let held = &unit[(place % size) as usize..][..sector as usize];
+            whole[(place - from) as usize..][..sector as usize].copy_from_slice(held);
+        }
+        whole[(offset - from) as usize..][..data.len()].copy_from_slice(data);
+        Ok((from, whole))
+    }
+
+    /// Sees to it that what is written in part of a range can be read.
+    fn check_ends(&mut self, engine: &Engine, offset: u64, length: u64) -> Result<(), Errno> {
+        let (size, end) = (engine.unit, offset + length);
+        let (first, last) = (engine.unit_of(offset), engine.unit_of(end - 1));
+        if !offset.is_multiple_of(size) {
+            self.read_unit(engine, first, &mut vec![0; size as usize])?;
+        }
+        if !end.is_multiple_of(size) && (last != first || offset.is_multiple_of(size)) {
+            self.read_unit(engine, last, &mut vec![0; size as usize])?;
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use super::protocol::{self, Asked, Attributes, Request};
-use crate::engine::{Answer, Engine, Errno};
+use crate::engine::{Engine, Errno, Submitted, Time};
 use crate::memory::SendPieces;
 
 /// The directory's number, and the file's.
@@ -27,10 +27,10 @@ pub(super) struct Drive {
 }
 
 /// What came of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Outcome {
-    /// It was done, and is answered then, or at once.
-    Done(Option<Instant>),
+    /// It was done, or the drive is asked to.
+    Done(Option<Submitted>),
     /// It was not.
     Failed(Errno),
     /// Nobody waits for a reply.
@@ -56,7 +56,9 @@ impl Drive {
     pub(super) fn takes_long(&self, request: &Request<'_>) -> bool {
         match request.asked {
             Asked::Read { size, .. } => size >= LARGE,
-            Asked::Write { data, flags, .. } => data.len() >= LARGE as usize || is_sync(flags),
+            Asked::Write { data, flags, .. } => {
+                data.len() >= LARGE as usize || self.engine.makes_durable(is_sync(flags))
+            }
             Asked::Sync | Asked::Allocate { .. } => true,
             _ => false,
         }
@@ -79,14 +81,14 @@ impl Drive {
             Asked::Write { offset, data: bytes, flags } => {
                 self.write(came, offset, bytes, flags, data).map(Some)
             }
-            Asked::Sync => self.engine.flush(came).map(Some),
+            Asked::Sync => self.engine.flush(came).map(Submitted::Answered).map(Some),
             Asked::Allocate { offset, length, mode } => {
                 self.allocate(came, offset, length, mode).map(Some)
             }
             asked => self.describe(request.node, asked, data).map(|()| None),
         };
         match outcome {
-            Ok(answer) => Outcome::Done(answer.and_then(|it| self.engine.deadline(it))),
+            Ok(submitted) => Outcome::Done(submitted),
             Err(error) => Outcome::Failed(error),
         }
     }
@@ -151,15 +153,15 @@ impl Drive {
         size: u32,
         data: &mut Vec<u8>,
         send: Option<SendPieces<'_>>,
-    ) -> Result<Answer, Errno> {
+    ) -> Result<Submitted, Errno> {
         let length = u64::from(size).min(self.left(offset)) as usize;
         data.resize(length, 0);
         let offset = offset.min(self.engine.capacity());
         match send {
             Some(send) if length >= LARGE as usize => {
-                self.engine.read_or_send(came, offset, data, send)
+                self.engine.read_or_send(came, offset, data, send).map(Submitted::Answered)
             }
-            _ => self.engine.read(came, offset, data),
+            _ => self.engine.submit_read(came, offset, data),
         }
     }
 
@@ -170,15 +172,20 @@ impl Drive {
         bytes: &[u8],
         flags: i32,
         data: &mut Vec<u8>,
-    ) -> Result<Answer, Errno> {
+    ) -> Result<Submitted, Errno> {
         let left = self.left(offset);
         if left == 0 {
             return Err(Errno::NOSPC);
         }
         let bytes = &bytes[..(bytes.len() as u64).min(left) as usize];
-        let answer = self.engine.write(came, offset, bytes, is_sync(flags))?;
+        let (engine, fua) = (&self.engine, is_sync(flags));
         protocol::written(bytes.len() as u32, data);
-        Ok(answer)
+        match engine.time() {
+            Time::Real if !engine.makes_durable(fua) => {
+                engine.submit_write(came, offset, bytes.into(), fua)
+            }
+            _ => engine.write(came, offset, bytes, fua).map(Submitted::Answered),
+        }
     }
 
     fn allocate(
@@ -187,21 +194,22 @@ impl Drive {
         offset: u64,
         length: u64,
         mode: i32,
-    ) -> Result<Answer, Errno> {
+    ) -> Result<Submitted, Errno> {
         // Like a block device it does not grow; what is kept as long as it is ends where it ends.
         let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         if self.left(offset) == 0 || length > self.left(offset) && !keeps_size {
             return Err(Errno::INVAL);
         }
         let length = length.min(self.left(offset));
-        match mode & !libc::FALLOC_FL_KEEP_SIZE {
+        let answer = match mode & !libc::FALLOC_FL_KEEP_SIZE {
             // A drive that drops trims would read old data where zeros must be, or ones.
             libc::FALLOC_FL_PUNCH_HOLE if self.engine.trims_to_zeros() => {
                 self.engine.trim(came, offset, length, true)
             }
             libc::FALLOC_FL_ZERO_RANGE => self.engine.zero(came, offset, length, false),
             _ => Err(Errno::OPNOTSUPP),
-        }
+        };
+        answer.map(Submitted::Answered)
     }
 }
 

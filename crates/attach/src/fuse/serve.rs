@@ -6,6 +6,7 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -26,13 +27,12 @@ const THREADS: usize = 2;
 
 /// Threads where they are answered at the drive's time: one has the turn, and others may wait for the
 /// disk.
-const THREADS_IN_TIME: usize = 4;
+const THREADS_IN_TIME: usize = 8;
 
 /// A reply that waits for its time.
 struct Reply {
     unique: u64,
-    data: Vec<u8>,
-    is_the_drives: bool,
+    outcome: Result<Vec<u8>, Errno>,
 }
 
 /// What belongs to the thread whose turn it is.
@@ -48,7 +48,9 @@ struct Serving {
     drive: Drive,
     connection: OwnedFd,
     lateness: Arc<Recorder>,
-    answers: Answers<Reply>,
+    answers: Arc<Answers<Reply>>,
+    /// Requests that wait for the drive or its time.
+    waiting: Arc<AtomicUsize>,
     turn: Mutex<Turn>,
     /// Bytes of a request at most.
     most: usize,
@@ -68,8 +70,10 @@ pub(super) fn start(
     }
     let turn =
         Turn { buffer: vec![0; most], watch: Watch::default(), due: Vec::new(), is_over: false };
-    let (answers, turn) = (Answers::new()?, Mutex::new(turn));
-    let serving = Arc::new(Serving { drive, connection, lateness, answers, turn, most });
+    let (answers, turn) = (Arc::new(Answers::new()?), Mutex::new(turn));
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let serving = Serving { drive, connection, lateness, answers, waiting, turn, most };
+    let serving = Arc::new(serving);
     let count = if in_time { THREADS_IN_TIME } else { THREADS };
     let mut threads = Vec::new();
     for _ in 0..count {
@@ -156,18 +160,25 @@ impl Serving {
     /// Nothing when there will be none any more.
     fn take_turn(&self, turn: &mut Turn) -> io::Result<Option<(usize, Instant)>> {
         loop {
+            let due = self.drive.engine.advance();
             self.answers.take_due(&mut turn.due);
-            for (deadline, reply) in turn.due.drain(..) {
-                if reply.is_the_drives {
-                    self.lateness.note(Instant::now(), [deadline]);
+            for (deadline, Reply { unique, outcome }) in turn.due.drain(..) {
+                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                match outcome {
+                    Ok(data) => {
+                        self.lateness.note(Instant::now(), [deadline]);
+                        self.send(unique, &[IoSlice::new(&data)])?;
+                    }
+                    Err(error) => self.fail(unique, error)?,
                 }
-                self.send(reply.unique, &[IoSlice::new(&reply.data)])?;
             }
             match self.receive(&mut turn.buffer)? {
                 Next::Over => return Ok(None),
                 Next::Nothing => {
                     let connection = self.connection.as_fd();
-                    self.answers.wait(connection, PollFlags::IN, None, &mut turn.watch)?;
+                    let due = due.filter(|_| self.waiting.load(Ordering::Relaxed) > 0);
+                    let watch = &mut turn.watch;
+                    self.answers.wait(connection, PollFlags::IN, None, due, watch)?;
                 }
                 Next::Request(length) => {
                     let came = Instant::now();
@@ -188,8 +199,14 @@ impl Serving {
         let request = Request::decode(bytes).ok_or(io::ErrorKind::InvalidData)?;
         let (unique, mut data) = (request.unique, Vec::new());
         match self.drive.carry_out(&request, came, &mut data, None) {
-            Outcome::Done(Some(deadline)) => {
-                self.answers.add(deadline, Reply { unique, data, is_the_drives: true });
+            Outcome::Done(Some(submitted)) => {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                let answers = self.answers.clone();
+                let completion = move |outcome: Result<Instant, Errno>| {
+                    let deadline = outcome.unwrap_or_else(|_| Instant::now());
+                    answers.add(deadline, Reply { unique, outcome: outcome.map(|_| data) });
+                };
+                self.drive.engine.when_answered(submitted, Box::new(completion));
             }
             Outcome::Done(None) => self.send(unique, &[IoSlice::new(&data)])?,
             Outcome::Failed(error) => self.fail(unique, error)?,

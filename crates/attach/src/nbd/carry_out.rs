@@ -5,10 +5,10 @@ use std::time::Instant;
 use super::protocol::*;
 use super::reply::Agreed;
 use super::request::Request;
-use crate::engine::{Answer, Engine, Errno};
+use crate::engine::{Engine, Errno, Submitted, Time};
 
 /// Does what is asked by a request that came at `came` with `data`, and puts the reply behind `output`.
-/// Returns when the drive answers; nothing where it has no part in it.
+/// Returns what was asked of the drive, which may not have answered yet; nothing where it has no part in it.
 pub(super) fn carry_out(
     engine: &Engine,
     agreed: Agreed,
@@ -16,10 +16,10 @@ pub(super) fn carry_out(
     came: Instant,
     data: &[u8],
     output: &mut Vec<u8>,
-) -> Option<Answer> {
+) -> Option<Submitted> {
     let began = output.len();
     match try_to(engine, agreed, request, came, data, output) {
-        Ok(answer) => answer,
+        Ok(submitted) => submitted,
         Err(error) => {
             output.truncate(began);
             agreed.failed(request, error, output);
@@ -35,7 +35,7 @@ fn try_to(
     came: Instant,
     data: &[u8],
     output: &mut Vec<u8>,
-) -> Result<Option<Answer>, Errno> {
+) -> Result<Option<Submitted>, Errno> {
     let (offset, length) = (request.offset, u64::from(request.length));
     if request.length == 0 && request.kind != CMD_FLUSH {
         return Err(Errno::INVAL);
@@ -48,9 +48,20 @@ fn try_to(
             return read(engine, agreed, request, came, output).map(Some);
         }
         CMD_WRITE => {
-            engine.write(came, offset, data, request.has(CMD_FLAG_FUA)).map_err(no_space)?
+            let fua = request.has(CMD_FLAG_FUA);
+            if engine.time() == Time::Real && !engine.makes_durable(fua) {
+                let submitted = engine.submit_write(came, offset, data.into(), fua);
+                agreed.done(request, output);
+                return submitted.map(Some).map_err(no_space);
+            }
+            engine.write(came, offset, data, fua).map_err(no_space)?
         }
         CMD_FLUSH => engine.flush(came)?,
+        CMD_TRIM if !request.has(CMD_FLAG_FUA) => {
+            let submitted = engine.submit_trim(came, offset, length)?;
+            agreed.done(request, output);
+            return Ok(Some(submitted));
+        }
         CMD_TRIM => engine.trim(came, offset, length, false)?,
         CMD_WRITE_ZEROES => {
             let may_trim = !request.has(CMD_FLAG_NO_HOLE);
@@ -64,9 +75,9 @@ fn try_to(
     };
     agreed.done(request, output);
     if request.has(CMD_FLAG_FUA) && matches!(request.kind, CMD_TRIM | CMD_WRITE_ZEROES) {
-        return engine.flush(came).map(Some);
+        return Ok(Some(Submitted::Answered(engine.flush(came)?)));
     }
-    Ok(Some(answer))
+    Ok(Some(Submitted::Answered(answer)))
 }
 
 /// Reads, and puts the reply behind `output`. What is large may have holes that need not be sent.
@@ -76,22 +87,22 @@ fn read(
     request: &Request,
     came: Instant,
     output: &mut Vec<u8>,
-) -> Result<Answer, Errno> {
+) -> Result<Submitted, Errno> {
     let (offset, length) = (request.offset, request.length as usize);
     if request.is_large() && agreed.may_leave_out_holes(request) {
         let extents = engine.extents(offset, length as u64)?;
         let covered: u64 = extents.iter().map(|it| it.length).sum();
         if covered == length as u64 && extents.iter().any(|it| it.is_zero) {
             let mut data = vec![0; length];
-            let answer = engine.read(came, offset, &mut data)?;
+            let submitted = engine.submit_read(came, offset, &mut data)?;
             agreed.without_holes(request, &data, &extents, output);
-            return Ok(answer);
+            return Ok(submitted);
         }
     }
     output.extend(agreed.before_data(request).bytes());
     let from = output.len();
     output.resize(from + length, 0);
-    engine.read(came, offset, &mut output[from..])
+    engine.submit_read(came, offset, &mut output[from..])
 }
 
 /// A write behind the end of the drive is told so.

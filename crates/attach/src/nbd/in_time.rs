@@ -1,14 +1,15 @@
 //! Requests and replies at the drive's time.
 //!
-//! One thread receives requests, carries them out and sends their replies when they are due, several in
-//! one call; it never waits in a call for anything but the next of either ([`crate::answers`]). Threads
+//! One thread receives requests, sends them to the drive, lets the drive's time pass ([`Engine::advance`]) and sends
+//! replies when they are due, several in
+//! one call; it never waits in a call for anything but the next of these ([`crate::answers`]). Threads
 //! take turns at that: who meets a request that takes long carries it out while another goes on.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rustix::event::PollFlags;
@@ -26,7 +27,7 @@ use crate::lateness::Recorder;
 use crate::prompt::Prompt;
 
 /// Threads of a connection: one has the turn, and others may wait for the disk.
-const THREADS: usize = 4;
+const THREADS: usize = 8;
 
 /// Bytes that are received at a time.
 const INPUT: usize = 1 << 18;
@@ -199,9 +200,9 @@ struct Connection<'a> {
     lateness: &'a Recorder,
     agreed: Agreed,
     stream: Stream,
-    answers: Answers<Reply>,
-    /// What the replies in `answers` take of our memory.
-    waiting: AtomicUsize,
+    answers: Arc<Answers<Reply>>,
+    /// What the replies in `answers` take of our memory, and those to requests that the drive has.
+    waiting: Arc<AtomicUsize>,
     turn: Mutex<Turn>,
 }
 
@@ -221,7 +222,7 @@ pub(super) fn serve(
     };
     let (input, watch) = (Input::new(), Watch::default());
     let turn = Mutex::new(Turn { input, sending, watch, due: Vec::new(), is_over: false });
-    let (answers, waiting) = (Answers::new()?, AtomicUsize::new(0));
+    let (answers, waiting) = (Arc::new(Answers::new()?), Arc::new(AtomicUsize::new(0)));
     let connection = Connection { engine, lateness, agreed, stream, answers, waiting, turn };
     std::thread::scope(|scope| {
         for _ in 1..THREADS {
@@ -251,8 +252,9 @@ impl Connection<'_> {
             let (came, data) = (turn.input.came, std::mem::take(&mut turn.input.data));
             turn.watch.end();
             drop(turn);
-            let (deadline, reply) = prompt.meanwhile(|| self.carry_out(&request, came, &data));
-            self.answer(deadline.unwrap_or_else(Instant::now), reply);
+            if let Some(reply) = prompt.meanwhile(|| self.carry_out(&request, came, &data)) {
+                self.answer(Instant::now(), reply);
+            }
         }
     }
 
@@ -260,6 +262,7 @@ impl Connection<'_> {
     /// waited for; that is returned. Nothing when the client wants to go.
     fn take_turn(&self, turn: &mut Turn) -> io::Result<Option<Request>> {
         loop {
+            let due = self.engine.advance();
             self.send_due(turn)?;
             let may_take = self.waiting.load(Ordering::Relaxed) + turn.sending.cost() < HELD_MAX;
             // What was received already counts, too: replies are larger than requests.
@@ -268,12 +271,11 @@ impl Connection<'_> {
                 if request.kind == CMD_DISC {
                     return Ok(None);
                 }
-                if request.is_large() || request.kind == CMD_FLUSH || request.has(CMD_FLAG_FUA) {
+                if self.takes_long(&request) {
                     return Ok(Some(request));
                 }
-                match self.carry_out(&request, turn.input.came, &turn.input.data) {
-                    (Some(deadline), reply) => self.answer(deadline, reply),
-                    (None, reply) => turn.sending.add(reply.bytes),
+                if let Some(reply) = self.carry_out(&request, turn.input.came, &turn.input.data) {
+                    turn.sending.add(reply.bytes);
                 }
                 continue;
             }
@@ -284,7 +286,8 @@ impl Connection<'_> {
             wanted.set(PollFlags::IN, may_take);
             wanted.set(PollFlags::OUT, turn.sending.bytes > 0);
             let at_most = (turn.sending.bytes > 0).then_some(PATIENCE);
-            self.answers.wait(self.stream.as_fd(), wanted, at_most, &mut turn.watch)?;
+            let due = due.filter(|_| self.waiting.load(Ordering::Relaxed) > 0);
+            self.answers.wait(self.stream.as_fd(), wanted, at_most, due, &mut turn.watch)?;
         }
     }
 
@@ -310,13 +313,36 @@ impl Connection<'_> {
         self.answers.add(deadline, reply);
     }
 
-    /// Carries out a request; returns when its reply is due, if that is not at once.
-    fn carry_out(&self, request: &Request, came: Instant, data: &[u8]) -> (Option<Instant>, Reply) {
+    /// Returns true if others should be seen to while a request is carried out.
+    fn takes_long(&self, request: &Request) -> bool {
+        let fua = request.has(CMD_FLAG_FUA);
+        let writes = request.kind == CMD_WRITE && self.engine.makes_durable(fua);
+        let waits = matches!(request.kind, CMD_FLUSH | CMD_WRITE_ZEROES);
+        request.is_large() || waits || writes || fua
+    }
+
+    /// Carries out a request. Its reply is returned if it is due at once, and otherwise waits for the drive and its
+    /// time.
+    fn carry_out(&self, request: &Request, came: Instant, data: &[u8]) -> Option<Reply> {
         let mut bytes = Vec::new();
-        let answer = carry_out(self.engine, self.agreed, request, came, data, &mut bytes);
-        let deadline = answer.and_then(|answer| self.engine.deadline(answer));
+        let submitted = carry_out(self.engine, self.agreed, request, came, data, &mut bytes);
         let written = if request.kind == CMD_WRITE { data.len() } else { 0 };
         let cost = REPLY_COST + bytes.len() + written;
-        (deadline, Reply { bytes, is_the_drives: deadline.is_some(), cost })
+        let Some(submitted) = submitted else {
+            return Some(Reply { bytes, is_the_drives: false, cost });
+        };
+        self.waiting.fetch_add(cost, Ordering::Relaxed);
+        let (answers, agreed, request) = (self.answers.clone(), self.agreed, *request);
+        let completion = move |outcome: Result<Instant, Errno>| {
+            let is_the_drives = outcome.is_ok();
+            let deadline = outcome.unwrap_or_else(|error| {
+                bytes.clear();
+                agreed.failed(&request, error, &mut bytes);
+                Instant::now()
+            });
+            answers.add(deadline, Reply { bytes, is_the_drives, cost });
+        };
+        self.engine.when_answered(submitted, Box::new(completion));
+        None
     }
 }

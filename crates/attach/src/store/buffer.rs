@@ -1,8 +1,7 @@
 //! What is in the write buffer, and keeping it as capacitors would.
 //!
-//! The image has room to save what the drive's buffer holds. Whoever asks without waiting for answers is
-//! ahead of the drive's clock, and more than that is staged: then what is booked is carried out early,
-//! until all that is staged would fit. So there is room whenever an erase wants the buffer saved.
+//! The image has room to save what the drive's buffer holds. Where an erase waits for that, nothing else may happen
+//! before the buffer is saved ([`Store::wants_buffer_saved`]): so there is always room for it.
 //!
 //! A dump also holds what was programmed and is not known to be durable ([`super::undurable`]): so it needs
 //! nothing that is made durable together with it.
@@ -13,7 +12,6 @@ use ssdlab_model::media::SequenceNumber;
 use ssdlab_units::{LogicalUnit, PhysicalUnit};
 
 use super::Store;
-use super::due::Action;
 use crate::image::dump::{Content, Dump, FoundDumps, SavedUnit};
 
 /// The dumps in the image.
@@ -44,25 +42,17 @@ impl Dumps {
 }
 
 impl Store {
-    /// Returns true if an erase waits for the buffer to be saved: [`Store::carry_out`] has stopped
+    /// Returns true if an erase that has happened waits for the buffer to be saved: [`Store::carry_out`] stops
     /// there.
+    #[inline]
     pub fn wants_buffer_saved(&self) -> bool {
         self.wants_buffer_saved
     }
 
-    /// The buffer was saved, durably: erases that are booked now may be carried out.
+    /// The buffer was saved, durably: erases that are announced now may be carried out.
     pub fn allow_erases(&mut self) {
-        self.erases_until = self.erases_until.map(|_| self.booked);
+        self.erases_until = self.erases_until.map(|_| self.announced);
         self.wants_buffer_saved = false;
-    }
-
-    /// Returns true if the buffer could be saved at any time if the host wrote so many units more.
-    /// Always, where there are no capacitors.
-    #[inline]
-    pub fn could_save_with(&self, units: u32) -> bool {
-        // Beside what is booked there are the program units that are being filled, for which there is room.
-        let booked = self.booked_programs * u64::from(self.layout.units_per_program);
-        self.erases_until.is_none() || booked + u64::from(units) <= u64::from(self.buffered)
     }
 
     /// Generation of the latest dump.
@@ -137,11 +127,7 @@ impl Store {
     fn in_buffer(&mut self) -> Vec<LogicalUnit> {
         self.settle_under_way();
         let mut units = Vec::new();
-        let older = self.due.iter().filter_map(|due| match due.action {
-            Action::Program { life, .. } => self.older.get(&life),
-            _ => None,
-        });
-        for staged in self.staged.values().chain(older) {
+        for staged in self.staged.values().chain(self.older.values()) {
             for source in &staged.units {
                 units.extend(source.host_unit());
             }
@@ -181,11 +167,9 @@ impl Store {
     /// The logical units whose data is of no program unit that was carried out, copies included.
     pub fn staged_units(&mut self) -> Vec<LogicalUnit> {
         let mut units = self.in_buffer();
-        for due in &self.due {
-            if let Action::Program { spare, .. } = &due.action {
-                let named = spare.iter().filter_map(|unit| unit.checked_sub(1));
-                units.extend(named.map(LogicalUnit));
-            }
+        for staged in self.staged.values().chain(self.older.values()) {
+            let spare = staged.settled.iter().flat_map(|it| &it.spare);
+            units.extend(spare.filter_map(|unit| unit.checked_sub(1)).map(LogicalUnit));
         }
         units
     }

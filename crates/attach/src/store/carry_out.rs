@@ -2,40 +2,41 @@
 
 use std::io;
 
-use ssdlab_units::{Instant, PhysicalUnit};
-
-use super::due::Action;
+use super::happened::Happened;
 use super::parts::Part;
+use super::staged::Settled;
 use super::work::{From, Program, Purpose, Task, UnderWay, Work};
 use super::{Source, Store, lost_sum};
 use crate::image::spare::Record;
+use ssdlab_units::PhysicalUnit;
 
 impl Store {
-    /// Does to the image what the drive has done to its flash by `until`.
+    /// Does to the image what the drive has done to its flash.
     ///
     /// # Errors
     /// When the image cannot be read or written; what was not done is tried again next time.
     #[inline]
-    pub fn carry_out(&mut self, until: Instant) -> io::Result<()> {
-        if self.next_due > until && !self.is_stuck && self.under_way.is_none() {
+    pub fn carry_out(&mut self) -> io::Result<()> {
+        if self.unheard.is_empty() && !self.is_stuck && self.under_way.is_none() {
             return Ok(());
         }
-        self.carry_out_due(until)
+        self.carry_out_all()
     }
 
     #[inline(never)]
-    fn carry_out_due(&mut self, until: Instant) -> io::Result<()> {
+    fn carry_out_all(&mut self) -> io::Result<()> {
         loop {
             self.finish_under_way()?;
             // Whoever brings what is written ahead is waited for.
-            let Some(first) = self.first_due(until) else {
-                self.is_stuck = false;
-                return Ok(());
-            };
-            if let Some((program, life)) = first {
-                self.settle(program, life);
+            match self.unheard.first() {
+                None => {
+                    self.is_stuck = false;
+                    return Ok(());
+                }
+                Some(&Happened::Programmed { program, life }) => self.settle(program, life),
+                Some(_) => {}
             }
-            let Some(work) = self.begin_next(until)? else { return Ok(()) };
+            let Some(work) = self.begin_next()? else { return Ok(()) };
             self.do_it(work);
         }
     }
@@ -47,24 +48,23 @@ impl Store {
         self.hands = hands;
     }
 
-    /// Begins the next step of what the drive has done to its flash by `until`, if there is one that can
+    /// Begins the next step of what the drive has done to its flash, if there is one that can
     /// be done now. Nothing else is under way then.
     ///
     /// # Errors
     /// When the image cannot be written; it is tried again next time.
-    pub fn begin_next(&mut self, until: Instant) -> io::Result<Option<Work>> {
+    pub fn begin_next(&mut self) -> io::Result<Option<Work>> {
         debug_assert!(self.under_way.is_none(), "one step after the other");
+        debug_assert!(self.received.is_empty(), "data is handed over first");
+        self.take_out();
         if let Some(work) = self.begin_clearing_late() {
             return Ok(Some(work));
         }
-        self.append_due_trims(until)?;
-        let Some(due) = self.due.peek().filter(|due| due.span.end <= until) else {
-            return Ok(None);
-        };
-        match &due.action {
-            &Action::Program { first, life, .. } => {
-                let program = self.layout.program_of(first);
-                let staged = self.staged_in(program, life).expect("what is booked is staged");
+        self.append_recorded_trims()?;
+        match self.unheard.first() {
+            None => return Ok(None),
+            Some(&Happened::Programmed { program, life }) => {
+                let staged = self.staged_in(program, life).expect("what is programmed is staged");
                 if staged.is_on_its_way() {
                     return Ok(None);
                 }
@@ -81,26 +81,26 @@ impl Store {
                 }
                 self.parts.set(part, Part::Usual);
             }
-            Action::Erase { .. } if self.erases_until.is_some_and(|until| due.order > until) => {
-                self.wants_buffer_saved = true;
-                return Ok(None);
+            Some(&Happened::Erased { announced, .. }) => {
+                if self.erases_until.is_some_and(|until| announced > until) {
+                    self.wants_buffer_saved = true;
+                    return Ok(None);
+                }
             }
-            Action::Erase { .. } | Action::Trims(_) => {}
+            Some(Happened::Trims(_)) => {}
         }
-        let Some(due) = self.due.pop() else { return Ok(None) };
-        self.note_next();
-        let task = match &due.action {
-            Action::Program { first, number, spare, is_slc, life } => {
-                let record = Record { is_slc: *is_slc, number: number.0, ..Record::default() };
-                Task::Program(Box::new(self.program(*first, record, spare, *life)))
+        let Some(happened) = self.unheard.take() else { return Ok(None) };
+        let task = match happened {
+            Happened::Programmed { program, life } => {
+                Task::Program(Box::new(self.program(program, life)))
             }
-            Action::Erase { part } => {
-                let erases = self.erases[*part as usize] + 1;
-                Task::Count { at: self.layout.erases_at(*part), part: *part, erases }
+            Happened::Erased { part, .. } => {
+                let erases = self.erases[part as usize] + 1;
+                Task::Count { at: self.layout.erases_at(part), part, erases }
             }
-            Action::Trims(_) => unreachable!("they were added above"),
+            Happened::Trims(_) => unreachable!("they were added above"),
         };
-        Ok(Some(self.begin(Purpose::Due(due), task)))
+        Ok(Some(self.begin(Purpose::Happened(happened), task)))
     }
 
     pub(super) fn begin(&mut self, purpose: Purpose, task: Task) -> Work {
@@ -110,18 +110,13 @@ impl Store {
     }
 
     /// What is to be written of a program unit.
-    fn program(
-        &mut self,
-        first: PhysicalUnit,
-        record: Record,
-        spare: &[u32],
-        life: u64,
-    ) -> Program {
-        let program = self.layout.program_of(first);
+    fn program(&mut self, program: u32, life: u64) -> Program {
         let staged = match self.staged.get(&program) {
             Some(staged) if staged.life == life => staged.clone(),
-            _ => self.older.get(&life).expect("what is booked is staged").clone(),
+            _ => self.older.get(&life).expect("what is programmed is staged").clone(),
         };
+        let settled = staged.settled.as_ref();
+        let Settled { number, spare, is_slc } = settled.expect("what is programmed was begun");
         let from = |(index, &logical): (usize, &u32)| match staged.units[index] {
             _ if logical == 0 => From::Padding,
             Source::Ahead { sum, .. } => From::Ahead { sum },
@@ -137,13 +132,21 @@ impl Store {
         let (stamp, durable) = (self.stamp() + 1, self.progress.durable());
         let erases = self.erases[self.layout.part_of_program(program) as usize];
         Program {
-            staged,
             units,
-            record: Record { stamp, durable, erases, logical: spare.to_vec(), ..record },
+            record: Record {
+                is_slc: *is_slc,
+                number: number.0,
+                stamp,
+                durable,
+                erases,
+                logical: spare.to_vec(),
+                sums: Vec::new(),
+            },
             at: self.layout.data_at(program),
             records_at: self.layout.records_at(program),
             record_size: self.layout.record,
             unit: self.layout.unit as usize,
+            staged,
         }
     }
 
@@ -183,14 +186,13 @@ impl Store {
     pub fn finish_under_way(&mut self) -> io::Result<()> {
         let Some(under_way) = self.under_way.take() else { return Ok(()) };
         match under_way.wait() {
-            (Purpose::Due(due), Ok(sums)) => {
+            (Purpose::Happened(happened), Ok(sums)) => {
                 self.is_stuck = false;
-                self.note_done(&due.action, sums);
+                self.note_done(&happened, sums);
             }
-            (Purpose::Due(due), Err(error)) => {
+            (Purpose::Happened(happened), Err(error)) => {
                 self.is_stuck = true;
-                self.due.push(due);
-                self.note_next();
+                self.unheard.put_back(happened);
                 return Err(error);
             }
             (Purpose::Sync { stamp }, Ok(_)) => self.vouch(stamp)?,
@@ -212,25 +214,25 @@ impl Store {
         let _ = self.finish_under_way();
     }
 
-    fn note_done(&mut self, action: &Action, sums: Vec<u32>) {
+    fn note_done(&mut self, happened: &Happened, sums: Vec<u32>) {
         let stamp = self.progress.wrote();
-        match *action {
-            Action::Program { first, number, life, .. } => {
-                let program = self.layout.program_of(first);
-                let first = first.0 as usize;
+        match *happened {
+            Happened::Programmed { program, life } => {
+                let first = (program * self.layout.units_per_program) as usize;
                 self.sums[first..first + sums.len()].copy_from_slice(&sums);
                 let is_latest = self.staged.get(&program).is_some_and(|staged| staged.life == life);
                 let staged =
                     if is_latest { self.staged.remove(&program) } else { self.older.remove(&life) };
-                let staged = staged.expect("what is booked is staged");
+                let staged = staged.expect("what is programmed is staged");
                 if let Some(undurable) = &mut self.undurable {
+                    let number =
+                        staged.settled.as_ref().map_or_else(Default::default, |it| it.number);
                     let host = staged.units.iter().filter_map(Source::host_unit).collect();
                     undurable.note(stamp, program, number, host);
                 }
                 self.give_back(staged);
-                self.booked_programs -= 1;
             }
-            Action::Erase { part } => {
+            Happened::Erased { part, .. } => {
                 self.erases[part as usize] += 1;
                 if !matches!(self.parts.get(part), Part::Erased { .. }) {
                     self.parts.set(part, Part::Erased { stamp });
@@ -239,19 +241,19 @@ impl Store {
                     self.erased_late.push(part);
                 }
                 let owed = &mut self.erases_owed[part as usize];
-                *owed = owed.checked_sub(1).expect("an erase was owed before it was booked");
+                *owed = owed.checked_sub(1).expect("an erase was announced before");
             }
-            Action::Trims(_) => unreachable!("they are no step of their own"),
+            Happened::Trims(_) => unreachable!("they are no step of their own"),
         }
     }
 
-    /// Does one step of what is over by `until`, to take it off somebody who does not keep up.
+    /// Does one step, to take it off somebody who does not keep up.
     ///
     /// # Errors
     /// As [`Store::carry_out`].
-    pub fn carry_out_one(&mut self, until: Instant) -> io::Result<()> {
+    pub fn carry_out_one(&mut self) -> io::Result<()> {
         self.finish_under_way()?;
-        if let Some(work) = self.begin_next(until)? {
+        if let Some(work) = self.begin_next()? {
             self.do_it(work);
         }
         self.finish_under_way()

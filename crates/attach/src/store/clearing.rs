@@ -100,22 +100,18 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::Span;
-    use ssdlab_model::media::{Media, SequenceNumber};
+    use ssdlab_model::media::{Media, SequenceNumber, SpareArea};
     use ssdlab_model::profile::{DEFAULT, Profile};
     use ssdlab_model::recovery::{FlashContents, ProgramUnit};
-    use ssdlab_units::{Instant, LogicalUnit, PhysicalUnit};
+    use ssdlab_units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
 
-    use super::super::due::Action;
     use super::*;
     use crate::image::Image;
-
-    const FOR_EVER: Instant = Instant::from_nanos(u64::MAX);
 
     /// A drive's flash, and the order of what is done to it.
     struct Bench {
         store: Store,
-        now: u64,
+        number: u64,
     }
 
     impl Bench {
@@ -130,14 +126,7 @@ mod tests {
             let mut store = Store::new(image);
             store.set_helped(true);
             assert!(store.layout.stripe > 1, "a block lies on several dies");
-            Bench { store, now: 0 }
-        }
-
-        /// What is done next takes a moment.
-        fn book(&mut self, action: Action) {
-            self.now += 10;
-            let at = Instant::from_nanos(self.now);
-            self.store.book(action, Span { start: at, end: at });
+            Bench { store, number: 0 }
         }
 
         /// Programs the unit `index` of a block with all that it holds.
@@ -148,20 +137,25 @@ mod tests {
             for unit in 0..count {
                 self.store.fill(PhysicalUnit(first.0 + unit), LogicalUnit(unit));
             }
-            let staged = self.store.staged_mut(program);
-            staged.is_booked = true;
-            let (life, number) = (staged.life, SequenceNumber(self.now + 1));
-            let spare = (1..=count).collect();
-            self.book(Action::Program { first, number, spare, is_slc: false, life });
+            self.number += 1;
+            let spare: Vec<u32> = (1..=count).collect();
+            let number = SequenceNumber(self.number);
+            self.store.begin_program(first, SpareArea::new(&spare), number);
+            self.store.programmed(first);
+        }
+
+        /// Announces that a block is erased.
+        fn announce(&mut self, block: u32) {
+            self.store.begin_erase(BlockIndex(block));
         }
 
         fn erase(&mut self, part: u32) {
-            self.store.erases_owed[part as usize] += 1;
-            self.book(Action::Erase { part });
+            // The first blocks lie on the first dies.
+            self.store.erased(BlockIndex(0), DieIndex(part));
         }
 
         fn done(&mut self) {
-            self.store.carry_out(FOR_EVER).expect("room");
+            self.store.carry_out().expect("room");
         }
 
         /// Fills blocks 0 and 1.
@@ -192,6 +186,7 @@ mod tests {
         let path = directory.path().join("disk.ssd");
         let mut bench = Bench::new(&path);
         bench.fill();
+        bench.announce(0);
         (0..bench.store.layout.stripe).for_each(|part| bench.erase(part));
         bench.done();
         bench.program(0, 0);
@@ -207,6 +202,7 @@ mod tests {
         bench.fill();
         let (at, length) = bench.store.layout.data_of_part(1);
         bench.store.lend(at + length - 1, 1);
+        bench.announce(0);
         (0..bench.store.layout.stripe).for_each(|part| bench.erase(part));
         bench.program(0, 0);
         bench.done();
@@ -222,6 +218,7 @@ mod tests {
         let path = directory.path().join("disk.ssd");
         let mut bench = Bench::new(&path);
         bench.fill();
+        bench.announce(0);
         bench.erase(0);
         bench.program(0, 0);
         (1..bench.store.layout.stripe).for_each(|part| bench.erase(part));

@@ -2,14 +2,13 @@
 
 use std::io;
 
-use ssdlab_units::Instant;
+use ssdlab_model::ftl::Torn;
 
 use super::Store;
-use super::due::Action;
 use crate::image::spare::Record;
 
 impl Store {
-    /// Cuts power at `at`. What is over then is done; of what is under way a program leaves a
+    /// Cuts power. What has happened on the flash is done; of what is under way, which is `torn`, a program leaves a
     /// program unit that cannot be read, and an erase a part of a block that cannot be; what has
     /// not begun has left nothing, and what is in the buffer is lost.
     ///
@@ -17,27 +16,23 @@ impl Store {
     ///
     /// # Errors
     /// When the image cannot be written.
-    pub fn cut(&mut self, at: Instant) -> io::Result<()> {
+    pub fn cut(&mut self, torn: &[Torn]) -> io::Result<()> {
         // What is erased by now is punched out here.
         self.is_helped = false;
         self.finish_under_way()?;
-        self.carry_out(at)?;
+        self.carry_out()?;
         self.sync()?;
-        let mut under_way: Vec<_> = self.due.drain().filter(|due| due.span.start < at).collect();
-        under_way.sort_by_key(|due| due.order);
-        for due in under_way {
-            match due.action {
-                Action::Program { first, .. } => self.tear(self.layout.program_of(first))?,
-                Action::Erase { part } => self.tear_part(part)?,
-                // A page of records that was not finished holds none.
-                Action::Trims(_) => {}
+        for &torn in torn {
+            match torn {
+                Torn::Program(first) => self.tear(self.layout.program_of(first))?,
+                Torn::Erase(block, die) => self.tear_part(self.layout.part_of(block, die))?,
             }
         }
-        self.booked_programs = 0;
         self.erases_owed.fill(0);
+        self.unheard.clear();
+        self.begun.clear();
         self.staged.clear();
         self.older.clear();
-        self.next_due = Instant::from_nanos(u64::MAX);
         self.image.file().sync_data()
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
+use ssdlab_model::media::SequenceNumber;
 use ssdlab_units::{LogicalUnit, PhysicalUnit};
 
 use crate::image::layout::Layout;
@@ -39,14 +40,23 @@ pub(super) fn lost_sum(data: &[u8]) -> u32 {
     !crc32fast::hash(data)
 }
 
+/// What is settled of a program unit when its program is begun.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) number: SequenceNumber,
+    /// Logical unit plus one of each unit, 0 for padding.
+    pub(super) spare: Box<[u32]>,
+    pub(super) is_slc: bool,
+}
+
 /// A program unit that is not in the image yet.
 #[derive(Debug)]
 pub(super) struct Staged {
     /// Tells apart what was staged for the same place at different times. The model may begin to
     /// fill a block again while the end of its erase is still to come.
     pub(super) life: u64,
-    /// True if its program is booked: nothing is added to it.
-    pub(super) is_booked: bool,
+    /// What it holds and its number, once that is settled and nothing is added to it any more.
+    pub(super) settled: Option<Settled>,
     /// True if its data may be written ahead, and whether some of it was.
     pub(super) may_go_ahead: bool,
     pub(super) is_ahead: bool,
@@ -63,7 +73,7 @@ impl Staged {
     pub(super) fn new(layout: &Layout) -> Staged {
         Staged {
             life: 0,
-            is_booked: false,
+            settled: None,
             may_go_ahead: false,
             is_ahead: false,
             is_changed: false,
@@ -75,7 +85,7 @@ impl Staged {
 }
 
 /// What is staged, to be changed. Nobody else has it: what is being done to the image needs only what is
-/// booked, and gives it back first.
+/// programmed, and gives it back first.
 pub(super) fn alone(staged: &mut Arc<Staged>) -> &mut Staged {
     Arc::get_mut(staged).expect("nobody programs it")
 }

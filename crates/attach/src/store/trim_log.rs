@@ -3,19 +3,17 @@
 use std::io;
 
 use ssdlab_model::media::TrimRecord;
-use ssdlab_units::Instant;
 
 use super::Store;
-use super::due::Action;
+use super::happened::Happened;
 use super::progress::Ends;
 use crate::image::state::State;
 use crate::image::trims::TrimLog;
 
 impl Store {
     /// Adds the records of trims to their log that come next.
-    pub(super) fn append_due_trims(&mut self, until: Instant) -> io::Result<()> {
-        while let Some(due) = self.due.peek().filter(|due| due.span.end <= until) {
-            let Action::Trims(records) = &due.action else { break };
+    pub(super) fn append_recorded_trims(&mut self) -> io::Result<()> {
+        while let Some(Happened::Trims(records)) = self.unheard.first() {
             let from = records.partition_point(|record| record.number.0 <= self.trims_until);
             if let records @ [_, ..] = &records[from..] {
                 let outcome = self.trims.append(self.image.file(), &self.layout, records);
@@ -23,8 +21,7 @@ impl Store {
                 outcome?;
                 self.note_trims_end();
             }
-            self.due.pop();
-            self.note_next();
+            let _ = self.unheard.take();
         }
         Ok(())
     }
@@ -45,17 +42,17 @@ impl Store {
         Ok(found.damaged == 0 && !found.is_cut_short)
     }
 
-    /// Adds the records of trims that are booked, and these ones that are not, to the log at once; not those
+    /// Adds the records of trims that are programmed, and these ones that are not, to the log at once; not those
     /// that were added so before.
     ///
     /// # Errors
     /// When the image cannot be written.
-    pub fn append_trims(&mut self, unbooked: &[TrimRecord]) -> io::Result<()> {
-        let booked = self.due.iter().filter_map(|due| match &due.action {
-            Action::Trims(records) => Some(&records[..]),
+    pub fn append_trims(&mut self, unprogrammed: &[TrimRecord]) -> io::Result<()> {
+        let programmed = self.unheard.iter().filter_map(|happened| match happened {
+            Happened::Trims(records) => Some(&records[..]),
             _ => None,
         });
-        let mut records = booked.flatten().chain(unbooked).copied().collect::<Vec<_>>();
+        let mut records = programmed.flatten().chain(unprogrammed).copied().collect::<Vec<_>>();
         records.retain(|record| record.number.0 > self.trims_until);
         records.sort_unstable_by_key(|record| record.number);
         let Some(last) = records.last() else { return Ok(()) };

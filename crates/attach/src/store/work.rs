@@ -8,7 +8,7 @@
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use super::due::Due;
+use super::happened::Happened;
 use super::{Staged, read_sums};
 use crate::image::host::HostFile;
 use crate::image::spare::Record;
@@ -75,7 +75,7 @@ pub(super) enum Task {
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// Something the drive has done; it is tried again where it fails.
-    Due(Due),
+    Happened(Happened),
     /// What was written up to this stamp is durable.
     Sync { stamp: u64 },
     /// A part of a block holds nothing any more: no records, or no data either.
@@ -118,6 +118,11 @@ impl UnderWay {
     pub(super) fn new(purpose: Purpose, task: Task, gate: Arc<RwLock<()>>) -> (UnderWay, Work) {
         let slot = Arc::<Slot>::default();
         (UnderWay { purpose, outcome: slot.clone() }, Work { task, outcome: slot, gate })
+    }
+
+    /// Returns true if it is for something the drive has done.
+    pub(super) fn is_of_drive(&self) -> bool {
+        matches!(self.purpose, Purpose::Happened(_))
     }
 
     /// Returns true if it takes away what `part` held.

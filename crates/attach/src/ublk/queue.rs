@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::abi::{self, Descriptor};
-use crate::engine::{Answer, Engine, Errno};
+use crate::engine::{Answer, Engine, Errno, Submitted, Time};
 use crate::timer::Timer;
 
 /// Requests that a queue has under way.
@@ -55,6 +56,7 @@ pub(super) struct Queue {
     done: Arc<Done>,
     engine: Arc<Engine>,
     timer: Arc<Timer>,
+    jobs: Sender<Job>,
     buffer: Vec<u8>,
     /// Requests that will not be fetched again, because the device goes.
     over: u16,
@@ -93,6 +95,7 @@ impl Queue {
             done: Arc::new(done),
             engine,
             timer,
+            jobs: start_worker()?,
             buffer: vec![0; BYTES_MAX as usize],
             over: 0,
         };
@@ -162,7 +165,7 @@ impl Queue {
         self.wait_for_wake()
     }
 
-    /// Carries out request `tag`, and ends it or leaves that to the timer.
+    /// Carries out request `tag`, and ends it or leaves that to the drive and the timer.
     fn begin(&mut self, tag: u16) -> io::Result<()> {
         // SAFETY: there are as many as the queue is deep; the driver has written it before it
         // handed the request out.
@@ -170,41 +173,100 @@ impl Queue {
         let bytes = u64::from(request.sectors) * SECTOR;
         match self.carry_out(tag, request, bytes) {
             Err(error) => self.ask(abi::COMMIT_AND_FETCH, tag, -error.raw_os_error()),
-            Ok(answer) => match self.engine.deadline(answer) {
-                None => self.ask(abi::COMMIT_AND_FETCH, tag, bytes as i32),
-                deadline => {
-                    let done = self.done.clone();
-                    self.timer.at(deadline, move || done.add(tag, bytes as i32));
-                    Ok(())
-                }
-            },
+            Ok(None) => Ok(()),
+            Ok(Some(Submitted::Answered(answer))) if self.engine.deadline(answer).is_none() => {
+                self.ask(abi::COMMIT_AND_FETCH, tag, bytes as i32)
+            }
+            Ok(Some(submitted)) => {
+                let (done, timer) = (self.done.clone(), self.timer.clone());
+                let completion = move |outcome: Result<Instant, Errno>| match outcome {
+                    Ok(deadline) => {
+                        timer.at(Some(deadline), move || done.add(tag, bytes as i32));
+                    }
+                    Err(error) => done.add(tag, -error.raw_os_error()),
+                };
+                self.engine.when_answered(submitted, Box::new(completion));
+                Ok(())
+            }
         }
     }
 
-    fn carry_out(&mut self, tag: u16, request: Descriptor, bytes: u64) -> Result<Answer, Errno> {
-        let (engine, data_at) = (&self.engine, abi::data_at(self.number, tag));
+    /// Does what a request asks for; nothing is returned where another thread does, which ends it.
+    fn carry_out(
+        &mut self,
+        tag: u16,
+        request: Descriptor,
+        bytes: u64,
+    ) -> Result<Option<Submitted>, Errno> {
+        let data_at = abi::data_at(self.number, tag);
         // A flush has no place; the engine refuses one behind the end.
         let offset = request.first.saturating_mul(SECTOR);
         let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        match request.what & 0xff {
-            abi::READ => {
-                let data = self.buffer.get_mut(..bytes as usize).ok_or(Errno::INVAL)?;
-                let answer = engine.read(Instant::now(), offset, data)?;
-                self.file.write_all_at(data, data_at).map_err(errno)?;
-                Ok(answer)
-            }
+        let (came, what) = (Instant::now(), request.what);
+        if what & 0xff == abi::READ {
+            let data = self.buffer.get_mut(..bytes as usize).ok_or(Errno::INVAL)?;
+            let submitted = self.engine.submit_read(came, offset, data)?;
+            self.file.write_all_at(data, data_at).map_err(errno)?;
+            return Ok(Some(submitted));
+        }
+        let data = match what & 0xff {
             abi::WRITE => {
                 let data = self.buffer.get_mut(..bytes as usize).ok_or(Errno::INVAL)?;
                 self.file.read_exact_at(data, data_at).map_err(errno)?;
-                engine.write(Instant::now(), offset, data, request.what & abi::FUA != 0)
+                &data[..]
             }
-            abi::FLUSH => engine.flush(Instant::now()),
-            abi::DISCARD => engine.trim(Instant::now(), offset, bytes, false),
-            abi::WRITE_ZEROES => {
-                engine.zero(Instant::now(), offset, bytes, request.what & abi::NO_UNMAP == 0)
+            _ => &[],
+        };
+        let (fua, in_time) = (what & abi::FUA != 0, self.engine.time() == Time::Real);
+        match what & 0xff {
+            abi::WRITE if in_time && !self.engine.makes_durable(fua) => {
+                return self.engine.submit_write(came, offset, data.into(), fua).map(Some);
             }
-            _ => Err(Errno::OPNOTSUPP),
+            abi::DISCARD => return self.engine.submit_trim(came, offset, bytes).map(Some),
+            _ => {}
         }
+        if !in_time {
+            let answer = do_it(&self.engine, came, what, offset, data, bytes)?;
+            return Ok(Some(Submitted::Answered(answer)));
+        }
+        let (data, engine): (Box<[u8]>, _) = (data.into(), self.engine.clone());
+        let (done, timer) = (self.done.clone(), self.timer.clone());
+        let job = move || match do_it(&engine, came, what, offset, &data, bytes) {
+            Ok(answer) => {
+                timer.at(engine.deadline(answer), move || done.add(tag, bytes as i32));
+            }
+            Err(error) => done.add(tag, -error.raw_os_error()),
+        };
+        self.jobs.send(Box::new(job)).map_err(|_| Errno::IO)?;
+        Ok(None)
+    }
+}
+
+/// What takes long.
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Starts a thread for requests that wait for the disk, so that others go on meanwhile.
+fn start_worker() -> io::Result<Sender<Job>> {
+    let (sender, jobs) = channel::<Job>();
+    let thread = std::thread::Builder::new().name("ublk flushes".to_owned());
+    thread.spawn(move || jobs.into_iter().for_each(|job| job()))?;
+    Ok(sender)
+}
+
+/// Does what is asked, and waits for it.
+fn do_it(
+    engine: &Engine,
+    came: Instant,
+    what: u32,
+    offset: u64,
+    data: &[u8],
+    bytes: u64,
+) -> Result<Answer, Errno> {
+    match what & 0xff {
+        abi::WRITE => engine.write(came, offset, data, what & abi::FUA != 0),
+        abi::FLUSH => engine.flush(came),
+        abi::WRITE_ZEROES => engine.zero(came, offset, bytes, what & abi::NO_UNMAP == 0),
+        _ => Err(Errno::OPNOTSUPP),
     }
 }
 

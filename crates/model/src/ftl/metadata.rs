@@ -148,11 +148,6 @@ impl Metadata {
         }
     }
 
-    /// The records of trims that no page holds.
-    pub(super) fn unrecorded_trims(&self) -> &[TrimRecord] {
-        &self.records
-    }
-
     /// Writes the state of a drive that was shut down, which has programmed `journal_pages` pages of the
     /// journal.
     pub(super) fn save(

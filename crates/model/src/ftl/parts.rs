@@ -91,13 +91,29 @@ pub(super) fn write(
 
 /// Returns the command that forgets `count` sectors from `first`, but for units that the range covers in
 /// part: ATA and NVMe let a drive ignore any part of a trim.
-fn trim(geometry: &Geometry, first: Sector, count: SectorCount) -> Command {
+pub(super) fn trim(geometry: &Geometry, first: Sector, count: SectorCount) -> Command {
     let shift = geometry.sectors_per_unit_shift();
     let parts = Parts::of(first, count, shift, geometry.logical_units());
     let first = parts.first + u32::from(parts.head.0 > 0);
     let end = parts.end - u32::from(parts.tail.0 > 0);
     let units = end.saturating_sub(first);
     Command::Trim { first: LogicalUnit(first.min(end)), units }
+}
+
+/// Returns how many of `count` sectors from `first` one trim command may forget where it takes `most`: all of
+/// them, or whole units where others follow.
+pub(super) fn first_of_trim(
+    geometry: &Geometry,
+    most: SectorCount,
+    first: Sector,
+    count: SectorCount,
+) -> SectorCount {
+    if count <= most {
+        return count;
+    }
+    let shift = geometry.sectors_per_unit_shift();
+    // A command holds a unit at least, so that this lies behind `first`.
+    SectorCount(((first.0 + most.0) >> shift << shift) - first.0)
 }
 
 /// The units that sectors are, if they are whole ones.
@@ -180,13 +196,7 @@ impl Port<'_> {
     /// Returns how many of `count` sectors from `first` one trim command may forget: all that the drive takes
     /// at a time, and whole units where others follow, since one that two commands share would stay.
     pub fn trim_command(&self, first: Sector, count: SectorCount) -> SectorCount {
-        let most = self.trim_most();
-        if count <= most {
-            return count;
-        }
-        let shift = self.geometry().sectors_per_unit_shift();
-        // A command holds a unit at least, so that this lies behind `first`.
-        SectorCount(((first.0 + most.0) >> shift << shift) - first.0)
+        first_of_trim(self.geometry(), self.trim_most(), first, count)
     }
 }
 
@@ -207,7 +217,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.counters.buffer_merge_units += 1;
             self.delays.writes.parts.link += transfer;
             self.placement.note_received(received);
-            self.media.receive(physical, unit);
+            self.media.receive_part(physical, unit, Some(physical));
             self.map.set(unit, physical);
             if last && self.placement.room() == 0 && self.placement.is_latest(physical) {
                 self.seal_host_program(context);
@@ -233,7 +243,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let received = context.nand.receive(transfer);
         self.delays.writes.parts.link += transfer;
         self.placement.let_in(1, received);
-        self.place(unit);
+        let physical = self.give_place(unit);
+        self.media.receive_part(physical, unit, lies);
+        self.lies_at(unit, physical);
         if last && self.placement.room() == 0 {
             self.seal_host_program(context);
         }

@@ -45,10 +45,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         &mut self.ftl.media
     }
 
-    /// Returns the records of trims that no page holds yet. Where capacitors protect the drive they
-    /// outlive a power cut all the same.
-    pub fn unrecorded_trims(&self) -> &[TrimRecord] {
-        self.ftl.metadata.unrecorded_trims()
+    /// Returns the records of trims that no page holds that is programmed. Where capacitors protect the drive
+    /// they outlive a power cut all the same.
+    pub fn unrecorded_trims(&self) -> Vec<TrimRecord> {
+        self.ftl.metadata.trims_in_ram()
     }
 
     /// Returns the number of the latest program unit or trim.

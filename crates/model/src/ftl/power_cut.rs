@@ -5,7 +5,35 @@ use ssdlab_nand::{FlashOperation, Progress, Tag, UnderWay};
 use super::recording::{Recording, Version};
 use super::{Ftl, Ssd, kind, number_of};
 use crate::mapping::Mapping;
-use crate::units::{LogicalUnit, PhysicalUnit};
+use crate::media::Media;
+use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
+
+/// What a power cut destroys of work on the flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Torn {
+    /// The program unit that starts here was being programmed.
+    Program(PhysicalUnit),
+    /// The part of a block that lies on a die was being erased.
+    Erase(BlockIndex, DieIndex),
+}
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Returns what a power cut would destroy now of programs and erases, those of metadata aside.
+    pub fn torn(&self) -> Vec<Torn> {
+        let Ssd { nand, ftl } = self;
+        let torn = |UnderWay { operation, die, progress }| match operation {
+            _ if progress == Progress::Waiting => None,
+            FlashOperation::Program(tag) => ftl.first_of(tag).map(Torn::Program),
+            FlashOperation::CopyProgram(copies) => {
+                Some(Torn::Program(ftl.collector.copies.first_of(copies)))
+            }
+            FlashOperation::Erase(erase) => {
+                ftl.blocks.being_erased(erase).map(|block| Torn::Erase(block, die))
+            }
+        };
+        nand.under_way().into_iter().filter_map(torn).collect()
+    }
+}
 
 impl<M: Mapping> Ssd<M, Recording> {
     /// Cuts power now, when all has happened that was due until then. Returns what is left: the flash.
@@ -14,23 +42,12 @@ impl<M: Mapping> Ssd<M, Recording> {
     /// was not told either way.
     #[must_use]
     pub fn power_cut(self) -> Recording {
-        let Ssd { nand, mut ftl } = self;
-        for UnderWay { operation, die, progress } in nand.under_way() {
-            if progress == Progress::Waiting {
-                continue;
-            }
-            let first = match operation {
-                FlashOperation::Program(tag) => ftl.first_of(tag),
-                FlashOperation::CopyProgram(copies) => Some(ftl.collector.copies.first_of(copies)),
-                FlashOperation::Erase(erase) => {
-                    if let Some(block) = ftl.blocks.being_erased(erase) {
-                        ftl.media.tear_erase(block, die);
-                    }
-                    None
-                }
-            };
-            if let Some(first) = first {
-                ftl.media.tear_program(first);
+        let torn = self.torn();
+        let mut ftl = self.ftl;
+        for torn in torn {
+            match torn {
+                Torn::Program(first) => ftl.media.tear_program(first),
+                Torn::Erase(block, die) => ftl.media.tear_erase(block, die),
             }
         }
         let capacitors = match ftl.placement.is_volatile() {
@@ -49,7 +66,7 @@ impl<M: Mapping> Ssd<M, Recording> {
     }
 }
 
-impl<M: Mapping> Ftl<M, Recording> {
+impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Where the program unit starts that is programmed as `tag`; nothing of metadata.
     fn first_of(&self, tag: Tag) -> Option<PhysicalUnit> {
         match tag.0 & !kind::NUMBER {

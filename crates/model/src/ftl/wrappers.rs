@@ -1,7 +1,7 @@
 //! Requests that are answered at once: submitted, and time passes until the answer.
 
 use super::host::{Answer, Command, Host, Port, RequestTag};
-use super::{Ftl, Ssd};
+use super::{Ftl, Ssd, parts};
 use crate::attribution::{Attribution, FlashTimes};
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -72,20 +72,48 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Trims `count` sectors from `first` as a host does that keeps to the drive's limits: one command
-    /// after the other, each sent when the one before is answered. A command that others follow ends where
-    /// a unit does (hosts know that as the discard granularity): one that two commands share would stay.
-    /// Returns when the last one is answered.
+    /// after the other ([`Ssd::trim_command`]), each sent when the one before is answered. Returns when the last
+    /// one is answered.
     ///
     /// # Panics
     /// When the range is empty or does not lie within the drive.
     pub fn trim_by_commands(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let (mut at, mut first, mut left) = (at, first, count);
-        while left.0 > 0 {
-            let piece = self.port().trim_command(first, left);
-            at = self.trim_sectors(at, first, piece);
-            (first, left) = (first + piece, SectorCount(left.0 - piece.0));
+        let (mut at, mut left) = (at, Some((first, count)));
+        while let Some((first, count)) = left {
+            let (command, behind) = self.trim_command(first, count);
+            at = self.request(at, command);
+            left = behind;
         }
         at
+    }
+
+    /// Returns the command that reads `count` sectors from `first`.
+    pub fn read_command(&self, first: Sector, count: SectorCount) -> Command {
+        parts::read(self.geometry(), first, count)
+    }
+
+    /// Returns the command that writes `count` sectors from `first`, so that they are durable when it is answered if
+    /// that is to be by `force`.
+    pub fn write_command(&self, first: Sector, count: SectorCount, force: bool) -> Command {
+        parts::write(self.geometry(), first, count, force)
+    }
+
+    /// Returns the first command of a host that trims `count` sectors from `first` and keeps to the drive's limits,
+    /// and what it leaves to the next. A command that others follow ends where
+    /// a unit does (hosts know that as the discard granularity): one that two commands share would stay.
+    ///
+    /// # Panics
+    /// When the range is empty or does not lie within the drive.
+    pub fn trim_command(
+        &self,
+        first: Sector,
+        count: SectorCount,
+    ) -> (Command, Option<(Sector, SectorCount)>) {
+        let most = self.ftl.requests.trim_parameters().command_most();
+        let piece = parts::first_of_trim(self.geometry(), most, first, count);
+        let left = SectorCount(count.0 - piece.0);
+        let behind = (left.0 > 0).then_some((first + piece, left));
+        (parts::trim(self.geometry(), first, piece), behind)
     }
 
     /// Returns where the time of all requests so far went.

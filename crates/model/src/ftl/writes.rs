@@ -134,6 +134,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             && !self.metadata.makes_durable(force)
         {
             // The most common write of all: it goes into the program unit being filled, and is answered.
+            self.media.receive_for(tag);
             let received = self.let_in(context, next..end, ready);
             if self.placement.room() == 0 {
                 self.seal_host_program(context);
@@ -158,6 +159,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     pub(super) fn let_waiting_in<H: Host>(&mut self, context: &mut Context<'_, H>) {
         while let Some(&mut waiting) = self.placement.first_waiting() {
             let WaitingWrite { tag, next, end, in_part, ready, program } = waiting;
+            self.media.receive_for(tag);
             if self.streams.is_some() {
                 // Others may have written to another stream since it began.
                 self.choose_stream(LogicalUnit(next));
@@ -269,9 +271,22 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Puts one unit at the next place.
     #[inline(always)]
     pub(super) fn place(&mut self, unit: LogicalUnit) {
+        let physical = self.give_place(unit);
+        self.media.receive(physical, unit);
+        self.lies_at(unit, physical);
+    }
+
+    /// Gives one unit the next place, and returns that.
+    #[inline(always)]
+    pub(super) fn give_place(&mut self, unit: LogicalUnit) -> PhysicalUnit {
         let physical = self.placement.append();
         self.blocks.flash_mut().note_written(physical, unit);
-        self.media.receive(physical, unit);
+        physical
+    }
+
+    /// One unit lies at the place that it was given, and where it lay before no longer.
+    #[inline(always)]
+    pub(super) fn lies_at(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
         if let Some(old) = self.map.set(unit, physical)
             && self.blocks.flash_mut().lose_unit(self.geometry.block_of(old))
             && self.forget_unsent(old) == Some(Unsent::Copy)
