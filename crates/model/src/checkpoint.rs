@@ -201,35 +201,6 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_with_a_saved_map_reads_what_was_written_since_and_with_a_journal_less() {
-        use crate::power_cut::drive::CutDrive;
-        use crate::power_cut::history::Operation;
-        let recovery = |changes: &[(&str, &str)]| {
-            let configuration = configuration(changes).unwrap();
-            let mut drive = CutDrive::new(&configuration, None).unwrap();
-            let mut at = Instant::START;
-            for first in (0..16_384).step_by(64).chain((0..16_384).step_by(64)) {
-                let first = LogicalUnit(first);
-                at = drive.carry_out(at, Operation::Write { first, units: 64 });
-                at = drive.carry_out(at, Operation::Flush);
-            }
-            let at = at + Nanoseconds::from_secs(10);
-            CutDrive::open(&configuration, drive.power_cut(at), at, None).unwrap().1
-        };
-        let scan = recovery(&[]);
-        let saved = recovery(&[("mapping.checkpoint", "16M")]);
-        let journal = [("mapping.checkpoint", "16M"), ("flush.journal", "on")];
-        let journal = recovery(&journal);
-        assert_eq!(scan.units_found, saved.units_found);
-        assert_eq!(scan.map_pages_read, 0);
-        assert_eq!(saved.map_pages_read, 4, "the whole map");
-        assert!(saved.program_units_read * 2 < scan.program_units_read, "{saved:?} {scan:?}");
-        assert!(journal.program_units_read < saved.program_units_read, "{journal:?} {saved:?}");
-        assert!(journal.map_pages_read > saved.map_pages_read, "its pages are read instead");
-        assert!(saved.took < scan.took);
-    }
-
-    #[test]
     fn a_map_that_cannot_be_saved_is_refused() {
         let refused = |changes: &[(&str, &str)]| configuration(changes).unwrap_err();
         let every = ("mapping.checkpoint", "16M");

@@ -92,8 +92,6 @@ pub(crate) struct Collector {
     policy: VictimPolicy,
     /// Whether the host waits for a block to be freed.
     pub(crate) is_urgent: bool,
-    /// A mistake that tests plant: what the host wrote anew need not be durable.
-    pub(crate) erases_early: bool,
 }
 
 impl Collector {
@@ -125,7 +123,6 @@ impl Collector {
             reserve: geometry.groups() * mechanisms.streams_of_copies(),
             policy: mechanisms.victims,
             is_urgent: false,
-            erases_early: false,
         }
     }
 }
@@ -164,7 +161,6 @@ impl Collector {
             reserve: _,
             policy: _,
             is_urgent: _,
-            erases_early: _,
             // Nothing, of a drive that was shut down.
             copies,
             victim,
@@ -367,7 +363,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         // What the host wrote anew may be in the buffer only, and then a power cut leaves neither
         // that nor what was written before, once the block is erased.
         let host = self.buffer.next_number().wrapping_sub(u32::from(!self.host.is_partial()));
-        let waits = !self.buffer_parameters.protected && !self.collector.erases_early;
+        let waits = !self.buffer_parameters.protected;
         let host = waits.then_some(host);
         let trims = self.trims_before_erase();
         self.collector.copies.add_emptied(victim.block, host, trims);

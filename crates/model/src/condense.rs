@@ -33,8 +33,6 @@ pub(crate) struct Condenser {
     pub(crate) until: Instant,
     /// When the data of each program unit of a run is in RAM.
     data_at: Vec<Instant>,
-    /// A mistake that tests plant: blocks are erased, and flushes answered, before that.
-    pub(crate) erases_early: bool,
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
@@ -212,9 +210,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.counters.program_units_condensing += u64::from(count);
         self.counters.program_units_padding += u64::from(per_program - count);
         self.note_map_changes(1, number, span.end);
-        if !self.condenser.erases_early {
-            self.condenser.until = self.condenser.until.max(span.end);
-        }
+        self.condenser.until = self.condenser.until.max(span.end);
     }
 
     /// Puts one unit at its place in a run.

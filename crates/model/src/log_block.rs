@@ -25,7 +25,6 @@ use crate::flash::BlockState;
 use crate::geometry::{Geometry, GeometryError};
 use crate::mapping::{Mapping, PageMap};
 use crate::media::{Media, Null};
-use crate::recovery::Fault;
 use crate::resources::Class;
 use crate::resources::Resource;
 use crate::ssd::{Configuration, Ssd};
@@ -139,17 +138,8 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
         &self.ssd
     }
 
-    /// Plants a mistake in a drive, for tests of what should notice it.
-    pub fn plant(&mut self, fault: Fault) {
-        self.ssd.plant(fault);
-    }
-
     pub(crate) fn as_ssd_mut(&mut self) -> &mut Ssd<M, D> {
         &mut self.ssd
-    }
-
-    pub(crate) fn into_ssd(self) -> Ssd<M, D> {
-        self.ssd
     }
 
     /// Reads `units` units from `first` at `at`; returns when the last of them has arrived.
@@ -462,7 +452,6 @@ impl<M: Mapping, D: Media> LogBlockSsd<M, D> {
     /// Erases a block on which nothing is valid, once what replaces it is durable at `copied`.
     pub(crate) fn erase(&mut self, block: BlockIndex, copied: Instant) {
         let ssd = &mut self.ssd;
-        let copied = if ssd.collector.erases_early { Instant::START } else { copied };
         let from = copied.max(ssd.trims_before_erase()).max(ssd.resources.now());
         ssd.flash.victims_mut().remove(block);
         ssd.flash.set_state(block, BlockState::Victim);

@@ -20,8 +20,6 @@
 //! hold: a program unit of copies that stays open while the host finishes a unit, and then takes
 //! a copy of that, has the smaller number and the newer data.)
 
-pub mod recording;
-
 use crate::ftl::RequestTag;
 use crate::resources::Span;
 use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
@@ -180,6 +178,13 @@ pub trait Media {
     ) {
         let _ = from;
         self.receive(unit, logical);
+    }
+
+    /// The host has trimmed `units` units from `first`: what they held is forgotten. Called in one order with
+    /// [`Media::receive`].
+    #[inline(always)]
+    fn trimmed(&mut self, first: LogicalUnit, units: u32) {
+        let _ = (first, units);
     }
 
     /// What `from` holds will be programmed to `to`, too.

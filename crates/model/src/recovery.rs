@@ -198,26 +198,7 @@ pub enum RecoveryError {
     },
 }
 
-/// A mistake in the order of things on the flash or in recovery. Tests plant one to see that what
-/// checks a drive would notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Recovery takes the copy that comes last on the flash, whatever the numbers say.
-    IgnoreNumbers,
-    /// Recovery takes what it cannot read for erased.
-    ForgetUnreadable,
-    /// Recovery does not look at the records of trims.
-    ForgetTrims,
-    /// Recovery does not look at the table of bad blocks, and reads those that were replaced.
-    ForgetBadBlocks,
-    /// Recovery does not write again what capacitors saved.
-    ForgetSaved,
-    /// Recovery of log blocks takes what is left of an earlier recovery's merge for whole.
-    KeepUnfinished,
-    /// A block is erased although what the host wrote anew is in the buffer only, or what it held
-    /// is not programmed elsewhere yet.
-    EraseEarly,
-}
+pub use crate::power_cut::faults::Fault;
 
 /// The largest number that is believed: 2^62 program units at a nanosecond each are 146 years.
 pub(crate) const NUMBER_MAX: SequenceNumber = SequenceNumber(1 << 62);
@@ -237,23 +218,6 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         media: D,
         at: Instant,
     ) -> Result<(Self, Recovery), RecoveryError> {
-        Ssd::open_with_fault(configuration, map, media, at, None)
-    }
-
-    /// The same with a mistake planted, for tests of what should notice it.
-    ///
-    /// # Errors
-    /// As [`Ssd::open`].
-    ///
-    /// # Panics
-    /// As [`Ssd::open`].
-    pub fn open_with_fault(
-        configuration: &Configuration,
-        map: M,
-        media: D,
-        at: Instant,
-        fault: Option<Fault>,
-    ) -> Result<(Self, Recovery), RecoveryError> {
         if configuration.mechanisms.retention.is_some() {
             return Err(RecoveryError::Unsupported { what: "data that ages" });
         }
@@ -261,24 +225,10 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
             configuration.mechanisms.mapping != MappingScheme::LogBlock,
             "a drive with log blocks is opened by its own rules"
         );
-        let scan = Scan::of(configuration, &media, fault)?;
+        let scan = Scan::of(configuration, &media)?;
         let mut ssd = Ssd::with(configuration, map, media)?;
         ssd.take_over_bad_blocks()?;
-        if let Some(fault) = fault {
-            ssd.plant(fault);
-        }
-        let recovery = ssd.rebuild(scan, at, fault)?;
+        let recovery = ssd.rebuild(scan, at)?;
         Ok((ssd, recovery))
-    }
-}
-
-impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Plants a mistake in a drive, for tests of what should notice it. Those of recovery are given
-    /// when a drive is opened.
-    pub fn plant(&mut self, fault: Fault) {
-        if fault == Fault::EraseEarly {
-            self.collector.erases_early = true;
-            self.condenser.erases_early = true;
-        }
     }
 }

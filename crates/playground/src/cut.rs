@@ -73,7 +73,8 @@ pub fn cut_power(setup: &Setup, knobs: Knobs, seed: u64) -> Result<CutReport, St
         recovery_seconds: recovery.took.nanos() as f64 / 1e9,
     };
     for (unit, latest) in answered {
-        if ssd.version_of(LogicalUnit(unit)).is_none_or(|found| found < latest) {
+        let place = ssd.place_of(LogicalUnit(unit));
+        if place.is_none_or(|place| ssd.media().version_at(place) < latest) {
             report.lost += 1;
             report.lost_after_flush += u32::from(latest <= promised);
         }

@@ -45,6 +45,21 @@ impl Rest {
     }
 }
 
+/// A rest under way.
+#[derive(Clone, Copy, Debug)]
+pub struct Resting {
+    until: Instant,
+    duration: Nanoseconds,
+    has_looked_at_ages: bool,
+}
+
+impl Resting {
+    /// Returns when it is over.
+    pub fn until(&self) -> Instant {
+        self.until
+    }
+}
+
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Leaves the drive alone from `from` for `duration`: it does what it still has to do, programs what waits
     /// in the buffer, and collects ahead. Nothing that is valid is put in a better order: no drive that was
@@ -53,6 +68,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// # Panics
     /// When a request is under way.
     pub fn rest(&mut self, from: Instant, duration: Nanoseconds) {
+        let mut resting = self.begin_rest(from, duration);
+        while self.step_at_rest(&mut resting) {}
+    }
+
+    /// Begins to leave the drive alone from `from` for `duration`, event by event: see [`Ssd::rest`].
+    pub fn begin_rest(&mut self, from: Instant, duration: Nanoseconds) -> Resting {
         let until = from + duration;
         let (since, idle) = self.ftl.rest.idle_between(from, until, self.ftl.counters.requests);
         if let Some(marks) = &mut self.ftl.trim_marks {
@@ -61,17 +82,29 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if let Some(idle) = idle {
             self.nand.set_alarm(idle.max(self.nand.now()), Tag(kind::IDLE));
         }
-        self.run_until(until, &mut Nobody);
-        self.ftl.look_at_ages_at_rest(until, duration);
-        if self.ftl.blocks.is_read_only() {
-            return;
-        }
-        while self.nand.is_idle() {
-            let context = &mut Context { nand: &mut self.nand, host: &mut Nobody };
-            if !self.ftl.collect_ahead(context) {
-                return;
+        Resting { until, duration, has_looked_at_ages: false }
+    }
+
+    /// Lets the next thing happen of what a drive does that is left alone. Returns whether there was any.
+    ///
+    /// # Panics
+    /// When a request is under way.
+    pub fn step_at_rest(&mut self, resting: &mut Resting) -> bool {
+        loop {
+            if self.step(resting.until, &mut Nobody) {
+                return true;
             }
-            self.run_until(until, &mut Nobody);
+            if !resting.has_looked_at_ages {
+                resting.has_looked_at_ages = true;
+                self.ftl.look_at_ages_at_rest(resting.until, resting.duration);
+            }
+            let context = &mut Context { nand: &mut self.nand, host: &mut Nobody };
+            if self.ftl.blocks.is_read_only()
+                || !context.nand.is_idle()
+                || !self.ftl.collect_ahead(context)
+            {
+                return false;
+            }
         }
     }
 }
@@ -116,6 +149,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return self.answer_other(context, tag, now);
         }
         self.reads.forget(first, units, &mut self.counters);
+        self.media.trimmed(first, units);
         let (mut forgotten, mut from_copies, mut from_written) = (false, false, false);
         for unit in first.0..first.0 + units {
             if let Some(old) = self.map.clear(LogicalUnit(unit)) {

@@ -2,11 +2,10 @@
 
 use ssdlab_nand::{FlashOperation, Progress, Tag, UnderWay};
 
-use super::recording::{Recording, Version};
 use super::{Ftl, Ssd, kind, number_of};
 use crate::mapping::Mapping;
-use crate::media::Media;
-use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
+use crate::media::{Media, TrimRecord};
+use crate::units::{BlockIndex, DieIndex, PhysicalUnit};
 
 /// What a power cut destroys of work on the flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +34,37 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 }
 
-impl<M: Mapping> Ssd<M, Recording> {
+/// A medium that knows what a power cut leaves of it.
+pub trait Cuttable: Media {
+    /// Power is cut while the program unit that starts at `first` is being programmed.
+    fn tear_program(&mut self, first: PhysicalUnit);
+
+    /// Power is cut while the part of `block` that lies on `die` is being erased.
+    fn tear_erase(&mut self, block: BlockIndex, die: DieIndex);
+
+    /// Power is gone: of what was not programmed only that is left which capacitors save. That is what
+    /// is current by the map and in the write buffer, and the records of trims that are given.
+    fn cut(&mut self, capacitors: Option<(&impl Mapping, Vec<TrimRecord>)>);
+}
+
+/// The flash operations that a power cut would tear.
+pub type TornOperations = Vec<(FlashOperation, DieIndex)>;
+
+impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Returns which flash operations a power cut would tear now.
+    pub fn torn_by_power_cut(&self) -> TornOperations {
+        let begun = |it: &UnderWay| it.progress != Progress::Waiting;
+        self.nand.under_way().into_iter().filter(begun).map(|it| (it.operation, it.die)).collect()
+    }
+}
+
+impl<M: Mapping, D: Cuttable> Ssd<M, D> {
     /// Cuts power now, when all has happened that was due until then. Returns what is left: the flash.
     ///
     /// A write of which not all data has come counts as written where capacitors protect the buffer; the host
     /// was not told either way.
     #[must_use]
-    pub fn power_cut(self) -> Recording {
+    pub fn power_cut(self) -> D {
         let torn = self.torn();
         let mut ftl = self.ftl;
         for torn in torn {
@@ -56,13 +79,6 @@ impl<M: Mapping> Ssd<M, Recording> {
         };
         ftl.media.cut(capacitors);
         ftl.media
-    }
-
-    /// Returns which write of the host's `unit` holds the data of; nothing when it holds none, or zeros
-    /// that fill a run of extents.
-    pub fn version_of(&self, unit: LogicalUnit) -> Option<Version> {
-        let version = self.ftl.map.get(unit).map(|physical| self.ftl.media.version_at(physical));
-        version.filter(|&version| version > 0)
     }
 }
 

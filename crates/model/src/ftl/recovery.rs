@@ -10,14 +10,14 @@ use std::collections::HashSet;
 
 use ssdlab_nand::{ProgramUnit as NandProgram, Tag};
 
-use super::wrappers::Nobody;
+use super::wrappers::{LATEST, Nobody};
 use super::{Context, Ftl, Ssd, kind};
 use crate::flash::BlockState;
 use crate::mapping::{Mapping, MappingScheme};
 use crate::media::{Media, SpareArea};
 use crate::recovery::log_block::unfinished_merges;
 use crate::recovery::scan::{FoundBlock, Scan};
-use crate::recovery::{Fault, FlashContents, ProgramUnit, Recovery, RecoveryError};
+use crate::recovery::{FlashContents, ProgramUnit, Recovery, RecoveryError};
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
@@ -60,25 +60,7 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
         media: D,
         at: Instant,
     ) -> Result<(Self, Recovery), RecoveryError> {
-        Ssd::open_with_fault(configuration, map, media, at, None)
-    }
-
-    /// Opens a drive as [`Ssd::open`], with a mistake planted in the reading of its flash, for tests of what
-    /// should notice it.
-    ///
-    /// # Errors
-    /// As [`Ssd::open`].
-    ///
-    /// # Panics
-    /// As [`Ssd::open`].
-    pub fn open_with_fault(
-        configuration: &Configuration,
-        map: M,
-        media: D,
-        at: Instant,
-        fault: Option<Fault>,
-    ) -> Result<(Self, Recovery), RecoveryError> {
-        Ok(Opening::begin(configuration, map, media, at, fault)?.finish())
+        Ok(Opening::begin(configuration, map, media, at)?.finish())
     }
 }
 
@@ -95,13 +77,12 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         map: M,
         media: D,
         at: Instant,
-        fault: Option<Fault>,
     ) -> Result<Self, RecoveryError> {
-        let mut scan = Scan::of(configuration, &media, fault)?;
+        let mut scan = Scan::of(configuration, &media)?;
         if configuration.mechanisms.mapping == MappingScheme::LogBlock {
             let unfinished = unfinished_merges(configuration, &scan, &media);
-            if !unfinished.is_empty() && fault != Some(Fault::KeepUnfinished) {
-                scan = Scan::without(configuration, &media, fault, &unfinished)?;
+            if !unfinished.is_empty() {
+                scan = Scan::without(configuration, &media, &unfinished)?;
             }
         }
         let mut ssd = Ssd::with(configuration, map, media)?;
@@ -127,10 +108,7 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
             Err(_) if ssd.ftl.blocks.is_read_only() => false,
             Err((room, valid)) => return Err(RecoveryError::NoRoom { room, valid }),
         };
-        let saved = match fault {
-            Some(Fault::ForgetSaved) => Vec::new(),
-            _ => ssd.ftl.media.saved().to_vec(),
-        };
+        let saved = ssd.ftl.media.saved().to_vec();
         recovery.units_saved = saved.len() as u32;
         let left = if makes_room { Left::Room } else { Left::Saved(0) };
         Ok(Opening { ssd, recovery, saved, left })
@@ -139,6 +117,13 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
     /// Returns the drive as it is now, whose power can be cut.
     pub fn drive(&self) -> &Ssd<M, D> {
         &self.ssd
+    }
+
+    /// Lets the next thing happen while the host waits. Returns whether there was any.
+    pub fn step(&mut self) -> bool {
+        let is_any = self.next_due().is_some() && self.ssd.step(LATEST, &mut Nobody);
+        self.go_on();
+        is_any
     }
 
     /// Lets everything happen that is due until `until`.

@@ -1,44 +1,76 @@
-//! A drive of any mapping scheme that power can be cut from.
+//! A drive of any mapping scheme that power can be cut from, event by event.
 
-use super::history::{LeftOut, Operation};
-use crate::geometry::GeometryError;
-use crate::log_block::LogBlockSsd;
+use super::faults::Fault;
+use super::recording::{Misuse, Recording, Taken, Version};
+use crate::counters::Counters;
+use crate::ftl::{Answer, Command, Host, Opening, Port, RequestTag, Resting, Ssd, TornOperations};
+use crate::geometry::{Geometry, GeometryError};
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
-use crate::mapping::{Mapping, MappingScheme, PageMap};
-use crate::media::recording::{Recording, Version};
-use crate::pending::{Step, Waiting};
-use crate::recovery::{Fault, Recovery, RecoveryError};
-use crate::ssd::{Configuration, Ssd};
-use crate::units::{Instant, LogicalUnit, Sector, SectorCount};
+use crate::mapping::{MappingScheme, PageMap};
+use crate::recovery::{Recovery, RecoveryError};
+use crate::ssd::Configuration;
+use crate::units::{Instant, LogicalUnit, Nanoseconds};
+
+/// As late as anything is: nothing is due behind it.
+const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
 
 /// A drive with flash that remembers, whichever way it maps.
 #[derive(Clone, Debug)]
 pub enum CutDrive {
-    /// The whole map in RAM.
+    /// The whole map in RAM, or a map by block with log blocks.
     Page(Box<Ssd<PageMap, Recording>>),
     /// The map on flash.
     Cached(Box<Ssd<CachedMap, Recording>>),
     /// Extents.
     Extent(Box<Ssd<ExtentMap, Recording>>),
-    /// By block, with log blocks.
-    LogBlock(Box<LogBlockSsd<PageMap, Recording>>),
+}
+
+/// A drive that recovers from a power cut and takes no command yet.
+#[derive(Clone, Debug)]
+pub enum CutOpening {
+    /// The whole map in RAM, or a map by block with log blocks.
+    Page(Box<Opening<PageMap, Recording>>),
+    /// The map on flash.
+    Cached(Box<Opening<CachedMap, Recording>>),
+    /// Extents.
+    Extent(Box<Opening<ExtentMap, Recording>>),
+}
+
+/// All that a power cut would leave, as far as it has to be told from what another one leaves: two that are
+/// alike leave a drive that opens alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Left {
+    flash: (u64, u64),
+    torn: TornOperations,
 }
 
 /// Does the same with the drive, whichever it is.
 macro_rules! each {
-    ($drive:expr, $ssd:ident => $does:expr) => {
+    ($kind:ident, $drive:expr, $ssd:ident => $does:expr) => {
         match $drive {
-            CutDrive::Page($ssd) => $does,
-            CutDrive::Cached($ssd) => $does,
-            CutDrive::Extent($ssd) => $does,
-            CutDrive::LogBlock($ssd) => $does,
+            $kind::Page($ssd) => $does,
+            $kind::Cached($ssd) => $does,
+            $kind::Extent($ssd) => $does,
         }
     };
 }
 
+/// A host that does nothing but listen.
+#[derive(Default)]
+struct Listener(Vec<Answer>);
+
+impl Host for Listener {
+    const IS_ALONE: bool = false;
+
+    fn answered(&mut self, _: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit> {
+        self.0.push(answer);
+        None
+    }
+}
+
 impl CutDrive {
-    /// A new drive, with `fault` planted in it.
+    /// Returns a new drive, with `fault` planted in it.
     ///
     /// # Errors
     /// When the configuration is not sound.
@@ -48,11 +80,14 @@ impl CutDrive {
     pub fn new(configuration: &Configuration, fault: Option<Fault>) -> Result<Self, GeometryError> {
         configuration.check_mapping()?;
         let geometry = &configuration.geometry;
-        let media = Recording::new(geometry);
-        let page_map = || PageMap::new(geometry.logical_units());
-        let mut drive = match configuration.mechanisms.mapping {
-            MappingScheme::Page => {
-                CutDrive::Page(Box::new(Ssd::with(configuration, page_map(), media)?))
+        let mut media = Recording::new(geometry);
+        if let Some(fault) = fault {
+            media.lie(fault);
+        }
+        Ok(match configuration.mechanisms.mapping {
+            MappingScheme::Page | MappingScheme::LogBlock => {
+                let map = PageMap::new(geometry.logical_units());
+                CutDrive::Page(Box::new(Ssd::with(configuration, map, media)?))
             }
             MappingScheme::Cached => {
                 let map = CachedMap::new(configuration)?;
@@ -62,143 +97,88 @@ impl CutDrive {
                 let map = ExtentMap::new(geometry, configuration.mechanisms.extents);
                 CutDrive::Extent(Box::new(Ssd::with(configuration, map, media)?))
             }
-            MappingScheme::LogBlock => {
-                CutDrive::LogBlock(Box::new(LogBlockSsd::with(configuration, page_map(), media)?))
-            }
-        };
-        if let Some(fault) = fault {
-            each!(&mut drive, ssd => ssd.plant(fault));
-        }
-        Ok(drive)
+        })
     }
 
-    /// Opens a drive from what is on `media`, from `at` on; `fault` is planted in recovery and in
-    /// the drive.
-    ///
-    /// # Errors
-    /// When the flash holds what this drive cannot have written, or has no room left.
-    ///
-    /// # Panics
-    /// When the write buffer holds less than two program units; profiles check that.
-    pub fn open(
-        configuration: &Configuration,
-        media: Recording,
-        at: Instant,
-        fault: Option<Fault>,
-    ) -> Result<(Self, Recovery), RecoveryError> {
-        let geometry = &configuration.geometry;
-        match configuration.mechanisms.mapping {
-            MappingScheme::Page => {
-                let map = PageMap::new(geometry.logical_units());
-                let (ssd, recovery) = Ssd::open_with_fault(configuration, map, media, at, fault)?;
-                Ok((CutDrive::Page(Box::new(ssd)), recovery))
-            }
-            MappingScheme::Cached => {
-                let map = CachedMap::new(configuration)?;
-                let (ssd, recovery) = Ssd::open_with_fault(configuration, map, media, at, fault)?;
-                Ok((CutDrive::Cached(Box::new(ssd)), recovery))
-            }
-            MappingScheme::Extent => {
-                let map = ExtentMap::new(geometry, configuration.mechanisms.extents);
-                let (ssd, recovery) = Ssd::open_with_fault(configuration, map, media, at, fault)?;
-                Ok((CutDrive::Extent(Box::new(ssd)), recovery))
-            }
-            MappingScheme::LogBlock => {
-                let map = PageMap::new(geometry.logical_units());
-                let (ssd, recovery) =
-                    LogBlockSsd::open_with_fault(configuration, map, media, at, fault)?;
-                Ok((CutDrive::LogBlock(Box::new(ssd)), recovery))
-            }
-        }
+    /// Returns the drive's shape.
+    pub fn geometry(&self) -> &Geometry {
+        each!(CutDrive, self, ssd => ssd.geometry())
     }
 
-    /// Carries out a request that is sent at `at`; returns when it is answered.
+    /// Returns the instant of the latest thing that has happened.
+    pub fn now(&self) -> Instant {
+        each!(CutDrive, self, ssd => ssd.now())
+    }
+
+    /// Returns when the next thing happens, if anything will.
+    pub fn next_due(&self) -> Option<Instant> {
+        each!(CutDrive, self, ssd => ssd.next_due())
+    }
+
+    /// Sends a command at `at`.
     ///
     /// # Panics
     /// When its range does not lie within the drive.
-    pub fn carry_out(&mut self, at: Instant, operation: Operation) -> Instant {
-        match operation {
-            Operation::Write { first, units } => each!(self, ssd => ssd.write(at, first, units)),
-            Operation::WriteFua { first, units } => {
-                each!(self, ssd => ssd.write_fua(at, first, units))
-            }
-            Operation::WritePart { first, units, without, fua } => {
-                each!(self, ssd => ssd.write_part(at, (first, units), without, fua))
-            }
-            Operation::Trim { first, units } => each!(self, ssd => ssd.trim(at, first, units)),
-            Operation::Read { first, units } => each!(self, ssd => ssd.read(at, first, units)),
-            Operation::Flush => each!(self, ssd => ssd.flush(at)),
-            Operation::Rest(duration) => {
-                each!(self, ssd => ssd.rest(at, duration));
-                at + duration
-            }
-        }
+    pub fn submit(&mut self, at: Instant, tag: RequestTag, command: Command) {
+        each!(CutDrive, self, ssd => ssd.port().submit(at, tag, command));
     }
 
-    /// Begins a request that is sent at `at` and gone on with step by step ([`crate::pending`]).
-    /// What phases ask for at once is: trims, rests, and all of a drive with log blocks.
+    /// Lets the next thing happen, if there is any. Returns what was answered with that.
+    pub fn step(&mut self) -> Vec<Answer> {
+        let mut host = Listener::default();
+        each!(CutDrive, self, ssd => ssd.step(LATEST, &mut host));
+        host.0
+    }
+
+    /// Begins to leave the drive alone.
+    pub fn begin_rest(&mut self, from: Instant, duration: Nanoseconds) -> Resting {
+        each!(CutDrive, self, ssd => ssd.begin_rest(from, duration))
+    }
+
+    /// Lets the next thing happen of what a drive does that is left alone. Returns whether there was any.
     ///
     /// # Panics
-    /// When its range does not lie within the drive.
-    pub fn begin(&mut self, at: Instant, operation: Operation) -> Step {
-        match self {
-            CutDrive::Page(ssd) => ssd.begin(at, operation),
-            CutDrive::Cached(ssd) => ssd.begin(at, operation),
-            CutDrive::Extent(ssd) => ssd.begin(at, operation),
-            CutDrive::LogBlock(_) => None,
-        }
-        .unwrap_or_else(|| Step::Answered(self.carry_out(at, operation)))
+    /// When a request is under way.
+    pub fn step_at_rest(&mut self, resting: &mut Resting) -> bool {
+        each!(CutDrive, self, ssd => ssd.step_at_rest(resting))
     }
 
-    /// Goes on with a request whose instant has come.
-    ///
-    /// # Panics
-    /// When this drive cannot have begun it.
-    pub fn go_on(&mut self, waiting: Waiting) -> Step {
-        match self {
-            CutDrive::Page(ssd) => ssd.go_on(waiting),
-            CutDrive::Cached(ssd) => ssd.go_on(waiting),
-            CutDrive::Extent(ssd) => ssd.go_on(waiting),
-            CutDrive::LogBlock(_) => panic!("it answers at once"),
-        }
+    /// Returns what the drive has taken since this was asked for the last time, in that order.
+    pub fn take_taken(&mut self) -> Vec<Taken> {
+        each!(CutDrive, self, ssd => ssd.media_mut().take_taken())
     }
 
-    /// Units the host has written so far: the version of the latest.
-    pub fn versions(&self) -> Version {
-        each!(self, ssd => ssd.media().versions())
+    /// Returns the first program that flash cannot carry out, if there was one.
+    pub fn misuse(&self) -> Option<Misuse> {
+        each!(CutDrive, self, ssd => ssd.media().misuse())
     }
 
-    /// Cuts power at `at`: what is left is the flash. See [`Ssd::power_cut`].
+    /// Returns what tells a power cut now from others. `capacitors_save` what is in the write buffer, or not.
+    pub fn left_by_cut(&self, capacitors_save: bool) -> Left {
+        each!(CutDrive, self, ssd => Left {
+            flash: ssd.media().state(capacitors_save),
+            torn: ssd.torn_by_power_cut(),
+        })
+    }
+
+    /// Cuts power now: what is left is the flash. See [`Ssd::power_cut`].
     #[must_use]
-    pub fn power_cut(self, at: Instant) -> Recording {
-        each!(self, ssd => ssd.power_cut(at))
+    pub fn power_cut(self) -> Recording {
+        each!(CutDrive, self, ssd => ssd.power_cut())
     }
 
-    /// The instants after `from` and before `until` at which a program or an erase begins or is
-    /// over.
-    #[must_use]
-    pub fn instants_of_flash_work(&self, from: Instant, until: Instant) -> Vec<Instant> {
-        each!(self, ssd => ssd.instants_of_flash_work(from, until))
-    }
-
-    /// Forgets how what is on the flash came there, as far as it was done by `at`.
-    pub(crate) fn forget_how(&mut self, at: Instant) {
-        each!(self, ssd => ssd.forget_how(at));
-    }
-
-    /// The instant by which all that was asked of the drive is done.
-    pub fn idle_from(&self) -> Instant {
-        each!(self, ssd => ssd.idle_from())
-    }
-
-    /// Which write of the host's `unit` holds the data of.
+    /// Returns which write of the host's `unit` holds the data of; nothing when it holds none, or zeros that
+    /// fill a run of extents.
     pub fn version_of(&self, unit: LogicalUnit) -> Option<Version> {
-        each!(self, ssd => ssd.version_of(unit))
+        each!(CutDrive, self, ssd => {
+            let version = ssd.place_of(unit).map(|place| ssd.media().version_at(place));
+            version.filter(|&version| version > 0)
+        })
     }
 
-    /// What it has done since it was made, or opened.
-    pub fn counters(&self) -> crate::counters::Counters {
-        each!(self, ssd => ssd.counters())
+    /// Returns what it has done since it was made, or opened.
+    pub fn counters(&self) -> Counters {
+        each!(CutDrive, self, ssd => ssd.counters())
     }
 
     /// Checks what must hold between requests. Walks the whole drive.
@@ -206,92 +186,82 @@ impl CutDrive {
     /// # Panics
     /// When anything is wrong, saying what.
     pub fn check_invariants(&self) {
-        each!(self, ssd => ssd.check_invariants());
+        each!(CutDrive, self, ssd => ssd.check_invariants());
     }
 }
 
-impl<M: Mapping> Ssd<M, Recording> {
-    fn sectors_of(&self, first: LogicalUnit, units: u32) -> (Sector, SectorCount) {
-        let length = self.geometry().unit_size();
-        let (first, count) = (length * u64::from(first.0), length * u64::from(units));
-        (Sector::at(first), SectorCount::of(count))
-    }
-
-    /// The sectors of `units` units from `first` but for some at their ends; all, where that would
-    /// be none.
-    fn sectors_without(
-        &self,
-        first: LogicalUnit,
-        units: u32,
-        without: LeftOut,
-    ) -> (Sector, SectorCount) {
-        let (first, count) = self.sectors_of(first, units);
-        let head = u64::from(without != LeftOut::Last);
-        let tail = u64::from(without != LeftOut::First);
-        if count.0 <= head + tail || self.geometry().sectors_within_unit() == 0 {
-            return (first, count);
+impl CutOpening {
+    /// Begins to open a drive from what is on `media`, from `at` on; `fault` is planted in recovery and in
+    /// the drive.
+    ///
+    /// # Errors
+    /// When the flash holds what this drive cannot have written, or has no room left.
+    ///
+    /// # Panics
+    /// When the write buffer holds less than two program units; profiles check that.
+    pub fn begin(
+        configuration: &Configuration,
+        mut media: Recording,
+        at: Instant,
+        fault: Option<Fault>,
+    ) -> Result<Self, RecoveryError> {
+        if let Some(fault) = fault {
+            media.lie(fault);
         }
-        (Sector(first.0 + head), SectorCount(count.0 - head - tail))
-    }
-
-    /// Begins a request; nothing where phases ask for it at once.
-    fn begin(&mut self, at: Instant, operation: Operation) -> Option<Step> {
-        Some(match operation {
-            Operation::Write { first, units } => {
-                let (first, count) = self.sectors_of(first, units);
-                self.begin_write(at, first, count, false)
+        let geometry = &configuration.geometry;
+        Ok(match configuration.mechanisms.mapping {
+            MappingScheme::Page | MappingScheme::LogBlock => {
+                let map = PageMap::new(geometry.logical_units());
+                CutOpening::Page(Box::new(Opening::begin(configuration, map, media, at)?))
             }
-            Operation::WriteFua { first, units } => {
-                let (first, count) = self.sectors_of(first, units);
-                self.begin_write(at, first, count, true)
+            MappingScheme::Cached => {
+                let map = CachedMap::new(configuration)?;
+                CutOpening::Cached(Box::new(Opening::begin(configuration, map, media, at)?))
             }
-            Operation::WritePart { first, units, without, fua } => {
-                let (first, count) = self.sectors_without(first, units, without);
-                self.begin_write(at, first, count, fua)
+            MappingScheme::Extent => {
+                let map = ExtentMap::new(geometry, configuration.mechanisms.extents);
+                CutOpening::Extent(Box::new(Opening::begin(configuration, map, media, at)?))
             }
-            Operation::Read { first, units } => {
-                let (first, count) = self.sectors_of(first, units);
-                self.begin_read(at, first, count)
-            }
-            Operation::Flush => self.begin_flush(at),
-            Operation::Trim { .. } | Operation::Rest(_) => return None,
         })
     }
 
-    /// Writes whole units with FUA; returns when their data is durable.
-    fn write_fua(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
-        let (first, count) = self.sectors_of(first, units);
-        self.write_fua_sectors(at, first, count)
+    /// Lets the next thing happen while the host waits. Returns whether there was any.
+    pub fn step(&mut self) -> bool {
+        each!(CutOpening, self, opening => opening.step())
     }
 
-    /// Writes units but for some of their sectors; returns when that is answered.
-    fn write_part(
-        &mut self,
-        at: Instant,
-        (first, units): (LogicalUnit, u32),
-        without: LeftOut,
-        fua: bool,
-    ) -> Instant {
-        let (first, count) = self.sectors_without(first, units, without);
-        match fua {
-            true => self.write_fua_sectors(at, first, count),
-            false => self.write_sectors(at, first, count),
+    /// Returns the drive as it is now.
+    pub fn drive(&self) -> CutDrive {
+        match self {
+            CutOpening::Page(it) => CutDrive::Page(Box::new(it.drive().clone())),
+            CutOpening::Cached(it) => CutDrive::Cached(Box::new(it.drive().clone())),
+            CutOpening::Extent(it) => CutDrive::Extent(Box::new(it.drive().clone())),
         }
     }
-}
 
-impl<M: Mapping> LogBlockSsd<M, Recording> {
-    /// All of the units, because it takes nothing else.
-    fn write_part(
-        &mut self,
-        at: Instant,
-        (first, units): (LogicalUnit, u32),
-        _: LeftOut,
-        fua: bool,
-    ) -> Instant {
-        match fua {
-            true => self.write_fua(at, first, units),
-            false => self.write(at, first, units),
+    /// Returns what tells a power cut now from others. `capacitors_save` what is in the write buffer, or not.
+    pub fn left_by_cut(&self, capacitors_save: bool) -> Left {
+        each!(CutOpening, self, opening => Left {
+            flash: opening.drive().media().state(capacitors_save),
+            torn: opening.drive().torn_by_power_cut(),
+        })
+    }
+
+    /// Lets the host in, when there is room. Returns the drive and what recovery did.
+    pub fn finish(self) -> (CutDrive, Recovery) {
+        match self {
+            CutOpening::Page(opening) => {
+                let (ssd, recovery) = opening.finish();
+                (CutDrive::Page(Box::new(ssd)), recovery)
+            }
+            CutOpening::Cached(opening) => {
+                let (ssd, recovery) = opening.finish();
+                (CutDrive::Cached(Box::new(ssd)), recovery)
+            }
+            CutOpening::Extent(opening) => {
+                let (ssd, recovery) = opening.finish();
+                (CutDrive::Extent(Box::new(ssd)), recovery)
+            }
         }
     }
 }

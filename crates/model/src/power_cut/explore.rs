@@ -1,25 +1,25 @@
-//! Cuts power at every instant that makes a difference, and at random.
+//! Cuts power between any two things that happen to a drive, all of them.
 //!
-//! What is on the flash changes only when a program or an erase begins or is over, and what must
-//! be there only when a request is answered. So the instants in question are those, and one
-//! between each two of them, when what goes on is under way.
+//! A drive changes only when something happens to it: a program or an erase begins or is over, data has arrived,
+//! a request is answered. So there is one cut to try between each two of these. Where a cut leaves the same on
+//! the flash as the one before, the drive opens alike, and only what the host was told may differ.
 //!
 //! Recovery programs and erases, too, and power can be cut again while it does. Nothing was asked
 //! of the drive since the first cut, so each unit has to hold what it held after that: the host
-//! may have read it as soon as the drive was ready. Where two cuts of a history leave the same on
-//! the flash, recovery does the same, and is cut again after one of them only.
+//! may have read it as soon as the drive was ready.
 
 use std::fmt;
 
+use super::drive::Left;
 use super::history::{Step, When};
+use super::recording::{Misuse, Version};
 use super::rules::Violation;
 use super::tested::Tested;
 use crate::counters::Counters;
-use crate::media::recording::Recording;
 use crate::recovery::{Recovery, RecoveryError};
 use crate::units::Nanoseconds;
 
-/// Cuts within one recovery. Of one that makes more instants they are a choice, evenly spread, and
+/// Cuts within one recovery. Of one in which more could be made they are a choice, evenly spread, and
 /// another for each cut of the history.
 const IN_RECOVERY_MOST: u64 = 16;
 
@@ -30,6 +30,8 @@ pub enum Finding {
     Rule(Violation),
     /// The drive cannot be opened.
     Recovery(RecoveryError),
+    /// The drive has asked of the flash what it cannot do.
+    Flash(Misuse),
 }
 
 impl fmt::Display for Finding {
@@ -37,6 +39,7 @@ impl fmt::Display for Finding {
         match self {
             Finding::Rule(violation) => violation.fmt(f),
             Finding::Recovery(error) => write!(f, "the drive cannot be opened: {error}"),
+            Finding::Flash(misuse) => misuse.fmt(f),
         }
     }
 }
@@ -120,9 +123,9 @@ impl Explored {
 }
 
 impl Tested {
-    /// Goes through `history` and cuts power wherever that can make a difference. After each cut
-    /// the drive is written to, flushed, and cut again; and it is cut again wherever that can make
-    /// a difference to its recovery, and then written to, flushed, and cut once more.
+    /// Goes through `history` and cuts power between any two things that happen. After each cut the drive is
+    /// written to, flushed, and cut again; and it is cut again between any two things that happen while it
+    /// recovers, and then written to, flushed, and cut once more.
     ///
     /// # Errors
     /// The first cut after which something is wrong.
@@ -133,7 +136,7 @@ impl Tested {
         self.explore_cuts(history, Further::ALL)
     }
 
-    /// The same without cuts during recovery, which takes a tenth of the time.
+    /// As [`Tested::explore`] without cuts during recovery, which takes a tenth of the time.
     ///
     /// # Errors
     /// The first cut after which something is wrong.
@@ -146,69 +149,102 @@ impl Tested {
 
     fn explore_cuts(&self, history: &[Step], further: Further) -> Result<Explored, Box<Failure>> {
         let mut tested = self.clone();
-        let mut explored = Explored::default();
-        let mut before: Option<Recording> = None;
+        let mut exploring = Exploring { further, explored: Explored::default(), latest: None };
         for sent in 0..=history.len() {
-            let (next, until) = tested.before(history.get(sent));
-            let from = tested.sent();
-            let instants = if until > from { next.instants(from, until) } else { Vec::new() };
-            for at in instants {
-                let failure = |(again_after, went_on, finding)| {
-                    let (at, steps) = (at.since(self.sent()), sent as u32);
+            loop {
+                exploring.cut(&tested).map_err(|Wrong { again_after, went_on, finding }| {
+                    let (at, steps) = (tested.cut_at().since(self.sent()), sent as u32);
                     Box::new(Failure { at, steps, again_after, went_on, finding })
-                };
-                let mut then = tested.clone();
-                let recovery = then.cut(at).map_err(|finding| failure((None, false, finding)))?;
-                explored.note(&recovery, &then.counters());
-                if further.goes_on {
-                    let went_on = then.clone().go_on();
-                    went_on.map_err(|finding| failure((None, true, finding)))?;
-                }
-                if further.in_recovery {
-                    let left = tested.left_by_cut(at);
-                    if before.as_ref().is_none_or(|before| !before.holds_the_same(&left)) {
-                        let (choice, goes_on) = (explored.cuts, further.goes_on);
-                        let cuts = then.cut_in_recovery(choice, goes_on).map_err(failure)?;
-                        explored.cuts_in_recovery += cuts;
-                    }
-                    before = Some(left);
+                })?;
+                if !tested.step_before(history.get(sent)) {
+                    break;
                 }
             }
             if let Some(&step) = history.get(sent) {
-                tested.step(step);
+                tested.send(step);
             }
         }
-        Ok(explored)
+        Ok(exploring.explored)
     }
 
-    /// Cuts power where that can make a difference to the recovery from the latest cut, if in many
-    /// places in this `choice` of them; uses the drive after each, and cuts it once more, if it
-    /// `goes_on`. Returns how many cuts it were.
-    fn cut_in_recovery(
-        &self,
-        choice: u64,
-        goes_on: bool,
-    ) -> Result<u64, (Option<Nanoseconds>, bool, Finding)> {
-        let instants = self.instants_of_recovery();
-        let every = (instants.len() as u64).div_ceil(IN_RECOVERY_MOST).max(1);
-        let mut before: Option<Recording> = None;
-        let mut cuts = 0;
-        for &at in instants.iter().skip((choice % every) as usize).step_by(every as usize) {
-            cuts += 1;
-            let left = self.left_by_cut(at);
-            if before.is_some_and(|before| before.holds_the_same(&left)) {
-                before = Some(left);
-                continue;
+    /// Cuts power while the drive recovers from the latest cut, if there are many places in this `choice` of
+    /// them; uses the drive after each, and cuts it once more, if it `goes_on`. Returns how many cuts it were.
+    fn cut_in_recovery(&self, choice: u64, goes_on: bool) -> Result<u64, Wrong> {
+        let mut recovering = self.recovering();
+        let mut places = vec![(0, recovering.left_by_cut())];
+        let mut events = 0;
+        while recovering.step() {
+            events += 1;
+            let left = recovering.left_by_cut();
+            if places.last().is_some_and(|(_, before)| *before != left) {
+                places.push((events, left));
             }
-            before = Some(left);
-            let after = Some(at.since(self.powered()));
-            let mut then = self.clone();
-            then.cut(at).map_err(|finding| (after, false, finding))?;
+        }
+        let every = (places.len() as u64).div_ceil(IN_RECOVERY_MOST).max(1);
+        let (mut recovering, mut happened, mut cuts) = (self.recovering(), 0, 0);
+        for (events, _) in places.iter().skip((choice % every) as usize).step_by(every as usize) {
+            while happened < *events {
+                recovering.step();
+                happened += 1;
+            }
+            cuts += 1;
+            let mut then = recovering.clone().into_tested();
+            let again_after = Some(then.cut_at().since(self.powered()));
+            let wrong = |went_on, finding| Wrong { again_after, went_on, finding };
+            then.cut().map_err(|finding| wrong(false, finding))?;
             if goes_on {
-                then.go_on().map_err(|finding| (after, true, finding))?;
+                then.go_on().map_err(|finding| wrong(true, finding))?;
             }
         }
         Ok(cuts)
+    }
+}
+
+/// Something that is wrong after a cut.
+struct Wrong {
+    again_after: Option<Nanoseconds>,
+    went_on: bool,
+    finding: Finding,
+}
+
+/// The drive after a cut, for others that leave the same.
+struct Opened {
+    left: Left,
+    found: Vec<Option<Version>>,
+    recovery: Recovery,
+    counters: Counters,
+}
+
+/// A history gone through, so far.
+struct Exploring {
+    further: Further,
+    explored: Explored,
+    latest: Option<Opened>,
+}
+
+impl Exploring {
+    /// Cuts power of `tested` now.
+    fn cut(&mut self, tested: &Tested) -> Result<(), Wrong> {
+        let wrong = |went_on, finding| Wrong { again_after: None, went_on, finding };
+        let left = tested.left_by_cut();
+        if let Some(latest) = self.latest.as_ref().filter(|latest| latest.left == left) {
+            tested.check(&latest.found).map_err(|finding| wrong(false, finding))?;
+            self.explored.note(&latest.recovery, &latest.counters);
+            return Ok(());
+        }
+        let mut then = tested.clone();
+        let recovery = then.cut().map_err(|finding| wrong(false, finding))?;
+        let (found, counters) = (then.versions(), then.drive().counters());
+        self.explored.note(&recovery, &counters);
+        self.latest = Some(Opened { left, found, recovery, counters });
+        if self.further.goes_on {
+            then.clone().go_on().map_err(|finding| wrong(true, finding))?;
+        }
+        if self.further.in_recovery {
+            let (choice, goes_on) = (self.explored.cuts, self.further.goes_on);
+            self.explored.cuts_in_recovery += then.cut_in_recovery(choice, goes_on)?;
+        }
+        Ok(())
     }
 }
 

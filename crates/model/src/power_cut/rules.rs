@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::history::Sent;
-use crate::media::recording::Version;
+use super::recording::Version;
 use crate::ssd::Configuration;
 use crate::units::{Instant, LogicalUnit};
 
@@ -100,15 +100,9 @@ impl Ledger {
         }
     }
 
-    /// Notes when write number `step` was answered, which was not known when it was noted, of
-    /// `units` units from `first`.
-    pub(crate) fn answer_write(
-        &mut self,
-        step: u32,
-        answered: Instant,
-        first: LogicalUnit,
-        units: u32,
-    ) {
+    /// Notes when the write or trim of step number `step` was answered, of `units` units from `first`, which was
+    /// not known when it was noted.
+    pub(crate) fn answer(&mut self, step: u32, answered: Instant, first: LogicalUnit, units: u32) {
         let all = first.0 as usize..(first.0 + units) as usize;
         for state in self.units[all].iter_mut().flatten() {
             if let Some(by) = state.by.as_mut().filter(|by| by.step == step) {
@@ -116,11 +110,6 @@ impl Ledger {
                 state.durable_at = state.durable_at.map(|_| answered);
             }
         }
-    }
-
-    /// The version of what the host has written last.
-    pub(crate) fn versions(&self) -> Version {
-        self.versions
     }
 
     /// Notes a trim.

@@ -15,7 +15,7 @@
 //! logical block is current elsewhere that is older than the merge.
 
 use super::scan::{FoundBlock, Scan, number_at};
-use super::{Fault, FlashContents, ProgramUnit, Recovery, RecoveryError};
+use super::{FlashContents, ProgramUnit, Recovery, RecoveryError};
 use crate::flash::BlockState;
 use crate::log_block::LogBlockSsd;
 use crate::mapping::Mapping;
@@ -71,42 +71,20 @@ impl<M: Mapping, D: FlashContents> LogBlockSsd<M, D> {
         media: D,
         at: Instant,
     ) -> Result<(Self, Recovery), RecoveryError> {
-        LogBlockSsd::open_with_fault(configuration, map, media, at, None)
-    }
-
-    /// The same with a mistake planted, for tests of what should notice it.
-    ///
-    /// # Errors
-    /// As [`LogBlockSsd::open`].
-    ///
-    /// # Panics
-    /// As [`LogBlockSsd::open`].
-    pub fn open_with_fault(
-        configuration: &Configuration,
-        map: M,
-        media: D,
-        at: Instant,
-        fault: Option<Fault>,
-    ) -> Result<(Self, Recovery), RecoveryError> {
         if configuration.mechanisms.retention.is_some() {
             return Err(RecoveryError::Unsupported { what: "data that ages" });
         }
-        let mut scan = Scan::of(configuration, &media, fault)?;
+        let mut scan = Scan::of(configuration, &media)?;
         let unfinished = unfinished_merges(configuration, &scan, &media);
-        if !unfinished.is_empty() && fault != Some(Fault::KeepUnfinished) {
-            scan = Scan::without(configuration, &media, fault, &unfinished)?;
+        if !unfinished.is_empty() {
+            scan = Scan::without(configuration, &media, &unfinished)?;
         }
         let mut drive = LogBlockSsd::with(configuration, map, media)?;
-        if let Some(fault) = fault {
-            drive.plant(fault);
-        }
         let mut recovery = drive.as_ssd_mut().take_over_contents(&scan, at);
         drive.sort_found_blocks(&scan.blocks, &mut recovery)?;
-        if fault != Some(Fault::ForgetSaved) {
-            let saved = drive.as_ssd().saved_units()?;
-            drive.restore_units(recovery.ready_at, &saved);
-            recovery.units_saved = saved.len() as u32;
-        }
+        let saved = drive.as_ssd().saved_units()?;
+        drive.restore_units(recovery.ready_at, &saved);
+        recovery.units_saved = saved.len() as u32;
         recovery.ready_at = recovery.ready_at.max(drive.merging_until());
         recovery.took = recovery.ready_at.since(at);
         Ok((drive, recovery))

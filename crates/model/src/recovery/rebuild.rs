@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::scan::{FoundBlock, Scan};
-use super::{Fault, FlashContents, ProgramUnit, Recovery, RecoveryError};
+use super::{FlashContents, ProgramUnit, Recovery, RecoveryError};
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::resources::{Class, Resource};
@@ -14,12 +14,7 @@ use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, Phys
 const FILLED_FURTHER: [BlockState; 2] = [BlockState::OpenForCollection, BlockState::OpenForHost];
 
 impl<M: Mapping, D: FlashContents> Ssd<M, D> {
-    pub(super) fn rebuild(
-        &mut self,
-        scan: Scan,
-        at: Instant,
-        fault: Option<Fault>,
-    ) -> Result<Recovery, RecoveryError> {
+    pub(super) fn rebuild(&mut self, scan: Scan, at: Instant) -> Result<Recovery, RecoveryError> {
         let mut recovery = self.take_over_contents(&scan, at);
         self.write_map_anew(recovery.ready_at);
         self.note_slc_blocks(&scan.blocks)?;
@@ -32,13 +27,11 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
             }
             Err(_) => {}
         }
-        if fault != Some(Fault::ForgetSaved) {
-            let saved = self.saved_units()?;
-            for (index, &logical) in saved.iter().enumerate() {
-                self.restore_unit(recovery.ready_at, index, logical);
-            }
-            recovery.units_saved = saved.len() as u32;
+        let saved = self.saved_units()?;
+        for (index, &logical) in saved.iter().enumerate() {
+            self.restore_unit(recovery.ready_at, index, logical);
         }
+        recovery.units_saved = saved.len() as u32;
         Ok(recovery)
     }
 

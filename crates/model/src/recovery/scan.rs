@@ -1,9 +1,9 @@
 //! Reading the spare area of every program unit.
 
-use super::{Fault, FlashContents, NUMBER_MAX, ProgramUnit, RecoveryError};
+use super::{FlashContents, NUMBER_MAX, ProgramUnit, RecoveryError};
 use crate::checkpoint::map_pages;
 use crate::geometry::Geometry;
-use crate::media::{BadBlockRecord, SequenceNumber, SpareArea, SpareMark};
+use crate::media::{SequenceNumber, SpareArea, SpareMark};
 use crate::sparse::Sparse;
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
@@ -72,16 +72,14 @@ impl Scan {
     pub(crate) fn of(
         configuration: &Configuration,
         contents: &impl FlashContents,
-        fault: Option<Fault>,
     ) -> Result<Scan, RecoveryError> {
-        Scan::without(configuration, contents, fault, &[])
+        Scan::without(configuration, contents, &[])
     }
 
-    /// The same, but what lies in these blocks counts for nothing.
+    /// Reads everything that `contents` holds; what lies in these blocks counts for nothing.
     pub(crate) fn without(
         configuration: &Configuration,
         contents: &impl FlashContents,
-        fault: Option<Fault>,
         left_out: &[BlockIndex],
     ) -> Result<Scan, RecoveryError> {
         let geometry = &configuration.geometry;
@@ -99,14 +97,10 @@ impl Scan {
         let bad = contents.bad_blocks();
         let retired = |block| bad.iter().any(|it| it.unit == block && it.replaced_by.is_none());
         for block in (0..geometry.blocks()).map(BlockIndex).filter(|&block| !retired(block)) {
-            scan.read_block(geometry, contents, block, left_out.contains(&block), fault)?;
+            scan.read_block(geometry, contents, block, left_out.contains(&block))?;
         }
-        if fault != Some(Fault::ForgetTrims) {
-            scan.apply_trims(geometry, contents)?;
-        }
-        if fault != Some(Fault::ForgetSaved) {
-            scan.forget_saved(contents);
-        }
+        scan.apply_trims(geometry, contents)?;
+        scan.forget_saved(contents);
         for (_, place) in scan.places.entries() {
             scan.blocks[geometry.block_of(PhysicalUnit(place - 1)).0 as usize].valid += 1;
         }
@@ -133,27 +127,18 @@ impl Scan {
         contents: &impl FlashContents,
         block: BlockIndex,
         is_left_out: bool,
-        fault: Option<Fault>,
     ) -> Result<(), RecoveryError> {
         let per_program = geometry.units_per_program();
         let first = geometry.first_unit(block).0;
         // Of each die, pages after the first that is erased are not read: there is nothing.
         let mut erased_from = vec![u32::MAX; geometry.stripe() as usize];
         let programs = geometry.units_per_block() / per_program;
-        // The mistake planted makes more of what is there.
-        let is_asked = fault == Some(Fault::ForgetBadBlocks);
-        let used = if is_asked { programs } else { contents.programs_in(block) };
+        let used = contents.programs_in(block);
         for index in 0..used {
             let DieIndex(die) = geometry.die_of_program(block, index);
             let lane = (index % geometry.stripe()) as usize;
             let at = PhysicalUnit(first + index * per_program);
-            let is_replaced = |it: &BadBlockRecord| (it.unit, it.lane) == (block, lane as u32);
-            let contains = match fault {
-                Some(Fault::ForgetBadBlocks) if contents.bad_blocks().iter().any(is_replaced) => {
-                    ProgramUnit::Unreadable
-                }
-                _ => contents.program_unit(at),
-            };
+            let contains = contents.program_unit(at);
             let is_known = index > 0
                 && matches!(contains, ProgramUnit::Programmed { number, .. }
                     if number <= self.known.through);
@@ -163,7 +148,6 @@ impl Scan {
             let found = &mut self.blocks[block.0 as usize];
             match contains {
                 ProgramUnit::Erased => erased_from[lane] = erased_from[lane].min(index),
-                ProgramUnit::Unreadable if fault == Some(Fault::ForgetUnreadable) => {}
                 ProgramUnit::Unreadable => {
                     self.unreadable += 1;
                     found.programs = index + 1;
@@ -181,7 +165,7 @@ impl Scan {
                     found.is_redone |= spare.mark() == SpareMark::Redone;
                     self.latest = self.latest.max(number);
                     if !is_left_out {
-                        self.note_copies(geometry, contents, (at, number, spare), fault)?;
+                        self.note_copies(geometry, contents, (at, number, spare))?;
                     }
                 }
             }
@@ -201,7 +185,6 @@ impl Scan {
         geometry: &Geometry,
         contents: &impl FlashContents,
         (at, number, spare): (PhysicalUnit, SequenceNumber, SpareArea<'_>),
-        fault: Option<Fault>,
     ) -> Result<(), RecoveryError> {
         let expected = geometry.units_per_program();
         if spare.len() as u64 != u64::from(expected) {
@@ -215,7 +198,7 @@ impl Scan {
             }
             let known = self.places.get(logical.0 as usize).checked_sub(1).map(PhysicalUnit);
             let is_newer = known.is_none_or(|it| number > number_at(geometry, contents, it));
-            if is_newer || fault == Some(Fault::IgnoreNumbers) {
+            if is_newer {
                 self.places.set(logical.0 as usize, physical + 1);
             }
         }
@@ -328,7 +311,7 @@ mod tests {
         let count = configuration.geometry.units_per_program();
         let saved = vec![LogicalUnit(1), LogicalUnit(count + 5)];
         let contents = OneProgram { spare: (1..=count).collect(), saved };
-        let scan = Scan::of(&configuration, &contents, None).expect("it can be read");
+        let scan = Scan::of(&configuration, &contents).expect("it can be read");
         assert!(!scan.current().any(|(unit, _)| unit == LogicalUnit(1)));
         assert_eq!(scan.current().count() as u32, count - 1);
         assert_eq!((scan.blocks[0].valid, scan.latest), (count - 1, SequenceNumber(7)));

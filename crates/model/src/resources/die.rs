@@ -198,12 +198,6 @@ impl Die {
         self.bookings
     }
 
-    /// The span of booking number `booking`, with the reads that have pushed it back so far; what
-    /// it was promised, if it is no longer remembered.
-    pub(crate) fn span_of(&self, booking: u32, promised: Span) -> Span {
-        self.known(booking).unwrap_or(promised)
-    }
-
     /// The span of booking number `booking`, if it is remembered.
     #[inline(always)]
     fn known(&self, booking: u32) -> Option<Span> {

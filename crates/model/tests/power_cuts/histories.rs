@@ -6,22 +6,9 @@ use ssdlab_model::Configuration;
 use ssdlab_model::power_cut::explore::{Finding, shortest_failure};
 use ssdlab_model::power_cut::history::Step;
 use ssdlab_model::power_cut::tested::Tested;
-use ssdlab_model::recovery::{Fault, RecoveryError};
+use ssdlab_model::recovery::RecoveryError;
 
 use crate::drives::{KINDS, configuration_of, pick};
-
-/// How a drive is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
-    AtOnce,
-    ByStep,
-}
-
-/// A new drive that is asked like that.
-pub fn new_drive(configuration: &Configuration, fault: Option<Fault>, asked: Asked) -> Tested {
-    let tested = Tested::new(configuration, fault).expect("a sound drive");
-    if asked == Asked::ByStep { tested.by_steps() } else { tested }
-}
 
 /// What a run has met.
 #[derive(Debug, Default)]
@@ -47,8 +34,9 @@ pub struct Met {
     pub retired_blocks: u64,
     pub read_only: u64,
     pub levelled_apart: u64,
-    /// Asked step by step; parts of units that were merged with what the rest of them held.
-    pub by_steps: u64,
+    /// Histories that ended with several requests in flight; parts of units that were merged with what
+    /// the rest of them held.
+    pub together: u64,
     pub merged: u64,
     /// Drives that a cut has left without room to copy to, which is as bad as a broken rule: no run
     /// passes with one, but a long run goes on to see what else there is.
@@ -66,7 +54,7 @@ pub fn random_histories(seed: u64, histories: u64) -> Met {
         let kind = generator.random_range(0..KINDS.len());
         let configuration = configuration_of(&mut generator, KINDS[kind]);
         let before = met.histories;
-        cut_at_random(&configuration, &mut generator, &mut met);
+        cut_at_random(&configuration, 20, &mut generator, &mut met);
         met.of_kind[kind] += met.histories - before;
     }
     met
@@ -83,12 +71,17 @@ impl Drop for Says<'_> {
     }
 }
 
-fn cut_at_random(configuration: &Configuration, generator: &mut Pcg64Mcg, met: &mut Met) {
+/// Histories, one after the other on the same drive, each with a cut at its end.
+pub fn cut_at_random(
+    configuration: &Configuration,
+    histories: u32,
+    generator: &mut Pcg64Mcg,
+    met: &mut Met,
+) {
     let _says = Says(configuration);
-    let asked = [Asked::AtOnce, Asked::ByStep][generator.random_range(0..2)];
-    let mut tested = new_drive(configuration, None, asked);
+    let mut tested = Tested::new(configuration, None).expect("a sound drive");
     tested.age(generator);
-    for _ in 0..20 {
+    for _ in 0..histories {
         let steps = [4, 12, 30, 60][generator.random_range(0..4)];
         let (before, replay) = (tested.clone(), generator.clone());
         tested.step_at_random(generator, steps);
@@ -105,10 +98,10 @@ fn cut_at_random(configuration: &Configuration, generator: &mut Pcg64Mcg, met: &
         }
         met.merged += counters.buffer_merge_units + counters.flash_page_reads_merge;
         met.read_only += u64::from(counters.refused_writes > 0);
+        met.together += u64::from(tested.in_flight() > 1);
         match tested.cut_at_random(generator) {
             Ok(recovery) => {
                 met.histories += 1;
-                met.by_steps += u64::from(asked == Asked::ByStep);
                 met.with_streams += u64::from(configuration.mechanisms.streams.count > 1);
                 met.unreadable += recovery.program_units_unreadable;
                 met.saved += u64::from(recovery.units_saved);
@@ -121,7 +114,7 @@ fn cut_at_random(configuration: &Configuration, generator: &mut Pcg64Mcg, met: &
             }
             Err(Finding::Recovery(error @ RecoveryError::NoRoom { .. })) => {
                 met.given_up += 1;
-                println!("{error}: {asked:?}, {configuration:?}");
+                println!("{error}: {configuration:?}");
                 return;
             }
             Err(finding) => report(configuration, &before, replay, steps, &finding),
@@ -131,7 +124,7 @@ fn cut_at_random(configuration: &Configuration, generator: &mut Pcg64Mcg, met: &
                 Ok(_) => met.in_recovery += 1,
                 Err(Finding::Recovery(error @ RecoveryError::NoRoom { .. })) => {
                     met.given_up += 1;
-                    println!("after a cut in recovery, {error}: {asked:?}, {configuration:?}");
+                    println!("after a cut in recovery, {error}: {configuration:?}");
                     return;
                 }
                 Err(finding) => report(configuration, &before, replay, steps, &finding),
@@ -157,6 +150,5 @@ fn report(
     }
     let (shortest, failure) = shortest_failure(before, &steps);
     let steps: String = shortest.iter().map(|step| format!("{step}\n")).collect();
-    let asked = if before.is_asked_by_steps() { "step by step" } else { "at once" };
-    panic!("{configuration:?}\n{finding}\nasked {asked}:\n{steps}{failure:?}\n{}", failure.finding);
+    panic!("{configuration:?}\n{finding}\n{steps}{failure:?}\n{}", failure.finding);
 }

@@ -7,9 +7,16 @@
 //! was under way: a program unit that was being programmed cannot be read (all of it: of a one-shot of
 //! several pages none is readable before the last pulse), and a part of a block that was being erased holds
 //! neither data nor is erased. What had not begun has left nothing.
+//!
+//! A drive that programs what is not erased is told nothing, as by any flash, and what lies there cannot be read;
+//! but it is remembered as a [`Misuse`].
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::fmt;
+use std::sync::Arc;
 
+use super::faults::{Fault, Lies};
+use crate::ftl::Cuttable;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::media::{
@@ -34,7 +41,29 @@ struct Life {
 enum Held {
     Erased,
     Unreadable,
-    Programmed(Life),
+    Programmed(Arc<Life>),
+}
+
+/// Data or a trim that the drive has taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The data of a unit: of the first of these that is version 1, and so on.
+    Written(LogicalUnit),
+    /// A trim of so many units from this one.
+    Trimmed(LogicalUnit, u32),
+}
+
+/// A program that flash cannot carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misuse {
+    /// Where the program unit starts.
+    pub at: PhysicalUnit,
+}
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "physical unit {} is programmed where the flash is not erased", self.at.0)
+    }
 }
 
 /// The data that will be in a unit when it is programmed.
@@ -61,7 +90,7 @@ pub struct Recording {
     /// By program unit.
     held: Vec<Held>,
     /// Program units that were begun and are not programmed, by place, in their order.
-    begun: HashMap<u32, VecDeque<Life>>,
+    begun: HashMap<u32, VecDeque<Arc<Life>>>,
     trims: Vec<TrimRecord>,
     map_pieces: Vec<SequenceNumber>,
     journal_pages: Vec<SequenceNumber>,
@@ -76,8 +105,15 @@ pub struct Recording {
     staged: Vec<Staged>,
     /// What the host has written to program units that are not begun.
     waiting: BTreeMap<PhysicalUnit, LogicalUnit>,
-    /// The unit that each version was written to, in their order.
-    received: Vec<LogicalUnit>,
+    /// What the drive has taken since the latest call of [`Recording::take_taken`].
+    taken: Vec<Taken>,
+    /// The latest version.
+    versions: Version,
+    misuse: Option<Misuse>,
+    /// How often what is on the flash has changed, and what is in RAM.
+    changes: u64,
+    changes_in_ram: u64,
+    lies: Option<Box<Lies>>,
 }
 
 impl Recording {
@@ -97,7 +133,12 @@ impl Recording {
             since: vec![Nanoseconds::ZERO; blocks],
             staged: vec![Staged::default(); units as usize],
             waiting: BTreeMap::new(),
-            received: Vec::new(),
+            taken: Vec::new(),
+            versions: 0,
+            misuse: None,
+            changes: 0,
+            changes_in_ram: 0,
+            lies: None,
             geometry: geometry.clone(),
         }
     }
@@ -107,38 +148,57 @@ impl Recording {
         self.staged[unit.0 as usize].version
     }
 
-    /// Returns the units that the host has written, in the order in which the drive took their data: that of
-    /// the first is version 1.
-    pub fn received(&self) -> &[LogicalUnit] {
-        &self.received
+    /// Returns which write of the host's was taken last.
+    pub fn versions(&self) -> Version {
+        self.versions
     }
 
-    /// Power is cut while the program unit that starts at `first` is being programmed.
-    pub(super) fn tear_program(&mut self, first: PhysicalUnit) {
-        let program = self.geometry.program_of(first) as usize;
-        self.held[program] = Held::Unreadable;
+    /// Returns what the drive has taken since this was asked for the last time, in the order in which it did.
+    pub fn take_taken(&mut self) -> Vec<Taken> {
+        std::mem::take(&mut self.taken)
     }
 
-    /// Power is cut while the part of `block` that lies on `die` is being erased.
-    pub(super) fn tear_erase(&mut self, block: BlockIndex, die: DieIndex) {
-        self.leave(block, die, &Held::Unreadable);
+    /// Returns the first program that flash cannot carry out, if there was one.
+    pub fn misuse(&self) -> Option<Misuse> {
+        self.misuse
     }
 
-    /// Power is gone: of what was not programmed only that is left which capacitors save. That is what is
-    /// current by the map, was written by the host and is not on the flash, and the records of trims that are
-    /// given. What was saved before and not written again stays saved.
-    pub(super) fn cut(&mut self, capacitors: Option<(&impl Mapping, Vec<TrimRecord>)>) {
-        let mut saved = Vec::new();
-        if let Some((map, trims)) = capacitors {
-            self.trims.extend(trims);
-            saved = self.saved.iter().copied().filter(|it| !it.is_restored).collect();
-            saved.extend(self.buffered(map));
+    /// Returns a number that stays the same as long as what is on the flash does; where capacitors save the
+    /// write buffer, as long as that does, too.
+    pub fn state(&self, capacitors_save: bool) -> (u64, u64) {
+        (self.changes, if capacitors_save { self.changes_in_ram } else { 0 })
+    }
+
+    /// Has the flash lie from now on, until power is cut, as if the drive made the mistake.
+    pub(super) fn lie(&mut self, fault: Fault) {
+        let lies = Lies::of(fault, self, &self.geometry);
+        self.lies = Some(Box::new(lies));
+    }
+
+    fn lies_by(&self, fault: Fault) -> bool {
+        self.lies.as_ref().is_some_and(|lies| lies.fault == fault)
+    }
+
+    /// The collection units that are out of use.
+    pub(super) fn retired(&self) -> impl Iterator<Item = BlockIndex> + '_ {
+        let retired = self.bad_blocks.iter().filter(|it| it.replaced_by.is_none());
+        retired.map(|record| record.unit)
+    }
+
+    /// What the program unit that starts at `first` truly holds.
+    pub(super) fn held_at(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
+        match &self.held[self.geometry.program_of(first) as usize] {
+            Held::Erased => ProgramUnit::Erased,
+            Held::Unreadable => ProgramUnit::Unreadable,
+            Held::Programmed(life) => {
+                let spare = SpareArea::with_mark(&life.spare, life.mark);
+                ProgramUnit::Programmed { number: life.number, spare }
+            }
         }
-        self.saved = saved;
-        self.saved_units = self.saved.iter().map(|saved| saved.logical).collect();
-        self.waiting.clear();
-        self.begun.clear();
-        self.stage_what_is_held();
+    }
+
+    fn programs_per_block(&self) -> u32 {
+        self.geometry.units_per_block() / self.geometry.units_per_program()
     }
 
     /// What the host has written that is current by `map` and in the buffer only.
@@ -169,9 +229,9 @@ impl Recording {
 
     /// All that `block` holds on `die` is `held` from now on.
     fn leave(&mut self, block: BlockIndex, die: DieIndex, held: &Held) {
+        self.changes += 1;
         let first = self.geometry.program_of(self.geometry.first_unit(block));
-        let programs = self.geometry.units_per_block() / self.geometry.units_per_program();
-        for index in 0..programs {
+        for index in 0..self.programs_per_block() {
             if self.geometry.die_of_program(block, index) == die {
                 self.held[(first + index) as usize] = held.clone();
             }
@@ -193,26 +253,56 @@ impl Recording {
         }
     }
 
-    /// Checks that the flash does what flash can do: pages of a die's part of a block are programmed in order.
-    fn check_order(&self, first: PhysicalUnit) {
+    /// Returns whether the flash can carry out the program: pages of a die's part of a block are programmed in order.
+    fn can_be_programmed(&self, first: PhysicalUnit) -> bool {
         let block = self.geometry.block_of(first);
         let begin = self.geometry.program_of(self.geometry.first_unit(block));
         let program = self.geometry.program_of(first);
-        let end = begin + self.geometry.units_per_block() / self.geometry.units_per_program();
-        let behind = (program..end).step_by(self.geometry.stripe() as usize);
-        for place in behind {
-            let held = &self.held[place as usize];
-            assert!(matches!(held, Held::Erased), "{first:?} is programmed before {place} is");
+        let end = begin + self.programs_per_block();
+        let mut behind = (program..end).step_by(self.geometry.stripe() as usize);
+        behind.all(|place| matches!(self.held[place as usize], Held::Erased))
+    }
+}
+
+impl Cuttable for Recording {
+    fn tear_program(&mut self, first: PhysicalUnit) {
+        let program = self.geometry.program_of(first) as usize;
+        self.held[program] = Held::Unreadable;
+    }
+
+    fn tear_erase(&mut self, block: BlockIndex, die: DieIndex) {
+        self.leave(block, die, &Held::Unreadable);
+    }
+
+    /// What was saved before and not written again stays saved.
+    fn cut(&mut self, capacitors: Option<(&impl Mapping, Vec<TrimRecord>)>) {
+        let mut saved = Vec::new();
+        if let Some((map, trims)) = capacitors {
+            self.trims.extend(trims);
+            saved = self.saved.iter().copied().filter(|it| !it.is_restored).collect();
+            saved.extend(self.buffered(map));
         }
+        self.saved = saved;
+        self.saved_units = self.saved.iter().map(|saved| saved.logical).collect();
+        self.waiting.clear();
+        self.begun.clear();
+        self.lies = None;
+        self.stage_what_is_held();
     }
 }
 
 impl Media for Recording {
     fn receive(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
-        self.received.push(logical);
-        let version = self.received.len() as Version;
-        self.staged[unit.0 as usize] = Staged { version, written: true };
+        self.taken.push(Taken::Written(logical));
+        self.changes_in_ram += 1;
+        self.versions += 1;
+        self.staged[unit.0 as usize] = Staged { version: self.versions, written: true };
         self.waiting.insert(unit, logical);
+    }
+
+    fn trimmed(&mut self, first: LogicalUnit, units: u32) {
+        self.taken.push(Taken::Trimmed(first, units));
+        self.changes_in_ram += 1;
     }
 
     fn copy(&mut self, from: PhysicalUnit, to: PhysicalUnit) {
@@ -225,6 +315,7 @@ impl Media for Recording {
         if let Some(logical) = logical {
             self.waiting.insert(to, logical);
         }
+        self.changes_in_ram += 1;
     }
 
     fn fill(&mut self, unit: PhysicalUnit, _: LogicalUnit) {
@@ -238,18 +329,34 @@ impl Media for Recording {
         }
         let data = self.staged[first.0 as usize..end as usize].into();
         let life = Life { number, spare: spare.raw().into(), mark: spare.mark(), data };
-        self.begun.entry(self.geometry.program_of(first)).or_default().push_back(life);
+        self.begun.entry(self.geometry.program_of(first)).or_default().push_back(Arc::new(life));
+        self.changes_in_ram += 1;
     }
 
     fn programmed(&mut self, first: PhysicalUnit) {
-        self.check_order(first);
         let program = self.geometry.program_of(first);
         let lives = self.begun.get_mut(&program).expect("what is programmed was begun");
         let life = lives.pop_front().expect("what is programmed was begun");
         if lives.is_empty() {
             self.begun.remove(&program);
         }
-        self.held[program as usize] = Held::Programmed(life);
+        let can_be_programmed = self.can_be_programmed(first);
+        self.held[program as usize] = match can_be_programmed {
+            true => Held::Programmed(life),
+            false => Held::Unreadable,
+        };
+        if !can_be_programmed {
+            self.misuse.get_or_insert(Misuse { at: first });
+        }
+        self.changes += 1;
+    }
+
+    fn begin_erase(&mut self, block: BlockIndex) {
+        if self.lies_by(Fault::EraseEarly) {
+            for die in (0..self.geometry.dies()).map(DieIndex) {
+                self.leave(block, die, &Held::Erased);
+            }
+        }
     }
 
     fn erased(&mut self, block: BlockIndex, die: DieIndex) {
@@ -263,6 +370,7 @@ impl Media for Recording {
     }
 
     fn bad_block_recorded(&mut self, record: BadBlockRecord) {
+        self.changes += 1;
         self.bad_blocks.push(record);
         if let Some(worn) = record.replaced_by {
             let first = self.geometry.group_of(record.unit) * self.geometry.stripe();
@@ -275,10 +383,12 @@ impl Media for Recording {
     }
 
     fn trims_recorded(&mut self, records: &[TrimRecord]) {
+        self.changes += 1;
         self.trims.extend_from_slice(records);
     }
 
     fn map_page_programmed(&mut self, page: MapPage, through: SequenceNumber) {
+        self.changes += 1;
         match page {
             MapPage::Piece => self.map_pieces.push(through),
             MapPage::Journal => self.journal_pages.push(through),
@@ -292,25 +402,24 @@ impl Media for Recording {
 
 impl FlashContents for Recording {
     fn program_unit(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
-        match &self.held[self.geometry.program_of(first) as usize] {
-            Held::Erased => ProgramUnit::Erased,
-            Held::Unreadable => ProgramUnit::Unreadable,
-            Held::Programmed(Life { number, spare, mark, .. }) => {
-                let spare = SpareArea::with_mark(spare, *mark);
-                ProgramUnit::Programmed { number: *number, spare }
-            }
+        let truly = self.held_at(first);
+        match &self.lies {
+            Some(lies) => lies.instead(first, truly, &self.geometry, &self.bad_blocks),
+            None => truly,
         }
     }
 
     fn programs_in(&self, block: BlockIndex) -> u32 {
+        if self.lies_by(Fault::ForgetBadBlocks) {
+            return self.programs_per_block();
+        }
         let first = self.geometry.program_of(self.geometry.first_unit(block)) as usize;
-        let programs = self.geometry.units_per_block() / self.geometry.units_per_program();
-        let held = &self.held[first..first + programs as usize];
+        let held = &self.held[first..first + self.programs_per_block() as usize];
         held.iter().rposition(|it| !matches!(it, Held::Erased)).map_or(0, |it| it as u32 + 1)
     }
 
     fn trims(&self) -> &[TrimRecord] {
-        &self.trims
+        if self.lies_by(Fault::ForgetTrims) { &[] } else { &self.trims }
     }
 
     fn map_pieces(&self) -> &[SequenceNumber] {
@@ -326,12 +435,13 @@ impl FlashContents for Recording {
     }
 
     fn saved(&self) -> &[LogicalUnit] {
-        &self.saved_units
+        if self.lies_by(Fault::ForgetSaved) { &[] } else { &self.saved_units }
     }
 
     fn restore(&mut self, index: usize, unit: PhysicalUnit) {
         let saved = &mut self.saved[index];
         saved.is_restored = true;
+        self.changes_in_ram += 1;
         self.staged[unit.0 as usize] = Staged { version: saved.version, written: true };
         self.waiting.insert(unit, saved.logical);
     }
