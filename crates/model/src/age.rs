@@ -26,9 +26,6 @@ mod plan;
 mod tables;
 
 use crate::geometry::GeometryError;
-use crate::mapping::Mapping;
-use crate::media::Media;
-use crate::ssd::Ssd;
 pub(crate) use log_blocks::FilledBlocks;
 pub(crate) use page::check_scheme;
 use ssdlab_theory::ParameterError;
@@ -102,21 +99,5 @@ impl Past {
     /// Random writes to all units alike, with an empty cache.
     pub fn uniform(seed: u64) -> Past {
         Past { workload: Workload::Uniform, cache: CacheFill::Empty, seed }
-    }
-}
-
-impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Returns the tables that preconditioning fills.
-    pub(crate) fn tables(&mut self) -> Tables<'_, M> {
-        Tables {
-            geometry: &self.geometry,
-            map: &mut self.map,
-            flash: &mut self.flash,
-            free: &mut self.free,
-            host: &mut self.host,
-            copies: self.collector.stream(),
-            streams: self.streams.as_deref_mut(),
-            slc: self.slc.as_deref_mut(),
-        }
     }
 }

@@ -18,10 +18,7 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
-use crate::mapping::Mapping;
-use crate::media::Media;
-use crate::ssd::Ssd;
-use crate::units::{Instant, Nanoseconds};
+use crate::units::Nanoseconds;
 pub(crate) use room::FlashTimes;
 use room::Shares;
 
@@ -152,32 +149,6 @@ impl Noted {
     }
 }
 
-/// How long something else than reads kept a die from the reads that waited for it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Blocked {
-    /// Programs of host data.
-    pub(crate) program: Nanoseconds,
-    /// Collection's programs and erases.
-    pub(crate) collection: Nanoseconds,
-}
-
-impl AddAssign for Blocked {
-    fn add_assign(&mut self, other: Blocked) {
-        self.program += other.program;
-        self.collection += other.collection;
-    }
-}
-
-impl Blocked {
-    #[inline(always)]
-    pub(crate) fn since(self, earlier: Blocked) -> Blocked {
-        Blocked {
-            program: self.program - earlier.program,
-            collection: self.collection - earlier.collection,
-        }
-    }
-}
-
 /// Everything noted, and what is needed to divide it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
@@ -186,8 +157,6 @@ pub(crate) struct Delays {
     pub(crate) others: Noted,
     /// What writes waited for room in the buffer since the shares were last worked out.
     pub(crate) room: Nanoseconds,
-    /// What blocked senses that did not decide when their request was answered.
-    pub(crate) not_critical: Blocked,
     shares: Shares,
 }
 
@@ -205,190 +174,5 @@ impl Delays {
             writes: self.writes.split(command),
             others: self.others.split(command),
         }
-    }
-}
-
-impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Divides what writes waited for by what the dies have done since the last time.
-    #[inline(never)]
-    pub(crate) fn divide_waits_for_room(&mut self) {
-        let times = FlashTimes {
-            page_read: self.timing.page_read,
-            program: self.timing.program,
-            erase: self.timing.erase,
-            metadata: self.journal_program(),
-            slc: self.slc.as_ref().map(|slc| (slc.program(), slc.units_per_program())),
-            units_per_program: self.geometry.units_per_program(),
-            stripe: self.geometry.stripe(),
-        };
-        self.delays.divide_room(&self.counters, &times);
-    }
-
-    /// Where the time of all requests so far went.
-    pub fn attribution(&self) -> Attribution {
-        let mut delays = self.delays.clone();
-        delays.add_room();
-        let blocked = self.blocked();
-        delays.reads.parts.program += blocked.program;
-        delays.reads.parts.collection += blocked.collection;
-        let command = self.timing.command_occupancy + self.timing.command_latency;
-        Attribution {
-            reads: delays.reads.split(command),
-            writes: delays.writes.split(command),
-            others: delays.others.split(command),
-        }
-    }
-
-    /// Notes a read that arrived at `at` and was answered at `end`.
-    #[inline(always)]
-    pub(crate) fn note_read(&mut self, at: Instant, end: Instant) -> Instant {
-        self.delays.reads.requests += 1;
-        self.delays.reads.latency += end.since(at);
-        end
-    }
-
-    /// Notes a write that arrived at `at` and was answered at `end`.
-    #[inline(always)]
-    pub(crate) fn note_write(&mut self, at: Instant, end: Instant) -> Instant {
-        self.delays.writes.requests += 1;
-        self.delays.writes.latency += end.since(at);
-        end
-    }
-
-    /// Notes a flush that arrived at `at` and was answered at `end`.
-    pub(crate) fn note_flush(&mut self, at: Instant, end: Instant) -> Instant {
-        let latency = self.note_other(at, end);
-        self.delays.others.parts.flush += latency;
-        end
-    }
-
-    /// Notes a trim that arrived at `at` and was answered at `end`.
-    pub(crate) fn note_trim(&mut self, at: Instant, end: Instant) -> Instant {
-        let latency = self.note_other(at, end);
-        self.delays.others.parts.trim += latency;
-        end
-    }
-
-    /// Notes a request that is neither read nor write; returns its latency without its command.
-    fn note_other(&mut self, at: Instant, end: Instant) -> Nanoseconds {
-        let latency = end.since(at);
-        self.delays.others.requests += 1;
-        self.delays.others.latency += latency;
-        latency - self.timing.command_occupancy - self.timing.command_latency
-    }
-
-    /// What reads of the host waited for that was no read.
-    #[inline(always)]
-    pub(crate) fn blocked(&self) -> Blocked {
-        self.resources.blocked.since(self.delays.not_critical)
-    }
-
-    /// Keeps what `work`, which is done for no read of the host, waits for out of what reads waited
-    /// for.
-    #[inline(always)]
-    pub(crate) fn aside<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
-        let before = self.blocked();
-        let result = work(self);
-        self.delays.not_critical += self.blocked().since(before);
-        result
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ssd::tests::{small_configuration, small_drive};
-    use crate::units::LogicalUnit;
-
-    const AT: Instant = Instant::START;
-
-    #[test]
-    fn a_read_alone_is_command_sense_and_transfers() {
-        let mut ssd = small_drive();
-        let units = ssd.geometry().units_per_program();
-        let written = ssd.write(AT, LogicalUnit(0), units);
-        let flushed = ssd.flush(written);
-        let before = ssd.attribution();
-        let end = ssd.read(flushed, LogicalUnit(0), 1);
-        let split = ssd.attribution().since(&before);
-        assert_eq!(split.reads.total(), end.since(flushed));
-        assert_eq!(split.reads.flash_read, ssd.timing.page_read);
-        assert_eq!(split.reads.queue, Nanoseconds::ZERO);
-        assert_eq!(split.reads.link, ssd.unit_over_channel + ssd.unit_to_host);
-        assert_eq!(split.writes.total() + split.others.total(), Nanoseconds::ZERO);
-    }
-
-    #[test]
-    fn a_read_behind_a_program_waited_for_the_program_and_so_did_the_next() {
-        let mut ssd = small_drive();
-        let units = ssd.geometry().units_per_program();
-        let written = ssd.write(AT, LogicalUnit(0), units);
-        let flushed = ssd.flush(written);
-        // The same die again, one stripe later.
-        for program in 1..=ssd.geometry().dies() {
-            ssd.write(flushed, LogicalUnit(program * units), units);
-        }
-        let at = flushed + Nanoseconds::from_millis(1);
-        let before = ssd.attribution();
-        let first = ssd.read(at, LogicalUnit(0), 1);
-        let second = ssd.read(at, LogicalUnit(1), 1);
-        let split = ssd.attribution().since(&before).reads;
-        assert_eq!(split.total(), first.since(at) + second.since(at));
-        assert!(split.program > Nanoseconds::from_millis(1), "{split:?}");
-        assert_eq!(split.collection, Nanoseconds::ZERO);
-        // The second one waits for the first one's sense, on top.
-        assert!(split.queue >= ssd.timing.page_read, "{split:?}");
-    }
-
-    #[test]
-    fn a_full_buffer_waits_for_programs_and_on_a_full_drive_for_collection() {
-        let mut configuration = small_configuration(&[]);
-        configuration.buffer.units = configuration.geometry.units_per_program() * 2;
-        let mut ssd = Ssd::new(&configuration).expect("a sound drive");
-        let logical = ssd.geometry().logical_units();
-        let mut at = AT;
-        for unit in 0..logical {
-            at = ssd.write(at, LogicalUnit(unit), 1);
-        }
-        let filled = ssd.attribution();
-        assert!(filled.writes.program > Nanoseconds::ZERO);
-        let mut unit = 0u64;
-        for _ in 0..2 * logical {
-            unit = (unit * 1_664_525 + 1_013_904_223) % u64::from(logical);
-            at = ssd.write(at, LogicalUnit(unit as u32), 1);
-        }
-        let split = ssd.attribution().since(&filled).writes;
-        assert!(split.collection > split.program / 10, "{split:?}");
-        assert!(split.program + split.collection > split.total() / 4, "{split:?}");
-    }
-
-    #[test]
-    fn reads_of_a_pseudo_slc_cache_take_what_its_pages_take() {
-        let slc = [
-            ("slc.size", "8M"),
-            ("slc.bits", "3"),
-            ("slc.page_read", "20us"),
-            ("slc.program", "300us"),
-        ];
-        let mut ssd = Ssd::new(&small_configuration(&slc)).expect("a sound drive");
-        let written = ssd.write(AT, LogicalUnit(0), 8);
-        let flushed = ssd.flush(written);
-        let before = ssd.attribution();
-        let end = ssd.read(flushed, LogicalUnit(0), 1);
-        let later = ssd.read(end, LogicalUnit(0), 8);
-        let split = ssd.attribution().since(&before).reads;
-        assert_eq!(split.total(), later.since(flushed));
-        assert_eq!(split.flash_read, Nanoseconds::from_micros(40));
-    }
-
-    #[test]
-    fn a_flush_is_attributed_to_itself() {
-        let mut ssd = small_drive();
-        let written = ssd.write(AT, LogicalUnit(0), 1);
-        let before = ssd.attribution();
-        let flushed = ssd.flush(written);
-        let split = ssd.attribution().since(&before);
-        assert!(split.others.flush > ssd.timing.program);
-        assert_eq!(split.others.total(), flushed.since(written));
     }
 }

@@ -29,14 +29,10 @@ use std::collections::VecDeque;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::flash::BlockState;
-use crate::mapping::Mapping;
-use crate::media::{BadBlockRecord, FlashWork, Media};
-use crate::recovery::{FlashContents, RecoveryError};
-use crate::resources::{Class, Resource};
+use crate::media::BadBlockRecord;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
-use crate::ssd::{Configuration, Ssd};
-use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit};
+use crate::ssd::Configuration;
+use crate::units::{BlockIndex, DieIndex};
 
 /// Sets the generator apart from others of the same seed.
 const STREAM: u64 = 0x6261_645f_626c_6f63;
@@ -112,8 +108,6 @@ pub(crate) struct BadBlocks {
     at_start: u64,
     /// Failures whose erase is not carried out, so that they are not written down, in their order.
     unrecorded: VecDeque<(DieIndex, BadBlockRecord)>,
-    /// When all others are written down.
-    recorded_until: Instant,
 }
 
 impl BadBlocks {
@@ -136,7 +130,6 @@ impl BadBlocks {
             retired_most,
             at_start: 0,
             unrecorded: VecDeque::new(),
-            recorded_until: Instant::START,
         };
         let mut generator = Pcg64Mcg::seed_from_u64(seed);
         this.fails_at = (0..geometry.blocks())
@@ -161,11 +154,6 @@ impl BadBlocks {
     /// Whether as much is retired as the drive allows itself.
     pub(crate) fn is_read_only(&self) -> bool {
         self.retired > self.retired_most
-    }
-
-    /// Logical units that can be written of `units`.
-    pub(crate) fn writable(&self, units: u32) -> u32 {
-        if self.is_read_only() { 0 } else { units }
     }
 
     /// When the first of `blocks` blocks fails that have `erases` erases behind them: the inverse
@@ -319,143 +307,6 @@ impl Configuration {
         let needed = geometry.logical_units().div_ceil(geometry.units_per_block());
         let kept = self.collection.blocks_kept(geometry, &self.mechanisms);
         geometry.blocks().saturating_sub(needed + kept)
-    }
-}
-
-impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// `block` of `group` was erased: it is free, unless it has gone bad with that.
-    pub(crate) fn free_or_retire(&mut self, group: u32, block: BlockIndex) {
-        if let Some(levelling) = &mut self.levelling {
-            levelling.note_erase();
-        }
-        if self.bad_blocks.is_some() && !self.survives_erase(block) {
-            return;
-        }
-        self.free.put(group, block, self.flash.erases(block));
-    }
-
-    /// Whether `block`, which was just erased, can be used again.
-    fn survives_erase(&mut self, block: BlockIndex) -> bool {
-        // Collection counts on what it has erased for its own copies, and must get that.
-        let is_short = self.free.len() < self.collection_reserve();
-        let first_die = self.geometry.group_of(block) * self.geometry.stripe();
-        let erases = self.flash.erases(block);
-        let bad = self.bad_blocks.as_mut().expect("blocks go bad");
-        if erases < bad.fails_at[block.0 as usize] || bad.is_read_only() {
-            return true;
-        }
-        let lane = bad.lane();
-        let die = DieIndex(first_die + lane);
-        let replacement = bad.reserve[die.0 as usize].pop();
-        if replacement.is_none() && is_short {
-            // Found at the next erase instead.
-            return true;
-        }
-        bad.failures += 1;
-        let (number, replaced_by) = (bad.failures, replacement);
-        let record = BadBlockRecord { unit: block, lane, number, erases, replaced_by };
-        bad.unrecorded.push_back((die, record));
-        self.counters.failed_blocks += 1;
-        if let Some(worn) = replacement {
-            let erases = bad.replace(block, erases, worn);
-            self.flash.set_erases(block, erases);
-            return true;
-        }
-        bad.retired += 1;
-        bad.keep_good_blocks(first_die, lane, erases);
-        self.writable_units = bad.writable(self.writable_units);
-        self.counters.retired_blocks += 1;
-        self.flash.retire(block);
-        false
-    }
-
-    /// Whether the erase of `block` just booked as `work` is one that fails; then that is written
-    /// down.
-    #[inline(never)]
-    pub(crate) fn note_failed_erase(&mut self, block: BlockIndex, work: FlashWork) -> bool {
-        let bad = self.bad_blocks.as_mut().expect("blocks go bad");
-        let is_it = |it: &(DieIndex, BadBlockRecord)| it.0 == work.die && it.1.unit == block;
-        let Some(&(_, record)) = bad.unrecorded.iter().find(|it| is_it(it)) else {
-            return false;
-        };
-        self.media.fail_erase(block, work);
-        self.record_failures_before(record.number);
-        let bad = self.bad_blocks.as_mut().expect("blocks go bad");
-        bad.unrecorded.retain(|(_, it)| it.number != record.number);
-        let from = work.span.end.max(bad.recorded_until);
-        let program = self.journal_program();
-        let on_die = Resource::Die(work.die);
-        let span = self.resources.reserve(on_die, Class::Background, from, program);
-        if let Some(bad) = &mut self.bad_blocks {
-            bad.recorded_until = span.end;
-        }
-        let work = self.latest_work(work.die, span);
-        self.media.record_bad_block(record, work);
-        true
-    }
-
-    /// Carries out the erases of failures before `number`, so that they are written down.
-    fn record_failures_before(&mut self, number: u64) {
-        let bad = self.bad_blocks.as_ref().expect("blocks go bad");
-        let before = bad.unrecorded.iter().filter(|(_, it)| it.number < number);
-        let before: Vec<(DieIndex, BlockIndex)> = before.map(|&(die, it)| (die, it.unit)).collect();
-        for (die, unit) in before {
-            self.finish_erase(die, unit);
-        }
-    }
-
-    /// After a power cut: makes the table of bad blocks anew from what was written down.
-    pub(crate) fn take_over_bad_blocks(&mut self) -> Result<(), RecoveryError>
-    where
-        D: FlashContents,
-    {
-        let mut records = self.media.bad_blocks().to_vec();
-        records.sort_by_key(|record| record.number);
-        for record in &records {
-            let unit = record.unit;
-            let Some(bad) = self.bad_blocks.as_mut().filter(|_| unit.0 < self.geometry.blocks())
-            else {
-                return Err(RecoveryError::BadBlock { unit });
-            };
-            let first_die = self.geometry.group_of(unit) * self.geometry.stripe();
-            bad.take_over(record, first_die).ok_or(RecoveryError::BadBlock { unit })?;
-            if record.replaced_by.is_none() {
-                self.flash.take_over(unit, BlockState::Retired, 0);
-            }
-        }
-        if let Some(bad) = &self.bad_blocks {
-            self.writable_units = bad.writable(self.writable_units);
-        }
-        Ok(())
-    }
-
-    /// What is left to replace bad blocks; nothing where none goes bad.
-    pub fn spare_blocks(&self) -> Option<SpareBlocks> {
-        self.bad_blocks.as_ref().map(|bad| bad.spare())
-    }
-
-    /// Whether the drive has come to the end of its life and refuses writes.
-    pub fn is_read_only(&self) -> bool {
-        self.writable_units == 0
-    }
-
-    /// Whether `units` units from `first` can be written: whether they lie within the drive, and it
-    /// is not read-only.
-    #[inline(always)]
-    pub(crate) fn can_write(&self, first: LogicalUnit, units: u32) -> bool {
-        units > 0 && u64::from(first.0) + u64::from(units) <= u64::from(self.writable_units)
-    }
-
-    /// Answers a write that cannot be done.
-    ///
-    /// # Panics
-    /// When it does not lie within the drive.
-    #[cold]
-    pub(crate) fn refuse_write(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
-        self.check_range(first, units);
-        self.counters.refused_writes += 1;
-        let end = self.take_up(at);
-        self.note_write(at, end)
     }
 }
 

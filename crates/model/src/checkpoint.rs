@@ -16,14 +16,10 @@
 //! its map in RAM saves it while it works is assumed, and how often is each profile's.
 
 use crate::geometry::Geometry;
-use crate::mapping::Mapping;
 use crate::mapping::MappingScheme;
 use crate::mapping::extent::EXTENT_SIZE;
 use crate::mechanisms::Mechanisms;
-use crate::media::{MapPage, Media, SequenceNumber};
-use crate::resources::{Class, Resource};
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
-use crate::ssd::Ssd;
 use crate::units::ByteLength;
 
 /// Bytes of a map's entry for a unit.
@@ -105,47 +101,10 @@ impl Checkpoints {
     }
 }
 
-impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Saves what has to be saved of the map after `units` units were programmed.
-    #[inline(never)]
-    pub(crate) fn save_pieces_of_map(&mut self, units: u32) {
-        let checkpoints = self.durability.checkpoints.as_mut().expect("the drive saves its map");
-        checkpoints.owed += u64::from(units) * checkpoints.map_pages;
-        let pages = checkpoints.owed / checkpoints.every_units;
-        checkpoints.owed %= checkpoints.every_units;
-        for _ in 0..pages {
-            self.save_piece_of_map();
-        }
-    }
-
-    /// Saves the next piece, behind what its die has to do at present: it waits for no data, and a
-    /// booking for later would keep the die idle until then.
-    fn save_piece_of_map(&mut self) {
-        let at = self.resources.now();
-        let die = self.begin_metadata_page(at);
-        let checkpoints = self.durability.checkpoints.as_mut().expect("the drive saves its map");
-        checkpoints.saved += 1;
-        self.counters.checkpoint_pages += 1;
-        self.settle(die, at);
-        let channel = Resource::Channel(self.geometry.channel_of(die));
-        let transfer = self.unit_over_channel * u64::from(self.geometry.units_per_page());
-        let arrived = self.resources.reserve(channel, Class::Background, at, transfer).end;
-        let program = self.journal_program();
-        let span = self.resources.reserve(Resource::Die(die), Class::Background, arrived, program);
-        let work = self.latest_work(die, span);
-        // It knows what is programmed. Of each die some programs can be owed, and the buffer holds
-        // some: that many of the latest numbers are taken to be still on their way.
-        let owed = (self.collection_parameters().debt_max + 1) * self.geometry.dies();
-        let buffered = self.buffer_parameters.units / self.geometry.units_per_program();
-        let through = self.sequence.0.saturating_sub(u64::from(owed + buffered));
-        let through = SequenceNumber(through);
-        self.media.save_map(MapPage::Piece, through, work);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ftl::Ssd;
     use crate::profile::Profile;
     use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
@@ -183,21 +142,6 @@ mod tests {
         let mut without = Ssd::new(&configuration(&[]).unwrap()).unwrap();
         without.write(Instant::START, LogicalUnit(0), 16_384);
         assert_eq!(without.counters().checkpoint_pages, 0);
-    }
-
-    #[test]
-    fn a_die_is_not_kept_idle_for_a_piece_of_the_map() {
-        // All four pieces are saved with every program unit.
-        let saving = configuration(&[("mapping.checkpoint", "96K")]).unwrap();
-        let mut ssd = Ssd::new(&saving).unwrap();
-        ssd.write(Instant::START, LogicalUnit(0), 24);
-        assert_eq!(ssd.counters().checkpoint_pages, 4);
-        let program = saving.timing.program;
-        let is_late = |die: &&crate::resources::die::Die| {
-            die.booked_until() > Instant::START + program + program / 2
-        };
-        let late = ssd.resources.dies.iter().filter(is_late).count();
-        assert_eq!(late, 1, "only the die that has the data to program, too");
     }
 
     #[test]

@@ -114,10 +114,6 @@ impl Flash {
         &self.victims
     }
 
-    pub(crate) fn victims_mut(&mut self) -> &mut VictimQueue {
-        &mut self.victims
-    }
-
     pub(crate) fn has_victims_apart(&self) -> bool {
         self.apart.is_some()
     }

@@ -59,6 +59,7 @@ use condense::Condenser;
 pub use host::{Answer, Command, Host, Port, RequestTag};
 pub use idle::Resting;
 use log_blocks::LogBlocks;
+pub(crate) use log_blocks::check_room_for_log;
 use map_traffic::MapTraffic;
 use metadata::Metadata;
 use placement::Placement;

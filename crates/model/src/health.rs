@@ -170,7 +170,7 @@ mod tests {
             ("flash.pages_per_block", "36"),
             ("capacity.physical", "192M"),
         ];
-        let mut ssd = crate::ssd::Ssd::new(&small_configuration(&slc)).expect("a sound drive");
+        let mut ssd = crate::ftl::Ssd::new(&small_configuration(&slc)).expect("a sound drive");
         let configuration = small_configuration(&slc);
         let (mut at, unit) = (Instant::START, configuration.geometry.unit_size());
         for round in 0..200 {

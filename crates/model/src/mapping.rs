@@ -2,11 +2,8 @@
 
 pub mod cached;
 pub mod extent;
-pub(crate) mod loads;
 mod map_area;
 pub(crate) mod regions;
-mod traffic;
-mod traffic_in_time;
 
 use std::hint::select_unpredictable;
 

@@ -6,11 +6,11 @@ use crate::health::WearParameters;
 use crate::mapping::MappingScheme;
 use crate::mapping::extent::ExtentParameters;
 use crate::policy::{Pacing, VictimPolicy};
-use crate::resources::suspend::SuspendParameters;
 use crate::retention::RetentionParameters;
 use crate::slc::SlcParameters;
 use crate::streams::StreamParameters;
 use crate::trim::TrimParameters;
+use ssdlab_nand::suspend::SuspendParameters;
 
 /// The mechanisms of a drive that not every drive has. The default is a drive with none of them.
 #[derive(Clone, Debug, Default, PartialEq)]

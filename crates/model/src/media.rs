@@ -21,7 +21,6 @@
 //! a copy of that, has the smaller number and the newer data.)
 
 use crate::ftl::RequestTag;
-use crate::resources::Span;
 use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Which program unit was finished when: larger is later. Every program unit of a drive has its
@@ -141,17 +140,6 @@ pub enum MapPage {
     Journal,
 }
 
-/// A program or an erase as it was booked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlashWork {
-    /// The die that does it.
-    pub die: DieIndex,
-    /// When, as far as was known when it was booked: reads that come later may push it back.
-    pub span: Span,
-    /// What number of the die's bookings it is, to ask for its span again.
-    pub(crate) booking: u32,
-}
-
 /// What programs and erases are done to.
 pub trait Media {
     /// Units that are received from now on are written by `request`.
@@ -258,67 +246,6 @@ pub trait Media {
     #[inline(always)]
     fn block_begun(&mut self, block: BlockIndex, clock: Nanoseconds) {
         let _ = (block, clock);
-    }
-
-    // ----- of the drive that computes requests at once
-
-    /// The program unit that starts at `first` is programmed. Calls come in the order of each
-    /// die's work, which is not that of the numbers.
-    #[inline(always)]
-    fn program(
-        &mut self,
-        first: PhysicalUnit,
-        spare: SpareArea<'_>,
-        number: SequenceNumber,
-        work: FlashWork,
-    ) {
-        let _ = (first, spare, number, work);
-    }
-
-    /// Until it is erased, the spare areas of `block` say that they are of a merge which recovery
-    /// makes: nothing that it copies from is erased before it is over, so that it can be done again.
-    #[inline(always)]
-    fn mark_redone(&mut self, block: BlockIndex) {
-        let _ = block;
-    }
-
-    /// The part of `block` that lies on `die` will be erased: a call of [`Media::erase`] follows, and
-    /// there may be calls of [`Media::receive`] and [`Media::copy`] for it before that.
-    #[inline(always)]
-    fn owe_erase(&mut self, block: BlockIndex, die: DieIndex) {
-        let _ = (block, die);
-    }
-
-    /// The part of `block` that lies on the die of `work` is erased.
-    #[inline(always)]
-    fn erase(&mut self, block: BlockIndex, work: FlashWork) {
-        let _ = (block, work);
-    }
-
-    /// The same, and the block does not come out of it erased: it has gone bad.
-    #[inline(always)]
-    fn fail_erase(&mut self, block: BlockIndex, work: FlashWork) {
-        self.erase(block, work);
-    }
-
-    /// `record` is programmed to a page of the metadata blocks of its block's die. What replaces the
-    /// block is erased, and programmed only after that.
-    #[inline(always)]
-    fn record_bad_block(&mut self, record: BadBlockRecord, work: FlashWork) {
-        let _ = (record, work);
-    }
-
-    /// `records` are programmed to a page of the metadata blocks.
-    #[inline(always)]
-    fn record_trims(&mut self, records: &[TrimRecord], work: FlashWork) {
-        let _ = (records, work);
-    }
-
-    /// A page of the metadata blocks is programmed with what the map says of program units up to
-    /// number `through`.
-    #[inline(always)]
-    fn save_map(&mut self, page: MapPage, through: SequenceNumber, work: FlashWork) {
-        let _ = (page, through, work);
     }
 
     /// The host is told that what was to be programmed by `at` is durable.

@@ -24,9 +24,9 @@ use toml::Spanned;
 
 use crate::flush::{FlushHandling, WriteCache};
 use crate::geometry::GeometryError;
-use crate::resources::suspend::Suspendable;
 use crate::text::{QuantityError, hint, parse_duration, parse_length};
 use crate::units::{ByteLength, Nanoseconds};
+use ssdlab_nand::suspend::Suspendable;
 
 /// Where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -12,7 +12,7 @@ use std::ops::Range;
 use crate::flash::Flash;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
-use crate::units::{Instant, LogicalUnit, PhysicalUnit};
+use crate::units::{LogicalUnit, PhysicalUnit};
 
 /// Sequential streams told apart at a time. No maker says how many; a few are compared with each
 /// request that is read, and the published protocols read one at a time.
@@ -33,9 +33,9 @@ pub struct ReadAheadParameters {
 /// When the data of a segment is in the read-ahead buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arrival {
-    /// Then.
-    At(Instant),
-    /// When the fetch of this number is done ([`crate::fetch`]).
+    /// It is there.
+    InRam,
+    /// When the fetch of this number is done.
     WithFetch(u32),
 }
 
@@ -261,184 +261,4 @@ fn is_last_current(
         behind = PhysicalUnit(behind.0 + 1);
     }
     true
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::pending::Step;
-    use crate::profile::Profile;
-    use crate::ssd::Ssd;
-    use crate::units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
-
-    /// A drive of 192 MiB that reads 1 MiB ahead in segments of 128 KiB.
-    fn drive(changes: &[(&str, &str)]) -> Ssd {
-        let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
-        let small = [
-            ("capacity.logical", "192M"),
-            ("capacity.physical", "384M"),
-            ("flash.channels", "2"),
-            ("flash.dies", "4"),
-            ("flash.pages_per_block", "36"),
-            ("read_ahead.window", "1M"),
-            ("read_ahead.segment", "128K"),
-        ];
-        for (key, value) in small.iter().chain(changes) {
-            profile.set(key, value).expect("a sound value");
-        }
-        Ssd::new(&profile.configuration().expect("a sound profile")).expect("a sound drive")
-    }
-
-    /// Fills `units` units in order, and leaves the drive alone for a moment, which empties the
-    /// buffer and no cache.
-    fn fill(ssd: &mut Ssd, units: u32) -> Instant {
-        let mut at = Instant::START;
-        for unit in (0..units).step_by(32) {
-            at = ssd.write(at, LogicalUnit(unit), 32);
-        }
-        at + Nanoseconds::from_millis(50)
-    }
-
-    /// Reads `unit` at once, or step by step.
-    fn read(ssd: &mut Ssd, at: Instant, unit: u32, in_steps: bool) -> Instant {
-        if !in_steps {
-            return ssd.read(at, LogicalUnit(unit), 1);
-        }
-        let size = ssd.geometry().unit_size();
-        let first = Sector::at(size * u64::from(unit));
-        let mut step = ssd.begin_read(at, first, SectorCount::of(size));
-        loop {
-            match step {
-                Step::Answered(end) => return end,
-                Step::Waits(waiting) => step = ssd.go_on(waiting),
-            }
-        }
-    }
-
-    #[test]
-    fn a_write_elsewhere_costs_a_stream_nothing_and_one_within_its_segment() {
-        for in_steps in [false, true] {
-            let pages_read = |write: &dyn Fn(u32) -> Option<u32>, trims: bool| {
-                let mut ssd = drive(&[]);
-                let mut at = fill(&mut ssd, 16_384);
-                let before = ssd.counters();
-                for unit in 0..1024 {
-                    at = read(&mut ssd, at, unit, in_steps);
-                    match write(unit) {
-                        Some(other) if trims => at = ssd.trim(at, LogicalUnit(other), 1),
-                        Some(other) => at = ssd.write(at, LogicalUnit(other), 1),
-                        None => {}
-                    }
-                }
-                let counted = ssd.counters().since(&before);
-                (counted.flash_page_reads_host, counted.read_ahead_lost_units)
-            };
-            let (alone, lost) = pages_read(&|_| None, false);
-            assert_eq!(lost, 0);
-            for trims in [false, true] {
-                let elsewhere = pages_read(&|unit| Some(8192 + unit), trims);
-                assert_eq!(elsewhere, (alone, 0), "{in_steps}, {trims}");
-                let behind = pages_read(&|unit| Some(unit), trims);
-                assert!(behind.0 <= alone + 1024, "{in_steps}, {trims}: {behind:?}, not {alone}");
-                // One unit of a segment that was read ahead: the rest of that is read anew.
-                let ahead = pages_read(&|unit| (unit == 500).then_some(600), trims);
-                assert!(ahead.1 == 32, "{in_steps}, {trims}: {ahead:?}");
-                assert!((alone + 1..alone + 33).contains(&ahead.0), "{ahead:?}, not {alone}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_held_is_forgotten_with_its_stream() {
-        let mut ssd = drive(&[]);
-        let mut at = fill(&mut ssd, 16_384);
-        for unit in 0..16 {
-            at = ssd.read(at, LogicalUnit(unit), 1);
-        }
-        assert!(!ssd.read_ahead.held.is_empty());
-        let held = ssd.read_ahead.held.clone();
-        at = ssd.write(at, LogicalUnit(held.start), held.end - held.start);
-        assert!(ssd.read_ahead.held.is_empty(), "{:?}", ssd.read_ahead.held);
-        for unit in 1000..1016 {
-            at = ssd.read(at, LogicalUnit(unit), 1);
-        }
-        assert!(!ssd.read_ahead.held.is_empty());
-        for other in 0..4 {
-            at = ssd.read(at, LogicalUnit(5000 + 100 * other), 1);
-        }
-        assert!(ssd.read_ahead.held.is_empty(), "other streams took its place");
-    }
-
-    /// How many of 2048 units read one by one had been read ahead.
-    fn hits(ssd: &mut Ssd, mut at: Instant) -> u64 {
-        for unit in 0..2048 {
-            at = ssd.read(at, LogicalUnit(unit), 1);
-        }
-        ssd.counters().read_ahead_hit_units
-    }
-
-    #[test]
-    fn a_stream_stays_one_beside_a_few_others_and_not_beside_many() {
-        let hits_beside = |others: u32| {
-            let mut ssd = drive(&[]);
-            let mut at = fill(&mut ssd, 16_384);
-            for unit in 0..1024 {
-                at = ssd.read(at, LogicalUnit(unit), 1);
-                for other in 0..others {
-                    // Neighbours are read seven apart, so that none continues another.
-                    let other = 4096 + (unit * others + other) * 7 % 8192;
-                    at = ssd.read(at, LogicalUnit(other), 1);
-                }
-            }
-            ssd.counters().read_ahead_hit_units
-        };
-        let alone = hits_beside(0);
-        assert!(alone > 900, "{alone}");
-        for others in 1..4 {
-            assert_eq!(hits_beside(others), alone, "{others} others");
-        }
-        assert_eq!(hits_beside(4), 0);
-    }
-
-    #[test]
-    fn data_in_an_slc_cache_is_read_ahead_like_any_other() {
-        let slc = [
-            ("slc.size", "24M"),
-            ("slc.bits", "3"),
-            ("slc.program", "200us"),
-            ("slc.page_read", "25us"),
-        ];
-        let mut ssd = drive(&slc);
-        let at = fill(&mut ssd, 4096);
-        assert_eq!(ssd.counters().program_units_slc, 4096, "all of it is in the cache");
-        let cached = hits(&mut ssd, at);
-        let mut plain = drive(&[]);
-        let at = fill(&mut plain, 4096);
-        assert_eq!(cached, hits(&mut plain, at));
-        assert!(cached > 1900, "{cached}");
-    }
-
-    #[test]
-    fn padding_does_not_keep_a_segment_from_being_read_ahead_and_a_stray_unit_does() {
-        let with = |flush: bool, stray: bool| {
-            let mut ssd = drive(&[]);
-            let mut at = Instant::START;
-            for unit in (0..4096).step_by(32) {
-                at = ssd.write(at, LogicalUnit(unit), 10);
-                if unit == 1024 {
-                    if stray {
-                        at = ssd.write(at, LogicalUnit(20_000), 1);
-                    }
-                    if flush {
-                        at = ssd.flush(at);
-                    }
-                }
-                at = ssd.write(at, LogicalUnit(unit + 10), 22);
-            }
-            hits(&mut ssd, at + Nanoseconds::from_millis(50))
-        };
-        let plain = with(false, false);
-        assert_eq!(with(true, false), plain);
-        assert_eq!(with(false, true), plain - 32);
-        assert_eq!(with(true, true), plain - 32, "what is not the stream's lies between");
-    }
 }

@@ -26,15 +26,11 @@
 //! less is read.
 
 pub(crate) mod log_block;
-mod rebuild;
 pub(crate) mod scan;
 
 use crate::geometry::GeometryError;
-use crate::mapping::{Mapping, MappingScheme};
 use crate::media::{BadBlockRecord, Media, SequenceNumber, SpareArea, TrimRecord};
-use crate::ssd::{Configuration, Ssd};
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
-use scan::Scan;
 
 /// What reading the spare area of a program unit gives.
 #[derive(Clone, Copy, Debug)]
@@ -202,33 +198,3 @@ pub use crate::power_cut::faults::Fault;
 
 /// The largest number that is believed: 2^62 program units at a nanosecond each are 146 years.
 pub(crate) const NUMBER_MAX: SequenceNumber = SequenceNumber(1 << 62);
-
-impl<M: Mapping, D: FlashContents> Ssd<M, D> {
-    /// Opens a drive from what is on its flash, from `at` on, with an empty `map`.
-    ///
-    /// # Errors
-    /// When the flash holds what this drive cannot have written, or has no room left.
-    ///
-    /// # Panics
-    /// When the write buffer holds less than two program units; profiles check that. When the drive
-    /// has log blocks: see [`crate::log_block::LogBlockSsd::open`].
-    pub fn open(
-        configuration: &Configuration,
-        map: M,
-        media: D,
-        at: Instant,
-    ) -> Result<(Self, Recovery), RecoveryError> {
-        if configuration.mechanisms.retention.is_some() {
-            return Err(RecoveryError::Unsupported { what: "data that ages" });
-        }
-        assert!(
-            configuration.mechanisms.mapping != MappingScheme::LogBlock,
-            "a drive with log blocks is opened by its own rules"
-        );
-        let scan = Scan::of(configuration, &media)?;
-        let mut ssd = Ssd::with(configuration, map, media)?;
-        ssd.take_over_bad_blocks()?;
-        let recovery = ssd.rebuild(scan, at)?;
-        Ok((ssd, recovery))
-    }
-}

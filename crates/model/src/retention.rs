@@ -18,11 +18,9 @@
 //! are looked at when the drive rests or is stored, and each time a
 //! block is begun that an hour has passed.
 
-use crate::mapping::Mapping;
-use crate::media::Media;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
-use crate::ssd::{Configuration, Ssd};
-use crate::units::{BlockIndex, Nanoseconds, PhysicalUnit};
+use crate::ssd::Configuration;
+use crate::units::{BlockIndex, Nanoseconds};
 
 /// The time after which the steps are given.
 pub const YEAR: Nanoseconds = Nanoseconds::from_secs(365 * 24 * 3600);
@@ -200,62 +198,10 @@ impl Retention {
     }
 }
 
-impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Notes that data is written to `block` from now on.
-    pub(crate) fn note_data_begun(&mut self, block: BlockIndex) {
-        if self.retention.is_none() {
-            return;
-        }
-        let now = self.resources.now().nanos();
-        self.look_at_ages(Nanoseconds::new(now), LOOK_EVERY);
-        let retention = self.retention.as_mut().expect("data ages");
-        retention.begun[block.0 as usize] = retention.stored + Nanoseconds::new(now);
-        retention.longer[block.0 as usize] = Nanoseconds::ZERO;
-    }
-
-    /// Works out what reading each block takes longer at `now`, if that is `least` later than it was
-    /// last done.
-    pub(crate) fn look_at_ages(&mut self, now: Nanoseconds, least: Nanoseconds) {
-        let Ssd { retention, flash, .. } = self;
-        if let Some(retention) = retention {
-            let clock = retention.stored + now;
-            if clock >= retention.looked_at + least {
-                retention.look(clock, |block| flash.erases(block));
-            }
-        }
-    }
-
-    /// Stores the drive for `duration` without power, at `now` by its own clock: its data ages, and
-    /// nothing else happens. Returns whether data of this drive ages at all.
-    ///
-    /// # Panics
-    /// When the drive has existed for five hundred years.
-    pub fn store(&mut self, now: Nanoseconds, duration: Nanoseconds) -> bool {
-        self.forget_trim_marks();
-        let Some(retention) = &mut self.retention else { return false };
-        let flash = &self.flash;
-        retention.store(now, duration, |block| flash.erases(block));
-        true
-    }
-
-    /// How long sensing the page of `unit` takes, on a drive whose pages differ in that.
-    #[inline(never)]
-    pub(crate) fn page_read_there(&self, unit: PhysicalUnit) -> Nanoseconds {
-        let block = self.geometry.block_of(unit);
-        let fresh = match &self.slc {
-            Some(slc) if slc.holds(block) => slc.page_read(),
-            _ => self.timing.page_read,
-        };
-        let longer = self.retention.as_ref().map_or(Nanoseconds::ZERO, |it| it.longer(block));
-        fresh + longer
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ftl::Ssd;
-    use crate::log_block::LogBlockSsd;
     use crate::ssd::tests::small_configuration;
     use crate::units::{Instant, LogicalUnit};
 
@@ -369,11 +315,11 @@ mod tests {
     fn old_data_of_a_drive_with_log_blocks_is_read_more_slowly_until_it_is_merged() {
         let log = [("mapping.scheme", "log-block"), ("mapping.log_blocks", "2")];
         let changes: Vec<_> = OLD.into_iter().chain(log).collect();
-        let mut drive = LogBlockSsd::new(&small_configuration(&changes)).expect("a sound drive");
+        let mut drive = Ssd::new(&small_configuration(&changes)).expect("a sound drive");
         let per_block = drive.geometry().units_per_block();
         let mut at = drive.write(Instant::START, LogicalUnit(0), 3 * per_block);
-        let read = |drive: &mut LogBlockSsd, at: Instant, unit| {
-            let at = drive.idle_from().max(at) + Nanoseconds::from_secs(1);
+        let read = |drive: &mut Ssd, at: Instant, unit| {
+            let at = drive.now().max(at) + Nanoseconds::from_secs(60);
             let end = drive.read(at, LogicalUnit(unit), 1);
             (end, end.since(at).nanos())
         };
@@ -394,7 +340,7 @@ mod tests {
         at = drive.flush(at);
         assert_eq!(read(&mut drive, at, 8).1, fresh);
         // A rest makes data older, too.
-        let at = drive.idle_from() + Nanoseconds::from_secs(1);
+        let at = drive.now() + Nanoseconds::from_secs(60);
         drive.rest(at, Nanoseconds::from_secs(20 * 24 * 3600));
         let at = at + Nanoseconds::from_secs(20 * 24 * 3600);
         assert!(read(&mut drive, at, 8).1 > fresh);

@@ -15,10 +15,7 @@
 use serde::Deserialize;
 
 use crate::geometry::Geometry;
-use crate::mapping::Mapping;
-use crate::media::Media;
-use crate::ssd::Ssd;
-use crate::units::{BlockIndex, Nanoseconds, PhysicalUnit};
+use crate::units::{BlockIndex, Nanoseconds};
 
 /// Whether a drive has blocks that are always written as SLC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -165,113 +162,6 @@ impl SlcCache {
         let was = std::mem::replace(&mut self.of_block[block.0 as usize], false);
         self.in_use -= u32::from(was);
         was
-    }
-}
-
-impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Whether the next block of the host's stream is to be one in SLC mode; folds what has to be
-    /// folded for that.
-    pub(crate) fn makes_room_in_cache(&mut self) -> bool {
-        let Some(slc) = &self.slc else {
-            return false;
-        };
-        let SlcParameters { blocks, space, when_full, .. } = slc.parameters;
-        let has_room = |ssd: &Self| {
-            let in_use = ssd.slc.as_ref().map_or(0, |slc| slc.in_use);
-            in_use < blocks
-                && (space == SlcSpace::Fixed || ssd.free.len() > ssd.cache_low_water())
-                && !ssd.free.is_empty()
-        };
-        if has_room(self) {
-            return true;
-        }
-        if when_full == WhenFull::Direct {
-            return false;
-        }
-        self.fold_one();
-        has_room(self)
-    }
-
-    /// Folds one block of the cache at once, and has it erased.
-    fn fold_one(&mut self) {
-        let now = self.resources.now();
-        self.advance_debt(now);
-        let is_folding = self.victim_block().is_some_and(|block| self.is_slc(block));
-        let folded = |ssd: &Self| ssd.counters.slc_erases;
-        let before = folded(self);
-        if !is_folding {
-            self.complete_victim(now);
-            if !self.begin_fold() {
-                return;
-            }
-        }
-        self.complete_victim(now);
-        while folded(self) == before && self.collector.copies.emptied() > 0 {
-            self.erase_oldest_emptied();
-        }
-    }
-
-    /// Whether `block` is in SLC mode.
-    pub(crate) fn is_slc(&self, block: BlockIndex) -> bool {
-        self.slc.as_ref().is_some_and(|slc| slc.holds(block))
-    }
-
-    /// Makes a full block of the cache the victim; nothing where there is none.
-    pub(crate) fn begin_fold(&mut self) -> bool {
-        if self.slc.is_none() {
-            return false;
-        }
-        match self.flash.take_victim_apart() {
-            Some((block, valid)) => {
-                self.begin_victim(block, valid);
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// Whether collection for free blocks begins with the cache's: a dynamic cache gives back what
-    /// the drive needs.
-    pub(crate) fn collects_cache_first(&self) -> bool {
-        self.slc.as_ref().is_some_and(|slc| slc.parameters.space == SlcSpace::Dynamic)
-    }
-
-    /// Notes that the host's stream has begun `block` in SLC mode.
-    pub(crate) fn note_slc_begun(&mut self, block: BlockIndex) {
-        let slc = self.slc.as_mut().expect("there is a cache");
-        slc.of_block[block.0 as usize] = true;
-        slc.in_use += 1;
-        self.host.limit_block(slc.programs_per_block);
-        self.flash.set_apart(block);
-    }
-
-    /// Units that a block of the host's stream will hold.
-    pub(crate) fn units_of_block(&self, is_slc: bool) -> u32 {
-        match &self.slc {
-            Some(slc) if is_slc => slc.units_per_program * slc.programs_per_block,
-            _ => self.geometry.units_per_block(),
-        }
-    }
-
-    /// In a block of the cache, shortens the program unit that the host's stream has begun.
-    #[inline(always)]
-    pub(crate) fn shorten_slc_program(&mut self) {
-        if let Some(slc) = &self.slc
-            && slc.holds(self.geometry.block_of(self.host.program_start()))
-        {
-            self.host.shorten_program(slc.units_per_program);
-        }
-    }
-
-    /// How long sensing the page of `unit` takes.
-    #[inline(always)]
-    pub(crate) fn page_read_of(&self, unit: PhysicalUnit) -> Nanoseconds {
-        if self.pages_differ { self.page_read_there(unit) } else { self.timing.page_read }
-    }
-
-    /// How many superblocks are in SLC mode.
-    pub fn slc_blocks(&self) -> u32 {
-        self.slc.as_ref().map_or(0, |slc| slc.in_use)
     }
 }
 

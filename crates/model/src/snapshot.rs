@@ -13,8 +13,6 @@
 //! nothing in the model reads them.
 
 pub(crate) mod check;
-mod drive;
-mod shut_down;
 #[cfg(test)]
 mod tests;
 

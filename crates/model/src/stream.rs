@@ -288,12 +288,6 @@ impl WriteStream {
         self.cursor > self.program_start
     }
 
-    /// Whether the program unit from `start` on is full and was not sent off. Nothing else can be in
-    /// that place before: the block would have to be erased first.
-    pub(crate) fn is_filled_from(&self, start: PhysicalUnit) -> bool {
-        self.program_start == start.0 && self.room() == 0 && self.is_partial()
-    }
-
     /// Whether `units` more units, at most a program unit of them, have room without a block from
     /// the pool.
     pub(crate) fn can_take(&self, units: u32) -> bool {

@@ -8,10 +8,7 @@
 
 use serde::Deserialize;
 
-use crate::mapping::Mapping;
-use crate::media::Media;
-use crate::ssd::Ssd;
-use crate::units::{Instant, MIB, Nanoseconds, Sector, SectorCount};
+use crate::units::{MIB, Nanoseconds, SectorCount};
 
 /// What sectors read as that were trimmed and not written since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -80,42 +77,13 @@ impl TrimParameters {
     }
 }
 
-impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// How the drive trims.
-    pub fn trim_parameters(&self) -> TrimParameters {
-        self.trim_parameters
-    }
-
-    /// Trims `count` sectors from `first` as a host does that keeps to the drive's limits: one
-    /// command after the other, each sent when the one before is answered. A command that others
-    /// follow ends where a unit does (hosts know that as the discard granularity): one that two
-    /// commands share would stay. Returns when the last one is answered.
-    ///
-    /// # Panics
-    /// When the range is empty or does not lie within the drive.
-    pub fn trim_by_commands(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
-        let most = self.trim_parameters.command_most().0;
-        let shift = self.geometry.sectors_per_unit_shift();
-        let (mut at, mut first, mut left) = (at, first, count.0);
-        while left > most {
-            // A command holds a unit at least, so that this lies behind `first`.
-            let end = (first.0 + most) >> shift << shift;
-            let piece = SectorCount(end - first.0);
-            at = self.trim_sectors(at, first, piece);
-            left -= piece.0;
-            first = first + piece;
-        }
-        self.trim_sectors(at, first, SectorCount(left))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::ftl::Ssd;
     use crate::profile::Profile;
     use crate::ssd::tests::small_configuration;
-    use crate::units::LogicalUnit;
+    use crate::units::{Instant, LogicalUnit, Sector};
 
     fn drive(changes: &[(&str, &str)]) -> Ssd {
         let changes = [&[("capacity.physical", "128M")], changes].concat();

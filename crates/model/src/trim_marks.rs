@@ -19,9 +19,6 @@
 //! A write of part of a marked unit takes zeros for the rest of it.
 
 use crate::flash::Flash;
-use crate::mapping::Mapping;
-use crate::media::Media;
-use crate::ssd::Ssd;
 use crate::touched::Touched;
 use crate::trim::{ReadsAfterTrim, TrimParameters};
 use crate::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
@@ -70,44 +67,6 @@ impl TrimMarks {
     pub(crate) fn forget(&mut self) {
         if self.any {
             *self = TrimMarks { lay_at: Touched::zeroed(self.lay_at.len()), any: false, ..*self };
-        }
-    }
-}
-
-impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Where a read of `unit` finds its data: where it lies, or where it lay when it was trimmed, if
-    /// the drive goes there; nothing where the read takes no flash.
-    ///
-    /// # Panics
-    /// When the drive has no such unit.
-    #[inline(always)]
-    pub fn read_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
-        match self.map.get(unit) {
-            None => self.marked_place_of(unit),
-            place => place,
-        }
-    }
-
-    #[cold]
-    fn marked_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
-        self.trim_marks.as_ref()?.still_at(unit, &self.flash)
-    }
-
-    /// Does the work of trims, on a drive that has been idle since `since` until `until`, if that is
-    /// long enough.
-    pub(crate) fn settle_trims(&mut self, since: Instant, until: Instant) {
-        if let Some(marks) = &mut self.trim_marks
-            && marks.settle > Nanoseconds::ZERO
-            && until >= since + marks.settle
-        {
-            marks.forget();
-        }
-    }
-
-    /// Forgets what was trimmed, as at power-on.
-    pub(crate) fn forget_trim_marks(&mut self) {
-        if let Some(marks) = &mut self.trim_marks {
-            marks.forget();
         }
     }
 }

@@ -18,10 +18,7 @@
 //! that stream takes is not changed.
 
 use crate::flash::Flash;
-use crate::mapping::Mapping;
-use crate::media::Media;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
-use crate::ssd::Ssd;
 use crate::units::BlockIndex;
 
 /// How a drive spreads wear.
@@ -116,45 +113,6 @@ impl Levelling {
     pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
         self.erases = from.word()?;
         Ok(())
-    }
-}
-
-impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// The block whose data is to be moved, and its valid units, if it is time for one. It is taken
-    /// out of the candidates for collection, and has to become the victim.
-    pub(crate) fn take_block_to_level(&mut self) -> Option<(BlockIndex, u32)> {
-        let is_due = self.levelling.is_some_and(|it| it.erases >= it.every);
-        // A block that may be full is not moved to the last places that there are.
-        if !is_due || self.room_after_cut() < self.geometry.units_per_block() {
-            return None;
-        }
-        let levelling = self.levelling.as_mut()?;
-        levelling.erases = 0;
-        let (block, fewest, most) = self.flash.least_worn_closed()?;
-        if most - fewest <= levelling.spread {
-            return None;
-        }
-        levelling.chosen = Some(block);
-        self.flash.remove_victim(block);
-        Some((block, self.flash.valid(block)))
-    }
-
-    /// Whether `block`, which is about to become the victim, is moved to level wear.
-    pub(crate) fn is_to_be_levelled(&self, block: BlockIndex) -> bool {
-        self.levelling.is_some_and(|levelling| levelling.chosen == Some(block))
-    }
-
-    /// `block` becomes the victim with `valid` valid units; whether that is to level wear.
-    pub(crate) fn note_levelled(&mut self, block: BlockIndex, valid: u32) -> bool {
-        let is_chosen = self.is_to_be_levelled(block);
-        if is_chosen {
-            self.counters.levelled_blocks += 1;
-            self.counters.levelled_units += u64::from(valid);
-            if let Some(levelling) = &mut self.levelling {
-                levelling.chosen = None;
-            }
-        }
-        is_chosen
     }
 }
 

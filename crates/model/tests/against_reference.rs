@@ -1,5 +1,5 @@
-//! The model against the reference: the same drive, the same requests, how far apart the
-//! latencies are.
+//! The drive on the flash engine against the reference: the same drive, the same requests, how far apart
+//! the latencies are.
 //!
 //! `cargo test --release -p ssdlab-model --test against_reference -- --nocapture` prints the table.
 //! `REFERENCE_CASE='steady Mixed depth 8'` leaves out the cases whose names do not contain that;
@@ -9,7 +9,16 @@
 mod cases;
 #[path = "against_reference/drives.rs"]
 mod drives;
-mod known_deviations;
+/// Figures that are beyond their limit for a cause that is not found.
+mod known_deviations {
+    /// How far the model may be off, where that is more than the limit.
+    pub fn bound(case: &str, figure: &str) -> Option<f64> {
+        // Low by 8 to 20 % with each of ten seeds, while the mean is right within 0.1 %: 1 % of the writes find no
+        // room in the buffer, and how long those wait differs.
+        let is_known = (case, figure) == ("sata 8x2 super steady RandomWrite depth 8", "write p99");
+        is_known.then_some(0.25)
+    }
+}
 #[path = "against_reference/pair.rs"]
 mod pair;
 mod reference;
@@ -18,13 +27,13 @@ mod rows;
 #[path = "against_reference/workloads.rs"]
 mod workloads;
 
-use ssdlab_model::Ssd;
+use ssdlab_model::ftl::Ssd;
 
 /// How far means and 99th percentiles may be off.
-const LIMITS: (f64, f64) = (0.02, 0.05);
+const LIMITS: (f64, f64) = (0.01, 0.05);
 
 /// How far they may be off while collection goes on.
 const LIMITS_COLLECTING: (f64, f64) = (0.05, 0.10);
 
 /// True if the host pauses between an answer and the next operation, so that requests do not fall into step.
-const HOST_PAUSES: bool = false;
+const HOST_PAUSES: bool = true;

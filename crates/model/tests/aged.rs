@@ -7,8 +7,6 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_model::age::{AgeError, CacheFill, Past, Workload};
 use ssdlab_model::counters::Counters;
-use ssdlab_model::ftl;
-use ssdlab_model::log_block::LogBlockSsd;
 use ssdlab_model::mapping::PageMap;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
@@ -102,9 +100,6 @@ macro_rules! drive {
     };
 }
 
-drive!(ftl::Ssd, ftl::Ssd::new, ftl::Ssd::aged, |ssd| ssd,);
-drive!(ftl::Ssd<CachedMap>, ftl::Ssd::with_cached_map, ftl::Ssd::aged_with_cached_map, |ssd| ssd,);
-drive!(ftl::Ssd<ExtentMap>, ftl::Ssd::with_extent_map, ftl::Ssd::aged_with_extent_map, |ssd| ssd,);
 drive!(
     Ssd,
     Ssd::new,
@@ -114,7 +109,8 @@ drive!(
         self.hint_stream(stream);
     }
 );
-drive!(LogBlockSsd, LogBlockSsd::new, LogBlockSsd::aged, |ssd| ssd.as_ssd(),);
+drive!(Ssd<CachedMap>, Ssd::with_cached_map, Ssd::aged_with_cached_map, |ssd| ssd,);
+drive!(Ssd<ExtentMap>, Ssd::with_extent_map, Ssd::aged_with_extent_map, |ssd| ssd,);
 
 /// A drive under random writes.
 struct Bench<T> {
@@ -210,7 +206,7 @@ fn mean_shares<T: Drive>(configuration: &Configuration, past: Past) -> Vec<f64> 
 /// Prints how far a directly aged drive is from one that was written `capacities` times, and
 /// fails where it is more than 1 %.
 fn agree(changes: &[(&str, &str)], capacities: u32) {
-    agree_under::<ftl::Ssd>(Past::uniform(1), &configuration(changes), changes, capacities);
+    agree_under::<Ssd>(Past::uniform(1), &configuration(changes), changes, capacities);
 }
 
 fn agree_under<T: Drive>(
@@ -273,7 +269,7 @@ fn fifo_is_aged_at_once_as_by_writing() {
 fn hot_and_cold_units_are_aged_at_once_as_by_writing() {
     // A cold unit is written once in four capacities, and until then its block remembers the fill.
     let fifo = configuration(&[("collection.policy", "fifo")]);
-    agree_under::<ftl::Ssd>(HOT, &fifo, "fifo", 24);
+    agree_under::<Ssd>(HOT, &fifo, "fifo", 24);
 }
 
 #[test]
@@ -312,11 +308,11 @@ fn a_drive_with_a_cache_is_aged_at_once_as_by_writing() {
     for when_full in ["direct", "fold"] {
         for past in [Past::uniform(1), full] {
             let changes = [&cache[..], &[("slc.when_full", when_full)]].concat();
-            agree_under::<ftl::Ssd>(past, &configuration(&changes), when_full, 6);
+            agree_under::<Ssd>(past, &configuration(&changes), when_full, 6);
         }
     }
     let dynamic = [&cache[..], &[("slc.space", "dynamic")]].concat();
-    agree_under::<ftl::Ssd>(Past::uniform(1), &configuration(&dynamic), "dynamic", 6);
+    agree_under::<Ssd>(Past::uniform(1), &configuration(&dynamic), "dynamic", 6);
 }
 
 #[test]
@@ -324,14 +320,14 @@ fn a_map_on_flash_is_aged_at_once_as_by_writing() {
     let cached = [("mapping.scheme", "cached"), ("collection.metadata_units", "12")];
     for cache in ["32K", "128K"] {
         let changes = [&cached[..], &[("mapping.cache", cache)]].concat();
-        agree_under::<ftl::Ssd<CachedMap>>(Past::uniform(1), &configuration(&changes), changes, 6);
+        agree_under::<Ssd<CachedMap>>(Past::uniform(1), &configuration(&changes), changes, 6);
     }
 }
 
 #[test]
 fn a_map_of_extents_is_aged_at_once_as_by_writing() {
     let changes = [("mapping.scheme", "extent"), ("mapping.table", "64K")];
-    agree_under::<ftl::Ssd<ExtentMap>>(Past::uniform(1), &configuration(&changes), changes, 4);
+    agree_under::<Ssd<ExtentMap>>(Past::uniform(1), &configuration(&changes), changes, 4);
 }
 
 #[test]
@@ -342,14 +338,14 @@ fn log_blocks_are_aged_at_once_as_by_writing() {
             ("mapping.log_blocks", log_blocks),
             ("capacity.physical", "128M"),
         ];
-        agree_under::<LogBlockSsd>(Past::uniform(1), &configuration(&changes), changes, 1);
+        agree_under::<Ssd>(Past::uniform(1), &configuration(&changes), changes, 1);
     }
 }
 
 #[test]
 fn what_has_no_theory_is_refused() {
     let refused = |changes: &[(&str, &str)], past| {
-        let error = ftl::Ssd::<PageMap>::aged(&configuration(changes), past).map(drop).unwrap_err();
+        let error = Ssd::<PageMap>::aged(&configuration(changes), past).map(drop).unwrap_err();
         assert!(matches!(error, AgeError::NoTheory { .. }), "{error}");
     };
     refused(&[("collection.policy", "cost-benefit")], Past::uniform(1));

@@ -14,14 +14,13 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_model::Configuration;
 use ssdlab_model::ftl::Ssd;
-use ssdlab_model::log_block::LogBlockSsd;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
-use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea};
+use ssdlab_model::media::Media;
 use ssdlab_model::profile::{DEFAULT, Profile};
 use ssdlab_model::snapshot::{Decoder, Encoder};
-use ssdlab_units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
+use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// How often a request may have as much programmed as the drive has flash, before it counts as one
 /// that does not end.
@@ -53,10 +52,6 @@ impl Media for Bounded {
     fn fill(&mut self, _: PhysicalUnit, _: LogicalUnit) {
         self.count();
     }
-
-    fn program(&mut self, _: PhysicalUnit, _: SpareArea<'_>, _: SequenceNumber, _: FlashWork) {}
-
-    fn erase(&mut self, _: BlockIndex, _: FlashWork) {}
 }
 
 /// A drive of any mapping scheme.
@@ -64,7 +59,7 @@ enum Drive {
     Page(Box<Ssd<PageMap, Bounded>>),
     Cached(Box<Ssd<CachedMap, Bounded>>),
     Extent(Box<Ssd<ExtentMap, Bounded>>),
-    LogBlock(Box<LogBlockSsd<PageMap, Bounded>>),
+    LogBlock(Box<Ssd<PageMap, Bounded>>),
 }
 
 macro_rules! each {
@@ -123,7 +118,7 @@ impl Drive {
                 Drive::Extent(boxed(configuration, map, media))
             }
             MappingScheme::LogBlock => {
-                let ssd = LogBlockSsd::with(configuration, map, media).expect("a sound drive");
+                let ssd = Ssd::with(configuration, map, media).expect("a sound drive");
                 Drive::LogBlock(Box::new(ssd))
             }
         }

@@ -12,27 +12,8 @@ use super::plan::Pool;
 use super::{AgeError, Past, Tables};
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
-use crate::mapping::cached::CachedMap;
-use crate::media::Null;
 use crate::policy::VictimPolicy;
-use crate::ssd::{Configuration, Ssd};
 use crate::units::PhysicalUnit;
-
-impl Ssd<CachedMap, Null> {
-    /// A full drive in the steady state of random writes, with no map page in RAM.
-    ///
-    /// # Errors
-    /// When there is no closed form for the drive's policy under such writes, or no such drive.
-    pub fn aged_with_cached_map(
-        configuration: &Configuration,
-        past: Past,
-    ) -> Result<Self, AgeError> {
-        let mut ssd = Ssd::with_cached_map(configuration)?;
-        ssd.tables().age_data(configuration, past)?;
-        ssd.tables().age_map(past)?;
-        Ok(ssd)
-    }
-}
 
 impl<M: Mapping> Tables<'_, M> {
     /// Fills the map area with map pages.

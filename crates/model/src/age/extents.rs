@@ -18,9 +18,8 @@ use crate::flash::BlockState;
 use crate::geometry::Geometry;
 use crate::mapping::extent::ExtentMap;
 use crate::mapping::regions::RegionQueue;
-use crate::media::Null;
 use crate::policy::VictimPolicy;
-use crate::ssd::{Configuration, Ssd};
+use crate::ssd::Configuration;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
 /// How many times as much is written as the table remembers.
@@ -126,22 +125,6 @@ impl Fragments {
         while self.writes < least || !self.writes.is_multiple_of(per_program.into()) {
             self.write(generator.random_range(0..self.units));
         }
-    }
-}
-
-impl Ssd<ExtentMap, Null> {
-    /// A full drive after random writes of single units for a long time.
-    ///
-    /// # Errors
-    /// When it was written otherwise, collects other than greedily, its spare area does not hold
-    /// what fragments are left, or there is no such drive.
-    pub fn aged_with_extent_map(
-        configuration: &Configuration,
-        past: Past,
-    ) -> Result<Self, AgeError> {
-        let mut ssd = Ssd::with_extent_map(configuration)?;
-        ssd.tables().age_extents(configuration, past)?;
-        Ok(ssd)
     }
 }
 
@@ -289,6 +272,7 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ftl::Ssd;
     use crate::ssd::tests::small_configuration;
 
     #[test]

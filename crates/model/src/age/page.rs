@@ -7,11 +7,10 @@ use super::order::Order;
 use super::plan::{Held, Plan};
 use super::{AgeError, CacheFill, Past, STREAM, Tables, Workload};
 use crate::flash::BlockState;
-use crate::mapping::{Mapping, MappingScheme, PageMap};
-use crate::media::Null;
+use crate::mapping::{Mapping, MappingScheme};
 use crate::policy::Pacing;
 use crate::slc::{SlcSpace, WhenFull};
-use crate::ssd::{Configuration, Ssd};
+use crate::ssd::Configuration;
 use crate::streams::StreamId;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
@@ -81,20 +80,6 @@ impl Layout {
             states.insert(0, BlockState::OpenForHost);
         }
         if self.open_programs == 0 { Vec::new() } else { states }
-    }
-}
-
-impl Ssd<PageMap, Null> {
-    /// A full drive in the steady state of random writes. Takes some nanoseconds a unit.
-    ///
-    /// # Errors
-    /// When there is no closed form for the drive's policy or mapping scheme under such writes, or
-    /// no such drive.
-    pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
-        check_scheme(configuration)?;
-        let mut ssd = Ssd::new(configuration)?;
-        ssd.tables().age_data(configuration, past)?;
-        Ok(ssd)
     }
 }
 

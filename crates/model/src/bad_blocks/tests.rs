@@ -5,6 +5,7 @@ use super::*;
 use crate::ftl::Ssd;
 use crate::profile::{DEFAULT, Profile};
 use crate::units::Nanoseconds;
+use crate::units::{Instant, LogicalUnit};
 
 /// A drive of 8 MiB on 16 MiB of flash in superblocks of 4 dies, whose blocks fail soon.
 fn configuration(changes: &[(&str, &str)]) -> Configuration {

@@ -13,7 +13,10 @@
 
 mod merges;
 mod recovered;
+mod room;
 mod saved;
+
+pub(crate) use room::check_room_for_log;
 
 use std::collections::VecDeque;
 

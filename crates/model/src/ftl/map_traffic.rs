@@ -18,7 +18,7 @@ use crate::flash::BlockState;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::mapping::cached::MapCache;
-use crate::mapping::loads::There;
+use crate::mapping::cached::There;
 use crate::media::Media;
 use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
 
@@ -466,7 +466,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let dies = DieIndex(first)..DieIndex(first + self.geometry.stripe());
         let erase = nand.announce_erase(dies);
         self.traffic.to_erase.push_back((erase, self.traffic.log.next()));
-        self.traffic.erases.push_back((erase, emptied.block));
+        self.traffic.erases.push_back((erase, emptied));
         self.erase_map_blocks(nand);
         true
     }

@@ -78,7 +78,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     pub(super) fn choose_stream(&mut self, first: LogicalUnit) {
         if let Some(streams) = &mut self.streams {
             let old = self.map.get(first).map(|old| self.geometry.block_of(old));
-            let stream = streams.guess(old);
+            let stream = streams.take_hint().unwrap_or_else(|| streams.guess(old));
             self.placement.write_to(streams, stream);
         }
     }

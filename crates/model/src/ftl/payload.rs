@@ -5,6 +5,7 @@ use super::wrappers::Nobody;
 use crate::mapping::Mapping;
 use crate::mapping::cached::InRam;
 use crate::media::{Media, SequenceNumber, TrimRecord};
+use crate::streams::StreamId;
 use crate::units::{Instant, LogicalUnit, PhysicalUnit};
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
@@ -54,6 +55,17 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Returns the number of the latest program unit or trim.
     pub fn latest_number(&self) -> SequenceNumber {
         self.ftl.placement.latest_number()
+    }
+
+    /// Says which stream the next write belongs to, as NVMe's streams directive does.
+    ///
+    /// # Panics
+    /// When the drive has no such stream.
+    pub fn hint_stream(&mut self, stream: StreamId) {
+        match &mut self.ftl.streams {
+            Some(streams) => streams.hint(stream),
+            None => assert!(stream == StreamId::default(), "the drive has one write stream"),
+        }
     }
 
     /// Has everything done that is due until `at`.

@@ -340,7 +340,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.gather(first, units);
         let pages = self.reads.pages.len() as u32;
         if pages == 0 {
-            return Arrival::At(nand.now());
+            return Arrival::InRam;
         }
         let number = self.reads.fetches.begin(pages);
         let tag = Tag(number);

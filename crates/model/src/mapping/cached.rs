@@ -18,9 +18,6 @@
 mod lists;
 mod saved;
 
-use std::collections::VecDeque;
-
-use super::loads::{MapUnderWay, There};
 use super::map_area::{self, MapArea};
 use super::{Mapping, PageMap};
 use crate::geometry::{Geometry, GeometryError};
@@ -34,9 +31,6 @@ const ENTRY: ByteLength = ByteLength::new(4);
 
 /// Fewest map pages that RAM holds: one for each list, one that comes and one that goes.
 pub(crate) const LEAST_PAGES: u32 = 4;
-
-/// Kinds of later reads told apart, by how far ahead they are.
-pub(crate) const DELAYS: usize = 16;
 
 const NONE: u32 = u32::MAX;
 
@@ -154,14 +148,13 @@ pub struct InRam {
     pub dirty: u32,
 }
 
-/// A read that a die has not learnt of, because its map page is being read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LaterRead {
-    pub(crate) from: Instant,
-    /// When it would be over by what was booked when it was asked for.
-    pub(crate) foreseen: Instant,
-    /// What kind of later read it is.
-    pub(crate) like_it: usize,
+/// When a map page is in RAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum There {
+    /// Then.
+    At(Instant),
+    /// When the load of this number is done.
+    WithLoad(u32),
 }
 
 /// Which map pages are in RAM, which of those changed, and the map area of the flash.
@@ -179,15 +172,6 @@ pub struct MapCache {
     /// How many of `owed` are written for each program unit that is collected.
     owed_per_step: u32,
     pub(crate) area: MapArea,
-    /// What is under way step by step.
-    pub(crate) under_way: MapUnderWay,
-    /// When the latest request was acted on.
-    pub(crate) acted_at: Instant,
-    /// By die, in the order in which it learns of them: reads that are not booked yet.
-    pub(crate) later_reads: Vec<VecDeque<LaterRead>>,
-    /// By how many nanoseconds later than foreseen such reads were over, for those to come that
-    /// are alike.
-    pub(crate) delays: [VecDeque<i64>; DELAYS],
 }
 
 /// Map pages of a drive: each is one unit with an entry for each logical unit.
@@ -218,10 +202,6 @@ impl MapCache {
             owed: Vec::new(),
             owed_per_step: 0,
             area: MapArea::new(geometry, pages)?,
-            under_way: MapUnderWay::default(),
-            acted_at: Instant::START,
-            later_reads: vec![VecDeque::new(); geometry.dies() as usize],
-            delays: std::array::from_fn(|_| VecDeque::new()),
         })
     }
 

@@ -6,26 +6,15 @@
 
 use std::collections::VecDeque;
 
-use super::loads::UnsentMapProgram;
-use crate::buffer::WriteBuffer;
 use crate::flash::{BlockState, Flash};
 use crate::geometry::{Geometry, GeometryError, GeometryParameters};
 use crate::policy::VictimPolicy;
-use crate::resources::die::Die;
 use crate::stream::{FreePool, WriteStream};
-use crate::units::{BlockIndex, Instant, PhysicalUnit};
+use crate::units::{BlockIndex, PhysicalUnit};
 
 /// Blocks for each group of dies that hold no map pages for long: one open, and two kept free, the
 /// least with which collection can go on (one takes the copies while the other is erased).
 const KEPT_PER_GROUP: u32 = 3;
-
-/// A block of the map area from which all that was valid has been moved.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EmptiedMapBlock {
-    pub(crate) block: BlockIndex,
-    /// The program unit of the map's that holds the last copy, by its number.
-    pub(crate) number: u32,
-}
 
 /// A block of the map area that is being collected.
 #[derive(Clone, Copy, Debug)]
@@ -48,14 +37,9 @@ pub(crate) struct MapArea {
     pub(crate) flash: Flash,
     pub(crate) free: FreePool,
     pub(crate) stream: WriteStream,
-    pub(crate) buffer: WriteBuffer,
-    /// When all that is in the program unit being filled is there.
-    pub(crate) data_at: Instant,
-    /// Program units that are gone on with step by step, and were not sent off; the last of them
-    /// may be the one being filled.
-    pub(crate) unsent: VecDeque<UnsentMapProgram>,
     pub(crate) victim: Option<MapVictim>,
-    pub(crate) emptied: VecDeque<EmptiedMapBlock>,
+    /// Blocks from which all that was valid has been moved, in that order.
+    pub(crate) emptied: VecDeque<BlockIndex>,
 }
 
 /// Checks that the metadata blocks of a drive can hold a map of `pages` map pages.
@@ -85,9 +69,6 @@ impl MapArea {
             flash: Flash::new(&geometry, VictimPolicy::Greedy, 0),
             free: FreePool::new(&geometry),
             stream: WriteStream::new(&geometry),
-            buffer: MapArea::new_buffer(&geometry),
-            data_at: Instant::START,
-            unsent: VecDeque::new(),
             victim: None,
             emptied: VecDeque::new(),
             geometry,
@@ -102,74 +83,12 @@ impl MapArea {
     /// Begins anew what RAM knows of an area of which nothing is under way.
     pub(crate) fn forget_what_is_volatile(&mut self) {
         assert!(self.victim.is_none() && self.emptied.is_empty(), "nothing is under way");
-        assert!(self.unsent.is_empty(), "all that was begun was sent off");
-        self.buffer = MapArea::new_buffer(&self.geometry);
-        self.data_at = Instant::START;
-    }
-
-    /// One program unit on its way to each die, and one that is filled.
-    fn new_buffer(geometry: &Geometry) -> WriteBuffer {
-        WriteBuffer::new((geometry.dies() + 1) * geometry.units_per_program())
     }
 
     /// Whether map collection has to go on.
     pub(crate) fn is_short_of_blocks(&self) -> bool {
         let coming = self.free.len() + self.emptied.len() as u32;
         coming < self.geometry.groups() * (KEPT_PER_GROUP - 1)
-    }
-
-    /// Whether the map page at `place` is in RAM still at `at`, because it is not programmed.
-    pub(crate) fn is_buffered(&self, place: PhysicalUnit, at: Instant) -> bool {
-        match self.flash.state(self.geometry.block_of(place)) {
-            BlockState::OpenForHost | BlockState::Closing => {
-                self.stream.holds(place)
-                    || self.unsent.iter().any(|it| it.holds(place))
-                    || self.buffer.is_in_flight(place, at)
-            }
-            _ => false,
-        }
-    }
-
-    /// The number of the program unit that is being filled, or will be next.
-    pub(crate) fn next_program(&self) -> u32 {
-        let full = self.unsent.iter().filter(|it| it.filled.is_some()).count() as u32;
-        self.buffer.next_number().wrapping_add(full)
-    }
-
-    /// The program unit that is being filled, of those that are gone on with step by step.
-    pub(crate) fn unsent_being_filled(&mut self) -> &mut UnsentMapProgram {
-        let number = self.next_program();
-        if self.unsent.back().is_none_or(|it| it.filled.is_some()) {
-            let begun =
-                UnsentMapProgram { number, missing: 0, ready: Instant::START, filled: None };
-            self.unsent.push_back(begun);
-        }
-        self.unsent.back_mut().expect("it is there")
-    }
-
-    /// Whether some program unit up to number `number` is full, but was not sent off.
-    pub(crate) fn is_unsent_through(&self, number: u32) -> bool {
-        let is_of_them = |it: &UnsentMapProgram| it.number.wrapping_sub(number) as i32 <= 0;
-        self.unsent.iter().any(|it| it.filled.is_some() && is_of_them(it))
-    }
-
-    /// Takes a slot of the map's write buffer; returns when it is free.
-    pub(crate) fn admit(&mut self, at: Instant, dies: &mut [Die]) -> Instant {
-        self.admit_units(at, 1, dies)
-    }
-
-    /// Notes which programs are over at `at`.
-    pub(crate) fn release(&mut self, at: Instant, dies: &mut [Die]) {
-        self.admit_units(at, 0, dies);
-    }
-
-    fn admit_units(&mut self, at: Instant, units: u32, dies: &mut [Die]) -> Instant {
-        let flash = &mut self.flash;
-        self.buffer.admit(at, units, dies, |block| {
-            if flash.state(block) == BlockState::Closing {
-                flash.set_state(block, BlockState::Closed);
-            }
-        })
     }
 
     /// How many map pages to move of the victim for a page that was written, so that it is empty
@@ -223,9 +142,7 @@ impl MapArea {
         if self.flash.valid(victim.block) > 0 {
             return false;
         }
-        let open = u32::from(!self.stream.is_partial());
-        let number = self.next_program().wrapping_sub(open);
-        self.emptied.push_back(EmptiedMapBlock { block: victim.block, number });
+        self.emptied.push_back(victim.block);
         self.victim = None;
         true
     }
@@ -233,7 +150,7 @@ impl MapArea {
     /// Forgets what the block held that was emptied first, and makes it free; returns its group of
     /// dies.
     pub(crate) fn erase_emptied(&mut self) -> u32 {
-        let EmptiedMapBlock { block, .. } = self.emptied.pop_front().expect("some was emptied");
+        let block = self.emptied.pop_front().expect("some was emptied");
         let first = self.geometry.first_unit(block);
         self.flash.erase(block, first, self.geometry.units_per_block());
         let group = self.geometry.group_of(block);
@@ -255,7 +172,7 @@ impl MapArea {
                 BlockState::OpenForHost | BlockState::OpenForCollection | BlockState::Victim => {}
             }
             self.flash.take_over(block, BlockState::Victim, 0);
-            self.emptied.push_back(EmptiedMapBlock { block, number: 0 });
+            self.emptied.push_back(block);
             groups.push(self.erase_emptied());
         }
         groups

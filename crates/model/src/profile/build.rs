@@ -11,12 +11,12 @@ use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::read_ahead::ReadAheadParameters;
-use crate::resources::suspend::{SuspendParameters, Suspendable};
 use crate::ssd::{BufferParameters, Configuration};
 use crate::streams::StreamParameters;
 use crate::text::exact_length;
 use crate::timing::{Delivery, Timing, TransferRate};
 use crate::units::{ByteLength, Nanoseconds};
+use ssdlab_nand::suspend::{SuspendParameters, Suspendable};
 use ssdlab_theory::Choices;
 
 impl Profile {

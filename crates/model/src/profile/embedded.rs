@@ -34,8 +34,8 @@ pub fn embedded() -> &'static [(&'static str, &'static str)] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ftl::Ssd;
     use crate::profile::Profile;
-    use crate::ssd::Ssd;
 
     #[test]
     fn every_embedded_profile_makes_a_drive_and_every_number_has_a_source() {

@@ -4,9 +4,9 @@
 use super::words::LevellingName;
 use super::{Basis, Profile, ProfileError};
 use crate::flush::{FlushHandling, WriteCache};
-use crate::resources::suspend::Suspendable;
 use crate::trim::ReadsAfterTrim;
 use crate::units::{ByteLength, Nanoseconds};
+use ssdlab_nand::suspend::Suspendable;
 
 /// A mechanism, by the key that switches it on.
 struct Switch<'a> {

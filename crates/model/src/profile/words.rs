@@ -4,10 +4,10 @@ use serde::Deserialize;
 
 use super::parameters::Quantity;
 use crate::flush::{FlushHandling, WriteCache};
-use crate::resources::suspend::Suspendable;
 use crate::slc::{SlcSpace, WhenFull};
 use crate::text::QuantityError;
 use crate::trim::ReadsAfterTrim;
+use ssdlab_nand::suspend::Suspendable;
 
 /// Reads and shows a type of a few variants, each by its word.
 macro_rules! words {

@@ -14,14 +14,11 @@
 //! erased, which takes the drive back to where the merge began. It is not over if anything of its
 //! logical block is current elsewhere that is older than the merge.
 
-use super::scan::{FoundBlock, Scan, number_at};
-use super::{FlashContents, ProgramUnit, Recovery, RecoveryError};
-use crate::flash::BlockState;
-use crate::log_block::LogBlockSsd;
-use crate::mapping::Mapping;
+use super::scan::{Scan, number_at};
+use super::{FlashContents, ProgramUnit};
 use crate::media::SequenceNumber;
 use crate::ssd::Configuration;
-use crate::units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
+use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
 /// Returns the blocks with what a merge of an earlier recovery has written that was not over when power was cut.
 pub(crate) fn unfinished_merges(
@@ -55,100 +52,4 @@ pub(crate) fn unfinished_merges(
     blocks
         .filter(|&block| scan.blocks[block.0 as usize].is_redone && is_unfinished(block))
         .collect()
-}
-
-impl<M: Mapping, D: FlashContents> LogBlockSsd<M, D> {
-    /// Opens a drive from what is on its flash, from `at` on, with an empty `map`.
-    ///
-    /// # Errors
-    /// When the flash holds what this drive cannot have written, or has no room left.
-    ///
-    /// # Panics
-    /// When the write buffer holds less than two program units; profiles check that.
-    pub fn open(
-        configuration: &Configuration,
-        map: M,
-        media: D,
-        at: Instant,
-    ) -> Result<(Self, Recovery), RecoveryError> {
-        if configuration.mechanisms.retention.is_some() {
-            return Err(RecoveryError::Unsupported { what: "data that ages" });
-        }
-        let mut scan = Scan::of(configuration, &media)?;
-        let unfinished = unfinished_merges(configuration, &scan, &media);
-        if !unfinished.is_empty() {
-            scan = Scan::without(configuration, &media, &unfinished)?;
-        }
-        let mut drive = LogBlockSsd::with(configuration, map, media)?;
-        let mut recovery = drive.as_ssd_mut().take_over_contents(&scan, at);
-        drive.sort_found_blocks(&scan.blocks, &mut recovery)?;
-        let saved = drive.as_ssd().saved_units()?;
-        drive.restore_units(recovery.ready_at, &saved);
-        recovery.units_saved = saved.len() as u32;
-        recovery.ready_at = recovery.ready_at.max(drive.merging_until());
-        recovery.took = recovery.ready_at.since(at);
-        Ok((drive, recovery))
-    }
-
-    /// Makes each block free, a data block or a log block, or has it erased.
-    fn sort_found_blocks(
-        &mut self,
-        blocks: &[FoundBlock],
-        recovery: &mut Recovery,
-    ) -> Result<(), RecoveryError> {
-        let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
-        order.sort_by_key(|&block| blocks[block as usize].latest);
-        let ssd = self.as_ssd_mut();
-        ssd.free = ssd.free.emptied();
-        for &block in &order {
-            let (found, block) = (blocks[block as usize], BlockIndex(block));
-            let ssd = self.as_ssd_mut();
-            if found.programs == 0 {
-                let group = ssd.geometry.group_of(block);
-                ssd.free.put(group, block, ssd.flash.erases(block));
-                continue;
-            }
-            ssd.flash.take_over(block, BlockState::Closed, found.valid);
-            ssd.flash.close(block, BlockState::Closed);
-            if found.valid == 0 {
-                recovery.blocks_to_erase += 1;
-                self.erase(block, recovery.ready_at);
-            }
-        }
-        let valid = |block: BlockIndex| blocks[block.0 as usize].valid;
-        for block in order.into_iter().map(BlockIndex).filter(|&block| valid(block) > 0) {
-            let log = match self.logical_block_of(block) {
-                Some(logical) => match self.data_block(logical) {
-                    Some(other) if valid(other) >= valid(block) => block,
-                    other => {
-                        self.set_data_block(logical, block);
-                        let Some(other) = other else { continue };
-                        other
-                    }
-                },
-                None => block,
-            };
-            self.take_over_log(log, |it| blocks[it.0 as usize].latest);
-        }
-        self.reclaim_surplus_logs(recovery.ready_at)
-            .map_err(|valid| RecoveryError::NoRoom { room: 0, valid })
-    }
-
-    /// The logical block all of whose units in `block` lie at their own offsets.
-    fn logical_block_of(&self, block: BlockIndex) -> Option<u32> {
-        let per_block = self.geometry().units_per_block();
-        let first = self.geometry().first_unit(block).0;
-        let mut of_block = None;
-        for offset in 0..per_block {
-            let Some(held) = self.as_ssd().flash.logical_at(PhysicalUnit(first + offset)) else {
-                continue;
-            };
-            let (logical, at) = (held.0 / per_block, held.0 % per_block);
-            if at != offset || of_block.is_some_and(|known| known != logical) {
-                return None;
-            }
-            of_block = Some(logical);
-        }
-        of_block
-    }
 }

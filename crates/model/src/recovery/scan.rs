@@ -261,7 +261,7 @@ pub(crate) fn number_at(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::media::{FlashWork, Media, TrimRecord};
+    use crate::media::{Media, TrimRecord};
     use crate::profile::{DEFAULT, Profile};
 
     /// A flash with one program unit, and what capacitors saved.
@@ -271,10 +271,7 @@ mod tests {
         saved: Vec<LogicalUnit>,
     }
 
-    impl Media for OneProgram {
-        fn program(&mut self, _: PhysicalUnit, _: SpareArea<'_>, _: SequenceNumber, _: FlashWork) {}
-        fn erase(&mut self, _: BlockIndex, _: FlashWork) {}
-    }
+    impl Media for OneProgram {}
 
     impl FlashContents for OneProgram {
         fn program_unit(&self, first: PhysicalUnit) -> ProgramUnit<'_> {

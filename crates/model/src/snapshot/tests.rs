@@ -7,13 +7,12 @@ use rand_pcg::Pcg64Mcg;
 
 use super::*;
 use crate::counters::{Counters, Wear};
-use crate::ftl;
-use crate::log_block::LogBlockSsd;
+use crate::ftl::Ssd;
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
 use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::profile::{DEFAULT, Profile};
-use crate::ssd::{Configuration, Ssd};
+use crate::ssd::Configuration;
 use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
 /// A drive of any mapping scheme.
@@ -117,45 +116,7 @@ impl<M: MapOf> Drive for Ssd<M> {
     }
 
     fn mapped(&self) -> Vec<bool> {
-        (0..self.units()).map(|unit| self.map.get(LogicalUnit(unit)).is_some()).collect()
-    }
-
-    calls!();
-}
-
-impl<M: MapOf> Drive for ftl::Ssd<M> {
-    fn new(configuration: &Configuration) -> Self {
-        ftl::Ssd::with(configuration, M::of(configuration), crate::media::Null).unwrap()
-    }
-
-    fn restored(
-        configuration: &Configuration,
-        from: &mut Decoder<'_>,
-    ) -> Result<Self, SnapshotError> {
-        ftl::Ssd::restored(configuration, M::of(configuration), from)
-    }
-
-    fn mapped(&self) -> Vec<bool> {
         (0..self.units()).map(|unit| self.place_of(LogicalUnit(unit)).is_some()).collect()
-    }
-
-    calls!();
-}
-
-impl Drive for LogBlockSsd {
-    fn new(configuration: &Configuration) -> Self {
-        LogBlockSsd::new(configuration).unwrap()
-    }
-
-    fn restored(
-        configuration: &Configuration,
-        from: &mut Decoder<'_>,
-    ) -> Result<Self, SnapshotError> {
-        LogBlockSsd::restored(configuration, from)
-    }
-
-    fn mapped(&self) -> Vec<bool> {
-        self.as_ssd().mapped()
     }
 
     calls!();
@@ -311,7 +272,6 @@ fn a_restored_drive_answers_as_the_saved_one_does() {
     ];
     for changes in drives {
         goes_on_alike::<Ssd>(changes, 0..2);
-        goes_on_alike::<ftl::Ssd>(changes, 0..2);
     }
 }
 
@@ -319,7 +279,6 @@ fn a_restored_drive_answers_as_the_saved_one_does() {
 fn so_does_one_with_a_map_on_flash() {
     for changes in [&[][..], &[("mapping.cache", "64K")], &[("collection.unit", "block")]] {
         goes_on_alike::<Ssd<CachedMap>>(&joined(CACHED, changes), 0..4);
-        goes_on_alike::<ftl::Ssd<CachedMap>>(&joined(CACHED, changes), 0..4);
     }
 }
 
@@ -327,14 +286,13 @@ fn so_does_one_with_a_map_on_flash() {
 fn so_does_one_with_a_map_of_extents() {
     for changes in [&[][..], &[("mapping.table", "6K"), ("collection.policy", "fifo")]] {
         goes_on_alike::<Ssd<ExtentMap>>(&joined(EXTENT, changes), 0..4);
-        goes_on_alike::<ftl::Ssd<ExtentMap>>(&joined(EXTENT, changes), 0..4);
     }
 }
 
 #[test]
 fn so_does_one_with_log_blocks() {
     for changes in [&[][..], &[("mapping.log_blocks", "1")], &[("collection.unit", "block")]] {
-        goes_on_alike::<LogBlockSsd>(&joined(LOG_BLOCK, changes), 0..4);
+        goes_on_alike::<Ssd>(&joined(LOG_BLOCK, changes), 0..4);
     }
 }
 
@@ -348,7 +306,6 @@ fn so_does_one_with_a_cache_in_slc_mode() {
     ];
     for changes in drives {
         goes_on_alike::<Ssd>(&joined(SLC, changes), 0..4);
-        goes_on_alike::<ftl::Ssd>(&joined(SLC, changes), 0..4);
     }
 }
 
@@ -362,7 +319,6 @@ fn so_does_one_with_several_write_streams() {
     ];
     for changes in drives {
         goes_on_alike::<Ssd>(&joined(STREAMS, changes), 0..4);
-        goes_on_alike::<ftl::Ssd>(&joined(STREAMS, changes), 0..4);
     }
 }
 
@@ -406,44 +362,14 @@ fn check_kind(kind: usize, spoil: &dyn Fn(&mut Vec<u8>), must_fail: bool) {
         3 => check::<Ssd>(&cost_benefit, spoil, must_fail),
         4 => check::<Ssd<CachedMap>>(CACHED, spoil, must_fail),
         5 => check::<Ssd<ExtentMap>>(EXTENT, spoil, must_fail),
-        6 => check::<LogBlockSsd>(LOG_BLOCK, spoil, must_fail),
+        6 => check::<Ssd>(LOG_BLOCK, spoil, must_fail),
         7 => check::<Ssd>(SLC, spoil, must_fail),
         8 => check::<Ssd>(STREAMS, spoil, must_fail),
-        9 => check::<Ssd>(&joined(STREAMS, &hot), spoil, must_fail),
-        10 => check::<ftl::Ssd>(&[], spoil, must_fail),
-        11 => check::<ftl::Ssd>(&fifo, spoil, must_fail),
-        12 => check::<ftl::Ssd>(&cost_benefit, spoil, must_fail),
-        13 => check::<ftl::Ssd<CachedMap>>(CACHED, spoil, must_fail),
-        14 => check::<ftl::Ssd<ExtentMap>>(EXTENT, spoil, must_fail),
-        15 => check::<ftl::Ssd>(SLC, spoil, must_fail),
-        _ => check::<ftl::Ssd>(&joined(STREAMS, &hot), spoil, must_fail),
+        _ => check::<Ssd>(&joined(STREAMS, &hot), spoil, must_fail),
     }
 }
 
-const KINDS: usize = 17;
-
-/// A drive on the engine goes on from what one was saved with whose requests were computed at once.
-fn is_read_by_the_engine<M: MapOf>(changes: &[(&str, &str)]) {
-    let configuration = configuration(changes);
-    let mut ssd: Ssd<M> = Drive::new(&configuration);
-    let ends = work(&mut ssd, Instant::START, 12_000, 3);
-    let quiet = ssd.shut_down(ends.into_iter().max().unwrap());
-    let mut other: ftl::Ssd<M> = restored(&configuration, &saved(&ssd)).unwrap();
-    other.check_invariants();
-    assert_eq!((other.counted(), other.mapped()), (ssd.counted(), ssd.mapped()));
-    work(&mut other, quiet, 12_000, 4);
-    other.check_invariants();
-}
-
-#[test]
-fn what_was_saved_before_the_engine_is_read_by_it() {
-    is_read_by_the_engine::<PageMap>(&[]);
-    is_read_by_the_engine::<PageMap>(&[("flush.journal", "on")]);
-    is_read_by_the_engine::<PageMap>(SLC);
-    is_read_by_the_engine::<PageMap>(STREAMS);
-    is_read_by_the_engine::<CachedMap>(CACHED);
-    is_read_by_the_engine::<ExtentMap>(EXTENT);
-}
+const KINDS: usize = 10;
 
 #[test]
 fn a_state_that_ends_early_is_refused() {

@@ -6,11 +6,11 @@ use std::collections::BinaryHeap;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use ssdlab_model::Configuration;
+use ssdlab_model::ftl::{Answer, Command, Host, Port, RequestTag, Ssd};
 use ssdlab_model::mapping::Mapping;
-use ssdlab_model::pending::{Step, Waiting};
-use ssdlab_model::{Configuration, Ssd};
 use ssdlab_nand::geometry::GeometryError;
-use ssdlab_units::{Instant, Sector, SectorCount};
+use ssdlab_units::{Instant, LogicalUnit, Nanoseconds};
 
 use crate::reference::{Measured, Operation, Reference, pause_of_host};
 
@@ -21,28 +21,8 @@ const PIECE: u32 = 13;
 /// Quiet time between preparing a drive and measuring: all that preparing left is done by then.
 const PAUSE: u64 = 10_000_000_000;
 
-/// Places by when they are to be looked at; those of one instant in the order in which they were put in,
-/// as the reference has its events.
-#[derive(Default)]
-struct Queue {
-    places: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    count: u64,
-}
-
-impl Queue {
-    fn push(&mut self, at: u64, place: usize) {
-        self.count += 1;
-        self.places.push(Reverse((at, self.count, place)));
-    }
-
-    fn pop(&mut self) -> (u64, usize) {
-        let Reverse((at, _, place)) = self.places.pop().expect("some place is free");
-        (at, place)
-    }
-}
-
-/// An operation that waits: for what, when it was sent, its number, and what it is.
-type Open = (Waiting, u64, usize, Operation);
+/// An instant after all that happens.
+const END: Instant = Instant::from_nanos(u64::MAX - 1);
 
 /// The model with a host that keeps some operations in flight.
 #[derive(Clone)]
@@ -51,80 +31,74 @@ pub struct Model<M: Mapping> {
     now: u64,
 }
 
+/// The host: a closed loop of operations. It is told of answers before they come, and not in their order; it
+/// sends what follows when they have come.
+#[derive(Default)]
+struct Loop {
+    /// Places that are answered, or whose host sends next, by when and in the order in which that was told.
+    answered: BinaryHeap<Reverse<(Instant, usize, RequestTag)>>,
+    told: usize,
+    /// What each place has sent, by number, and when.
+    open: Vec<Option<(usize, Instant)>>,
+}
+
+impl Loop {
+    fn note_answered(&mut self, at: Instant, tag: RequestTag) {
+        self.told += 1;
+        self.answered.push(Reverse((at, self.told, tag)));
+    }
+}
+
+impl Host for Loop {
+    const IS_ALONE: bool = false;
+
+    fn answered(&mut self, _: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit> {
+        self.note_answered(answer.at, answer.tag);
+        None
+    }
+}
+
+fn command_of(operation: Operation) -> Command {
+    match operation {
+        Operation::Read { first, units } => Command::Read { first: LogicalUnit(first), units },
+        Operation::Write { first, units } => {
+            Command::Write { first: LogicalUnit(first), units, force: false }
+        }
+        Operation::WriteFua { first, units } => {
+            Command::Write { first: LogicalUnit(first), units, force: true }
+        }
+        Operation::Flush => Command::Flush,
+    }
+}
+
 impl<M: Mapping> Model<M> {
     fn run(&mut self, depth: usize, operations: &[Operation]) -> Measured {
+        let mut host = Loop { open: vec![None; depth], ..Loop::default() };
         let mut measured = Measured::default();
-        let mut free = Queue::default();
-        (0..depth).for_each(|place| free.push(self.now, place));
-        let mut open: Vec<Option<Open>> = vec![None; depth];
-        let mut last = self.now;
-        for (number, operation) in operations.iter().enumerate() {
-            let (sent, place) = self.next_free(&mut free, &mut open, &mut measured);
-            let at = Instant::from_nanos(sent);
-            let step = match *operation {
-                Operation::Read { first, units } => {
-                    let (first, count) = self.sectors(first, units);
-                    self.ssd.begin_read(at, first, count)
-                }
-                Operation::Write { first, units } => {
-                    let (first, count) = self.sectors(first, units);
-                    self.ssd.begin_write(at, first, count, false)
-                }
-                Operation::WriteFua { first, units } => {
-                    let (first, count) = self.sectors(first, units);
-                    self.ssd.begin_write(at, first, count, true)
-                }
-                Operation::Flush => self.ssd.begin_flush(at),
-            };
-            let end = match step {
-                Step::Answered(end) => {
-                    measured.note(operation, end.since(at).nanos());
-                    end.nanos() + pause_of_host(number)
-                }
-                Step::Waits(waiting) => {
-                    open[place] = Some((waiting, sent, number, *operation));
-                    waiting.until().nanos()
-                }
-            };
-            free.push(end, place);
-        }
-        for _ in 0..depth {
-            last = last.max(self.next_free(&mut free, &mut open, &mut measured).0);
-        }
-        measured.elapsed = last - self.now;
-        self.now = last;
-        measured
-    }
-
-    fn sectors(&self, first: u32, units: u32) -> (Sector, SectorCount) {
-        let unit = self.ssd.geometry().unit_size();
-        (Sector::at(unit * u64::from(first)), SectorCount::of(unit * u64::from(units)))
-    }
-
-    /// The next place that is free, and when; answers that come later than promised are put back.
-    fn next_free(
-        &mut self,
-        free: &mut Queue,
-        open: &mut [Option<Open>],
-        measured: &mut Measured,
-    ) -> (u64, usize) {
+        let mut last = Instant::from_nanos(self.now);
+        (0..depth as u32).for_each(|place| host.note_answered(last, RequestTag(place)));
+        let mut numbers = 0..operations.len();
         loop {
-            let (at, place) = free.pop();
-            let Some((waiting, sent, number, operation)) = open[place].take() else {
-                return (at, place);
-            };
-            let again = match self.ssd.go_on(waiting) {
-                Step::Answered(end) => {
-                    measured.note(&operation, end.nanos() - sent);
-                    end.nanos() + pause_of_host(number)
-                }
-                Step::Waits(waiting) => {
-                    open[place] = Some((waiting, sent, number, operation));
-                    waiting.until().nanos()
-                }
-            };
-            free.push(again, place);
+            // All that is answered until the first answer of those known is known then.
+            let first = host.answered.peek().map(|it| it.0.0);
+            if self.ssd.step(first.unwrap_or(END), &mut host) {
+                continue;
+            }
+            let Some(Reverse((at, _, tag))) = host.answered.pop() else { break };
+            last = last.max(at);
+            let open = &mut host.open[tag.0 as usize];
+            if let Some((number, sent)) = open.take() {
+                measured.note(&operations[number], at.since(sent).nanos());
+                host.note_answered(at + Nanoseconds::new(pause_of_host(number)), tag);
+            } else if let Some(number) = numbers.next() {
+                *open = Some((number, at));
+                self.ssd.port().submit(at, tag, command_of(operations[number]));
+            }
         }
+        assert!(host.open.iter().all(Option::is_none), "every operation is answered");
+        measured.elapsed = last.nanos() - self.now;
+        self.now = last.max(self.ssd.now()).nanos();
+        measured
     }
 
     pub fn written(&self) -> (u64, u64) {

@@ -1,11 +1,10 @@
 //! What is read from outside, given any bytes: an error or something sound, never a panic. The
 //! property tests and the fuzz targets (`fuzz/`) call the same functions.
 
-use ssdlab_model::log_block::LogBlockSsd;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, PageMap};
-use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea, TrimRecord};
+use ssdlab_model::media::{Media, SequenceNumber, SpareArea, TrimRecord};
 use ssdlab_model::profile::Profile;
 use ssdlab_model::recovery::{FlashContents, ProgramUnit, Recovery, RecoveryError};
 use ssdlab_model::snapshot::{Decoder, Encoder};
@@ -101,10 +100,7 @@ impl Found {
     }
 }
 
-impl Media for Found {
-    fn program(&mut self, _: PhysicalUnit, _: SpareArea<'_>, _: SequenceNumber, _: FlashWork) {}
-    fn erase(&mut self, _: BlockIndex, _: FlashWork) {}
-}
+impl Media for Found {}
 
 impl FlashContents for Found {
     fn program_unit(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
@@ -174,7 +170,7 @@ pub fn recovery(bytes: &[u8]) {
                 tiny_drive(&[("mapping.scheme", "log-block"), ("mapping.log_blocks", "2")]);
             let found = Found::of(bytes, &configuration);
             let units = configuration.geometry.logical_units();
-            let opened = LogBlockSsd::open(&configuration, PageMap::new(units), found, at);
+            let opened = Ssd::open(&configuration, PageMap::new(units), found, at);
             if let Ok((mut ssd, recovery)) = opened {
                 ssd.check_invariants();
                 let written = ssd.write(recovery.ready_at, LogicalUnit(0), units);
@@ -269,8 +265,10 @@ fn snapshot_of<M: Mapping>(configuration: &Configuration, map: impl Fn(u32) -> M
 
 fn snapshot_with_log_blocks(bytes: &[u8]) {
     let configuration = tiny_drive(&[("mapping.scheme", "log-block"), ("mapping.log_blocks", "2")]);
+    let new_map = || PageMap::new(configuration.geometry.logical_units());
     let restored = |mut bytes: &[u8]| {
-        if let Ok(mut ssd) = LogBlockSsd::restored(&configuration, &mut Decoder::new(&mut bytes)) {
+        if let Ok(mut ssd) = Ssd::restored(&configuration, new_map(), &mut Decoder::new(&mut bytes))
+        {
             ssd.check_invariants();
             let units = ssd.geometry().logical_units();
             ssd.write(Instant::from_nanos(1 << 60), LogicalUnit(0), units);
@@ -278,7 +276,7 @@ fn snapshot_with_log_blocks(bytes: &[u8]) {
         }
     };
     restored(bytes);
-    let mut ssd = LogBlockSsd::new(&configuration).expect("a sound drive");
+    let mut ssd = Ssd::new(&configuration).expect("a sound drive");
     let mut at = ssd.write(Instant::START, LogicalUnit(0), 40);
     for unit in (0..200).step_by(7) {
         at = ssd.write(at, LogicalUnit(unit), 1);

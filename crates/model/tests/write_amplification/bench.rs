@@ -7,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::mapping::PageMap;
 use ssdlab_model::mechanisms::Mechanisms;
-use ssdlab_model::media::{FlashWork, Media, SequenceNumber, SpareArea};
+use ssdlab_model::media::{Media, SequenceNumber, SpareArea};
 use ssdlab_model::policy::VictimPolicy;
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
@@ -120,13 +120,7 @@ struct Counting {
 }
 
 impl Media for Counting {
-    fn program(
-        &mut self,
-        first: PhysicalUnit,
-        spare: SpareArea<'_>,
-        _: SequenceNumber,
-        _: FlashWork,
-    ) {
+    fn begin_program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, _: SequenceNumber) {
         let block = (first.0 / self.units_per_block) as usize;
         self.in_block[block] += self.units_per_program as u32;
         self.programmed += self.units_per_program;
@@ -137,7 +131,7 @@ impl Media for Counting {
         }
     }
 
-    fn erase(&mut self, block: BlockIndex, _: FlashWork) {
+    fn begin_erase(&mut self, block: BlockIndex) {
         let units = u64::from(std::mem::take(&mut self.in_block[block.0 as usize]));
         self.programmed -= units;
         if self.is_hot[block.0 as usize] {

@@ -1,7 +1,7 @@
 //! Which map pages RAM holds: the two lists of a segmented LRU.
 
 use super::{MapCache, MapPage, NONE};
-use crate::mapping::loads::There;
+use crate::mapping::cached::There;
 
 /// Where in RAM a map page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use super::MapCache;
 use crate::flash::BlockState;
-use crate::mapping::loads::{MapUnderWay, There};
+use crate::mapping::cached::There;
 use crate::mapping::map_area::MapArea;
 use crate::snapshot::check::Blocks;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
@@ -29,10 +29,6 @@ impl MapCache {
         for page in &mut self.pages {
             page.there = There::At(Instant::START);
         }
-        self.under_way = MapUnderWay::default();
-        self.later_reads.iter_mut().for_each(|it| it.clear());
-        self.delays.iter_mut().for_each(|it| it.clear());
-        self.acted_at = Instant::START;
         self.area.forget_what_is_volatile();
     }
 
@@ -47,10 +43,6 @@ impl MapCache {
             moved: _,
             owed: _,
             owed_per_step: _,
-            acted_at: _,
-            later_reads: _,
-            delays: _,
-            under_way: _,
             pages,
             area,
         } = self;
@@ -87,19 +79,13 @@ impl MapArea {
             // From the configuration.
             geometry: _,
             // Nothing, of a drive that was shut down.
-            buffer: _,
-            data_at: _,
             victim,
             emptied,
-            unsent,
             flash,
             free,
             stream,
         } = self;
-        assert!(
-            victim.is_none() && emptied.is_empty() && unsent.is_empty(),
-            "the drive was shut down"
-        );
+        assert!(victim.is_none() && emptied.is_empty(), "the drive was shut down");
         flash.save(to)?;
         free.save(to)?;
         stream.save(to)
