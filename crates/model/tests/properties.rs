@@ -1,4 +1,4 @@
-//! The drive on the engine: small drives of any shape, with any set of mechanisms, asked for anything.
+//! Small drives of any shape, with any set of mechanisms, asked for anything.
 
 #[path = "properties/drives.rs"]
 mod drives;
