@@ -58,6 +58,8 @@ struct Queue<T> {
     added: u64,
     /// Until when the thread that sends them sleeps, if it does.
     sleeps_until: Option<Instant>,
+    /// True if it is to look at the drive anew before it sleeps.
+    is_to_look: bool,
 }
 
 /// Answers of one connection that wait for their time.
@@ -110,7 +112,8 @@ impl<T> Answers<T> {
     /// When the system has no more descriptors.
     pub fn new() -> io::Result<Answers<T>> {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
-        let queue = Queue { waiting: BinaryHeap::new(), added: 0, sleeps_until: None };
+        let queue =
+            Queue { waiting: BinaryHeap::new(), added: 0, sleeps_until: None, is_to_look: false };
         Ok(Answers { queue: Mutex::new(queue), wake: eventfd(0, flags)? })
     }
 
@@ -127,6 +130,18 @@ impl<T> Answers<T> {
         let oversleeps = queue.sleeps_until.is_some_and(|until| deadline < until);
         drop(queue);
         if oversleeps {
+            // It can only fail where the other is woken anyway.
+            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Has the thread that sends answers look at the drive, which another thread has sent something.
+    pub fn look(&self) {
+        let mut queue = self.lock();
+        queue.is_to_look = true;
+        let sleeps = queue.sleeps_until.is_some();
+        drop(queue);
+        if sleeps {
             // It can only fail where the other is woken anyway.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
@@ -163,6 +178,9 @@ impl<T> Answers<T> {
         watch: &mut Watch,
     ) -> io::Result<()> {
         let mut queue = self.lock();
+        if std::mem::take(&mut queue.is_to_look) {
+            return Ok(());
+        }
         let now = Instant::now();
         let first = queue.waiting.peek().map_or(now + LONG, |it| it.deadline);
         let first = drive_due.map_or(first, |due| first.min(due));
@@ -248,6 +266,22 @@ mod tests {
             }
         });
         assert_eq!(due[0].1, "soon");
+    }
+
+    #[test]
+    fn who_is_to_look_at_the_drive_does_not_sleep() {
+        let answers = Answers::<()>::new().expect("a descriptor");
+        let (socket, _other) = UnixStream::pair().expect("a socket");
+        let mut watch = Watch::default();
+        answers.look();
+        answers.wait(socket.as_fd(), PollFlags::IN, None, None, &mut watch).expect("no wait");
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                answers.look();
+            });
+            answers.wait(socket.as_fd(), PollFlags::IN, None, None, &mut watch).expect("a wait");
+        });
     }
 
     #[test]

@@ -34,8 +34,17 @@ pub(super) struct Request {
     pub(super) left: Option<(Sector, SectorCount)>,
     /// True if what it covers in part could not be read.
     pub(super) has_failed: bool,
-    /// What it writes: where from, the data, and the checksums of the whole units in it.
-    pub(super) payload: Option<(u64, Box<[u8]>, Box<[u32]>)>,
+    /// What it writes.
+    pub(super) payload: Option<Written>,
+}
+
+/// What a request writes that is under way.
+pub(super) struct Written {
+    /// Where from, in bytes.
+    pub(super) offset: u64,
+    pub(super) data: Box<[u8]>,
+    /// The checksums of the whole units in it.
+    pub(super) sums: Box<[u32]>,
 }
 
 impl Request {
@@ -112,7 +121,8 @@ impl InFlight {
     /// What request `tag` writes.
     pub(super) fn payload(&self, tag: RequestTag) -> Payload<'_> {
         match &self.places[tag.0 as usize] {
-            Place::UnderWay(Request { payload: Some((offset, data, sums)), .. }, _) => {
+            Place::UnderWay(Request { payload: Some(written), .. }, _) => {
+                let Written { offset, data, sums } = written;
                 Payload { offset: *offset, data, sums }
             }
             _ => unreachable!("it writes and is under way"),
@@ -122,7 +132,7 @@ impl InFlight {
     /// Returns true if any that is under way writes to these bytes of the drive.
     pub(super) fn writes_to(&self, range: std::ops::Range<u64>) -> bool {
         self.places.iter().any(|place| match place {
-            Place::UnderWay(Request { payload: Some((offset, data, _)), .. }, _) => {
+            Place::UnderWay(Request { payload: Some(Written { offset, data, .. }), .. }, _) => {
                 *offset < range.end && offset + data.len() as u64 > range.start
             }
             _ => false,

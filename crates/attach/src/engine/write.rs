@@ -4,7 +4,7 @@ use std::time::Instant as HostInstant;
 
 use ssdlab_units::Sector;
 
-use super::in_flight::Request;
+use super::in_flight::{Request, Written};
 use super::passing::LATEST;
 use super::requests::{SCRATCH, Scratch, sectors};
 use super::{Answer, Engine, Errno, Inner, Kind, Submitted, Time};
@@ -144,14 +144,13 @@ impl Engine {
             inner.check_ends(self, offset, length)?;
             let (sector, count) = sectors(offset, length);
             let command = inner.model.write_command(sector, count, fua);
-            let mut payload = Some((offset, data, sums));
-            if self.cuts_sectors(offset, length)
-                && let Some((offset, data, _)) = payload
-            {
-                let (from, whole) = inner.complete_sectors(self, offset, &data)?;
+            let mut written = Written { offset, data, sums };
+            if self.cuts_sectors(offset, length) {
+                let (from, whole) = inner.complete_sectors(self, offset, &written.data)?;
                 let sums = self.sums_of(from, &whole).collect();
-                payload = Some((from, whole.into(), sums));
+                written = Written { offset: from, data: whole.into(), sums };
             }
+            let payload = Some(written);
             let request = Request { payload, ..Request::new(Kind::Write, length, arrived) };
             let tag = inner.send(request, command);
             Ok(Submitted::Waiting(inner.in_flight.ticket(tag)))

@@ -153,6 +153,7 @@ impl Serving {
             turn.watch.end();
             drop(turn);
             prompt.meanwhile(|| self.carry_out(&buffer[..length], came))?;
+            self.answers.look();
         }
     }
 

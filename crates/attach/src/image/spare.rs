@@ -75,7 +75,10 @@ impl Copies {
     pub fn decode(copies: [&[u8]; 2], units: u32) -> Copies {
         let [one, other] = copies.map(|bytes| Record::decode(bytes, units));
         let (found, other) = match (one, other) {
-            (Found::Torn, _) | (_, Found::Torn) => (Found::Torn, None),
+            (Found::Torn, Found::Torn) => (Found::Torn, None),
+            // What a mark is ahead of was never promised, or is gone.
+            (Found::Torn, _) => (Found::Torn, Some(1)),
+            (_, Found::Torn) => (Found::Torn, Some(0)),
             (Found::Written(one), Found::Written(other)) if one == other => {
                 (Found::Written(one), None)
             }
@@ -203,7 +206,9 @@ mod tests {
             ([&garbage, &late_bytes], written(&late), Some(0)),
             ([&early_bytes, &late_bytes], written(&late), Some(0)),
             ([&early_bytes, &garbage], written(&early), Some(1)),
-            ([&late_bytes, &torn], Found::Torn, None),
+            ([&late_bytes, &torn], Found::Torn, Some(0)),
+            ([&torn, &zeros], Found::Torn, Some(1)),
+            ([&torn, &torn], Found::Torn, None),
             ([&zeros, &zeros], Found::Erased, None),
             ([&zeros, &garbage], Found::Unreadable, None),
             ([&garbage, &garbage], Found::Unreadable, None),

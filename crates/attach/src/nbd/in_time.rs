@@ -252,8 +252,9 @@ impl Connection<'_> {
             let (came, data) = (turn.input.came, std::mem::take(&mut turn.input.data));
             turn.watch.end();
             drop(turn);
-            if let Some(reply) = prompt.meanwhile(|| self.carry_out(&request, came, &data)) {
-                self.answer(Instant::now(), reply);
+            match prompt.meanwhile(|| self.carry_out(&request, came, &data)) {
+                Some(reply) => self.answer(Instant::now(), reply),
+                None => self.answers.look(),
             }
         }
     }

@@ -38,6 +38,9 @@ pub struct Survey {
     pub damage: Damage,
     /// Program units that hold nothing that was promised, and do not say so.
     unmarked: Vec<u32>,
+    /// Program units that say so in one copy only. The other may pass for what was promised, once the first is
+    /// taken away.
+    half_marked: Vec<u32>,
     /// Program units that count for nothing although they may hold, and are written as erased.
     given_up: Vec<u32>,
     /// Stamps of the program units that may not have been durable, in order.
@@ -137,6 +140,8 @@ impl Store {
                     survey.unreadable.push(program);
                     if unreadable == spare::Found::Unreadable {
                         survey.unmarked.push(program);
+                    } else if other.is_some() {
+                        survey.half_marked.push(program);
                     }
                     found.note_unreadable(program);
                     return;
@@ -288,7 +293,7 @@ impl Store {
     /// When the image cannot be read or written.
     pub fn mend(&mut self, survey: &Survey) -> io::Result<()> {
         let file = self.image.file();
-        for &program in &survey.unmarked {
+        for &program in survey.unmarked.iter().chain(&survey.half_marked) {
             for at in self.layout.records_at(program) {
                 file.write_all_at(&Record::torn(), at)?;
             }
