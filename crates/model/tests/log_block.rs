@@ -49,6 +49,7 @@ fn sequential_writes_only_switch() {
             now = ssd.write(now, LogicalUnit(first), 16);
         }
     }
+    ssd.rest(now, Nanoseconds::from_secs(1));
     let counters = ssd.counters();
     assert_eq!(counters.switch_merges, 3 * 64);
     assert_eq!((counters.partial_merges, counters.full_merges), (0, 0));
