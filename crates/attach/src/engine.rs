@@ -3,7 +3,7 @@
 //! One lock covers the model and what is staged; data in the image is read without it. Where requests take as long
 //! as the host needs ([`Time::Fast`]), one is sent after the other, and the drive's time passes until it is answered.
 //! Where they take as long as on the drive ([`Time::Real`]), a request is sent when it came ([`Engine::submit_read`]
-//! and so on), the drive's time passes with the host's ([`Engine::advance`]), and who waits is told ([`passing`]).
+//! and so on), the drive's time passes with the host's ([`Engine::advance`]), and who waits is told (`passing`).
 
 mod clock;
 mod durable;

@@ -5,7 +5,7 @@
 //! writes go straight to their place there ([`receive`]). A copy that collection makes is staged as the place that it
 //! is copied from, and its data is read when it is programmed.
 //!
-//! What has happened on the flash ([`happened`]) is done to the image ([`Store::carry_out`]) in the order in which it
+//! What has happened on the flash (`happened`) is done to the image ([`Store::carry_out`]) in the order in which it
 //! happened: that is an order in which nothing is erased before what replaces it is programmed. So what is in the image
 //! is what would be on the flash if power was cut now. Whoever holds the drive's lock does that, or a helper does it
 //! behind the others' backs, one step after the other in the same order ([`work`]).

@@ -2,13 +2,13 @@
 //!
 //! | role | where |
 //! | --- | --- |
-//! | runs an experiment on a target | [`run`] |
-//! | a report: its JSON, its columns as memory that numpy reads | [`report`], [`numbers`] |
-//! | a simulated drive to put through phases | [`drive`], [`phase`] |
-//! | many runs | [`sweep`] |
-//! | profiles, experiments, closed forms | [`catalogue`], [`theory`] |
-//! | kept runs, files of other programs | [`load`] |
-//! | errors as exceptions, Ctrl-C | [`failure`], [`watch`] |
+//! | runs an experiment on a target | `run` |
+//! | a report: its JSON, its columns as memory that numpy reads | `report`, `numbers` |
+//! | a simulated drive to put through phases | `drive`, `phase` |
+//! | many runs | `sweep` |
+//! | profiles, experiments, closed forms | `catalogue`, `theory` |
+//! | kept runs, files of other programs | `load` |
+//! | errors as exceptions, Ctrl-C | `failure`, `watch` |
 //!
 //! Here are handles and conversions; what a user of Python meets (names, units, data frames, docstrings) is
 //! in `python/ssdlab`. Whatever takes time lets go of the interpreter's lock.
