@@ -1,6 +1,6 @@
 //! Simulated drives behind something: arrays of them, a USB bridge, encryption.
 //!
-//! A stack answers requests as a drive does ([`Responder`](crate::simulated::Responder)) by
+//! A stack answers requests as a drive does (`Responder`) by
 //! passing them on to its members, which may be stacks themselves.
 //!
 //! Members go on in the order of their time. What has to happen before a member is asked (reading old

@@ -1,6 +1,6 @@
 //! The state of a drive as bytes, and back.
 //!
-//! What is saved is a drive that was shut down ([`crate::ssd::Ssd::shut_down`]): everything is on the flash,
+//! What is saved is a drive that was shut down ([`crate::ftl::Ssd::shut_down`]): everything is on the flash,
 //! nothing is under way, and nothing but the translation layer's tables is left to keep. A drive
 //! made of the bytes and the drive that was saved answer the same requests alike, to the
 //! nanosecond.
