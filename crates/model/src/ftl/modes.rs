@@ -7,6 +7,7 @@ use super::{Context, Ftl};
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::slc::{SlcParameters, SlcSpace, WhenFull};
+use crate::streams::StreamId;
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Rests shorter than this do not age data noticeably.
@@ -73,12 +74,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Makes the stream that a write of `first` belongs to the one being written.
+    /// Makes the stream that a write of `first` belongs to the one being written: that of the host's hint, or
+    /// what the drive takes it to be.
     #[inline(always)]
-    pub(super) fn choose_stream(&mut self, first: LogicalUnit) {
+    pub(super) fn choose_stream(&mut self, first: LogicalUnit, hint: Option<StreamId>) {
         if let Some(streams) = &mut self.streams {
             let old = self.map.get(first).map(|old| self.geometry.block_of(old));
-            let stream = streams.take_hint().unwrap_or_else(|| streams.guess(old));
+            let stream = hint.unwrap_or_else(|| streams.guess(old));
             self.placement.write_to(streams, stream);
         }
     }

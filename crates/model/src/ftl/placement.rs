@@ -52,6 +52,8 @@ pub(super) struct WaitingWrite {
     pub(super) ready: Instant,
     /// The program unit that its first data went into.
     pub(super) program: Option<u64>,
+    /// The stream that the host has said it belongs to.
+    pub(super) hint: Option<StreamId>,
 }
 
 /// A write frontier that is put aside.

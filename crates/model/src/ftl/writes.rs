@@ -141,7 +141,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             }
             return self.answer_write(context, tag, received);
         }
-        self.placement.push_waiting(WaitingWrite { tag, next, end, in_part, ready, program: None });
+        let hint = self.streams.as_mut().and_then(|streams| streams.take_hint());
+        let program = None;
+        self.placement.push_waiting(WaitingWrite { tag, next, end, in_part, ready, program, hint });
         if self.map.cache().is_some() {
             self.begin_progress(tag, ready);
         }
@@ -158,11 +160,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(always)]
     pub(super) fn let_waiting_in<H: Host>(&mut self, context: &mut Context<'_, H>) {
         while let Some(&mut waiting) = self.placement.first_waiting() {
-            let WaitingWrite { tag, next, end, in_part, ready, program } = waiting;
+            let WaitingWrite { tag, next, end, in_part, ready, program, hint } = waiting;
             self.media.receive_for(tag);
             if self.streams.is_some() {
                 // Others may have written to another stream since it began.
-                self.choose_stream(LogicalUnit(next));
+                self.choose_stream(LogicalUnit(next), hint);
             }
             let let_in = match in_part {
                 _ if self.log_blocks.is_some() => self.let_in_by_log(context, &waiting),
