@@ -34,6 +34,11 @@ const SUSPEND: Changes = &[
     ("flash.suspends_most", "4"),
 ];
 const BURSTY: Changes = &[("collection.pacing", "bursty"), ("collection.high_water", "6")];
+const RATIO: Changes = &[
+    ("collection.pacing", "ratio"),
+    ("collection.high_water", "9"),
+    ("collection.ratio", "2"),
+];
 const CHOICES: Changes = &[("collection.policy", "d-choices"), ("collection.choices", "3")];
 const STATIC: Changes =
     &[("wear.levelling", "static"), ("wear.static_every", "8"), ("wear.static_spread", "1")];
@@ -101,10 +106,13 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("flash.suspend_time", SUSPEND, "90us"),
     ("flash.resume_time", SUSPEND, "90us"),
     ("flash.suspends_most", SUSPEND, "1"),
+    ("flash.suspend_when", SUSPEND, "buffer-has-room"),
     ("flash.page_register", PLAIN, "off"),
     ("controller.unit_size", PLAIN, "8K"),
     ("controller.command_latency", PLAIN, "90us"),
     ("controller.command_occupancy", PLAIN, "40us"),
+    ("controller.mb_per_second", PLAIN, "400"),
+    ("controller.latency_per_mib", PLAIN, "700us"),
     ("controller.write_buffer", PLAIN, "1M"),
     ("controller.power_loss_protection", PLAIN, "on"),
     ("controller.idle_before_flush", PLAIN, "100ms"),
@@ -123,6 +131,8 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("collection.choices", CHOICES, "9"),
     ("collection.pacing", BURSTY, "paced"),
     ("collection.high_water", BURSTY, "8"),
+    ("collection.ratio", RATIO, "4"),
+    ("collection.read_overhead", PLAIN, "300us"),
     ("wear.pe_cycles", PLAIN, "900"),
     ("wear.levelling", STATIC, "off"),
     ("wear.static_every", STATIC, "2"),
@@ -163,6 +173,7 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("trim.settle", UNDEFINED, "10s"),
     ("slc.size", SLC, "8M"),
     ("slc.space", SLC, "fixed"),
+    ("slc.fixed", SLC, "2M"),
     ("slc.when_full", SLC, "direct"),
     ("slc.bits", SLC, "2"),
     ("slc.program", SLC, "600us"),

@@ -130,7 +130,8 @@ pub(crate) struct Noted {
     pub(crate) requests: u64,
     /// The sum of their latencies.
     pub(crate) latency: Nanoseconds,
-    /// All that is noted where it happens; command and queue are worked out from the rest.
+    /// All that is noted where it happens; of `command` what a command's length costs. The rest of that and the
+    /// queue are worked out.
     pub(crate) parts: Parts,
 }
 
@@ -141,7 +142,7 @@ impl Noted {
     /// When the parts add up to more than the latencies: something was counted twice.
     fn split(&self, command: Nanoseconds) -> Parts {
         let mut parts = self.parts;
-        parts.command = command * self.requests;
+        parts.command += command * self.requests;
         let (noted, latency) = (parts.total(), self.latency);
         assert!(noted <= latency, "parts of {noted} are more than latencies of {latency}");
         parts.queue = latency - noted;

@@ -28,7 +28,7 @@ impl CollectionParameters {
     /// an open block per group for the host and for collection, and the blocks kept free.
     pub fn blocks_kept(&self, geometry: &Geometry, mechanisms: &Mechanisms) -> u32 {
         let free = match mechanisms.pacing {
-            Pacing::Paced => self.low_water,
+            Pacing::Paced | Pacing::Ratio { .. } => self.low_water,
             Pacing::Bursty { high_water } => high_water.max(self.low_water),
         };
         // What is condensed has an open block of its own, and one that a power cut leaves half

@@ -50,24 +50,52 @@ impl Configuration {
             return None;
         }
         let low_water = self.collection.low_water;
-        let twice_free = match mechanisms.pacing {
-            Pacing::Paced => 2 * low_water,
-            Pacing::Bursty { high_water } => low_water + high_water,
+        let write_amplification = match mechanisms.pacing {
+            Pacing::Paced => self.amplification(workload, 2 * low_water)?,
+            Pacing::Bursty { high_water } => self.amplification(workload, low_water + high_water)?,
+            Pacing::Ratio { copies, high_water } => {
+                let least = self.amplification(workload, 2 * low_water)?;
+                let most = self.amplification(workload, 2 * high_water)?;
+                (1.0 + copies.copies()).clamp(least, most.max(least))
+            }
         };
+        let (unit, capacity) = (geometry.unit_size(), geometry.capacity());
+        Some(Expectation { write_amplification, unit, capacity })
+    }
+
+    /// The closed form for a drive that keeps half of `twice_free` blocks free for each group of dies.
+    fn amplification(&self, workload: Workload, twice_free: u32) -> Option<f64> {
+        let geometry = &self.geometry;
         let halves_kept = geometry.groups() * twice_free + 1;
         let usable = u64::from(geometry.physical_units())
             .checked_sub(u64::from(halves_kept) * u64::from(geometry.units_per_block()) / 2)?;
         let spare = SpareFactor::from_counts(usable, geometry.logical_units().into()).ok()?;
         let units = UnitsPerBlock::new(geometry.units_per_block()).ok()?;
-        let write_amplification = match (workload, mechanisms.victims) {
+        match (workload, self.mechanisms.victims) {
             (Workload::HotCold { writes, pages }, VictimPolicy::Fifo) => {
-                HotCold::new(writes, pages).ok()?.fifo_one_stream(spare)
+                Some(HotCold::new(writes, pages).ok()?.fifo_one_stream(spare))
             }
-            (Workload::HotCold { .. }, _) => return None,
-            (Workload::Uniform, policy) => uniform(policy, spare, units)?,
-        };
-        let (unit, capacity) = (geometry.unit_size(), geometry.capacity());
-        Some(Expectation { write_amplification, unit, capacity })
+            (Workload::HotCold { .. }, _) => None,
+            (Workload::Uniform, policy) => uniform(policy, spare, units),
+        }
+    }
+
+    /// Returns how many blocks are free in each group of dies in the steady state of random writes: those at which
+    /// collection begins, those at which it pauses, or, of a fixed ratio of copies, those with which victims cost
+    /// just that.
+    pub(crate) fn free_when_steady(&self) -> u32 {
+        let low_water = self.collection.low_water;
+        match self.mechanisms.pacing {
+            Pacing::Paced => low_water,
+            Pacing::Bursty { high_water } => high_water.max(low_water),
+            Pacing::Ratio { copies, high_water } => {
+                let costs_less = |free: &u32| {
+                    let amplification = self.amplification(Workload::Uniform, 2 * free);
+                    amplification.is_some_and(|it| it < 1.0 + copies.copies())
+                };
+                (low_water..high_water).find(|free| !costs_less(free)).unwrap_or(high_water)
+            }
+        }
     }
 }
 

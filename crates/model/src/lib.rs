@@ -38,6 +38,7 @@ pub mod bad_blocks;
 pub mod checkpoint;
 pub mod collection;
 pub mod counters;
+pub mod data_time;
 mod expectation;
 mod flash;
 pub mod flush;

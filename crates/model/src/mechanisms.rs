@@ -1,6 +1,7 @@
 //! What a drive may have beyond what every drive has: each is off unless a profile asks for it.
 
 use crate::checkpoint::CheckpointParameters;
+use crate::data_time::DataTime;
 use crate::flush::FlushParameters;
 use crate::health::WearParameters;
 use crate::mapping::MappingScheme;
@@ -10,6 +11,7 @@ use crate::retention::RetentionParameters;
 use crate::slc::SlcParameters;
 use crate::streams::StreamParameters;
 use crate::trim::TrimParameters;
+use crate::units::Nanoseconds;
 use ssdlab_nand::suspend::SuspendParameters;
 
 /// The mechanisms of a drive that not every drive has. The default is a drive with none of them.
@@ -48,6 +50,10 @@ pub struct Mechanisms {
     pub suspend: SuspendParameters,
     /// Whether a stream is read from the dies' page registers as long as they hold its pages.
     pub page_register: bool,
+    /// What a read for copies keeps its die beyond sensing.
+    pub copy_overhead: Nanoseconds,
+    /// What a command's data costs beside its transfers.
+    pub data_time: DataTime,
 }
 
 impl Mechanisms {

@@ -47,4 +47,42 @@ pub enum Pacing {
         /// Free blocks per group of dies at which a burst ends; above the low water.
         high_water: u32,
     },
+    /// Below the high water collection copies the same number of units for each unit of the host's, whether a
+    /// victim costs that much or not. Where it costs less, more blocks become free, victims hold more, and so
+    /// until they cost just that: then the host's rate is the flash's divided by one more than the ratio, and steady.
+    /// Below the low water it keeps pace, as above, where that is more.
+    Ratio {
+        /// Units copied for each of the host's.
+        copies: CopyRatio,
+        /// Free blocks per group of dies at which it pauses; above the low water.
+        high_water: u32,
+    },
+}
+
+/// Units that collection copies for each unit that the host writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyRatio(u32);
+
+impl CopyRatio {
+    /// The most that can be asked for.
+    pub const MOST: f64 = 100.0;
+
+    /// Returns a ratio, if it is above 0 and at most [`CopyRatio::MOST`].
+    pub fn new(copies: f64) -> Option<CopyRatio> {
+        let is_sound = copies > 0.0 && copies <= CopyRatio::MOST;
+        is_sound.then(|| CopyRatio((copies * f64::from(1u32 << Self::SHIFT)).round() as u32))
+    }
+
+    /// Binary places of its fraction.
+    pub(crate) const SHIFT: u32 = 16;
+
+    /// Returns the ratio.
+    pub fn copies(self) -> f64 {
+        f64::from(self.0) / f64::from(1u32 << Self::SHIFT)
+    }
+
+    /// Returns the ratio times 2^[`CopyRatio::SHIFT`].
+    pub(crate) fn scaled(self) -> i64 {
+        self.0.into()
+    }
 }

@@ -26,7 +26,7 @@ use crate::flush::{FlushHandling, WriteCache};
 use crate::geometry::GeometryError;
 use crate::text::{QuantityError, hint, parse_duration, parse_length};
 use crate::units::{ByteLength, Nanoseconds};
-use ssdlab_nand::suspend::Suspendable;
+use ssdlab_nand::suspend::{SuspendWhen, Suspendable};
 
 /// Where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -178,6 +178,8 @@ pub(crate) struct FlashSection {
     #[serde(default)]
     pub(crate) suspends_most: Sourced<u32>,
     #[serde(default)]
+    pub(crate) suspend_when: Sourced<SuspendWhen>,
+    #[serde(default)]
     pub(crate) page_register: Sourced<bool>,
 }
 
@@ -195,6 +197,10 @@ pub(crate) struct Controller {
     pub(crate) flush: Sourced<FlushHandling>,
     #[serde(default)]
     pub(crate) write_cache: Sourced<WriteCache>,
+    #[serde(default)]
+    pub(crate) mb_per_second: Sourced<f64>,
+    #[serde(default)]
+    pub(crate) latency_per_mib: Sourced<Span>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -221,6 +227,10 @@ pub(crate) struct CollectionSection {
     pub(crate) pacing: Sourced<words::PacingName>,
     #[serde(default)]
     pub(crate) high_water: Sourced<u32>,
+    #[serde(default)]
+    pub(crate) ratio: Sourced<f64>,
+    #[serde(default)]
+    pub(crate) read_overhead: Sourced<Span>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -5,7 +5,7 @@
 //! with one-shot flash a share of each program unit, else a share of the program units. So it
 //! holds a half, a third or a quarter of what it holds otherwise. A fixed cache has blocks of its
 //! own, which are not spare area; a dynamic one takes free blocks while there are enough of them,
-//! so that it shrinks as the drive fills. Folding is collection with such a block as the victim:
+//! so that it shrinks as the drive fills, down to what it has of its own. Folding is collection with such a block as the victim:
 //! what is valid is read and written to collection's stream.
 //!
 //! Sources: the drives' data sheets (TurboWrite, nCache, Intelligent TurboWrite) say as much of
@@ -24,7 +24,7 @@ pub enum SlcSpace {
     /// Blocks of its own.
     #[default]
     Fixed,
-    /// Free blocks, as long as there are enough.
+    /// Free blocks, as long as there are enough, besides those of its own.
     Dynamic,
 }
 
@@ -48,6 +48,8 @@ pub struct SlcParameters {
     pub bits: u32,
     /// Where they come from.
     pub space: SlcSpace,
+    /// Blocks of its own that a dynamic cache has besides, of `blocks`.
+    pub fixed: u32,
     /// What happens when they are full.
     pub when_full: WhenFull,
     /// Programming the pages of all planes, one page each.
@@ -73,7 +75,7 @@ impl SlcParameters {
     pub fn blocks_kept(&self) -> u32 {
         match self.space {
             SlcSpace::Fixed => self.blocks,
-            SlcSpace::Dynamic => 0,
+            SlcSpace::Dynamic => self.fixed,
         }
     }
 }
@@ -145,6 +147,11 @@ impl SlcCache {
     /// How it is set up.
     pub(crate) fn parameters(&self) -> &SlcParameters {
         &self.parameters
+    }
+
+    /// Whether it has taken blocks that are not its own.
+    pub(crate) fn is_borrowing(&self) -> bool {
+        self.in_use > self.parameters.blocks_kept()
     }
 
     /// Blocks in SLC mode.

@@ -339,6 +339,7 @@ proptest! {
             blocks,
             bits,
             space: if is_dynamic { SlcSpace::Dynamic } else { SlcSpace::Fixed },
+            fixed: 0,
             when_full: if folds { WhenFull::Fold } else { WhenFull::Direct },
             program: Nanoseconds::from_micros(200),
             page_read: Nanoseconds::from_micros(30),

@@ -18,7 +18,7 @@ use ssdlab_units::{Instant, Nanoseconds};
 
 use crate::channel::Transit;
 use crate::pool::{Kind, NONE, Op, Pool, Queue, mark};
-use crate::suspend::{SuspendParameters, Suspendable};
+use crate::suspend::{SuspendParameters, SuspendWhen, Suspendable};
 
 /// What a die does next, where that is a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,8 @@ pub(crate) struct Dies {
     /// The die whose event happens, or none: those with higher numbers come after it at that instant.
     happening: usize,
     parameters: DieParameters,
+    /// Whether the host's writes wait for room in the buffer.
+    is_full: bool,
 }
 
 impl Dies {
@@ -126,7 +128,13 @@ impl Dies {
             times: 0,
             channel: channel_of(index) as u16,
         };
-        Dies { dies: (0..count).map(die).collect(), happening: usize::MAX, parameters }
+        Dies { dies: (0..count).map(die).collect(), happening: usize::MAX, parameters, is_full: false }
+    }
+
+    /// Notes whether the host's writes wait for room in the buffer.
+    #[inline(always)]
+    pub(crate) fn note_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
     }
 
     #[inline(always)]
@@ -153,10 +161,17 @@ impl Dies {
     fn read_on_busy(&mut self, transit: &mut Transit, index: u32, sense: u32, now: Instant) {
         let Op { die: number, duration, .. } = *transit.pool.get(index);
         let is_stopped = self.suspend(transit, number.into(), now);
-        let die = &mut self.dies[usize::from(number)];
         if is_stopped {
+            let die = &self.dies[usize::from(number)];
+            // Reads may have come while the buffer was full, when they could stop nothing.
+            if !die.reads.is_empty() {
+                let (stopped, from) = (transit.pool.get(die.suspended).kind, die.free_at);
+                self.sense_waiting(transit, number.into(), stopped, from, now);
+            }
+            let die = &mut self.dies[usize::from(number)];
             return reserve(die, transit, index, duration, sense, now);
         }
+        let die = &mut self.dies[usize::from(number)];
         die.register = sense;
         transit.pool.get_mut(index).arrival = now;
         transit.pool.push_back(&mut die.reads, index);
@@ -261,7 +276,8 @@ impl Dies {
         }
         let die = &self.dies[number];
         if !die.reads.is_empty() {
-            self.sense_waiting(transit, number, ended, now);
+            let ended = transit.pool.get(ended).kind;
+            self.sense_waiting(transit, number, ended, now, now);
         } else if ended == NONE {
             self.begin_next(transit, number, now);
         } else {
@@ -279,19 +295,25 @@ impl Dies {
         }
     }
 
-    /// Reserves a die for the reads that waited for the end of `ended`.
+    /// Reserves a die from `from` on for the reads that waited for an operation of kind `blocker`.
     #[inline(always)]
-    fn sense_waiting(&mut self, transit: &mut Transit, number: usize, ended: u32, now: Instant) {
+    fn sense_waiting(
+        &mut self,
+        transit: &mut Transit,
+        number: usize,
+        blocker: Kind,
+        from: Instant,
+        now: Instant,
+    ) {
         let die = &mut self.dies[number];
-        let blocker = transit.pool.get(ended).kind;
         let mut reads = std::mem::replace(&mut die.reads, Queue::EMPTY);
-        die.free_at = now;
+        die.free_at = from;
         while let Some(index) = transit.pool.pop_front(&mut reads) {
             let op = transit.pool.get_mut(index);
             if op.marks & mark::RIDES == 0 {
                 die.free_at += Nanoseconds::new(op.duration.into());
             }
-            let (duration, marks) = blocked_by(blocker, now.since(op.arrival));
+            let (duration, marks) = blocked_by(blocker, from.since(op.arrival));
             op.duration = duration;
             op.marks |= marks;
             transit.get_in_line(die.channel.into(), index, die.free_at, now);
@@ -354,6 +376,7 @@ impl Dies {
         let left = die.free_at.since(now);
         let may = match transit.pool.get(die.current).kind {
             _ if suspend.operations == Suspendable::Off => false,
+            _ if self.is_full && suspend.when == SuspendWhen::BufferHasRoom => false,
             Kind::Erase => suspend.operations != Suspendable::Program,
             _ => suspend.operations != Suspendable::Erase,
         };

@@ -131,6 +131,13 @@ impl Nand {
         self.controller.submit(at, tag.0, in_32_bits(longer));
     }
 
+    /// Tells the dies whether writes of the host's wait for room in the buffer, for those that suspend only
+    /// while none does ([`SuspendWhen::BufferHasRoom`](crate::suspend::SuspendWhen)).
+    #[inline(always)]
+    pub fn note_full(&mut self, is_full: bool) {
+        self.dies.note_full(is_full);
+    }
+
     /// Keeps the controller busy for `longer` with the command that it acts on.
     pub fn hold_controller(&mut self, longer: Nanoseconds) {
         self.controller.hold(longer);

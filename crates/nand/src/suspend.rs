@@ -22,6 +22,18 @@ pub enum Suspendable {
     Both,
 }
 
+/// When reads may interrupt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SuspendWhen {
+    /// At any time.
+    #[default]
+    Always,
+    /// While the write buffer has room. When it is full, programs and erases go on, since the host's writes
+    /// wait for them.
+    BufferHasRoom,
+}
+
 /// How a die suspends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SuspendParameters {
@@ -33,4 +45,6 @@ pub struct SuspendParameters {
     pub resume: Nanoseconds,
     /// How often one operation can be interrupted.
     pub most: u32,
+    /// When reads may interrupt.
+    pub when: SuspendWhen,
 }

@@ -9,7 +9,7 @@ use super::{AgeError, CacheFill, Past, STREAM, Tables, Workload};
 use crate::flash::BlockState;
 use crate::mapping::{Mapping, MappingScheme};
 use crate::policy::Pacing;
-use crate::slc::{SlcSpace, WhenFull};
+use crate::slc::WhenFull;
 use crate::ssd::Configuration;
 use crate::streams::StreamId;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
@@ -36,17 +36,14 @@ pub(super) struct Layout {
 
 impl Layout {
     fn of(configuration: &Configuration, past: Past) -> Layout {
-        let Configuration { geometry, collection, mechanisms, .. } = configuration;
+        let Configuration { geometry, mechanisms, .. } = configuration;
         let groups = geometry.groups();
-        let free = match mechanisms.pacing {
-            Pacing::Paced => collection.low_water,
-            Pacing::Bursty { high_water } => high_water.max(collection.low_water),
-        };
+        let free = configuration.free_when_steady();
         let told = matches!(past.workload, Workload::HotCold { .. });
         let streams = if told { mechanisms.streams.count } else { 1 };
-        // A cache of free blocks has none while the drive is full.
-        let cache = mechanisms.slc.filter(|slc| slc.space == SlcSpace::Fixed);
-        let own = cache.map_or(0, |slc| slc.blocks);
+        // A cache has no blocks but its own while the drive is full.
+        let cache = mechanisms.slc.filter(|slc| slc.blocks_kept() > 0);
+        let own = cache.map_or(0, |slc| slc.blocks_kept());
         let host_is_direct = cache.is_none_or(|slc| slc.when_full == WhenFull::Direct);
         let open = streams * (1 + u32::from(host_is_direct));
         let kept = groups * (free + open) + own;
@@ -61,7 +58,7 @@ impl Layout {
             closed_per_group: geometry.blocks_per_group() - kept.div_ceil(groups),
             groups,
             streams,
-            has_victim: mechanisms.pacing == Pacing::Paced,
+            has_victim: !matches!(mechanisms.pacing, Pacing::Bursty { .. }),
             host_is_direct,
             open_programs: geometry.units_per_block() / geometry.units_per_program() / 2,
             cached_units: cached_blocks * units_of_cached,

@@ -112,9 +112,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
         self.traffic.forget_known(tag);
         self.delays.writes.parts.flush += now.since(ready);
-        self.delays.writes.requests += 1;
-        self.delays.writes.latency += now.since(request.sent);
-        self.answer(context, tag, request.sent, now);
+        let at = self.note_write(tag, now);
+        self.answer(context, tag, request.sent, at);
     }
 
     /// Answers a request that is neither read nor write.

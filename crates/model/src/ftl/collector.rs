@@ -7,14 +7,35 @@ use ssdlab_nand::{CopyNumber, EraseId};
 use super::copies::Copies;
 use crate::collection::CollectionParameters;
 use crate::geometry::Geometry;
-use crate::policy::{Pacing, VictimPolicy};
+use crate::policy::{CopyRatio, Pacing, VictimPolicy};
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Configuration;
 use crate::stream::WriteStream;
-use crate::units::BlockIndex;
+use crate::units::{BlockIndex, Nanoseconds};
 
 /// Binary places of the fraction in which copying owed is counted.
-pub(super) const CREDIT_SHIFT: u32 = 16;
+pub(super) const CREDIT_SHIFT: u32 = CopyRatio::SHIFT;
+
+/// How collection keeps up with the host; blocks are counted in all groups.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Pace {
+    /// By what the victim costs.
+    Victim,
+    /// At once until so many blocks are free.
+    Burst { until: u32 },
+    /// So many units, times 2^[`CREDIT_SHIFT`], for each of the host's, until so many blocks are free.
+    Ratio { copies: i64, until: u32 },
+}
+
+impl Pace {
+    /// Free blocks at which collection pauses, where that is not the low water.
+    fn until(self) -> u32 {
+        match self {
+            Pace::Victim => 0,
+            Pace::Burst { until } | Pace::Ratio { until, .. } => until,
+        }
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Victim {
@@ -56,9 +77,10 @@ pub(super) struct Collector {
     pub(super) credit: i64,
     latest_rate: i64,
     pub(super) low_water: u32,
-    /// Where a burst ends; nothing where collection keeps pace.
-    pub(super) burst_until: Option<u32>,
+    pub(super) pace: Pace,
     pub(super) high_water: u32,
+    /// What a read for copies keeps its die beyond sensing.
+    pub(super) read_overhead: Nanoseconds,
     /// Blocks kept back for collection itself.
     pub(super) reserve: u32,
     pub(super) policy: VictimPolicy,
@@ -80,11 +102,15 @@ impl Collector {
             credit: 0,
             latest_rate: 0,
             low_water: low_water * groups,
-            burst_until: match mechanisms.pacing {
-                Pacing::Paced => None,
-                Pacing::Bursty { high_water } => Some(high_water * groups),
+            pace: match mechanisms.pacing {
+                Pacing::Paced => Pace::Victim,
+                Pacing::Bursty { high_water } => Pace::Burst { until: high_water * groups },
+                Pacing::Ratio { copies, high_water } => {
+                    Pace::Ratio { copies: copies.scaled(), until: high_water * groups }
+                }
             },
             high_water: idle_high_water.max(low_water) * groups,
+            read_overhead: mechanisms.copy_overhead,
             reserve: groups * mechanisms.streams_of_copies(),
             policy: mechanisms.victims,
             is_urgent: false,
@@ -175,7 +201,8 @@ impl Collector {
     /// more or less for each of them, it is worth more or fewer copies. Greedy victims are so much alike
     /// that it makes no difference.
     pub(super) fn carry_credit_to(&mut self, rate: i64) {
-        if self.policy != VictimPolicy::Greedy && self.latest_rate > 0 {
+        let is_by_victim = matches!(self.pace, Pace::Victim);
+        if self.policy != VictimPolicy::Greedy && is_by_victim && self.latest_rate > 0 {
             let credit = i128::from(self.credit) * i128::from(rate);
             self.credit = (credit / i128::from(self.latest_rate)) as i64;
         }
@@ -202,7 +229,7 @@ impl Collector {
 
     /// Free blocks that it keeps, in idle time or under load, whichever is more.
     pub(super) fn kept_free(&self) -> u32 {
-        self.low_water.max(self.high_water).max(self.burst_until.unwrap_or(0))
+        self.low_water.max(self.high_water).max(self.pace.until())
     }
 
     /// Whether a block is being collected, waits to be erased, or copies are under way.
@@ -229,8 +256,9 @@ impl Collector {
         let Collector {
             // From the configuration.
             low_water: _,
-            burst_until: _,
+            pace: _,
             high_water: _,
+            read_overhead: _,
             reserve: _,
             policy: _,
             // Nothing, of a drive that was shut down.

@@ -7,7 +7,7 @@
 
 use ssdlab_nand::{CopyNumber, EraseId, Nand, ProgramUnit, Tag};
 
-use super::collector::{CREDIT_SHIFT, Emptied, Victim};
+use super::collector::{CREDIT_SHIFT, Emptied, Pace, Victim};
 use super::host::Host;
 use super::{Context, Ftl, kind};
 use crate::bad_blocks::Failure;
@@ -35,25 +35,50 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Collection's share for `units` units that the host has just written.
     #[inline(always)]
     pub(super) fn collect_for<H: Host>(&mut self, context: &mut Context<'_, H>, units: u32) {
-        if self.collector.victim.is_some() || self.blocks_coming() < self.collector.low_water {
+        let pace = self.collector.pace;
+        let begins_below = match pace {
+            Pace::Ratio { until, .. } => until,
+            Pace::Victim | Pace::Burst { .. } => self.collector.low_water,
+        };
+        if self.collector.victim.is_some() || self.blocks_coming() < begins_below {
             if self.log_blocks.is_some() {
                 // Its merges free blocks.
                 return;
             }
-            match self.collector.burst_until {
-                None => self.keep_pace(context, units),
-                Some(until) => self.collect_burst(context, until),
+            match pace {
+                Pace::Victim => self.keep_pace(context, units, 0, begins_below),
+                Pace::Ratio { copies, .. } => self.keep_pace(context, units, copies, begins_below),
+                Pace::Burst { until } => self.collect_burst(context, until),
             }
         }
     }
 
-    fn keep_pace<H: Host>(&mut self, context: &mut Context<'_, H>, units: u32) {
+    /// Copies what the host pays for with `units` units, at least `least_copies` for each, times
+    /// 2^[`CREDIT_SHIFT`], until `until` blocks are free or will be.
+    fn keep_pace<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        units: u32,
+        least_copies: i64,
+        until: u32,
+    ) {
         let mut units = i64::from(units);
-        while let Some(victim) = self.current_victim(context.nand) {
-            // A drive that has fallen behind its low water collects a little faster.
-            let behind = self.collector.low_water.saturating_sub(1 + self.blocks_coming());
-            let pace = i64::from(PACE + behind.min(CATCH_UP_MOST));
-            self.collector.credit += units * victim.copies_per_unit * pace / i64::from(PACE);
+        loop {
+            let low_water = self.collector.low_water;
+            let is_ahead = least_copies > 0 && self.blocks_coming() >= low_water;
+            if is_ahead && !self.has_worthwhile_victim(context.nand) {
+                return;
+            }
+            let Some(victim) = self.current_victim(context.nand) else { return };
+            let copies = if is_ahead {
+                least_copies
+            } else {
+                // A drive that has fallen behind its low water collects a little faster.
+                let behind = low_water.saturating_sub(1 + self.blocks_coming());
+                let pace = i64::from(PACE + behind.min(CATCH_UP_MOST));
+                (victim.copies_per_unit * pace / i64::from(PACE)).max(least_copies)
+            };
+            self.collector.credit += units * copies;
             units = 0;
             let mut finished = self.finish_victim_if_empty(context.nand);
             while !finished && self.collector.credit > 0 {
@@ -64,7 +89,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             if !finished {
                 return;
             }
-            if self.blocks_coming() >= self.collector.low_water {
+            if self.blocks_coming() >= until {
                 self.collector.credit = self.collector.credit.min(0);
                 return;
             }

@@ -6,7 +6,7 @@ use super::host::Host;
 use super::{Context, Ftl};
 use crate::mapping::Mapping;
 use crate::media::Media;
-use crate::slc::{SlcParameters, SlcSpace, WhenFull};
+use crate::slc::{SlcParameters, WhenFull};
 use crate::streams::StreamId;
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
@@ -135,10 +135,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     fn has_room_in_cache(&self) -> bool {
         let Some(slc) = &self.slc else { return false };
-        let SlcParameters { blocks, space, .. } = *slc.parameters();
+        let SlcParameters { blocks, .. } = *slc.parameters();
         let low_water = self.collector.low_water + self.collector.reserve + 1;
         slc.in_use() < blocks
-            && (space == SlcSpace::Fixed || self.blocks.free() > low_water)
+            && (slc.reserved() > 0 || self.blocks.free() > low_water)
             && self.blocks.free() > 0
     }
 
@@ -173,6 +173,6 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Whether collection for free blocks begins with the cache's: a dynamic cache gives back what the drive
     /// needs.
     pub(super) fn collects_cache_first(&self) -> bool {
-        self.slc.as_ref().is_some_and(|slc| slc.parameters().space == SlcSpace::Dynamic)
+        self.slc.as_ref().is_some_and(|slc| slc.is_borrowing())
     }
 }

@@ -390,10 +390,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     ) {
         let request = self.requests.get(tag);
         let sent = request.sent;
+        let (latency, occupancy) = self.requests.data_time(&request.command);
+        let at = at + latency;
         let noted = &mut self.delays.reads;
         noted.requests += 1;
         noted.latency += at.since(sent);
         let parts = &mut noted.parts;
+        parts.command += latency + occupancy;
         parts.flash_read += time.sense;
         parts.link += time.transfer;
         if !matches!(request.command, Command::ReadSectors { .. }) {

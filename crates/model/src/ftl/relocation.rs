@@ -95,7 +95,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.counters.flash_reads_collection += 1;
             let [to, and_to] = self.collector.copies.of_read();
             let unit = PhysicalUnit(first);
-            let page = Page { unit, units: moved, sense: self.page_read_of(unit) };
+            let sense = self.page_read_of(unit) + self.collector.read_overhead;
+            let page = Page { unit, units: moved, sense };
             nand.copy(page, to.expect("a unit was moved"), and_to);
         }
         self.complete_full_copies(nand);

@@ -2,6 +2,7 @@
 
 use super::host::{Command, RequestTag};
 use super::parts::Parts;
+use crate::data_time::DataTime;
 use crate::ssd::Configuration;
 use crate::trim::TrimParameters;
 use crate::units::{Instant, Nanoseconds, Sector, SectorCount};
@@ -18,16 +19,24 @@ pub(super) struct Requests {
     requests: Vec<Request>,
     flush_overhead: Nanoseconds,
     trim: TrimParameters,
+    data_time: DataTime,
+    /// What a unit of a command costs by `data_time`.
+    occupancy_per_unit: Nanoseconds,
+    latency_per_unit: Nanoseconds,
     sectors_per_unit_shift: u32,
     logical_units: u32,
 }
 
 impl Requests {
     pub(super) fn new(configuration: &Configuration) -> Requests {
+        let data_time = configuration.mechanisms.data_time;
         Requests {
             requests: Vec::new(),
             flush_overhead: configuration.mechanisms.flush.overhead,
             trim: configuration.mechanisms.trim,
+            data_time,
+            occupancy_per_unit: data_time.occupancy(configuration.geometry.unit_size()),
+            latency_per_unit: data_time.latency(configuration.geometry.unit_size()),
             sectors_per_unit_shift: configuration.geometry.sectors_per_unit_shift(),
             logical_units: configuration.geometry.logical_units(),
         }
@@ -48,7 +57,7 @@ impl Requests {
         self.requests[place] = Request { command, sent };
         let (first, units, longer) = match command {
             Command::Read { first, units } | Command::Write { first, units, .. } => {
-                (first, units, Nanoseconds::ZERO)
+                (first, units, self.occupancy_per_unit * u64::from(units))
             }
             Command::Trim { first, units } => {
                 let sectors = SectorCount(u64::from(units) << self.sectors_per_unit_shift);
@@ -56,7 +65,7 @@ impl Requests {
             }
             Command::ReadSectors { first, count } | Command::WriteSectors { first, count, .. } => {
                 self.parts(first, count);
-                return Nanoseconds::ZERO;
+                return self.data_time.occupancy(count.length());
             }
             Command::Flush => return self.flush_overhead,
         };
@@ -80,6 +89,23 @@ impl Requests {
     #[inline(always)]
     pub(super) fn get(&self, tag: RequestTag) -> Request {
         self.requests[tag.0 as usize]
+    }
+
+    /// How much later than its data a request is answered, and how long its length keeps the controller beside
+    /// what every command does.
+    #[inline(always)]
+    pub(super) fn data_time(&self, command: &Command) -> (Nanoseconds, Nanoseconds) {
+        match *command {
+            Command::Read { units, .. } | Command::Write { units, .. } => {
+                let units = u64::from(units);
+                (self.latency_per_unit * units, self.occupancy_per_unit * units)
+            }
+            Command::ReadSectors { count, .. } | Command::WriteSectors { count, .. } => {
+                let length = count.length();
+                (self.data_time.latency(length), self.data_time.occupancy(length))
+            }
+            Command::Trim { .. } | Command::Flush => (Nanoseconds::ZERO, Nanoseconds::ZERO),
+        }
     }
 
     /// How the drive trims.

@@ -91,10 +91,22 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         tag: RequestTag,
         at: Instant,
     ) {
+        let at = self.note_write(tag, at);
         let sent = self.requests.get(tag).sent;
-        self.delays.writes.requests += 1;
-        self.delays.writes.latency += at.since(sent);
         self.answer(context, tag, sent, at);
+    }
+
+    /// Notes that what a write waits for is over at `at`; returns when it is answered.
+    #[inline(always)]
+    pub(super) fn note_write(&mut self, tag: RequestTag, at: Instant) -> Instant {
+        let request = self.requests.get(tag);
+        let (latency, occupancy) = self.requests.data_time(&request.command);
+        let at = at + latency;
+        let noted = &mut self.delays.writes;
+        noted.requests += 1;
+        noted.latency += at.since(request.sent);
+        noted.parts.command += latency + occupancy;
+        at
     }
 
     #[inline(always)]
@@ -171,7 +183,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 false => self.let_whole_in(context, next..end, ready),
                 true => self.let_in_by_parts(context, &waiting),
             };
-            let Some((count, received)) = let_in else { return };
+            let Some((count, received)) = let_in else {
+                return context.nand.note_full(true);
+            };
             let latest = self.placement.latest();
             let program = program.unwrap_or(latest);
             if next + count < end {
@@ -197,6 +211,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 self.answer_write(context, tag, received);
             }
         }
+        context.nand.note_full(false);
     }
 
     /// Lets as many of `units` into the buffer as go into one program unit; returns how many, and when their

@@ -48,7 +48,9 @@ impl Configuration {
             idle_high_water: collection.idle_high_water.min(low_water + 2),
             debt_max: collection.debt_max,
         };
-        if let Pacing::Bursty { high_water } = &mut mechanisms.pacing {
+        if let Pacing::Bursty { high_water } | Pacing::Ratio { high_water, .. } =
+            &mut mechanisms.pacing
+        {
             *high_water = (*high_water).min(low_water + 2);
         }
         mechanisms.map_cache_pages = mechanisms.map_cache_pages.min(LEAST_PAGES);

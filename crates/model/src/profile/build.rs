@@ -4,12 +4,13 @@ use super::parameters::Quantity;
 use super::words::{PacingName, PolicyName};
 use super::{CollectionUnit, DeliveryOrder, Profile, ProfileError};
 use crate::collection::CollectionParameters;
+use crate::data_time::DataTime;
 use crate::flush::FlushParameters;
 use crate::geometry::{Geometry, GeometryError, GeometryParameters};
 use crate::journal::JournalParameters;
 use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
-use crate::policy::{Pacing, VictimPolicy};
+use crate::policy::{CopyRatio, Pacing, VictimPolicy};
 use crate::read_ahead::ReadAheadParameters;
 use crate::ssd::{BufferParameters, Configuration};
 use crate::streams::StreamParameters;
@@ -177,11 +178,22 @@ impl Profile {
             seed: self.seed,
             suspend: self.suspend()?,
             page_register: *self.document.flash.page_register.value.get_ref(),
+            copy_overhead: self.document.collection.read_overhead.value.get_ref().0,
+            data_time: self.data_time(),
             trim: self.trim()?,
             slc: self.slc()?,
         };
         self.check_mechanisms(&mechanisms)?;
         Ok(mechanisms)
+    }
+
+    fn data_time(&self) -> DataTime {
+        let controller = &self.document.controller;
+        let rate = *controller.mb_per_second.value.get_ref();
+        DataTime {
+            controller: (rate > 0.0).then(|| TransferRate::from_mb_per_second(rate)),
+            per_mib: controller.latency_per_mib.value.get_ref().0,
+        }
     }
 
     fn suspend(&self) -> Result<SuspendParameters, ProfileError> {
@@ -191,6 +203,7 @@ impl Profile {
             suspend: flash.suspend_time.value.get_ref().0,
             resume: flash.resume_time.value.get_ref().0,
             most: *flash.suspends_most.value.get_ref(),
+            when: *flash.suspend_when.value.get_ref(),
         };
         if parameters.operations != Suspendable::Off && parameters.most == 0 {
             return Err(self.inconsistent(
@@ -320,17 +333,33 @@ impl Profile {
         let collection = &self.document.collection;
         let low_water = *collection.low_water.value.get_ref();
         let high_water = *collection.high_water.value.get_ref();
-        match *collection.pacing.value.get_ref() {
-            PacingName::Paced if high_water == 0 => Ok(Pacing::Paced),
-            PacingName::Paced => Err(self.inconsistent(
-                "collection.high_water is where a burst ends, and collection.pacing is paced"
+        let ratio = CopyRatio::new(*collection.ratio.value.get_ref());
+        let pacing = *collection.pacing.value.get_ref();
+        match (pacing, ratio) {
+            (PacingName::Paced, None) if high_water == 0 => Ok(Pacing::Paced),
+            (PacingName::Paced, None) => Err(self.inconsistent(
+                "collection.high_water is where a burst ends or a ratio pauses, and \
+                 collection.pacing is paced"
                     .to_owned(),
             )),
-            PacingName::Bursty if high_water > low_water => Ok(Pacing::Bursty { high_water }),
-            PacingName::Bursty => Err(self.inconsistent(format!(
-                "collection.pacing is bursty, which needs a collection.high_water above \
-                 collection.low_water ({low_water})"
+            (PacingName::Paced | PacingName::Bursty, Some(_)) => Err(self.inconsistent(format!(
+                "collection.ratio belongs to collection.pacing ratio, and that is {}",
+                pacing.show()
             ))),
+            (PacingName::Ratio, None) => Err(self.inconsistent(
+                "collection.pacing is ratio, which needs collection.ratio, the units copied for \
+                 each that the host writes"
+                    .to_owned(),
+            )),
+            (PacingName::Bursty | PacingName::Ratio, _) if high_water <= low_water => {
+                Err(self.inconsistent(format!(
+                    "collection.pacing is {}, which needs a collection.high_water above \
+                     collection.low_water ({low_water})",
+                    pacing.show()
+                )))
+            }
+            (PacingName::Bursty, None) => Ok(Pacing::Bursty { high_water }),
+            (PacingName::Ratio, Some(copies)) => Ok(Pacing::Ratio { copies, high_water }),
         }
     }
 
@@ -389,6 +418,10 @@ mod tests {
         assert!(error(&[("collection.choices", "2")]).contains("collection.policy is greedy"));
         assert!(error(&[("collection.pacing", "bursty")]).contains("above collection.low_water"));
         assert!(error(&[("collection.high_water", "9")]).contains("collection.pacing is paced"));
+        assert!(error(&[("collection.ratio", "3")]).contains("belongs to collection.pacing ratio"));
+        assert!(error(&[("collection.pacing", "ratio")]).contains("needs collection.ratio"));
+        let ratio = [("collection.pacing", "ratio"), ("collection.ratio", "3.5")];
+        assert!(error(&ratio).contains("ratio, which needs a collection.high_water above"));
         let burst = [("collection.pacing", "bursty"), ("collection.high_water", "9")];
         assert_eq!(changed(&burst).unwrap().mechanisms.pacing, Pacing::Bursty { high_water: 9 });
     }

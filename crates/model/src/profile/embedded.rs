@@ -28,6 +28,19 @@ pub fn embedded() -> &'static [(&'static str, &'static str)] {
         "intel-sf2281-120",
         "sandisk-readycache-32",
         "kingston-v-64",
+        "micron-7450-max-800",
+        "micron-7450-pro-960",
+        "solidigm-p5520-1920",
+        "samsung-pm9a3-960",
+        "kioxia-cm7-r-3840",
+        "skhynix-pe8110-960",
+        "wd-sn640-960",
+        "samsung-970-evo-500",
+        "samsung-970-evo-1000",
+        "samsung-980-pro-1000",
+        "adata-atom-50-1000",
+        "wd-sn580-1000",
+        "intel-660p-1000",
     ]
 }
 

@@ -60,6 +60,8 @@ impl Profile {
             seed: _,
             suspend: _,
             page_register: _,
+            data_time: _,
+            copy_overhead,
             trim: _,
             wear,
             retention: _,
@@ -75,6 +77,7 @@ impl Profile {
         let refused = [
             ("collection.policy", *victims != plain.victims),
             ("collection.pacing", *pacing != plain.pacing),
+            ("collection.read_overhead", *copy_overhead != plain.copy_overhead),
             ("streams.count", *streams != plain.streams),
             ("slc.size", *slc != plain.slc),
             (

@@ -6,7 +6,7 @@ use crate::bad_blocks::BadBlockParameters;
 use crate::health::WearParameters;
 use crate::mapping::MappingScheme;
 use crate::retention::RetentionParameters;
-use crate::slc::SlcParameters;
+use crate::slc::{SlcParameters, SlcSpace};
 use crate::trim::TrimParameters;
 use crate::units::{ByteLength, Nanoseconds, Sector, SectorCount};
 use crate::wear_levelling::LevellingParameters;
@@ -226,10 +226,19 @@ impl Profile {
                 block * most
             )));
         }
+        let fixed = d.slc.fixed.value.get_ref().0;
+        let space = *d.slc.space.value.get_ref();
+        if fixed > size || fixed > ByteLength::ZERO && space == SlcSpace::Fixed {
+            return Err(self.inconsistent(format!(
+                "slc.fixed ({fixed}) is the part of a dynamic cache that is always there: it takes \
+                 slc.space=dynamic, and at most slc.size ({size})"
+            )));
+        }
         Ok(Some(SlcParameters {
             blocks: blocks.min(u32::MAX.into()) as u32,
+            fixed: fixed.whole(block).min(blocks) as u32,
             bits,
-            space: *d.slc.space.value.get_ref(),
+            space,
             when_full: *d.slc.when_full.value.get_ref(),
             program,
             page_read,

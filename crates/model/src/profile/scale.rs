@@ -52,6 +52,7 @@ impl Profile {
             &mut mapping.table,
             &mut mapping.checkpoint,
             &mut document.slc.size,
+            &mut document.slc.fixed,
         ] {
             let bytes = length.value.get_ref().0.bytes();
             if length.basis != Basis::Absent && bytes > 0 {
@@ -185,7 +186,7 @@ mod tests {
                 assert_eq!(shown(&small), expected, "{key}");
             }
         }
-        assert_eq!(lengths, 12, "lengths among the parameters");
+        assert_eq!(lengths, 13, "lengths among the parameters");
     }
 
     #[test]

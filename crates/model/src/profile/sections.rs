@@ -104,6 +104,7 @@ optional_section! {
     SlcSection {
         size: Length = Length(ByteLength::ZERO),
         space: SlcSpace = SlcSpace::Fixed,
+        fixed: Length = Length(ByteLength::ZERO),
         when_full: WhenFull = WhenFull::Direct,
         bits: u32 = 0,
         program: Span = Span(Nanoseconds::ZERO),

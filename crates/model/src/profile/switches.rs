@@ -82,6 +82,7 @@ impl Profile {
                 on: "a length",
                 keys: &[
                     ("slc.space", slc.space.basis),
+                    ("slc.fixed", slc.fixed.basis),
                     ("slc.when_full", slc.when_full.basis),
                     ("slc.bits", slc.bits.basis),
                     ("slc.program", slc.program.basis),
@@ -97,6 +98,7 @@ impl Profile {
                     ("flash.suspend_time", flash.suspend_time.basis),
                     ("flash.resume_time", flash.resume_time.basis),
                     ("flash.suspends_most", flash.suspends_most.basis),
+                    ("flash.suspend_when", flash.suspend_when.basis),
                 ],
             },
             Switch {
@@ -170,10 +172,12 @@ mod tests {
             ("slc.program", "200us", "slc.size"),
             ("slc.page_read", "30us", "slc.size"),
             ("slc.space", "dynamic", "slc.size"),
+            ("slc.fixed", "1G", "slc.size"),
             ("slc.when_full", "fold", "slc.size"),
             ("flash.suspend_time", "10us", "flash.suspend"),
             ("flash.resume_time", "10us", "flash.suspend"),
             ("flash.suspends_most", "4", "flash.suspend"),
+            ("flash.suspend_when", "buffer-has-room", "flash.suspend"),
             ("flush.journal_program", "1ms", "flush.journal"),
             ("retention.free_for", "10d", "retention.retry"),
             ("retention.steps", "3", "retention.retry"),

@@ -7,7 +7,7 @@ use crate::flush::{FlushHandling, WriteCache};
 use crate::slc::{SlcSpace, WhenFull};
 use crate::text::QuantityError;
 use crate::trim::ReadsAfterTrim;
-use ssdlab_nand::suspend::Suspendable;
+use ssdlab_nand::suspend::{SuspendWhen, Suspendable};
 
 /// Reads and shows a type of a few variants, each by its word.
 macro_rules! words {
@@ -48,6 +48,7 @@ pub(crate) enum PacingName {
     #[default]
     Paced,
     Bursty,
+    Ratio,
 }
 
 /// How wear is spread.
@@ -76,7 +77,19 @@ words!(
     "d-choices" => DChoices,
     "cost-benefit" => CostBenefit,
 );
-words!(PacingName, "paced or bursty", "paced" => Paced, "bursty" => Bursty);
+words!(
+    PacingName,
+    "paced, bursty or ratio",
+    "paced" => Paced,
+    "bursty" => Bursty,
+    "ratio" => Ratio,
+);
+words!(
+    SuspendWhen,
+    "always or buffer-has-room",
+    "always" => Always,
+    "buffer-has-room" => BufferHasRoom,
+);
 words!(FlushHandling, "honest or ignored", "honest" => Honest, "ignored" => Ignored);
 words!(
     WriteCache,

@@ -244,12 +244,14 @@ fn with_a_cached_map_latencies_agree() {
 const ON_A_CLIFF: &str = "nvme 4x2 tlc cached RandomWrite depth 32";
 
 /// Which workload each feature shows in, and with how many requests.
-const FEATURES: [(Feature, usize, &[Workload]); 4] = [
+const FEATURES: [(Feature, usize, &[Workload]); 6] = [
     (Feature::Journal, REQUESTS, &[FlushedWrite, Durable, FuaWrite]),
     (Feature::WriteThrough, REQUESTS, &[RandomWrite, Mixed]),
     // Writes that find no room are few, and come in bunches.
     (Feature::Protected, 8 * REQUESTS, &[Durable]),
     (Feature::Suspend, 8 * REQUESTS, &[Mixed, Durable]),
+    (Feature::SuspendWithRoom, 8 * REQUESTS, &[Mixed]),
+    (Feature::DataTime, REQUESTS, &[RandomRead, Mixed]),
 ];
 
 /// The drives that differ most: SATA, many dies, one-shot programs.
@@ -296,6 +298,9 @@ fn with_cache_flush_suspend_and_collection_latencies_agree() {
             (Feature::Protected, Durable),
             (Feature::Suspend, Mixed),
             (Feature::Suspend, Durable),
+            (Feature::SuspendWithRoom, Mixed),
+            (Feature::DataTime, Mixed),
+            (Feature::CopyOverhead, Mixed),
         ] {
             let configuration = feature.of(&plain);
             let mut steady = Pair::new(&configuration, Ssd::new(&configuration));
@@ -309,7 +314,7 @@ fn with_cache_flush_suspend_and_collection_latencies_agree() {
                 // The few writes that find no room come in bunches: over three runs their p99 is off by
                 // 15 % by chance.
                 let runs = match (feature, depth) {
-                    (Feature::Suspend, 32) => RUNS_MIXED,
+                    (Feature::Suspend | Feature::SuspendWithRoom, 32) => RUNS_MIXED,
                     _ => RUNS,
                 };
                 let results = steady.run_often(runs, depth, |run| {

@@ -2,12 +2,13 @@
 
 use ssdlab_model::Configuration;
 use ssdlab_model::collection::CollectionParameters;
+use ssdlab_model::data_time::DataTime;
 use ssdlab_model::flush::{FlushParameters, WriteCache};
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
-use ssdlab_model::suspend::{SuspendParameters, Suspendable};
+use ssdlab_model::suspend::{SuspendParameters, SuspendWhen, Suspendable};
 use ssdlab_nand::geometry::{Geometry, GeometryParameters};
 use ssdlab_nand::timing::{Delivery, Timing, TransferRate};
 use ssdlab_units::{KIB, Nanoseconds};
@@ -165,6 +166,12 @@ pub enum Feature {
     Protected,
     /// Reads interrupt programs and erases.
     Suspend,
+    /// They do while the write buffer has room.
+    SuspendWithRoom,
+    /// Reads for copies keep their dies for longer than sensing.
+    CopyOverhead,
+    /// The length of a command costs time in the controller and besides.
+    DataTime,
 }
 
 impl Feature {
@@ -182,12 +189,25 @@ impl Feature {
                 configuration.mechanisms.flush.write_cache = WriteCache::WriteThrough;
             }
             Feature::Protected => configuration.buffer.protected = true,
-            Feature::Suspend => {
+            Feature::Suspend | Feature::SuspendWithRoom => {
                 configuration.mechanisms.suspend = SuspendParameters {
                     operations: Suspendable::Both,
                     suspend: Nanoseconds::from_micros(30),
                     resume: Nanoseconds::from_micros(20),
                     most: 4,
+                    when: match self {
+                        Feature::SuspendWithRoom => SuspendWhen::BufferHasRoom,
+                        _ => SuspendWhen::Always,
+                    },
+                };
+            }
+            Feature::CopyOverhead => {
+                configuration.mechanisms.copy_overhead = Nanoseconds::from_micros(90);
+            }
+            Feature::DataTime => {
+                configuration.mechanisms.data_time = DataTime {
+                    controller: Some(TransferRate::from_mb_per_second(1_000.0)),
+                    per_mib: Nanoseconds::from_micros(400),
                 };
             }
         }

@@ -104,6 +104,7 @@ proptest! {
             blocks,
             bits,
             space: if is_dynamic { SlcSpace::Dynamic } else { SlcSpace::Fixed },
+            fixed: u32::from(is_dynamic),
             when_full: if folds { WhenFull::Fold } else { WhenFull::Direct },
             program: Nanoseconds::from_micros(200),
             page_read: Nanoseconds::from_micros(30),

@@ -16,7 +16,7 @@ use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::slc::{SlcParameters, SlcSpace, WhenFull};
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::streams::StreamParameters;
-use ssdlab_model::suspend::{SuspendParameters, Suspendable};
+use ssdlab_model::suspend::{SuspendParameters, SuspendWhen, Suspendable};
 use ssdlab_model::wear_levelling::LevellingParameters;
 use ssdlab_nand::geometry::{Geometry, GeometryParameters};
 use ssdlab_nand::timing::{Delivery, Timing, TransferRate};
@@ -123,6 +123,7 @@ fn mechanisms(generator: &mut impl Rng, kind: Kind, low_water: u32) -> Mechanism
             suspend: Nanoseconds::from_micros(20),
             resume: Nanoseconds::from_micros(10),
             most: 4,
+            when: SuspendWhen::Always,
         };
     }
     mechanisms.mapping = match kind {
@@ -202,6 +203,7 @@ fn slc_cache(generator: &mut impl Rng, shot: u32) -> SlcParameters {
         blocks: pick(generator, &[2, 3]),
         bits: if shot == 1 { 2 } else { shot },
         space: if fixed { SlcSpace::Fixed } else { SlcSpace::Dynamic },
+        fixed: if fixed { 0 } else { 1 },
         when_full: if folds { WhenFull::Fold } else { WhenFull::Direct },
         program: Nanoseconds::from_micros(200),
         page_read: Nanoseconds::from_micros(30),

@@ -9,11 +9,11 @@ use ssdlab_model::health::WearParameters;
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::mechanisms::Mechanisms;
-use ssdlab_model::policy::{Pacing, VictimPolicy};
+use ssdlab_model::policy::{CopyRatio, Pacing, VictimPolicy};
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::streams::StreamParameters;
-use ssdlab_model::suspend::{SuspendParameters, Suspendable};
+use ssdlab_model::suspend::{SuspendParameters, SuspendWhen, Suspendable};
 use ssdlab_model::wear_levelling::LevellingParameters;
 use ssdlab_nand::geometry::{Geometry, GeometryParameters};
 use ssdlab_nand::timing::{Delivery, Timing, TransferRate};
@@ -45,7 +45,7 @@ pub fn configuration() -> impl Strategy<Value = Configuration> {
                     debt_max,
                 };
                 let free = match mechanisms.pacing {
-                    Pacing::Bursty { high_water } => high_water,
+                    Pacing::Bursty { high_water } | Pacing::Ratio { high_water, .. } => high_water,
                     Pacing::Paced => low_water + 1,
                 };
                 let per_group = free + 2 * streams + 2 + spare;
@@ -100,6 +100,10 @@ fn mechanisms() -> impl Strategy<Value = Mechanisms> {
     let pacing = prop_oneof![
         3 => Just(Pacing::Paced),
         1 => (5..8u32).prop_map(|high_water| Pacing::Bursty { high_water }),
+        1 => (0.2..6.0f64, 5..8u32).prop_map(|(copies, high_water)| {
+            let copies = CopyRatio::new(copies).expect("a sound ratio");
+            Pacing::Ratio { copies, high_water }
+        }),
     ];
     let all = (victims, pacing, streams(), flush(), suspend());
     all.prop_map(|(victims, pacing, streams, flush, suspend)| {
@@ -146,11 +150,13 @@ fn suspend() -> impl Strategy<Value = SuspendParameters> {
         1 => Just(Suspendable::Erase),
         1 => Just(Suspendable::Both),
     ];
-    operations.prop_map(|operations| SuspendParameters {
+    let when = prop_oneof![Just(SuspendWhen::Always), Just(SuspendWhen::BufferHasRoom)];
+    (operations, when).prop_map(|(operations, when)| SuspendParameters {
         operations,
         suspend: Nanoseconds::from_micros(30),
         resume: Nanoseconds::from_micros(20),
         most: 3,
+        when,
     })
 }
 

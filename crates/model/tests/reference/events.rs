@@ -12,6 +12,8 @@ pub enum Event {
     Act { request: usize },
     /// The host sends its next operation.
     Send,
+    /// What a command's length costs has passed since its data was there.
+    Answered { request: usize },
     /// A lane has moved what it was moving.
     LaneDone { lane: usize },
     /// A die has done what it was doing.

@@ -20,7 +20,7 @@ mod writes;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use ssdlab_model::Configuration;
-use ssdlab_model::suspend::Suspendable;
+use ssdlab_model::suspend::{SuspendWhen, Suspendable};
 
 use die::{Die, Interrupted, Job};
 use durability::{Journal, Waiting};
@@ -39,6 +39,18 @@ pub enum Operation {
     Write { first: u32, units: u32 },
     WriteFua { first: u32, units: u32 },
     Flush,
+}
+
+impl Operation {
+    /// Units that it reads or writes.
+    fn units(self) -> u32 {
+        match self {
+            Operation::Read { units, .. }
+            | Operation::Write { units, .. }
+            | Operation::WriteFua { units, .. } => units,
+            Operation::Flush => 0,
+        }
+    }
 }
 
 /// What was measured. Latencies are nanoseconds.
@@ -226,13 +238,24 @@ impl Reference {
         let Some(&request) = self.controller.front() else {
             return;
         };
-        let flush = self.requests[request].operation == Operation::Flush;
-        let overhead = if flush { self.shape.flush_overhead } else { 0 };
+        let operation = self.requests[request].operation;
+        let flush = operation == Operation::Flush;
+        let data = u64::from(operation.units()) * self.shape.unit_over_controller;
+        let overhead = if flush { self.shape.flush_overhead } else { data };
         self.events.after(self.shape.command_occupancy + overhead, Event::ControllerFree);
     }
 
-    /// A request is answered; the host sends another.
+    /// What a request waits for is over: it is answered, later the longer it is.
     fn answer(&mut self, request: usize) {
+        let units = self.requests[request].operation.units();
+        match u64::from(units) * self.shape.unit_latency {
+            0 => self.answered(request),
+            latency => self.events.after(latency, Event::Answered { request }),
+        }
+    }
+
+    /// A request is answered; the host sends another.
+    fn answered(&mut self, request: usize) {
         let now = self.now();
         let Request { operation, sent, number, .. } = self.requests[request];
         self.measured.elapsed = now;
@@ -256,6 +279,7 @@ impl Reference {
             }
             Event::Act { request } => self.begin_request(request),
             Event::Send => self.send(),
+            Event::Answered { request } => self.answered(request),
             Event::LaneDone { lane } => {
                 let transfer = self.lanes[lane].done(lane, &mut self.events);
                 self.transferred(transfer);
@@ -327,7 +351,8 @@ impl Reference {
 
     fn begin(&mut self, die: usize, job: Job) {
         let duration = match job {
-            Job::Sense { .. } | Job::CopyRead { .. } | Job::MapRead { .. } => self.shape.sense,
+            Job::CopyRead { .. } => self.shape.copy_sense,
+            Job::Sense { .. } | Job::MapRead { .. } => self.shape.sense,
             Job::HostProgram { .. } | Job::CopyProgram { .. } | Job::MapProgram { .. } => {
                 self.shape.program
             }
@@ -353,6 +378,10 @@ impl Reference {
     /// Interrupts what is in progress on a die if a read waits and it may.
     fn interrupt(&mut self, die: usize) {
         let suspend = self.shape.suspend;
+        let is_full = !self.waiting_writes.is_empty();
+        if is_full && suspend.when == SuspendWhen::BufferHasRoom {
+            return;
+        }
         let job = self.dies[die].running.expect("something is in progress");
         let may = match job {
             Job::Erase { .. } => {

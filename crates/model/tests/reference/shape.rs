@@ -28,6 +28,8 @@ pub struct Shape {
     pub units_per_program: usize,
     pub units_per_block: usize,
     pub sense: u64,
+    /// Sensing for copies, with what that keeps the die beyond.
+    pub copy_sense: u64,
     pub program: u64,
     pub erase: u64,
     pub unit_over_channel: u64,
@@ -36,6 +38,9 @@ pub struct Shape {
     pub in_order: bool,
     pub command_occupancy: u64,
     pub command_latency: u64,
+    /// What each unit of a command costs beside its transfers.
+    pub unit_over_controller: u64,
+    pub unit_latency: u64,
     pub buffer_units: u32,
     pub buffer_protected: bool,
     /// Whether flush and FUA have anything to wait for, and whether every write does.
@@ -74,6 +79,7 @@ impl Shape {
         let units_per_page = (geometry.page_size.bytes() / geometry.unit_size.bytes()) as usize;
         let units_per_sense = units_per_page * geometry.planes_per_die as usize;
         let flush = &configuration.mechanisms.flush;
+        let data_time = &configuration.mechanisms.data_time;
         let flush_waits =
             !configuration.buffer.protected && flush.handling == FlushHandling::Honest;
         let write_through =
@@ -90,6 +96,7 @@ impl Shape {
             units_per_program: units_per_sense * geometry.pages_per_shot as usize,
             units_per_block: units_per_sense * geometry.pages_per_block as usize * stripe,
             sense: timing.page_read.nanos(),
+            copy_sense: (timing.page_read + configuration.mechanisms.copy_overhead).nanos(),
             program: timing.program.nanos(),
             erase: timing.erase.nanos(),
             unit_over_channel: timing.channel.duration(geometry.unit_size).nanos(),
@@ -98,6 +105,8 @@ impl Shape {
             in_order: timing.delivery == Delivery::InOrder,
             command_occupancy: timing.command_occupancy.nanos(),
             command_latency: timing.command_latency.nanos(),
+            unit_over_controller: data_time.occupancy(geometry.unit_size).nanos(),
+            unit_latency: data_time.latency(geometry.unit_size).nanos(),
             buffer_units: configuration.buffer.units,
             buffer_protected: configuration.buffer.protected,
             flush_waits,

@@ -9,7 +9,7 @@ use crate::copies::CopyNumber;
 use crate::die::DieParameters;
 use crate::erase::EraseId;
 use crate::geometry::{Geometry, GeometryParameters};
-use crate::suspend::{SuspendParameters, Suspendable};
+use crate::suspend::{SuspendParameters, SuspendWhen, Suspendable};
 use crate::timing::{Delivery, Timing, TransferRate};
 
 const SENSE: Nanoseconds = Nanoseconds::from_micros(60);
@@ -99,6 +99,7 @@ const NO_SUSPEND: SuspendParameters = SuspendParameters {
     suspend: Nanoseconds::ZERO,
     resume: Nanoseconds::ZERO,
     most: 0,
+    when: SuspendWhen::Always,
 };
 
 /// When a read that arrives at its die at 111 us is with the host if the die is free at `free`.
@@ -138,6 +139,7 @@ fn a_read_suspends_a_program_which_ends_that_much_later() {
         suspend: us(20),
         resume: us(7),
         most: 1,
+        when: SuspendWhen::Always,
     };
     let (mut nand, mut notes) = (nand(suspend, false), Notes::default());
     nand.program(Tag(7), program(0, None));
@@ -233,7 +235,13 @@ fn a_power_cut_finds_what_is_in_progress_suspended_and_waiting_and_forgets_it() 
     let us = Nanoseconds::from_micros;
     let (suspend, most) = (us(20), 1);
     let operations = Suspendable::Both;
-    let suspend = SuspendParameters { operations, suspend, resume: us(7), most };
+    let suspend = SuspendParameters {
+        operations,
+        suspend,
+        resume: us(7),
+        most,
+        when: SuspendWhen::Always,
+    };
     let (mut nand, mut notes) = (nand(suspend, false), Notes::default());
     let erase = nand.announce_erase(DieIndex(0)..DieIndex(2));
     nand.program(Tag(1), program(0, None));
@@ -511,4 +519,32 @@ fn a_read_from_a_page_register_waits_for_what_is_left_of_the_sensing() {
     finish(&mut nand, &mut notes);
     let senses: Vec<_> = notes.reads.iter().map(|(tag, _, time)| (*tag, time.sense)).collect();
     assert_eq!(senses, [(1, SENSE), (2, SENSE - asked), (3, Nanoseconds::ZERO)]);
+}
+
+#[test]
+fn a_read_that_came_while_the_buffer_was_full_is_sensed_with_the_next_that_stops_the_program() {
+    let us = Nanoseconds::from_micros;
+    let suspend = SuspendParameters {
+        operations: Suspendable::Program,
+        suspend: us(20),
+        resume: us(7),
+        most: 4,
+        when: SuspendWhen::BufferHasRoom,
+    };
+    let (mut nand, mut notes) = (nand(suspend, false), Notes::default());
+    nand.program(Tag(7), program(0, None));
+    nand.note_full(true);
+    submit_read(&mut nand, 32);
+    nand.run_until(Instant::from_nanos(200_000), &mut notes);
+    assert!(notes.reads.is_empty(), "nothing is stopped while the buffer is full");
+    nand.note_full(false);
+    nand.submit(Instant::from_nanos(300_000), Tag(64), Nanoseconds::ZERO);
+    finish(&mut nand, &mut notes);
+    let stopped = us(311 + 20);
+    let [first, second] = notes.reads[..] else { panic!("two reads: {:?}", notes.reads) };
+    assert_eq!((first.0, first.1), (32, read_from(stopped)));
+    assert_eq!(first.2.blocked_by_program, stopped - ARRIVAL);
+    assert_eq!((second.0, second.1), (64, read_from(stopped + SENSE)));
+    let end = CHANNEL * 8 + PROGRAM + us(20) + SENSE * 2 + us(7);
+    assert_eq!(notes.programmed, [(7, end.nanos())]);
 }

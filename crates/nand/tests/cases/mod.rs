@@ -2,7 +2,7 @@
 
 use ssdlab_nand::DieParameters;
 use ssdlab_nand::geometry::{Geometry, GeometryParameters};
-use ssdlab_nand::suspend::{SuspendParameters, Suspendable};
+use ssdlab_nand::suspend::{SuspendParameters, SuspendWhen, Suspendable};
 use ssdlab_nand::timing::{Delivery, Timing, TransferRate};
 use ssdlab_units::{KIB, Nanoseconds};
 
@@ -94,6 +94,7 @@ impl Case {
             suspend: draw.micros(20),
             resume: draw.micros(10),
             most: draw.below(5) as u32,
+            when: SuspendWhen::Always,
         };
         let dies_do = DieParameters {
             suspend,

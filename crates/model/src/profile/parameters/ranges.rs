@@ -2,6 +2,7 @@
 
 use super::Quantity;
 use crate::profile::{Length, Profile, ProfileError, Sourced, Span};
+use crate::policy::CopyRatio;
 use crate::streams::STREAMS_MAX;
 use crate::units::{ByteLength, KIB, MIB, Nanoseconds, Sector};
 
@@ -33,6 +34,10 @@ impl Profile {
         self.within("controller.command_latency", latency, us(0), us(100_000))?;
         let occupancy = &d.controller.command_occupancy;
         self.within("controller.command_occupancy", occupancy, us(0), us(100_000))?;
+        let rate = &d.controller.mb_per_second;
+        self.within("controller.mb_per_second", rate, 0.0, 100_000.0)?;
+        let per_mib = &d.controller.latency_per_mib;
+        self.within("controller.latency_per_mib", per_mib, us(0), us(100_000))?;
         let buffer = &d.controller.write_buffer;
         self.within("controller.write_buffer", buffer, Length(KIB * 4), length(64 << 30))?;
         let idle = &d.controller.idle_before_flush;
@@ -41,6 +46,7 @@ impl Profile {
         let journal_program = &d.flush.journal_program;
         self.within("flush.journal_program", journal_program, us(0), us(100_000))?;
         self.within("slc.size", &d.slc.size, length(0), length(64 * tib))?;
+        self.within("slc.fixed", &d.slc.fixed, length(0), length(64 * tib))?;
         self.within("slc.bits", &d.slc.bits, 0, 4)?;
         self.within("slc.program", &d.slc.program, us(0), us(100_000))?;
         self.within("slc.page_read", &d.slc.page_read, us(0), us(10_000))?;
@@ -55,6 +61,9 @@ impl Profile {
         self.within("read_ahead.trigger", &d.read_ahead.trigger, 1, 1024)?;
         self.within("collection.low_water", &d.collection.low_water, 2, 1024)?;
         self.within("collection.idle_high_water", &d.collection.idle_high_water, 2, 1 << 20)?;
+        let overhead = &d.collection.read_overhead;
+        self.within("collection.read_overhead", overhead, us(0), us(10_000))?;
+        self.within("collection.ratio", &d.collection.ratio, 0.0, CopyRatio::MOST)?;
         self.within("collection.debt_max", &d.collection.debt_max, 0, 31)?;
         self.within("collection.metadata_units", &d.collection.metadata_units, 0, 1 << 20)?;
         self.within("mapping.log_blocks", &d.mapping.log_blocks, 0, 1 << 20)?;
