@@ -6,6 +6,7 @@ mod drive;
 mod groups;
 mod machine;
 mod mend;
+mod profile;
 mod reports;
 mod run;
 mod serve;
@@ -22,6 +23,7 @@ pub use drive::*;
 pub use groups::command;
 pub use machine::*;
 pub use mend::*;
+pub use profile::*;
 pub use reports::*;
 pub use run::*;
 pub use serve::*;
@@ -177,6 +179,12 @@ pub enum Command {
     /// Hold simulated drives against what others measured of real ones
     #[command(after_help = reports::TRUTH_EXAMPLES)]
     Truth(TruthArguments),
+    /// Make a profile of a drive
+    Profile {
+        /// What to do.
+        #[command(subcommand)]
+        what: ProfileCommand,
+    },
     /// Print the script that completes words in a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {

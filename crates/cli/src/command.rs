@@ -14,6 +14,7 @@ mod layers;
 mod list;
 mod power_cut;
 mod precondition;
+mod profile;
 mod refresh;
 mod run;
 mod serve;
@@ -24,7 +25,7 @@ mod truth;
 
 use serde::Serialize;
 
-use crate::cli::{Command, PowerCut};
+use crate::cli::{Command, PowerCut, ProfileCommand};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
@@ -34,6 +35,9 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::Run(arguments) => run::run(arguments, terminal)?,
         Command::Sweep(arguments) => return sweep::sweep(arguments, terminal),
         Command::Precondition(arguments) => precondition::precondition(arguments, terminal)?,
+        Command::Profile { what: ProfileCommand::New(arguments) } => {
+            profile::new(arguments, terminal)?;
+        }
         Command::Create(arguments) => create::create(arguments, terminal)?,
         Command::Attach(arguments) => attach::attach(arguments, terminal)?,
         Command::Detach(arguments) => detach::detach(arguments, terminal)?,

@@ -21,6 +21,7 @@ mod trials;
 pub mod trim_check;
 mod words;
 mod workload;
+pub mod write_cliff;
 
 use ssdlab_drive::{Control, Description, Drive, Observer, Phase, Progress};
 use ssdlab_units::text::hint;
@@ -93,6 +94,7 @@ pub fn all() -> &'static [&'static dyn Experiment] {
         &fragmentation::Fragmentation,
         &blocksize::BlockSize,
         &random_write::RandomWrite,
+        &write_cliff::WriteCliff,
         &steady::SteadyState,
         &latency::ResponseTime,
         &load_latency::LoadLatency,

@@ -21,18 +21,34 @@ use crate::report::{
 use crate::target::Target;
 
 /// The files that come with the program: the name of the drive and the text.
-const BUNDLED: [(&str, &str); 11] = [
+const BUNDLED: [(&str, &str); 27] = [
+    ("adata-atom-50-1000", include_str!("../truth/adata-atom-50-1000.toml")),
+    ("intel-660p-1000", include_str!("../truth/intel-660p-1000.toml")),
     ("intel-p3520", include_str!("../truth/intel-p3520.toml")),
     ("intel-p4500", include_str!("../truth/intel-p4500.toml")),
     ("intel-s3510", include_str!("../truth/intel-s3510.toml")),
     ("kingston-v-64", include_str!("../truth/kingston-v-64.toml")),
+    ("kioxia-cm7-r-3840", include_str!("../truth/kioxia-cm7-r-3840.toml")),
     ("micron-5200", include_str!("../truth/micron-5200.toml")),
+    ("micron-7450-max-800", include_str!("../truth/micron-7450-max-800.toml")),
+    ("micron-7450-max-800-372-gib", include_str!("../truth/micron-7450-max-800-372-gib.toml")),
+    ("micron-7450-max-800-521-gib", include_str!("../truth/micron-7450-max-800-521-gib.toml")),
+    ("micron-7450-max-800-670-gib", include_str!("../truth/micron-7450-max-800-670-gib.toml")),
+    ("micron-7450-pro-960", include_str!("../truth/micron-7450-pro-960.toml")),
+    ("samsung-970-evo-1000", include_str!("../truth/samsung-970-evo-1000.toml")),
+    ("samsung-970-evo-500", include_str!("../truth/samsung-970-evo-500.toml")),
+    ("samsung-980-pro-1000", include_str!("../truth/samsung-980-pro-1000.toml")),
     ("samsung-pm1725b", include_str!("../truth/samsung-pm1725b.toml")),
     ("samsung-pm883", include_str!("../truth/samsung-pm883.toml")),
     ("samsung-pm963", include_str!("../truth/samsung-pm963.toml")),
     ("samsung-pm981", include_str!("../truth/samsung-pm981.toml")),
     ("samsung-pm983", include_str!("../truth/samsung-pm983.toml")),
+    ("samsung-pm9a3-960", include_str!("../truth/samsung-pm9a3-960.toml")),
+    ("skhynix-pe8110-960", include_str!("../truth/skhynix-pe8110-960.toml")),
+    ("solidigm-p5520-1920", include_str!("../truth/solidigm-p5520-1920.toml")),
     ("toshiba-xg5", include_str!("../truth/toshiba-xg5.toml")),
+    ("wd-sn580-1000", include_str!("../truth/wd-sn580-1000.toml")),
+    ("wd-sn640-960", include_str!("../truth/wd-sn640-960.toml")),
 ];
 
 /// An error beyond this is named, in percent.

@@ -6,6 +6,7 @@
 //! drive does not have them.
 
 mod build;
+pub mod data_sheet;
 mod embedded;
 mod mapping;
 mod optional;

@@ -11,7 +11,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Experiments", &["run", "sweep", "export", "import", "truth"]),
     (
         "Simulated drives",
-        &["precondition", "create", "attach", "detach", "status", "power-cut", "check"],
+        &["profile", "precondition", "create", "attach", "detach", "status", "power-cut", "check"],
     ),
     ("This machine", &["layers", "doctor", "advise", "refresh"]),
     ("Reports", &["list", "show", "compare", "serve"]),

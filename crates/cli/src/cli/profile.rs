@@ -1,0 +1,131 @@
+//! `profile`: profiles of drives that the program does not know.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use ssdlab_units::text::{parse_duration, parse_length};
+use ssdlab_units::{ByteLength, Nanoseconds};
+
+pub(super) const NEW_EXAMPLES: &str = "\
+Random writes are those of a drive in use, as data sheets of drives for data
+centers have them. Client drives are rated for their cache: leave them out, and
+give the cache and what reviews measured beyond it.
+
+Examples:
+  ssdlab profile new 'Some NVMe 960' --capacity 960GB --sequential-read 6500 \\
+      --sequential-write 1500 --random-read 580k --random-write 70k \\
+      --power-loss-protection -o some.toml
+  ssdlab run steady sim:./some.toml --quick
+          what it does
+  ssdlab profile new 'A client drive' --capacity 1TB --sequential-read 7000 \\
+      --sequential-write 1500 --random-read 1M --cache 113GB \\
+      --cache-write 5000";
+
+/// What to do with profiles.
+#[derive(Debug, Subcommand)]
+pub enum ProfileCommand {
+    /// Make a profile from the figures of a data sheet
+    #[command(after_help = NEW_EXAMPLES)]
+    New(NewProfileArguments),
+}
+
+/// What a cell of the flash holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Flash {
+    Slc,
+    Mlc,
+    Tlc,
+    Qlc,
+}
+
+/// How a drive is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Interface {
+    Sata,
+    Nvme,
+}
+
+/// What `profile new` takes.
+#[derive(Args, Debug)]
+pub struct NewProfileArguments {
+    /// What the drive is called
+    pub name: String,
+    /// What the host can address, such as 960GB
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub capacity: ByteLength,
+    /// What the flash holds, if that is known
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub flash_size: Option<ByteLength>,
+    /// Rated sequential reads, in MB/s
+    #[arg(long, value_name = "MB/S")]
+    pub sequential_read: f64,
+    /// Rated sequential writes, in MB/s; beyond the cache, if there is one
+    #[arg(long, value_name = "MB/S")]
+    pub sequential_write: f64,
+    /// Rated random reads of 4 KiB a second, such as 580k
+    #[arg(long, value_name = "IOPS", value_parser = rate)]
+    pub random_read: f64,
+    /// Rated random writes of 4 KiB a second, of a drive in use
+    #[arg(long, value_name = "IOPS", value_parser = rate)]
+    pub random_write: Option<f64>,
+    /// Rated latency of a random read, such as 80us
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub read_latency: Option<Nanoseconds>,
+    /// Rated latency of a write
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub write_latency: Option<Nanoseconds>,
+    /// What a cell of the flash holds
+    #[arg(long, value_enum, default_value_t = Flash::Tlc)]
+    pub flash: Flash,
+    /// How the drive is connected
+    #[arg(long, value_enum, default_value_t = Interface::Nvme)]
+    pub interface: Interface,
+    /// Capacitors keep what is in the write buffer when power fails
+    #[arg(long)]
+    pub power_loss_protection: bool,
+    /// What its cache of flash with one bit a cell holds, such as 113GB
+    #[arg(long, value_name = "LENGTH", value_parser = length, requires = "cache_write")]
+    pub cache: Option<ByteLength>,
+    /// How fast that is written, in MB/s
+    #[arg(long, value_name = "MB/S", requires = "cache")]
+    pub cache_write: Option<f64>,
+    /// The file to make; else the profile is printed
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+fn length(text: &str) -> Result<ByteLength, String> {
+    parse_length(text).map_err(|error| error.to_string())
+}
+
+fn duration(text: &str) -> Result<Nanoseconds, String> {
+    parse_duration(text).map_err(|error| error.to_string())
+}
+
+/// Requests a second: `70000`, `70k`, `1.2M`.
+fn rate(text: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let (number, times) = match text.char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1e3),
+        Some((at, 'm' | 'M')) => (&text[..at], 1e6),
+        _ => (text, 1.0),
+    };
+    let rate = number.trim().parse::<f64>().ok().filter(|rate| rate.is_finite() && *rate > 0.0);
+    rate.map(|rate| rate * times)
+        .ok_or_else(|| format!("'{text}' is no number of requests, such as 70000, 70k or 1.2M"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_read_as_data_sheets_have_them() {
+        for (text, expected) in [("70000", 70e3), ("70k", 70e3), ("580K", 580e3), ("2.7M", 2.7e6)] {
+            assert_eq!(rate(text), Ok(expected));
+        }
+        for text in ["", "k", "-5k", "many", "nan"] {
+            assert!(rate(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Where a speed changes for good: stretches of one speed each.
+
+use ssdlab_drive::ThroughputPoint;
+use ssdlab_units::{ByteLength, Nanoseconds};
+
+use super::CLIFF;
+
+/// Points that a stretch has at least: fewer are a dip.
+const LASTING: usize = 5;
+
+/// The points that follow a change are judged by the median of one in so many of all: a speed that swings as
+/// blocks are erased and folded is one speed.
+const WINDOWS: usize = 50;
+
+/// A part of what was written, at one speed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Stretch {
+    /// How much.
+    pub(super) length: ByteLength,
+    /// How fast.
+    pub(super) mb_per_second: f64,
+}
+
+/// Divides what was written where the median of the points that follow differs from that of the stretch by more
+/// than a cliff, and so does the next point itself.
+pub(super) fn stretches(points: &[ThroughputPoint]) -> Vec<Stretch> {
+    let speeds: Vec<f64> = points.iter().map(ThroughputPoint::mb_per_second).collect();
+    let window = (speeds.len() / WINDOWS).max(LASTING);
+    let mut starts = vec![0];
+    let mut place = LASTING;
+    while place + LASTING <= speeds.len() {
+        let start = *starts.last().expect("one begins at the first point");
+        let so_far = median(&speeds[start..place]);
+        let next = &speeds[place..(place + window).min(speeds.len())];
+        if differ(so_far, speeds[place]) && differ(so_far, median(next)) {
+            starts.push(place);
+            place += LASTING;
+        } else {
+            place += 1;
+        }
+    }
+    let ends = starts.iter().skip(1).copied().chain([points.len()]);
+    let mut found: Vec<Stretch> = Vec::new();
+    for part in starts.iter().zip(ends).filter_map(|(&start, end)| stretch(&points[start..end])) {
+        match found.last_mut() {
+            Some(last) if !differ(last.mb_per_second, part.mb_per_second) => *last = last.and(part),
+            _ => found.push(part),
+        }
+    }
+    found
+}
+
+impl Stretch {
+    /// Both as one, at the speed of both together.
+    fn and(self, other: Stretch) -> Stretch {
+        let time = |it: Stretch| it.length.bytes() as f64 / it.mb_per_second;
+        let length = self.length + other.length;
+        let mb_per_second = length.bytes() as f64 / (time(self) + time(other));
+        Stretch { length, mb_per_second }
+    }
+}
+
+fn stretch(points: &[ThroughputPoint]) -> Option<Stretch> {
+    let length: ByteLength = points.iter().map(|point| point.bytes).sum();
+    let time: Nanoseconds = points.iter().map(|point| point.length).sum();
+    let is_any = time > Nanoseconds::ZERO && length > ByteLength::ZERO;
+    is_any.then(|| Stretch { length, mb_per_second: length.bytes() as f64 / 1e6 / time.seconds() })
+}
+
+fn differ(one: f64, other: f64) -> bool {
+    (one - other).abs() > CLIFF * one.max(other)
+}
+
+fn median(speeds: &[f64]) -> f64 {
+    let mut sorted = speeds.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted[sorted.len() / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(speeds: &[f64]) -> Vec<ThroughputPoint> {
+        let length = Nanoseconds::from_secs(1);
+        let point = |(index, speed): (usize, &f64)| ThroughputPoint {
+            until: length * (index as u64 + 1),
+            bytes: ByteLength::new((speed * 1e6) as u64),
+            length,
+        };
+        speeds.iter().enumerate().map(point).collect()
+    }
+
+    fn seen(speeds: &[f64]) -> Vec<(u64, f64)> {
+        let stretches = stretches(&points(speeds));
+        stretches.iter().map(|it| (it.length.bytes() / 1_000_000, it.mb_per_second)).collect()
+    }
+
+    #[test]
+    fn each_speed_that_lasts_is_a_stretch() {
+        let speeds = [vec![1000.0; 20], vec![600.0; 30], vec![100.0; 40]].concat();
+        assert_eq!(seen(&speeds), [(20_000, 1000.0), (18_000, 600.0), (4_000, 100.0)]);
+    }
+
+    #[test]
+    fn a_dip_and_noise_are_none() {
+        let mut speeds = vec![500.0; 60];
+        speeds[20..23].fill(50.0);
+        assert_eq!(seen(&speeds).len(), 1);
+        let noisy: Vec<f64> = (0..60).map(|it| 500.0 + f64::from(it % 7) * 12.0).collect();
+        assert_eq!(seen(&noisy).len(), 1);
+        assert_eq!(seen(&[]).len(), 0);
+    }
+
+    #[test]
+    fn a_speed_that_swings_from_point_to_point_is_one_stretch() {
+        let mut speeds = vec![2000.0; 20];
+        speeds.extend([100.0, 900.0].repeat(30));
+        assert_eq!(seen(&speeds).len(), 2);
+    }
+}

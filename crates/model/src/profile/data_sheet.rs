@@ -1,0 +1,492 @@
+//! A profile from the figures of a data sheet.
+//!
+//! Makers say what a drive does, not what is in it. What follows from what:
+//!
+//! - the **program time** from the rated sequential writes: all planes program at once;
+//! - the number of **planes** from the rated random reads: each senses one page at a time;
+//! - **command occupancy** from the rated random reads, command latency from the rated latencies;
+//! - **over-provisioning** from the rated random writes: what a copy costs is known from drives that others measured, so
+//!   that the rate says how many copies there are for each write, and theory of what over-provisioning that comes.
+//!
+//! The rest is assumed as of drives of its kind.
+
+use std::fmt::Write as _;
+
+use super::{Profile, ProfileError};
+use crate::text::exact_length;
+use crate::units::{ByteLength, GIB, KIB, MIB, Nanoseconds};
+
+/// What a cell of the flash holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlashKind {
+    /// One bit.
+    Slc,
+    /// Two bits.
+    Mlc,
+    /// Three bits.
+    Tlc,
+    /// Four bits.
+    Qlc,
+}
+
+impl FlashKind {
+    /// Bits of a cell, which are pages of a word line.
+    fn bits(self) -> u64 {
+        match self {
+            FlashKind::Slc => 1,
+            FlashKind::Mlc => 2,
+            FlashKind::Tlc => 3,
+            FlashKind::Qlc => 4,
+        }
+    }
+
+    /// Microseconds to sense a page, and to erase a block.
+    fn times(self) -> (f64, f64) {
+        match self {
+            FlashKind::Slc => (25.0, 2_000.0),
+            FlashKind::Mlc => (45.0, 3_000.0),
+            FlashKind::Tlc => (50.0, 5_000.0),
+            FlashKind::Qlc => (90.0, 10_000.0),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            FlashKind::Slc => "SLC",
+            FlashKind::Mlc => "MLC",
+            FlashKind::Tlc => "TLC",
+            FlashKind::Qlc => "QLC",
+        }
+    }
+}
+
+/// How a drive is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// One direction at a time, data in order.
+    Sata,
+    /// Both directions at once, data in any order.
+    Nvme,
+}
+
+/// A write cache of cells that hold one bit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RatedCache {
+    /// What it holds.
+    pub size: ByteLength,
+    /// How fast it is written, in MB/s.
+    pub mb_per_second: f64,
+}
+
+/// What a data sheet says. Rates are 10^6 bytes and requests of 4 KiB a second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DataSheet {
+    /// What the drive is called.
+    pub name: String,
+    /// What the host can address.
+    pub capacity: ByteLength,
+    /// What the flash holds, where that is known.
+    pub flash: Option<ByteLength>,
+    /// What a cell holds.
+    pub kind: FlashKind,
+    /// How it is connected.
+    pub interface: Interface,
+    /// Rated sequential reads, MB/s.
+    pub sequential_read: f64,
+    /// Rated sequential writes, MB/s; of a drive with a cache those beyond it.
+    pub sequential_write: f64,
+    /// Rated random reads a second.
+    pub random_read: f64,
+    /// Rated random writes a second, once the drive is in use.
+    pub random_write: Option<f64>,
+    /// Rated latency of a read.
+    pub read_latency: Option<Nanoseconds>,
+    /// Rated latency of a write.
+    pub write_latency: Option<Nanoseconds>,
+    /// True if capacitors protect what is in its write buffer.
+    pub protected: bool,
+    /// Its write cache of flash.
+    pub cache: Option<RatedCache>,
+}
+
+/// A page of the flash.
+const PAGE: ByteLength = ByteLength::new(16 * 1024);
+/// What is mapped at a time.
+const UNIT: ByteLength = ByteLength::new(4096);
+/// Beyond sensing, a read for copies keeps its plane so long, as fitted to a Micron 7450 MAX and a Solidigm P5520.
+const COPY_OVERHEAD_US: f64 = 100.0;
+/// Superblocks that a drive has at least.
+const BLOCKS_LEAST: u64 = 600;
+const PLANES_LEAST: u32 = 32;
+const PLANES_MOST: u32 = 1024;
+
+/// What was worked out of a data sheet.
+struct Derived {
+    planes: u32,
+    channels: u32,
+    channel_rate: f64,
+    pages_per_block: u64,
+    page_read_us: f64,
+    program_us: f64,
+    occupancy_us: f64,
+    latency_us: f64,
+    buffer: ByteLength,
+    physical: ByteLength,
+    /// Why the flash is that large.
+    physical_source: String,
+    is_fitted: bool,
+}
+
+impl DataSheet {
+    /// Returns a profile with these figures, as the text of its file.
+    ///
+    /// # Errors
+    /// When figures contradict each other, saying which.
+    pub fn profile(&self) -> Result<String, ProfileError> {
+        self.check()?;
+        let mut derived = self.derive();
+        if let Some(rate) = self.random_write {
+            let wanted = self.amplification(&derived, rate)?;
+            derived.physical = self.flash_for(&derived, wanted)?;
+            derived.is_fitted = true;
+            derived.physical_source = format!(
+                "rated {rate:.0} random writes a second, which a write amplification of {wanted:.2} leaves"
+            );
+        }
+        let text = self.text(&derived);
+        Profile::parse(&self.name, &self.name, &text)?;
+        Ok(text)
+    }
+
+    fn wrong(&self, message: String) -> ProfileError {
+        ProfileError::Inconsistent { origin: self.name.clone(), message }
+    }
+
+    fn check(&self) -> Result<(), ProfileError> {
+        let rates = [
+            ("sequential reads", self.sequential_read, 1.0, 100_000.0),
+            ("sequential writes", self.sequential_write, 1.0, 100_000.0),
+            ("random reads", self.random_read, 100.0, 20e6),
+            ("random writes", self.random_write.unwrap_or(100.0), 1.0, 20e6),
+        ];
+        for (what, rate, least, most) in rates {
+            if !(least..=most).contains(&rate) {
+                return Err(self.wrong(format!(
+                    "{rate} is no rate of {what}: from {least} to {most} can be"
+                )));
+            }
+        }
+        if self.flash.is_some_and(|flash| flash <= self.capacity) {
+            return Err(self.wrong(format!(
+                "flash of {} leaves no over-provisioning beside a capacity of {}; leave the flash out \
+                 if it is not known",
+                exact_length(self.flash.unwrap_or(self.capacity)),
+                exact_length(self.capacity)
+            )));
+        }
+        Ok(())
+    }
+
+    fn derive(&self) -> Derived {
+        let (kind_read_us, _) = self.kind.times();
+        // So that planes are at work for two thirds of the time at the rated reads.
+        let busy = 1.5 * self.random_read * kind_read_us / 1e6;
+        let planes = (busy.ceil() as u32).next_power_of_two().clamp(PLANES_LEAST, PLANES_MOST);
+        let channels = if planes > 128 { 16 } else { 8 };
+        let channel_rate = (1.6 * self.sequential_read.max(self.sequential_write) / f64::from(channels)).max(400.0);
+        let shot = PAGE * self.kind.bits();
+        let program_us = f64::from(planes) * shot.bytes() as f64 / self.sequential_write;
+        let occupancy_us = 1e6 / self.random_read;
+        let over_link = UNIT.bytes() as f64 / self.sequential_read;
+        let over_channel = UNIT.bytes() as f64 / channel_rate;
+        let us = |latency: Nanoseconds| latency.nanos() as f64 / 1e3;
+        let rest = occupancy_us + over_link;
+        let default_latency = match self.interface {
+            Interface::Nvme => 10.0,
+            Interface::Sata => 30.0,
+        };
+        let (latency_us, page_read_us) = match (self.read_latency.map(us), self.write_latency.map(us)) {
+            (read, Some(write)) => {
+                let latency = (write - rest).max(1.0);
+                let sensed = read.map_or(kind_read_us, |read| read - latency - rest - over_channel);
+                (latency, sensed.clamp(0.7 * kind_read_us, 1.4 * kind_read_us))
+            }
+            (Some(read), None) => {
+                ((read - kind_read_us - rest - over_channel).max(1.0), kind_read_us)
+            }
+            (None, None) => (default_latency, kind_read_us),
+        };
+        let flash = self.flash.unwrap_or_else(|| next_size(self.capacity));
+        let of_a_page = PAGE * u64::from(planes);
+        let bits = self.kind.bits();
+        let pages = flash.bytes() / of_a_page.bytes() / BLOCKS_LEAST / bits * bits;
+        Derived {
+            planes,
+            channels,
+            channel_rate,
+            pages_per_block: pages.clamp(bits, 1152 / bits * bits),
+            page_read_us,
+            program_us,
+            occupancy_us,
+            latency_us,
+            buffer: (shot * (2 * u64::from(planes))).max(MIB * 8),
+            physical: flash,
+            physical_source: match self.flash {
+                Some(_) => "given".to_owned(),
+                None => "the next usual size".to_owned(),
+            },
+            is_fitted: false,
+        }
+    }
+
+    /// The write amplification that leaves `rate` random writes a second.
+    fn amplification(&self, derived: &Derived, rate: f64) -> Result<f64, ProfileError> {
+        let write = UNIT.bytes() as f64 / self.sequential_write;
+        let each = 1e6 / rate;
+        let cost = |amplification: f64| {
+            // Of a victim's pages some hold nothing that is valid; the others are sensed.
+            let valid = (amplification - 1.0) / amplification;
+            let units_per_page = (PAGE.bytes() / UNIT.bytes()) as f64;
+            let sensed = (1.0 - (1.0 - valid).powf(units_per_page)) / (units_per_page * valid);
+            let sense = (derived.page_read_us + COPY_OVERHEAD_US) * sensed;
+            write + (amplification - 1.0) * (write + sense / f64::from(derived.planes))
+        };
+        let (mut low, mut high) = (1.05, 40.0);
+        if cost(low) > each {
+            return Err(self.wrong(format!(
+                "{rate:.0} random writes a second are {:.0} MB/s, as many as {:.0} MB/s of sequential \
+                 writes or more: that is no drive in use, or its cache. Leave the rated random \
+                 writes out, or give what is rated for a drive in use",
+                rate * UNIT.bytes() as f64 / 1e6,
+                self.sequential_write
+            )));
+        }
+        for _ in 0..60 {
+            let middle = (low + high) / 2.0;
+            if cost(middle) < each { low = middle } else { high = middle }
+        }
+        Ok(low)
+    }
+
+    /// The least flash, in GiB, with which theory expects at most `amplification`.
+    fn flash_for(&self, derived: &Derived, amplification: f64) -> Result<ByteLength, ProfileError> {
+        let expected = |gib: u64| {
+            let text = self.text(&Derived {
+                physical: GIB * gib,
+                physical_source: "tried".to_owned(),
+                ..*derived
+            });
+            let profile = Profile::parse(&self.name, &self.name, &text).ok()?;
+            profile.configuration().ok()?.expectation().map(|it| it.write_amplification)
+        };
+        let (mut low, mut high) = (self.capacity.whole(GIB).max(1), self.capacity.whole(GIB) * 3 + 2);
+        if let Some(flash) = self.flash {
+            high = flash.whole(GIB) + 1;
+            if expected(high - 1).is_some_and(|it| it > amplification * 1.02) {
+                return Ok(flash);
+            }
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            let is_enough = expected(middle).is_some_and(|it| it <= amplification);
+            if is_enough { high = middle } else { low = middle }
+        }
+        expected(high).map(|_| GIB * high).ok_or_else(|| {
+            self.wrong(format!(
+                "no amount of flash gives a write amplification of {amplification:.2}, which the rated \
+                 random writes leave"
+            ))
+        })
+    }
+
+    fn text(&self, derived: &Derived) -> String {
+        let mut to = Text::default();
+        let sheet = "data sheet";
+        let kind = self.kind.name();
+        let usual = "as drives of its kind";
+        to.line(&format!(
+            "# {}. Made from a data sheet by 'ssdlab profile new'; change what you know better.\n",
+            self.name
+        ));
+        let bus = match self.interface {
+            Interface::Sata => "SATA",
+            Interface::Nvme => "NVMe",
+        };
+        to.line(&format!("summary = \"{}, {bus}, {kind}\"", self.name.replace(['"', '\\'], "'")));
+        to.section("capacity");
+        to.text("logical", &exact_length(self.capacity), "published", sheet);
+        let basis = match (derived.is_fitted, self.flash) {
+            (true, _) => "fitted",
+            (false, Some(_)) => "published",
+            (false, None) => "assumed",
+        };
+        to.text("physical", &exact_length(derived.physical), basis, &derived.physical_source);
+        to.section("flash");
+        to.number("channels", derived.channels, "assumed", usual);
+        to.number("dies", derived.planes, "fitted", "rated random reads: planes that are read one by one, each of which counts as a die");
+        to.number("planes_per_die", 1, "assumed", "see dies");
+        to.number("multi_plane_read", false, "assumed", "see dies");
+        to.text("page_size", &exact_length(PAGE), "assumed", usual);
+        to.number("pages_per_block", derived.pages_per_block, "assumed", "only sets how much is collected at a time");
+        to.number("pages_per_shot", self.kind.bits(), "assumed", "all pages of a word line are programmed in one go");
+        let sensed = if self.read_latency.is_some() && self.write_latency.is_some() { ("fitted", "rated latencies of reads and writes") } else { ("assumed", usual) };
+        to.text("page_read", &us(derived.page_read_us), sensed.0, sensed.1);
+        to.text("program", &us(derived.program_us), "fitted", "rated sequential writes");
+        to.text("erase", &us(self.kind.times().1), "assumed", usual);
+        to.number("channel_mb_per_second", format!("{:.1}", derived.channel_rate), "assumed", "enough for the rated rates");
+        if self.protected {
+            to.text("suspend", "both", "assumed", "drives for data centers let reads interrupt programs and erases");
+            to.text("suspend_time", "40us", "assumed", usual);
+            to.text("resume_time", "20us", "assumed", usual);
+            to.number("suspends_most", 8, "assumed", usual);
+        }
+        to.section("controller");
+        to.text("unit_size", &exact_length(UNIT), "assumed", usual);
+        let latency = if self.read_latency.or(self.write_latency).is_some() { ("fitted", "rated latency") } else { ("assumed", usual) };
+        to.text("command_latency", &us(derived.latency_us), latency.0, latency.1);
+        to.text("command_occupancy", &us(derived.occupancy_us), "fitted", "rated random reads");
+        to.text("write_buffer", &exact_length(derived.buffer), "assumed", "two program units a plane");
+        to.number("power_loss_protection", self.protected, "published", sheet);
+        to.text("idle_before_flush", "100 ms", "assumed", usual);
+        to.number("trim", true, "assumed", usual);
+        to.section("read_ahead");
+        to.text("window", &exact_length(MIB), "assumed", usual);
+        to.text("segment", &exact_length(KIB * 128), "assumed", usual);
+        to.number("trigger", 2, "assumed", usual);
+        to.section("collection");
+        to.text("unit", "superblock", "assumed", usual);
+        to.number("low_water", 4, "assumed", usual);
+        to.number("idle_high_water", 8, "assumed", usual);
+        to.number("debt_max", 8, "assumed", usual);
+        to.number("metadata_units", 2, "assumed", usual);
+        to.text("read_overhead", &us(COPY_OVERHEAD_US), "assumed", "as of drives that others measured: docs/PROFILES.md");
+        to.section("link");
+        to.number("mb_per_second", format!("{:.1}", self.sequential_read), "published", sheet);
+        to.number("full_duplex", self.interface == Interface::Nvme, "published", bus);
+        let delivery = match self.interface {
+            Interface::Sata => "in-order",
+            Interface::Nvme => "any-order",
+        };
+        to.text("delivery", delivery, "assumed", usual);
+        if let Some(cache) = self.cache {
+            let program = f64::from(derived.planes) * PAGE.bytes() as f64 / cache.mb_per_second;
+            to.section("slc");
+            to.text("size", &exact_length(cache.size), "published", sheet);
+            to.text("space", "dynamic", "assumed", usual);
+            to.number("bits", self.kind.bits(), "published", kind);
+            to.text("program", &us(program), "fitted", "rated writes to the cache");
+            to.text("page_read", &us(FlashKind::Slc.times().0), "assumed", usual);
+        }
+        to.0
+    }
+}
+
+/// The flash of a drive of which that is not known: the next power of two, or half of one more, in GiB.
+fn next_size(capacity: ByteLength) -> ByteLength {
+    let gib = capacity.whole(GIB) + 1;
+    let power = gib.next_power_of_two();
+    GIB * if power / 4 * 3 >= gib + gib / 20 { power / 4 * 3 } else { power }
+}
+
+fn us(us: f64) -> String {
+    format!("{}ns", (us * 1e3).round().max(1.0) as u64)
+}
+
+/// The text of a profile, line by line.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn line(&mut self, line: &str) {
+        self.0.push_str(line);
+        self.0.push('\n');
+    }
+
+    fn section(&mut self, name: &str) {
+        self.line(&format!("\n[{name}]"));
+    }
+
+    fn text(&mut self, key: &str, value: &str, basis: &str, source: &str) {
+        self.number(key, format!("\"{value}\""), basis, source);
+    }
+
+    fn number(&mut self, key: &str, value: impl std::fmt::Display, basis: &str, source: &str) {
+        let source = format!("{source}, by 'profile new'");
+        writeln!(self.0, "{key} = {{ value = {value}, basis = \"{basis}\", source = \"{source}\" }}")
+            .expect("text takes all");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sheet() -> DataSheet {
+        DataSheet {
+            name: "A drive".to_owned(),
+            capacity: ByteLength::new(960_000_000_000),
+            flash: None,
+            kind: FlashKind::Tlc,
+            interface: Interface::Nvme,
+            sequential_read: 6_500.0,
+            sequential_write: 1_500.0,
+            random_read: 580_000.0,
+            random_write: Some(70_000.0),
+            read_latency: None,
+            write_latency: None,
+            protected: true,
+            cache: None,
+        }
+    }
+
+    fn amplification(sheet: &DataSheet) -> f64 {
+        let text = sheet.profile().unwrap_or_else(|error| panic!("{error}"));
+        let profile = Profile::parse("it", "it", &text).expect("it was checked");
+        profile.configuration().unwrap().expectation().expect("a closed form").write_amplification
+    }
+
+    #[test]
+    fn fewer_random_writes_are_less_over_provisioning() {
+        let with = |rate| amplification(&DataSheet { random_write: Some(rate), ..sheet() });
+        let (slow, fast) = (with(50_000.0), with(100_000.0));
+        assert!((4.5..7.0).contains(&slow) && (2.2..3.5).contains(&fast), "{slow}, {fast}");
+    }
+
+    #[test]
+    fn drives_of_all_kinds_and_sizes_come_out() {
+        for kind in [FlashKind::Slc, FlashKind::Mlc, FlashKind::Tlc, FlashKind::Qlc] {
+            for gigabytes in [32, 120, 480, 4_000, 15_360] {
+                for interface in [Interface::Sata, Interface::Nvme] {
+                    let sheet = DataSheet {
+                        kind,
+                        interface,
+                        capacity: ByteLength::new(gigabytes * 1_000_000_000),
+                        random_write: None,
+                        protected: false,
+                        ..sheet()
+                    };
+                    sheet.profile().unwrap_or_else(|error| panic!("{kind:?} {gigabytes}: {error}"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_cache_is_written_at_its_rate() {
+        let cache = RatedCache { size: GIB * 40, mb_per_second: 5_000.0 };
+        let sheet = DataSheet { random_write: None, cache: Some(cache), ..sheet() };
+        let profile = Profile::parse("it", "it", &sheet.profile().unwrap()).unwrap();
+        assert!(profile.configuration().unwrap().mechanisms.slc.is_some());
+    }
+
+    #[test]
+    fn figures_that_contradict_each_other_are_refused() {
+        let refused = |sheet: DataSheet| sheet.profile().unwrap_err().to_string();
+        let cached = refused(DataSheet { random_write: Some(400_000.0), ..sheet() });
+        assert!(cached.contains("Leave the rated random writes out"), "{cached}");
+        let none = refused(DataSheet { flash: Some(GIB * 800), ..sheet() });
+        assert!(none.contains("leaves no over-provisioning"), "{none}");
+        let wrong = refused(DataSheet { sequential_write: 0.0, ..sheet() });
+        assert!(wrong.contains("is no rate of sequential writes"), "{wrong}");
+    }
+}
