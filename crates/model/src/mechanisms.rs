@@ -52,6 +52,8 @@ pub struct Mechanisms {
     pub page_register: bool,
     /// What a read for copies keeps its die beyond sensing.
     pub copy_overhead: Nanoseconds,
+    /// Whether a read for copies senses all that is valid on a word line in one go, before the die reads for the host.
+    pub copies_word_lines: bool,
     /// What a command's data costs beside its transfers.
     pub data_time: DataTime,
 }

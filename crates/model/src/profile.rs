@@ -232,6 +232,8 @@ pub(crate) struct CollectionSection {
     pub(crate) ratio: Sourced<f64>,
     #[serde(default)]
     pub(crate) read_overhead: Sourced<Span>,
+    #[serde(default)]
+    pub(crate) word_line_reads: Sourced<bool>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

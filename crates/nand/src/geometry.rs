@@ -289,6 +289,12 @@ impl Geometry {
         self.units_per_sense_shift
     }
 
+    /// Returns how many flash pages one read senses.
+    pub fn pages_per_sense(&self) -> u32 {
+        let p = &self.parameters;
+        if p.multi_plane_read { p.planes_per_die } else { 1 }
+    }
+
     /// The program unit that holds `unit`, numbered through the whole drive.
     #[inline(always)]
     pub fn program_of(&self, unit: PhysicalUnit) -> u32 {

@@ -81,6 +81,8 @@ pub(super) struct Collector {
     pub(super) high_water: u32,
     /// What a read for copies keeps its die beyond sensing.
     pub(super) read_overhead: Nanoseconds,
+    /// Whether a read for copies senses all that is valid on a word line in one go.
+    pub(super) reads_word_lines: bool,
     /// Blocks kept back for collection itself.
     pub(super) reserve: u32,
     pub(super) policy: VictimPolicy,
@@ -111,6 +113,7 @@ impl Collector {
             },
             high_water: idle_high_water.max(low_water) * groups,
             read_overhead: mechanisms.copy_overhead,
+            reads_word_lines: mechanisms.copies_word_lines,
             reserve: groups * mechanisms.streams_of_copies(),
             policy: mechanisms.victims,
             is_urgent: false,
@@ -259,6 +262,7 @@ impl Collector {
             pace: _,
             high_water: _,
             read_overhead: _,
+            reads_word_lines: _,
             reserve: _,
             policy: _,
             // Nothing, of a drive that was shut down.

@@ -56,7 +56,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let per_sense = self.geometry.units_per_sense_shift();
         let (end, mut next, mut moved) = (first + units, first, 0);
         while next < end {
-            let sensed_until = ((next >> per_sense) + 1) << per_sense;
+            let sensed_until = match self.collector.reads_word_lines {
+                true => end,
+                false => ((next >> per_sense) + 1) << per_sense,
+            };
             let until = self.make_room_for_copies(context, next..sensed_until);
             moved += self.move_sensed_together(context.nand, next, until - next);
             next = until;
@@ -64,7 +67,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         moved
     }
 
-    /// Moves what is valid of `units` units from `first`, which one read senses; returns how many that is.
+    /// Moves what is valid of `units` units from `first`, which one read senses, page by page if it is of a whole word
+    /// line; returns how many that is.
     #[inline(always)]
     fn move_sensed_together(&mut self, nand: &mut Nand, first: u32, units: u32) -> u32 {
         let flash = self.blocks.flash();
@@ -95,7 +99,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.counters.flash_reads_collection += 1;
             let [to, and_to] = self.collector.copies.of_read();
             let unit = PhysicalUnit(first);
-            let sense = self.page_read_of(unit) + self.collector.read_overhead;
+            let senses = match self.collector.reads_word_lines {
+                true => pages.count.div_ceil(self.geometry.pages_per_sense()),
+                false => 1,
+            };
+            let sense = self.page_read_of(unit) * u64::from(senses) + self.collector.read_overhead;
             let page = Page { unit, units: moved, sense };
             nand.copy(page, to.expect("a unit was moved"), and_to);
         }

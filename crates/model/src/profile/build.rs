@@ -179,6 +179,7 @@ impl Profile {
             suspend: self.suspend()?,
             page_register: *self.document.flash.page_register.value.get_ref(),
             copy_overhead: self.document.collection.read_overhead.value.get_ref().0,
+            copies_word_lines: *self.document.collection.word_line_reads.value.get_ref(),
             data_time: self.data_time(),
             trim: self.trim()?,
             slc: self.slc()?,

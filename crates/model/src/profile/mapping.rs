@@ -62,6 +62,7 @@ impl Profile {
             page_register: _,
             data_time: _,
             copy_overhead,
+            copies_word_lines,
             trim: _,
             wear,
             retention: _,
@@ -77,6 +78,7 @@ impl Profile {
         let refused = [
             ("collection.policy", *victims != plain.victims),
             ("collection.pacing", *pacing != plain.pacing),
+            ("collection.word_line_reads", *copies_word_lines),
             ("collection.read_overhead", *copy_overhead != plain.copy_overhead),
             ("streams.count", *streams != plain.streams),
             ("slc.size", *slc != plain.slc),

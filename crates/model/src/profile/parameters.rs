@@ -165,6 +165,8 @@ keys! {
         "units that collection by a ratio copies for each that the host writes",
     "collection.read_overhead" => collection.read_overhead,
         "time that each read for copies keeps its die beyond sensing",
+    "collection.word_line_reads" => collection.word_line_reads,
+        "collection reads what is valid on a word line in one go, which reads of the host wait for",
     "wear.pe_cycles" => wear.pe_cycles, "erases that a block is rated for; 0: not counted",
     "wear.levelling" => wear.levelling,
         "wear leveling: off, dynamic (least worn free block first), static (cold data is moved)",
