@@ -10,11 +10,12 @@ use ssdlab_model::Configuration;
 use ssdlab_model::flush::FlushHandling;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::power_cut::explore::{Explored, Finding, shortest_failure};
+use ssdlab_model::power_cut::faults::Fault;
 use ssdlab_model::power_cut::history::Step;
 use ssdlab_model::power_cut::tested::Tested;
 use ssdlab_model::power_cut::text::parse_history;
 use ssdlab_model::profile::Profile;
-use ssdlab_model::recovery::{Fault, RecoveryError};
+use ssdlab_model::recovery::RecoveryError;
 use ssdlab_units::Nanoseconds;
 
 use crate::error::LabError;
@@ -37,35 +38,9 @@ pub enum Histories {
     },
 }
 
-/// How the drive works on requests that are under way together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// Each is worked out as a whole when it is sent, as phases of one kind of request ask.
-    AtOnce,
-    /// Step by step in the order of time, as mixed phases and jobs ask: what is sent later may be
-    /// taken up earlier.
-    InTurn,
-}
-
-impl Order {
-    /// Both, the quicker one first.
-    pub const BOTH: [Order; 2] = [Order::AtOnce, Order::InTurn];
-
-    /// As it is typed.
-    pub fn name(self) -> &'static str {
-        match self {
-            Order::AtOnce => "at-once",
-            Order::InTurn => "in-turn",
-        }
-    }
-}
-
 /// What to explore.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// How requests are worked on; every way that the drive knows, unless told.
-    pub order: Option<Order>,
     /// What the host does.
     pub histories: Histories,
     /// Seed of ageing and of the first random history; each further one has the next.
@@ -121,8 +96,6 @@ pub struct RecoveryTimes {
 /// A cut after which a rule was broken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Broken {
-    /// How the drive worked on its requests.
-    pub order: Order,
     /// The seed of the history, where it was random.
     pub seed: Option<u64>,
     /// Its requests.
@@ -158,8 +131,6 @@ pub struct Exploration {
     pub fault: Option<String>,
     /// The seed.
     pub seed: u64,
-    /// How requests were worked on: each history in each of these ways.
-    pub orders: Vec<Order>,
     /// Histories gone through to the end.
     pub histories: u32,
     /// Cuts; after each the drive was written to, flushed, and cut once more.
@@ -200,10 +171,7 @@ pub fn explore(
     watcher: &mut dyn Watcher,
 ) -> Result<Exploration, LabError> {
     let configuration = small_drive(target, profile, request)?;
-    let orders = orders(target, &configuration, request.order)?;
-    let drives =
-        orders.iter().map(|&order| Ok((order, drive(target, &configuration, request, order)?)));
-    let drives: Vec<(Order, Tested)> = drives.collect::<Result<_, LabError>>()?;
+    let tested = drive(target, &configuration, request)?;
     let histories = histories(&request.histories, &configuration, request.seed)?;
     let mut exploration = Exploration {
         schema: SCHEMA.to_owned(),
@@ -213,7 +181,6 @@ pub fn explore(
         lies_about_flush: request.lies,
         fault: request.fault.map(|fault| name_of(fault).to_owned()),
         seed: request.seed,
-        orders,
         histories: 0,
         cuts: 0,
         cuts_in_recovery: 0,
@@ -224,22 +191,20 @@ pub fn explore(
     let mut explored = Explored::default();
     let all = histories.len() as f64;
     watcher.step("power cuts", 1.0);
-    'histories: for (seed, history) in histories {
+    for (seed, history) in histories {
         if watcher.progress(f64::from(exploration.histories) / all) == Control::Cancel {
             exploration.interrupted = true;
             break;
         }
-        for (order, tested) in &drives {
-            match tested.explore(&history) {
-                Ok(found) => explored = explored.and(found),
-                Err(failure) => {
-                    if let Finding::Recovery(RecoveryError::Unsupported { .. }) = &failure.finding {
-                        return Err(refused(target, failure.finding.to_string()));
-                    }
-                    watcher.step("the shortest history", 0.0);
-                    exploration.broken = Some(shorten(tested, *order, seed, &history));
-                    break 'histories;
+        match tested.explore(&history) {
+            Ok(found) => explored = explored.and(found),
+            Err(failure) => {
+                if let Finding::Recovery(RecoveryError::Unsupported { .. }) = &failure.finding {
+                    return Err(refused(target, failure.finding.to_string()));
                 }
+                watcher.step("the shortest history", 0.0);
+                exploration.broken = Some(shorten(&tested, seed, &history));
+                break;
             }
         }
         exploration.histories += 1;
@@ -258,35 +223,14 @@ pub fn explore(
     Ok(exploration)
 }
 
-/// The ways in which requests are worked on.
-fn orders(
-    target: &str,
-    configuration: &Configuration,
-    asked: Option<Order>,
-) -> Result<Vec<Order>, LabError> {
-    let answers_at_once = configuration.mechanisms.mapping == MappingScheme::LogBlock;
-    match asked {
-        Some(Order::InTurn) if answers_at_once => Err(refused(
-            target,
-            "with log blocks each request is worked out when it is sent; leave out --order in-turn"
-                .to_owned(),
-        )),
-        Some(order) => Ok(vec![order]),
-        None if answers_at_once => Ok(vec![Order::AtOnce]),
-        None => Ok(Order::BOTH.to_vec()),
-    }
-}
-
 /// The drive before the history.
 fn drive(
     target: &str,
     configuration: &Configuration,
     request: &Request,
-    order: Order,
 ) -> Result<Tested, LabError> {
-    let tested = Tested::new(configuration, request.fault)
+    let mut tested = Tested::new(configuration, request.fault)
         .map_err(|error| refused(target, error.to_string()))?;
-    let mut tested = if order == Order::InTurn { tested.by_steps() } else { tested };
     if !request.is_new {
         tested.age(&mut Pcg64Mcg::seed_from_u64(request.seed));
     }
@@ -348,10 +292,9 @@ fn histories(
     }
 }
 
-fn shorten(tested: &Tested, order: Order, seed: Option<u64>, history: &[Step]) -> Broken {
+fn shorten(tested: &Tested, seed: Option<u64>, history: &[Step]) -> Broken {
     let (shortest, failure) = shortest_failure(tested, history);
     Broken {
-        order,
         seed,
         requests: history.len() as u32,
         history: shortest.iter().map(ToString::to_string).collect(),

@@ -194,7 +194,5 @@ pub enum RecoveryError {
     },
 }
 
-pub use crate::power_cut::faults::Fault;
-
 /// The largest number that is believed: 2^62 program units at a nanosecond each are 146 years.
 pub(crate) const NUMBER_MAX: SequenceNumber = SequenceNumber(1 << 62);

@@ -156,10 +156,6 @@ fn mistakes_in_recovery_are_caught() {
             Fault::ForgetSaved,
             Fault::EraseEarly,
         ] {
-            // Log blocks announce an erase only when all that replaces the block is durable.
-            if (kind, fault) == (Kind::LogBlocks, Fault::EraseEarly) {
-                continue;
-            }
             let caught = match fault {
                 Fault::EraseEarly => is_caught(kind, volatile, Some(fault)),
                 _ => is_caught(kind, nothing, Some(fault)),

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
-use ssdlab_lab::power_cut::Order;
-use ssdlab_model::recovery::Fault;
+use ssdlab_model::power_cut::faults::Fault;
 
 use super::shared::{Seed, assignment};
 use crate::completion::{Simulated, keys};
@@ -29,9 +28,7 @@ A history is a text file with a request a line: 'write units 3 to 5', 'write
 unit 9 with FUA', 'write unit 9 but for the last sector', 'trim unit 4', 'read
 unit 4', 'flush', 'rest for 150ms'. A request is sent when those before it are
 answered; with ', at once' behind it right after the one before was sent, with
-', 30us later' so long after that. The drive works on each at once, as a whole
-when it is sent, and then on the same history in turn, step by step in the
-order of time (--order). Exit code 1 means that a rule was broken.
+', 30us later' so long after that. Exit code 1 means that a rule was broken.
 
 Examples:
   ssdlab power-cut explore
@@ -136,9 +133,6 @@ pub struct ExploreArguments {
     /// Random seed.
     #[command(flatten)]
     pub seed: Seed,
-    /// How the drive works on requests that are under way together
-    #[arg(long, value_enum, default_value_t = OrderName::Both)]
-    pub order: OrderName,
     /// Begin with a new drive instead of a used one
     #[arg(long)]
     pub new: bool,
@@ -154,27 +148,6 @@ pub struct ExploreArguments {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// How requests that are under way together are worked on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum OrderName {
-    /// Each as a whole when it is sent
-    AtOnce,
-    /// Step by step in the order of time, so that what is sent later may be taken up earlier
-    InTurn,
-    /// Each history in both ways
-    Both,
-}
-
-impl From<OrderName> for Option<Order> {
-    fn from(name: OrderName) -> Option<Order> {
-        match name {
-            OrderName::AtOnce => Some(Order::AtOnce),
-            OrderName::InTurn => Some(Order::InTurn),
-            OrderName::Both => None,
-        }
-    }
 }
 
 /// Mistakes that can be planted.

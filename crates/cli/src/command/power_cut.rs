@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use ssdlab_lab::Target;
-use ssdlab_lab::power_cut::{Broken, Exploration, Histories, Order, Request, explore};
+use ssdlab_lab::power_cut::{Broken, Exploration, Histories, Request, explore};
 use ssdlab_units::Nanoseconds;
 
 use super::json;
@@ -29,7 +29,6 @@ pub fn power_cut(arguments: &ExploreArguments, terminal: &Terminal) -> Result<Ex
             Some(path) => Histories::Given(read(path)?),
             None => Histories::Random { count: arguments.histories, requests: arguments.requests },
         },
-        order: arguments.order.into(),
         seed: arguments.seed.number,
         is_new: arguments.new,
         lies: arguments.lie_about_flush,
@@ -65,9 +64,8 @@ fn read(path: &Path) -> Result<String, Failure> {
 /// The shortest history as a file to be put in again.
 fn file(exploration: &Exploration, broken: &Broken) -> String {
     let mut text = format!(
-        "# {}, requests worked on {}: power cut {} after the first,\n# {}\n",
+        "# {}: power cut {} after the first request,\n# {}\n",
         exploration.target,
-        words_of(broken.order),
         Nanoseconds::new(broken.cut_after_ns),
         broken.finding
     );
@@ -75,13 +73,6 @@ fn file(exploration: &Exploration, broken: &Broken) -> String {
         let _ = writeln!(text, "{line}");
     }
     text
-}
-
-fn words_of(order: Order) -> &'static str {
-    match order {
-        Order::AtOnce => "at once",
-        Order::InTurn => "in turn",
-    }
 }
 
 /// What was tried and what came of it, for people.
@@ -116,15 +107,12 @@ fn words(exploration: &Exploration, arguments: &ExploreArguments) -> String {
                 arguments.requests, exploration.seed
             ),
         };
-        let orders: Vec<&str> = exploration.orders.iter().map(|&order| words_of(order)).collect();
         let _ = writeln!(
             text,
-            "Tried     {what},\n          requests worked on {}: {} cuts,\n          wherever a program \
-             or an erase begins or is over, and between each\n          two; each time once more after \
-             further writes; and {} cuts\n          more while the drive recovered from one of these",
-            orders.join(" and then "),
-            exploration.cuts,
-            exploration.cuts_in_recovery
+            "Tried     {what}: {} cuts,\n          wherever a program or an erase begins or is over, and \
+             between each\n          two; each time once more after further writes; and {} cuts\n          \
+             more while the drive recovered from one of these",
+            exploration.cuts, exploration.cuts_in_recovery
         );
     }
     if let Some(times) = exploration.recovery {
@@ -171,10 +159,7 @@ fn failure(exploration: &Exploration, broken: &Broken, arguments: &ExploreArgume
         1 => format!("The shortest history that shows it has 1 request ({of})"),
         count => format!("The shortest history that shows it has {count} requests ({of})"),
     };
-    let mut text = format!(
-        "A rule is broken, with requests worked on {}.\n{shows}:\n\n",
-        words_of(broken.order)
-    );
+    let mut text = format!("A rule is broken.\n{shows}:\n\n");
     for (line, number) in broken.history.iter().zip(1..) {
         let _ = writeln!(text, "  {number:3}  {line}");
     }
@@ -204,8 +189,7 @@ fn failure(exploration: &Exploration, broken: &Broken, arguments: &ExploreArgume
         Some(path) => {
             let (new, lie) = (exploration.is_new, exploration.lies_about_flush);
             let options = format!(
-                " --order {}{}{}{}",
-                broken.order.name(),
+                "{}{}{}",
                 if new { " --new" } else { "" },
                 if lie { " --lie-about-flush" } else { "" },
                 exploration.fault.as_ref().map(|it| format!(" --fault {it}")).unwrap_or_default()

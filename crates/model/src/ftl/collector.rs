@@ -88,6 +88,8 @@ pub(super) struct Collector {
     pub(super) policy: VictimPolicy,
     /// Whether the host waits for a block to be freed.
     pub(super) is_urgent: bool,
+    /// Whether copies go on in what the host was to fill when nothing else is left, as they may after a power cut.
+    pub(super) takes_from_host: bool,
 }
 
 impl Collector {
@@ -117,6 +119,7 @@ impl Collector {
             reserve: groups * mechanisms.streams_of_copies(),
             policy: mechanisms.victims,
             is_urgent: false,
+            takes_from_host: false,
         }
     }
 
@@ -128,6 +131,12 @@ impl Collector {
     #[inline(always)]
     pub(super) fn emptied(&self) -> u32 {
         (self.emptied.len() - self.announced) as u32
+    }
+
+    /// Whether the erase of a block was announced and not issued.
+    #[inline(always)]
+    pub(super) fn has_announced(&self) -> bool {
+        self.announced > 0
     }
 
     pub(super) fn add_emptied(&mut self, emptied: Emptied) {
@@ -271,6 +280,7 @@ impl Collector {
             emptied: _,
             announced: _,
             is_urgent: _,
+            takes_from_host: _,
             stream,
             credit,
             latest_rate,

@@ -362,9 +362,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.collector.note_announced(erase);
     }
 
+    /// Makes `block` free: its erase is announced, to the medium too.
     pub(super) fn free_after_erase(&mut self, nand: &mut Nand, block: BlockIndex) -> EraseId {
-        self.counters.erases += 1;
         self.media.begin_erase(block);
+        self.free_announced(nand, block)
+    }
+
+    /// The same for a block that the medium was told of before.
+    pub(super) fn free_announced(&mut self, nand: &mut Nand, block: BlockIndex) -> EraseId {
+        self.counters.erases += 1;
         if let Some(slc) = &mut self.slc {
             self.counters.slc_erases += u64::from(slc.note_erased(block));
         }

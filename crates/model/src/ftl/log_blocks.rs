@@ -466,6 +466,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     fn replace(&mut self, nand: &mut Nand, block: BlockIndex) {
         self.blocks.flash_mut().remove_victim(block);
         self.blocks.flash_mut().set_state(block, BlockState::Victim);
+        self.media.begin_erase(block);
         let trims = self.trims_before_erase(nand);
         let log = self.log();
         let sealed = log.order.next();
@@ -480,7 +481,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 return;
             }
             self.log().replaced.pop_front();
-            let erase = self.free_after_erase(nand, block);
+            let erase = self.free_announced(nand, block);
             nand.erase(erase, self.timing.erase);
         }
     }

@@ -27,23 +27,18 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             let is_emptied = self.collector.emptied() > 0;
             // What the host was to fill further is the last resort, when no block can be erased or
             // nothing is gained by that: a program unit is padded for each, and what is valid on one
-            // block may fill another. One may stay in part empty, too, when copies go on there.
+            // block may fill another.
             let is_last_resort = !is_emptied || step >= 2 * blocks;
-            let most = (room + self.placement.stream().room_in_blocks())
-                .saturating_sub(self.geometry.units_per_program() - 1)
-                .max(room);
+            let most = room + self.placement.stream().room_in_blocks();
             match fewest {
                 Some((block, valid))
                     if !is_copied && (valid <= room || is_last_resort && valid <= most) =>
                 {
                     self.blocks.flash_mut().remove_victim(block);
                     self.begin_victim(context.nand, block, valid);
-                    while !self.finish_victim_if_empty(context.nand) {
-                        if valid > room {
-                            self.take_over_from_host(context);
-                        }
-                        self.collect_program_unit(context);
-                    }
+                    self.collector.takes_from_host = valid > room;
+                    self.complete_victim(context);
+                    self.collector.takes_from_host = false;
                 }
                 _ if is_emptied => self.free_oldest_emptied(context),
                 _ => return Err((most, fewest.map_or(0, |(_, valid)| valid))),
@@ -52,15 +47,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Err((self.room_for_copies(), self.geometry.units_per_block()))
     }
 
-    /// Has copies fill the blocks that the host was to fill further, when there is room for a
-    /// program unit of them nowhere else.
-    fn take_over_from_host<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        let units = self.geometry.units_per_program();
-        if self.blocks.free() > 0 || self.collector.can_take(units) {
+    /// Has copies fill the blocks that the host was to fill further, where nothing else is left.
+    pub(super) fn take_over_from_host(&mut self) {
+        if self.blocks.free() > 0 || self.collector.can_take(1) {
             return;
-        }
-        if self.collector.stream.is_partial() {
-            self.pad_collection_program(context.nand);
         }
         for (group, block, programs) in self.placement.stream_mut().give_up_blocks() {
             self.blocks.flash_mut().set_state(block, BlockState::OpenForCollection);

@@ -168,6 +168,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let is_valid = |&physical: &u32| self.blocks.is_valid(&self.map, PhysicalUnit(physical));
         *next = (*next..end).find(is_valid).unwrap_or(end);
         if *next < end {
+            if self.collector.takes_from_host {
+                self.take_over_from_host();
+            }
             self.begin_collection_program(nand);
         }
         self.collector.places_ahead(&self.geometry)

@@ -366,12 +366,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         {
             self.placement.shorten(slc.units_per_program());
         }
-        if self.reserve.is_waited_for() {
-            let block = self.geometry.block_of(self.placement.program_start());
-            if self.reserve.note_begun(block, self.placement.latest()) {
-                self.placement.await_more();
-            }
-        }
+        self.hold_for_reserve();
     }
 
     /// The host's program unit is full: it is sent when its data is there.

@@ -140,12 +140,6 @@ impl Tested {
         })
     }
 
-    /// Returns the drive as it is: it works on all requests in the order of time.
-    #[must_use]
-    pub fn by_steps(self) -> Tested {
-        self
-    }
-
     /// Returns the number of units that the host can address.
     pub fn units(&self) -> u32 {
         self.configuration.geometry.logical_units()

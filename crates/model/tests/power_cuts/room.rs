@@ -4,11 +4,13 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_model::Configuration;
 use ssdlab_model::collection::CollectionParameters;
+use ssdlab_model::flush::WriteCache;
 use ssdlab_model::mechanisms::Mechanisms;
 use ssdlab_model::policy::VictimPolicy;
 use ssdlab_model::power_cut::history::{Operation, Step};
 use ssdlab_model::power_cut::tested::Tested;
 use ssdlab_nand::geometry::{Geometry, GeometryParameters};
+use ssdlab_theory::Choices;
 use ssdlab_units::{ByteLength, LogicalUnit};
 
 use crate::drives::{Kind, configuration_of};
@@ -44,7 +46,6 @@ fn short_of_room() -> Configuration {
 }
 
 #[test]
-#[ignore = "fails: the host fills the last erased place before copies that wait for it, see .ci/unsteady"]
 fn the_last_places_are_not_filled_with_what_a_cut_would_leave_no_room_for() {
     let configuration = short_of_room();
     for seed in 0..20 {
@@ -64,6 +65,48 @@ fn the_last_places_are_not_filled_with_what_a_cut_would_leave_no_room_for() {
         }
         let history: Vec<Step> = (0..40).map(|_| write(3)).collect();
         if let Err(failure) = tested.explore_briefly(&history) {
+            panic!("seed {seed}: {failure:?}");
+        }
+    }
+}
+
+/// A drive that writes through, of one die and blocks of three program units: the places that a cut tears, and those
+/// that another one tears while recovery copies, are most of a block.
+fn short_of_rows() -> Configuration {
+    let mut configuration = short_of_room();
+    configuration.mechanisms.victims = VictimPolicy::DChoices(Choices::new(4).expect("few"));
+    configuration.mechanisms.flush.write_cache = WriteCache::WriteThrough;
+    configuration.collection.debt_max = 1;
+    let parameters = GeometryParameters {
+        planes_per_die: 1,
+        pages_per_shot: 3,
+        pages_per_block: 9,
+        collection_units: 12,
+        metadata_collection_units: 2,
+        logical_units: 59,
+        ..configuration.geometry.parameters().clone()
+    };
+    configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
+    configuration.buffer.units = 2 * configuration.geometry.units_per_program();
+    configuration
+}
+
+#[test]
+#[ignore = "fails: the one block that collection keeps is too few of so few rows, see .ci/unsteady"]
+fn a_cut_while_recovery_copies_leaves_room_as_well() {
+    let configuration = short_of_rows();
+    for seed in 0..20 {
+        let mut generator = Pcg64Mcg::seed_from_u64(seed);
+        let mut tested = Tested::new(&configuration, None).expect("a sound drive");
+        tested.age(&mut generator);
+        let history: Vec<Step> = (0..20)
+            .map(|_| {
+                let first = LogicalUnit(generator.random_range(0..40));
+                let units = generator.random_range(1..20);
+                Step::answered(Operation::Write { first, units })
+            })
+            .collect();
+        if let Err(failure) = tested.explore(&history) {
             panic!("seed {seed}: {failure:?}");
         }
     }
