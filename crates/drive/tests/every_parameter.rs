@@ -34,11 +34,8 @@ const SUSPEND: Changes = &[
     ("flash.suspends_most", "4"),
 ];
 const BURSTY: Changes = &[("collection.pacing", "bursty"), ("collection.high_water", "6")];
-const RATIO: Changes = &[
-    ("collection.pacing", "ratio"),
-    ("collection.high_water", "9"),
-    ("collection.ratio", "2"),
-];
+const RATIO: Changes =
+    &[("collection.pacing", "ratio"), ("collection.high_water", "9"), ("collection.ratio", "2")];
 const CHOICES: Changes = &[("collection.policy", "d-choices"), ("collection.choices", "3")];
 const STATIC: Changes =
     &[("wear.levelling", "static"), ("wear.static_every", "8"), ("wear.static_spread", "1")];

@@ -52,7 +52,9 @@ impl Configuration {
         let low_water = self.collection.low_water;
         let write_amplification = match mechanisms.pacing {
             Pacing::Paced => self.amplification(workload, 2 * low_water)?,
-            Pacing::Bursty { high_water } => self.amplification(workload, low_water + high_water)?,
+            Pacing::Bursty { high_water } => {
+                self.amplification(workload, low_water + high_water)?
+            }
             Pacing::Ratio { copies, high_water } => {
                 let least = self.amplification(workload, 2 * low_water)?;
                 let most = self.amplification(workload, 2 * high_water)?;

@@ -128,7 +128,12 @@ impl Dies {
             times: 0,
             channel: channel_of(index) as u16,
         };
-        Dies { dies: (0..count).map(die).collect(), happening: usize::MAX, parameters, is_full: false }
+        Dies {
+            dies: (0..count).map(die).collect(),
+            happening: usize::MAX,
+            parameters,
+            is_full: false,
+        }
     }
 
     /// Notes whether the host's writes wait for room in the buffer.

@@ -13,7 +13,7 @@ use crate::terminal::Terminal;
 pub fn new(arguments: &NewProfileArguments, terminal: &Terminal) -> Result<(), Failure> {
     let text = sheet(arguments).profile().map_err(ssdlab_lab::LabError::from)?;
     let Some(path) = &arguments.output else {
-        return Ok(terminal.print(&text)?);
+        return terminal.print(&text);
     };
     let failed = |source| Failure::system(Exit::Usage, path.display().to_string(), source);
     // A profile that somebody has worked on is not lost.

@@ -256,9 +256,9 @@ impl Written {
         });
         let row = vec![
             Cell::from(self.cache().map(gigabytes)),
-            Cell::from(self.cache().map(|cache| {
-                100.0 * cache.bytes() as f64 / capacity.bytes() as f64
-            })),
+            Cell::from(
+                self.cache().map(|cache| 100.0 * cache.bytes() as f64 / capacity.bytes() as f64),
+            ),
             Cell::from(Some(self.stretches[0].mb_per_second)),
             Cell::from(self.stretches.get(1).map(|it| it.mb_per_second)),
             Cell::from(self.stretches.last().map(|it| it.mb_per_second)),

@@ -352,13 +352,12 @@ impl Profile {
                  each that the host writes"
                     .to_owned(),
             )),
-            (PacingName::Bursty | PacingName::Ratio, _) if high_water <= low_water => {
-                Err(self.inconsistent(format!(
+            (PacingName::Bursty | PacingName::Ratio, _) if high_water <= low_water => Err(self
+                .inconsistent(format!(
                     "collection.pacing is {}, which needs a collection.high_water above \
                      collection.low_water ({low_water})",
                     pacing.show()
-                )))
-            }
+                ))),
             (PacingName::Bursty, None) => Ok(Pacing::Bursty { high_water }),
             (PacingName::Ratio, Some(copies)) => Ok(Pacing::Ratio { copies, high_water }),
         }

@@ -171,9 +171,8 @@ impl DataSheet {
         ];
         for (what, rate, least, most) in rates {
             if !(least..=most).contains(&rate) {
-                return Err(self.wrong(format!(
-                    "{rate} is no rate of {what}: from {least} to {most} can be"
-                )));
+                return Err(self
+                    .wrong(format!("{rate} is no rate of {what}: from {least} to {most} can be")));
             }
         }
         if self.flash.is_some_and(|flash| flash <= self.capacity) {
@@ -193,7 +192,9 @@ impl DataSheet {
         let busy = 1.5 * self.random_read * kind_read_us / 1e6;
         let planes = (busy.ceil() as u32).next_power_of_two().clamp(PLANES_LEAST, PLANES_MOST);
         let channels = if planes > 128 { 16 } else { 8 };
-        let channel_rate = (1.6 * self.sequential_read.max(self.sequential_write) / f64::from(channels)).max(400.0);
+        let channel_rate = (1.6 * self.sequential_read.max(self.sequential_write)
+            / f64::from(channels))
+        .max(400.0);
         let shot = PAGE * self.kind.bits();
         let program_us = f64::from(planes) * shot.bytes() as f64 / self.sequential_write;
         let occupancy_us = 1e6 / self.random_read;
@@ -205,17 +206,19 @@ impl DataSheet {
             Interface::Nvme => 10.0,
             Interface::Sata => 30.0,
         };
-        let (latency_us, page_read_us) = match (self.read_latency.map(us), self.write_latency.map(us)) {
-            (read, Some(write)) => {
-                let latency = (write - rest).max(1.0);
-                let sensed = read.map_or(kind_read_us, |read| read - latency - rest - over_channel);
-                (latency, sensed.clamp(0.7 * kind_read_us, 1.4 * kind_read_us))
-            }
-            (Some(read), None) => {
-                ((read - kind_read_us - rest - over_channel).max(1.0), kind_read_us)
-            }
-            (None, None) => (default_latency, kind_read_us),
-        };
+        let (latency_us, page_read_us) =
+            match (self.read_latency.map(us), self.write_latency.map(us)) {
+                (read, Some(write)) => {
+                    let latency = (write - rest).max(1.0);
+                    let sensed =
+                        read.map_or(kind_read_us, |read| read - latency - rest - over_channel);
+                    (latency, sensed.clamp(0.7 * kind_read_us, 1.4 * kind_read_us))
+                }
+                (Some(read), None) => {
+                    ((read - kind_read_us - rest - over_channel).max(1.0), kind_read_us)
+                }
+                (None, None) => (default_latency, kind_read_us),
+            };
         let flash = self.flash.unwrap_or_else(|| next_size(self.capacity));
         let of_a_page = PAGE * u64::from(planes);
         let bits = self.kind.bits();
@@ -279,7 +282,8 @@ impl DataSheet {
             let profile = Profile::parse(&self.name, &self.name, &text).ok()?;
             profile.configuration().ok()?.expectation().map(|it| it.write_amplification)
         };
-        let (mut low, mut high) = (self.capacity.whole(GIB).max(1), self.capacity.whole(GIB) * 3 + 2);
+        let (mut low, mut high) =
+            (self.capacity.whole(GIB).max(1), self.capacity.whole(GIB) * 3 + 2);
         if let Some(flash) = self.flash {
             high = flash.whole(GIB) + 1;
             if expected(high - 1).is_some_and(|it| it > amplification * 1.02) {
@@ -323,29 +327,67 @@ impl DataSheet {
         to.text("physical", &exact_length(derived.physical), basis, &derived.physical_source);
         to.section("flash");
         to.number("channels", derived.channels, "assumed", usual);
-        to.number("dies", derived.planes, "fitted", "rated random reads: planes that are read one by one, each of which counts as a die");
+        to.number(
+            "dies",
+            derived.planes,
+            "fitted",
+            "rated random reads: planes that are read one by one, each of which counts as a die",
+        );
         to.number("planes_per_die", 1, "assumed", "see dies");
         to.number("multi_plane_read", false, "assumed", "see dies");
         to.text("page_size", &exact_length(PAGE), "assumed", usual);
-        to.number("pages_per_block", derived.pages_per_block, "assumed", "only sets how much is collected at a time");
-        to.number("pages_per_shot", self.kind.bits(), "assumed", "all pages of a word line are programmed in one go");
-        let sensed = if self.read_latency.is_some() && self.write_latency.is_some() { ("fitted", "rated latencies of reads and writes") } else { ("assumed", usual) };
+        to.number(
+            "pages_per_block",
+            derived.pages_per_block,
+            "assumed",
+            "only sets how much is collected at a time",
+        );
+        to.number(
+            "pages_per_shot",
+            self.kind.bits(),
+            "assumed",
+            "all pages of a word line are programmed in one go",
+        );
+        let sensed = if self.read_latency.is_some() && self.write_latency.is_some() {
+            ("fitted", "rated latencies of reads and writes")
+        } else {
+            ("assumed", usual)
+        };
         to.text("page_read", &us(derived.page_read_us), sensed.0, sensed.1);
         to.text("program", &us(derived.program_us), "fitted", "rated sequential writes");
         to.text("erase", &us(self.kind.times().1), "assumed", usual);
-        to.number("channel_mb_per_second", format!("{:.1}", derived.channel_rate), "assumed", "enough for the rated rates");
+        to.number(
+            "channel_mb_per_second",
+            format!("{:.1}", derived.channel_rate),
+            "assumed",
+            "enough for the rated rates",
+        );
         if self.protected {
-            to.text("suspend", "both", "assumed", "drives for data centers let reads interrupt programs and erases");
+            to.text(
+                "suspend",
+                "both",
+                "assumed",
+                "drives for data centers let reads interrupt programs and erases",
+            );
             to.text("suspend_time", "40us", "assumed", usual);
             to.text("resume_time", "20us", "assumed", usual);
             to.number("suspends_most", 8, "assumed", usual);
         }
         to.section("controller");
         to.text("unit_size", &exact_length(UNIT), "assumed", usual);
-        let latency = if self.read_latency.or(self.write_latency).is_some() { ("fitted", "rated latency") } else { ("assumed", usual) };
+        let latency = if self.read_latency.or(self.write_latency).is_some() {
+            ("fitted", "rated latency")
+        } else {
+            ("assumed", usual)
+        };
         to.text("command_latency", &us(derived.latency_us), latency.0, latency.1);
         to.text("command_occupancy", &us(derived.occupancy_us), "fitted", "rated random reads");
-        to.text("write_buffer", &exact_length(derived.buffer), "assumed", "two program units a plane");
+        to.text(
+            "write_buffer",
+            &exact_length(derived.buffer),
+            "assumed",
+            "two program units a plane",
+        );
         to.number("power_loss_protection", self.protected, "published", sheet);
         to.text("idle_before_flush", "100 ms", "assumed", usual);
         to.number("trim", true, "assumed", usual);
@@ -359,7 +401,12 @@ impl DataSheet {
         to.number("idle_high_water", 8, "assumed", usual);
         to.number("debt_max", 8, "assumed", usual);
         to.number("metadata_units", 2, "assumed", usual);
-        to.text("read_overhead", &us(COPY_OVERHEAD_US), "assumed", "as of drives that others measured: docs/PROFILES.md");
+        to.text(
+            "read_overhead",
+            &us(COPY_OVERHEAD_US),
+            "assumed",
+            "as of drives that others measured: docs/PROFILES.md",
+        );
         to.section("link");
         to.number("mb_per_second", format!("{:.1}", self.sequential_read), "published", sheet);
         to.number("full_duplex", self.interface == Interface::Nvme, "published", bus);
@@ -412,8 +459,11 @@ impl Text {
 
     fn number(&mut self, key: &str, value: impl std::fmt::Display, basis: &str, source: &str) {
         let source = format!("{source}, by 'profile new'");
-        writeln!(self.0, "{key} = {{ value = {value}, basis = \"{basis}\", source = \"{source}\" }}")
-            .expect("text takes all");
+        writeln!(
+            self.0,
+            "{key} = {{ value = {value}, basis = \"{basis}\", source = \"{source}\" }}"
+        )
+        .expect("text takes all");
     }
 }
 

@@ -41,6 +41,9 @@ pub fn embedded() -> &'static [(&'static str, &'static str)] {
         "adata-atom-50-1000",
         "wd-sn580-1000",
         "intel-660p-1000",
+        "samsung-840-evo-250",
+        "toshiba-rc100-240",
+        "kingston-dti-4",
     ]
 }
 

@@ -235,13 +235,8 @@ fn a_power_cut_finds_what_is_in_progress_suspended_and_waiting_and_forgets_it() 
     let us = Nanoseconds::from_micros;
     let (suspend, most) = (us(20), 1);
     let operations = Suspendable::Both;
-    let suspend = SuspendParameters {
-        operations,
-        suspend,
-        resume: us(7),
-        most,
-        when: SuspendWhen::Always,
-    };
+    let suspend =
+        SuspendParameters { operations, suspend, resume: us(7), most, when: SuspendWhen::Always };
     let (mut nand, mut notes) = (nand(suspend, false), Notes::default());
     let erase = nand.announce_erase(DieIndex(0)..DieIndex(2));
     nand.program(Tag(1), program(0, None));

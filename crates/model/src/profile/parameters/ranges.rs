@@ -1,8 +1,8 @@
 //! Ranges of parameters: values that no drive has are refused, with their place.
 
 use super::Quantity;
-use crate::profile::{Length, Profile, ProfileError, Sourced, Span};
 use crate::policy::CopyRatio;
+use crate::profile::{Length, Profile, ProfileError, Sourced, Span};
 use crate::streams::STREAMS_MAX;
 use crate::units::{ByteLength, KIB, MIB, Nanoseconds, Sector};
 
