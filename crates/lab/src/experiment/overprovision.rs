@@ -18,6 +18,7 @@ use ssdlab_drive::{Amount, Description, Drive, DriveKind, Mix, Pattern, Phase, R
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::course::Course;
+use super::lows::Lows;
 use super::rounds::{Figures, Rounds, Until};
 use super::trials::{self, Start, Trial};
 use super::{DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
@@ -122,6 +123,21 @@ impl Operation {
         matches!(self, Operation::RandRead | Operation::RandWrite)
     }
 
+    /// The length of its requests.
+    fn request(self) -> ByteLength {
+        if self.is_random() { RANDOM_REQUEST } else { SEQUENTIAL_REQUEST }
+    }
+
+    /// What it is called in sentences.
+    fn words(self) -> &'static str {
+        match self {
+            Operation::SeqRead => "sequential reads",
+            Operation::RandRead => "random reads",
+            Operation::SeqWrite => "sequential writes",
+            Operation::RandWrite => "random writes",
+        }
+    }
+
     fn is_read(self) -> bool {
         matches!(self, Operation::SeqRead | Operation::RandRead)
     }
@@ -138,6 +154,8 @@ struct Measured {
     figures: Option<Figures>,
     /// What stands against their being those of a steady state; `None` where they are.
     unsteady: Option<Unsteady>,
+    /// How low requests a second fall.
+    lows: Option<Lows>,
     /// Minutes and IOPS.
     curve: Vec<(f64, f64)>,
 }
@@ -209,7 +227,7 @@ impl Protocol {
         Phase {
             name: operation.name().to_owned(),
             pattern: if random { Pattern::Random } else { Pattern::Sequential },
-            block_size: if random { RANDOM_REQUEST } else { SEQUENTIAL_REQUEST },
+            block_size: operation.request(),
             depth: self.depth,
             mix: if operation.is_read() { Mix::READ } else { Mix::WRITE },
             region: Region::first(self.sizes.area),
@@ -292,6 +310,7 @@ impl Protocol {
                 verdict.as_ref().map_or(rounds.rounds.len() / 2, |steady| steady.window.start);
             let Some(figures) = rounds.figures_from(first) else { continue };
             let is_moving = verdict.as_ref().is_err_and(moves);
+            let level = verdict.is_ok().then_some(figures.iops);
             measured.push(Measured {
                 state,
                 operation,
@@ -300,6 +319,7 @@ impl Protocol {
                     .map(|(spare, physical)| spare.bytes() as f64 / physical.bytes() as f64),
                 figures: (!is_moving).then_some(figures),
                 unsteady: verdict.err().map(|moving| Unsteady::of(&rounds, &moving)),
+                lows: rounds.lows_of_requests(level),
                 curve: rounds.curve_of_requests(),
             });
         }
@@ -442,6 +462,12 @@ fn tabulate(measured: &[Measured], record: &mut Record) {
         Column::new("latency_mean_us", "us"),
         Column::new("latency_stddev_us", "us"),
         Column::new("write_amplification", ""),
+        Column::new("min_iops", "IOPS"),
+        Column::new("min_mb_per_s", "MB/s"),
+        Column::new("sags", ""),
+        Column::new("sag_iops", "IOPS"),
+        Column::new("sag_mb_per_s", "MB/s"),
+        Column::new("sag_s", "s"),
         Column::new("steady", ""),
     ];
     let rows = measured
@@ -449,6 +475,10 @@ fn tabulate(measured: &[Measured], record: &mut Record) {
         .map(|one| {
             let of = |figure: fn(&Figures) -> f64| Cell::from(one.figures.as_ref().map(figure));
             let amplification = one.figures.as_ref().and_then(|it| it.write_amplification);
+            let lows = one.lows.as_ref();
+            let megabytes = one.operation.request().bytes() as f64 / 1e6;
+            let low = |of: fn(&Lows) -> f64, per: f64| Cell::from(lows.map(|it| of(it) * per));
+            let sag = |per: f64| Cell::from(lows.and_then(Lows::sag_speed).map(|it| it * per));
             vec![
                 Cell::from(one.state.name()),
                 Cell::from(one.operation.name()),
@@ -458,6 +488,12 @@ fn tabulate(measured: &[Measured], record: &mut Record) {
                 of(|figures| figures.latency_mean_us),
                 of(|figures| figures.latency_deviation_us),
                 Cell::from(amplification),
+                low(|lows| lows.lowest, 1.0),
+                low(|lows| lows.lowest, megabytes),
+                low(|lows| lows.sags.len() as f64, 1.0),
+                sag(1.0),
+                sag(megabytes),
+                low(Lows::sag_seconds, 1.0),
                 Cell::from(one.is_steady()),
             ]
         })

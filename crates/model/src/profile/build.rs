@@ -9,7 +9,7 @@ use crate::geometry::{Geometry, GeometryError, GeometryParameters};
 use crate::journal::JournalParameters;
 use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
-use crate::policy::{Pacing, VictimPolicy};
+use crate::policy::{CopiesTo, Pacing, VictimPolicy};
 use crate::read_ahead::ReadAheadParameters;
 use crate::ssd::{BufferParameters, Configuration};
 use crate::streams::StreamParameters;
@@ -104,6 +104,9 @@ impl Profile {
         let collection_unit = self.block_length();
         let groups = u64::from(dies / stripe);
         let metadata = u64::from(*d.collection.metadata_units.value.get_ref());
+        // What is kept lies with the metadata: it is flash, and holds no data.
+        let kept = d.capacity.reserved.value.get_ref().0.whole(collection_unit);
+        let metadata = (metadata + kept).min(u32::MAX.into());
         let reserve = u64::from(*d.wear.reserve.value.get_ref()) * groups;
         // Flash comes in whole blocks, and each group of dies has the same number of them.
         let whole = physical.whole(collection_unit);
@@ -161,6 +164,7 @@ impl Profile {
 
     fn mechanisms(&self) -> Result<Mechanisms, ProfileError> {
         self.check_switches()?;
+        self.check_rotation()?;
         let (mapping, map_cache_pages, log_blocks) = self.mapping()?;
         let mechanisms = Mechanisms {
             mapping,
@@ -170,6 +174,8 @@ impl Profile {
             log_blocks,
             flush: self.flush()?,
             victims: self.victims()?,
+            rotation: *self.document.collection.rotation.value.get_ref(),
+            copies: self.copies()?,
             pacing: self.pacing()?,
             streams: self.streams()?,
             wear: self.wear()?,
@@ -244,6 +250,52 @@ impl Profile {
                 policy.show()
             ))),
         }
+    }
+
+    /// Where copies go. Those in the host's block cannot be told apart, folded or merged.
+    fn copies(&self) -> Result<CopiesTo, ProfileError> {
+        let d = &self.document;
+        let copies = *d.collection.copies.value.get_ref();
+        let low_water = *d.collection.low_water.value.get_ref();
+        let wrong = if copies == CopiesTo::OwnBlock {
+            return Ok(copies);
+        } else if *d.mapping.scheme.value.get_ref() == MappingScheme::Extent {
+            "has no place with a map of extents, which is condensed apart; set mapping.scheme to page"
+                .to_owned()
+        } else if d.slc.size.value.get_ref().0 > ByteLength::ZERO {
+            "has no place beside an slc cache, whose blocks are folded to others; leave one of them out"
+                .to_owned()
+        } else if *d.streams.count.value.get_ref() > 1 || *d.wear.static_stream.value.get_ref() {
+            "leaves no streams to tell apart; set streams.count to 1 and wear.static_stream to off"
+                .to_owned()
+        } else if low_water < 3 {
+            format!(
+                "lets the host fill what copies need, so that one unit more has to be free:                  collection.low_water is {low_water}, and has to be 3 at least"
+            )
+        } else {
+            return Ok(copies);
+        };
+        Err(self.inconsistent(format!("collection.copies=host-block {wrong}")))
+    }
+
+    /// Refuses a share of victims that have their turn where victims are chosen of one kind of block.
+    fn check_rotation(&self) -> Result<(), ProfileError> {
+        let d = &self.document;
+        if *d.collection.rotation.value.get_ref() == 0.0 {
+            return Ok(());
+        }
+        let wrong = match () {
+            () if d.slc.size.value.get_ref().0 > ByteLength::ZERO => {
+                "an slc cache, whose blocks are collected first"
+            }
+            () if *d.streams.hot_blocks.value.get_ref() > 0.0 => {
+                "streams.hot_blocks, which chooses among the hot or the cold blocks"
+            }
+            () => return Ok(()),
+        };
+        Err(self.inconsistent(format!(
+            "collection.rotation takes the block closed longest ago, and has no place with {wrong}"
+        )))
     }
 
     fn streams(&self) -> Result<StreamParameters, ProfileError> {

@@ -68,12 +68,16 @@ impl Profile {
             checkpoint: _,      // refused by `checkpoint`
             flush,
             victims,
+            rotation,
+            copies,
             pacing,
             streams,
             slc,
         } = mechanisms;
         let refused = [
             ("collection.policy", *victims != plain.victims),
+            ("collection.rotation", *rotation != plain.rotation),
+            ("collection.copies", *copies != plain.copies),
             ("collection.pacing", *pacing != plain.pacing),
             ("streams.count", *streams != plain.streams),
             ("slc.size", *slc != plain.slc),

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::parameters::Quantity;
 use crate::flush::{FlushHandling, WriteCache};
+use crate::policy::CopiesTo;
 use crate::slc::{SlcSpace, WhenFull};
 use crate::text::QuantityError;
 use crate::trim::ReadsAfterTrim;
@@ -77,6 +78,12 @@ words!(
     "cost-benefit" => CostBenefit,
 );
 words!(PacingName, "paced or bursty", "paced" => Paced, "bursty" => Bursty);
+words!(
+    CopiesTo,
+    "own-block or host-block",
+    "own-block" => OwnBlock,
+    "host-block" => HostBlock,
+);
 words!(FlushHandling, "honest or ignored", "honest" => Honest, "ignored" => Ignored);
 words!(
     WriteCache,
