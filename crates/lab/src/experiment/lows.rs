@@ -5,7 +5,11 @@
 //! steady, or else the median of the later half. Stretches are looked at in slices, so that the
 //! scatter of short rounds is none.
 
+use ssdlab_units::ByteLength;
+
+use super::Record;
 use crate::output::format::{significant, span};
+use crate::report::{Cell, Column, Level, Table};
 
 /// What the lowest mean is over, in seconds, where the series is long enough.
 const WINDOW: f64 = 60.0;
@@ -70,6 +74,29 @@ impl Lows {
         self.sags.iter().map(|sag| sag.speed).min_by(f64::total_cmp)
     }
 
+    /// Its cells below [`columns`], of a series of requests of `request` each.
+    pub(super) fn cells(&self, request: ByteLength) -> [Cell; COLUMNS] {
+        let megabytes = request.bytes() as f64 / 1e6;
+        [
+            Cell::from(self.window),
+            Cell::from(self.lowest),
+            Cell::from(self.lowest * megabytes),
+            Cell::from(self.sags.len() as f64),
+            Cell::from(self.sag_speed()),
+            Cell::from(self.sag_speed().map(|it| it * megabytes)),
+            Cell::from(self.sag_seconds()),
+        ]
+    }
+
+    /// Adds a table of its own and a finding about `what` to a record, of a series of requests of `request` each.
+    pub(super) fn tell(&self, what: &str, request: ByteLength, record: &mut Record) {
+        let rows = vec![self.cells(request).into()];
+        record.tables.push(Table { name: "lows".to_owned(), columns: columns().into(), rows });
+        if let Some(words) = self.words(what, "IOPS") {
+            record.find(Level::Notice, "sags", words);
+        }
+    }
+
     /// What it does, in a sentence about `what` (several, such as "Random writes"); nothing where it never sags.
     pub(super) fn words(&self, what: &str, unit: &str) -> Option<String> {
         let deepest = significant(self.sag_speed()?);
@@ -96,6 +123,22 @@ impl Lows {
             ),
         })
     }
+}
+
+const COLUMNS: usize = 7;
+
+/// The columns of tables of lows: what the lowest mean is over and that mean, how many sags there are, the
+/// mean of the deepest, and the seconds of all.
+pub(super) fn columns() -> [Column; COLUMNS] {
+    [
+        Column::new("window_s", "s"),
+        Column::new("min_iops", "IOPS"),
+        Column::new("min_mb_per_s", "MB/s"),
+        Column::new("sags", ""),
+        Column::new("sag_iops", "IOPS"),
+        Column::new("sag_mb_per_s", "MB/s"),
+        Column::new("sag_s", "s"),
+    ]
 }
 
 /// The series in slices of `seconds` at least, each with when it ends, its seconds and its speed.

@@ -18,7 +18,7 @@ use ssdlab_drive::{Amount, Description, Drive, DriveKind, Mix, Pattern, Phase, R
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::course::Course;
-use super::lows::Lows;
+use super::lows::{self, Lows};
 use super::rounds::{Figures, Rounds, Until};
 use super::trials::{self, Start, Trial};
 use super::{DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
@@ -91,6 +91,9 @@ const READS_SHARE: u64 = 10;
 /// A round of reads begins with an idle drive, and its first requests wait for nobody: it has to be
 /// long beside them.
 const READS_ROUND_LEAST: Nanoseconds = Nanoseconds::from_millis(100);
+
+/// Erased flash is used up as often, since some of it may have been erased meanwhile.
+const FILLS_MOST: u32 = 4;
 
 /// Requests of the sequential operations.
 const SEQUENTIAL_REQUEST: ByteLength = ByteLength::new(128 << 10);
@@ -206,8 +209,7 @@ impl Protocol {
     }
 
     fn plan(&self, states: &[State]) -> Plan {
-        let drives = |state: &State| if state.is_pair() { 2 } else { 1 };
-        let states: u64 = states.iter().map(drives).sum();
+        let states: u64 = states.iter().map(|state| state.drives()).sum();
         Plan {
             sequential_writes: self.sizes.capacity * states,
             large_random_writes: self.sizes.used * states,
@@ -303,7 +305,7 @@ impl Protocol {
             let spare = physical
                 .map(|physical| ByteLength::new(physical.bytes().saturating_sub(held.bytes())));
             let until = self.until(operation, spare);
-            let rounds = self.rounds(operation, &until, course, share)?;
+            let rounds = self.rounds(state, operation, &until, course, share)?;
             let verdict = rounds.judge(&until);
             // What is not known to be steady is shown as its later half, and named.
             let first =
@@ -326,10 +328,30 @@ impl Protocol {
         Ok(())
     }
 
+    /// Writes at random over the area until the drive has used all its flash: while it has erased blocks,
+    /// writes find room that nobody has to make, and would be measured as those of a new drive.
+    fn use_erased_flash(&self, state: State, course: &mut Course) -> Result<(), LabError> {
+        for _ in 0..FILLS_MOST {
+            let unused = course.drive.inside().map_or(ByteLength::ZERO, |inside| inside.unused);
+            let each = ByteLength::new(unused.bytes() / state.drives());
+            if each == ByteLength::ZERO {
+                break;
+            }
+            let phase = Phase {
+                name: "random writes, until no erased flash is left".to_owned(),
+                amount: Amount::Bytes(RANDOM_REQUEST * each.covering(RANDOM_REQUEST)),
+                ..self.phase(Operation::RandWrite)
+            };
+            course.make_ready(&phase, 0.0)?;
+        }
+        Ok(())
+    }
+
     /// The rounds of one operation: on a copy of the drive where it can be copied, so that each
     /// operation finds the same state.
     fn rounds(
         &self,
+        state: State,
         operation: Operation,
         until: &Until,
         course: &mut Course,
@@ -345,7 +367,11 @@ impl Protocol {
         let (before, began) = (copy.inside(), copy.now());
         let weights = course.weights();
         let mut own = Course::new(&mut *copy, course.watcher, weights);
-        let outcome = rounds.run(&mut own, &phase, until, weight);
+        let outcome = match operation.is_read() {
+            true => Ok(()),
+            false => self.use_erased_flash(state, &mut own),
+        };
+        let outcome = outcome.and_then(|()| rounds.run(&mut own, &phase, until, weight));
         let mut tally = own.tally;
         tally.gone.extend(super::course::since(copy.inside(), before));
         tally.time_of_copies += copy.now().since(began);
@@ -462,12 +488,6 @@ fn tabulate(measured: &[Measured], record: &mut Record) {
         Column::new("latency_mean_us", "us"),
         Column::new("latency_stddev_us", "us"),
         Column::new("write_amplification", ""),
-        Column::new("min_iops", "IOPS"),
-        Column::new("min_mb_per_s", "MB/s"),
-        Column::new("sags", ""),
-        Column::new("sag_iops", "IOPS"),
-        Column::new("sag_mb_per_s", "MB/s"),
-        Column::new("sag_s", "s"),
         Column::new("steady", ""),
     ];
     let rows = measured
@@ -475,10 +495,6 @@ fn tabulate(measured: &[Measured], record: &mut Record) {
         .map(|one| {
             let of = |figure: fn(&Figures) -> f64| Cell::from(one.figures.as_ref().map(figure));
             let amplification = one.figures.as_ref().and_then(|it| it.write_amplification);
-            let lows = one.lows.as_ref();
-            let megabytes = one.operation.request().bytes() as f64 / 1e6;
-            let low = |of: fn(&Lows) -> f64, per: f64| Cell::from(lows.map(|it| of(it) * per));
-            let sag = |per: f64| Cell::from(lows.and_then(Lows::sag_speed).map(|it| it * per));
             vec![
                 Cell::from(one.state.name()),
                 Cell::from(one.operation.name()),
@@ -488,17 +504,20 @@ fn tabulate(measured: &[Measured], record: &mut Record) {
                 of(|figures| figures.latency_mean_us),
                 of(|figures| figures.latency_deviation_us),
                 Cell::from(amplification),
-                low(|lows| lows.lowest, 1.0),
-                low(|lows| lows.lowest, megabytes),
-                low(|lows| lows.sags.len() as f64, 1.0),
-                sag(1.0),
-                sag(megabytes),
-                low(Lows::sag_seconds, 1.0),
                 Cell::from(one.is_steady()),
             ]
         })
         .collect();
     record.tables.push(Table { name: "states".to_owned(), columns, rows });
+    let mut columns = vec![Column::new("state", ""), Column::new("operation", "")];
+    columns.extend(lows::columns());
+    let row = |one: &Measured| {
+        let mut row = vec![Cell::from(one.state.name()), Cell::from(one.operation.name())];
+        row.extend(one.lows.as_ref()?.cells(one.operation.request()));
+        Some(row)
+    };
+    let rows = measured.iter().filter_map(row).collect();
+    record.tables.push(Table { name: "lows".to_owned(), columns, rows });
 }
 
 /// A length in whole MiB.

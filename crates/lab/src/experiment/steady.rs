@@ -11,7 +11,6 @@ use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::course::{Course, Emptied};
-use super::lows::Lows;
 use super::oracle::{Programs, Verdict};
 use super::rounds::{self, Rounds, Until};
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words, workload};
@@ -281,10 +280,9 @@ fn conclude(protocol: &Protocol, rounds: &Rounds, has_ended: bool, record: &mut 
     let snia = snia::first_met(&rounds.speeds());
     let steady = verdict.as_ref().ok().and_then(|it| rounds.figures_from(it.window.start));
     let lows = rounds.lows_of_requests(steady.map(|it| it.iops));
-    let megabytes = protocol.phase.block_size.bytes() as f64 / 1e6;
-    tabulate(rounds, &verdict, snia, (lows.as_ref(), megabytes), record);
-    if let Some(words) = lows.and_then(|lows| lows.words("Requests", "IOPS")) {
-        record.find(Level::Notice, "sags", words);
+    tabulate(rounds, &verdict, snia, record);
+    if let Some(lows) = lows {
+        lows.tell("Requests", protocol.phase.block_size, record);
     }
     record.add_series("throughput".to_owned(), ("min", "MB/s"), &rounds.curve());
     draw_amplification(rounds, record);
@@ -372,7 +370,6 @@ fn tabulate(
     rounds: &Rounds,
     verdict: &Result<Steady, Moving>,
     snia: Option<(usize, f64)>,
-    (lows, megabytes): (Option<&Lows>, f64),
     record: &mut Record,
 ) {
     let columns = vec![
@@ -385,11 +382,6 @@ fn tabulate(
         Column::new("iops", "IOPS"),
         Column::new("latency_mean_us", "us"),
         Column::new("write_amplification", ""),
-        Column::new("min_iops", "IOPS"),
-        Column::new("min_mb_per_s", "MB/s"),
-        Column::new("sags", ""),
-        Column::new("sag_iops", "IOPS"),
-        Column::new("sag_s", "s"),
     ];
     let until = |count: usize| {
         let part = &rounds.rounds[..count];
@@ -397,11 +389,10 @@ fn tabulate(
         let written: ByteLength = part.iter().map(|round| round.written).sum();
         [Cell::from(seconds / 60.0), Cell::from(written.bytes() as f64 / 1e9)]
     };
-    let row = |rule: &str, is_reached: bool, count: usize, rest: [Cell; 5], low: [Cell; 5]| {
+    let row = |rule: &str, is_reached: bool, count: usize, rest: [Cell; 5]| {
         let mut row = vec![Cell::from(rule), Cell::from(is_reached)];
         row.extend(until(count));
         row.extend(rest);
-        row.extend(low);
         row
     };
     let none = || [(); 5].map(|()| Cell::Null);
@@ -423,29 +414,13 @@ fn tabulate(
         cells[0] = Cell::from(mean);
         cells
     });
-    let low = lows.map(|lows| {
-        [
-            Cell::from(lows.lowest),
-            Cell::from(lows.lowest * megabytes),
-            Cell::from(lows.sags.len() as f64),
-            Cell::from(lows.sag_speed()),
-            Cell::from(lows.sag_seconds()),
-        ]
-    });
     let rows = vec![
-        row(
-            "drift bound",
-            verdict.is_ok(),
-            all,
-            ours.unwrap_or_else(none),
-            low.unwrap_or_else(none),
-        ),
+        row("drift bound", verdict.is_ok(), all, ours.unwrap_or_else(none)),
         row(
             "SNIA PTS, five rounds",
             snia.is_some(),
             snia.map_or(all, |(count, _)| count),
             theirs.unwrap_or_else(none),
-            none(),
         ),
     ];
     record.tables.push(Table { name: "steady".to_owned(), columns, rows });

@@ -7,6 +7,7 @@ use crate::error::LabError;
 use crate::experiment::Record;
 use crate::experiment::course::Course;
 use crate::experiment::figures::whole;
+use crate::experiment::lows::Lows;
 use crate::output::format::span;
 use crate::report::{Cell, Column, Level, Table};
 
@@ -71,6 +72,11 @@ pub(super) fn conclude(result: &PhaseResult, record: &mut Record) {
         })
         .collect();
     record.add_series("throughput".to_owned(), ("s", "MB/s"), &points);
+    let spans = whole(&result.throughput).iter().map(|it| (it.length.seconds(), it.mb_per_second()));
+    let lows = Lows::of(&spans.collect::<Vec<_>>(), None);
+    if let Some(words) = lows.and_then(|lows| lows.words("Requests", "MB/s")) {
+        record.find(Level::Notice, "sags", words);
+    }
     record.find(
         Level::Info,
         "not-judged",
