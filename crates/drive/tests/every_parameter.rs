@@ -86,6 +86,7 @@ const SLC: Changes = &[
 const TABLE: &[(&str, Changes, &str)] = &[
     ("capacity.logical", PLAIN, "56M"),
     ("capacity.physical", PLAIN, "160M"),
+    ("capacity.reserved", PLAIN, "24M"),
     ("flash.channels", PLAIN, "4"),
     ("flash.dies", PLAIN, "2"),
     ("flash.planes_per_die", PLAIN, "1"),
@@ -121,6 +122,8 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("collection.metadata_units", PLAIN, "12"),
     ("collection.policy", PLAIN, "fifo"),
     ("collection.choices", CHOICES, "9"),
+    ("collection.rotation", PLAIN, "0.5"),
+    ("collection.copies", PLAIN, "host-block"),
     ("collection.pacing", BURSTY, "paced"),
     ("collection.high_water", BURSTY, "8"),
     ("wear.pe_cycles", PLAIN, "900"),

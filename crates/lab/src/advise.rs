@@ -15,6 +15,7 @@ use crate::error::LabError;
 use crate::experiment::{Record, Watcher};
 use crate::import::empty;
 use crate::machine;
+use crate::target::spare_words;
 use crate::report::{
     Cell, Column, Cost, Fact, Level, Parameter, Report, SCHEMA, Table, Target as Measured,
     TargetKind,
@@ -117,7 +118,7 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
                 Fact { name: "profile".to_owned(), value: whole.summary().to_owned() },
                 Fact {
                     name: "over-provisioning as sold".to_owned(),
-                    value: format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0),
+                    value: spare_words(&whole, &geometry),
                 },
             ],
         },

@@ -21,12 +21,13 @@ use crate::report::{
 use crate::target::Target;
 
 /// The files that come with the program: the name of the drive and the text.
-const BUNDLED: [(&str, &str); 11] = [
+const BUNDLED: [(&str, &str); 12] = [
     ("intel-p3520", include_str!("../truth/intel-p3520.toml")),
     ("intel-p4500", include_str!("../truth/intel-p4500.toml")),
     ("intel-s3510", include_str!("../truth/intel-s3510.toml")),
     ("kingston-v-64", include_str!("../truth/kingston-v-64.toml")),
     ("micron-5200", include_str!("../truth/micron-5200.toml")),
+    ("samsung-840-pro", include_str!("../truth/samsung-840-pro.toml")),
     ("samsung-pm1725b", include_str!("../truth/samsung-pm1725b.toml")),
     ("samsung-pm883", include_str!("../truth/samsung-pm883.toml")),
     ("samsung-pm963", include_str!("../truth/samsung-pm963.toml")),

@@ -186,7 +186,7 @@ mod tests {
                 assert_eq!(shown(&small), expected, "{key}");
             }
         }
-        assert_eq!(lengths, 12, "lengths among the parameters");
+        assert_eq!(lengths, 13, "lengths among the parameters");
     }
 
     #[test]
