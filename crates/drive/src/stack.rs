@@ -406,8 +406,7 @@ impl Array {
     fn are_members_alike(&self) -> bool {
         let [Composition::Ssd(first), others @ ..] = &self.members[..] else { return false };
         let first = format!("{first:?}");
-        let is_like =
-            |other: &Composition| matches!(other, Composition::Ssd(it) if format!("{it:?}") == first);
+        let is_like = |other: &Composition| matches!(other, Composition::Ssd(it) if format!("{it:?}") == first);
         others.iter().all(is_like)
     }
 

@@ -15,11 +15,11 @@ use crate::error::LabError;
 use crate::experiment::{Record, Watcher};
 use crate::import::empty;
 use crate::machine;
-use crate::target::spare_words;
 use crate::report::{
     Cell, Column, Cost, Fact, Level, Parameter, Report, SCHEMA, Table, Target as Measured,
     TargetKind,
 };
+use crate::target::spare_words;
 
 /// Shares of the flash that are tried, in percent of physical.
 pub const SPARES: [f64; 7] = [7.0, 10.0, 15.0, 20.0, 28.0, 35.0, 50.0];

@@ -375,7 +375,13 @@ fn members_that_are_alike_do_what_they_would_do_apart() {
             done.push((result.elapsed, latencies, inside.counters, inside.wear, inside.unused));
         }
         drive.trim(Region::first(MIB * 64)).unwrap();
-        done.push((drive.now().since(Instant::START), [None; 2], drive.inside().unwrap().counters, drive.inside().unwrap().wear, ByteLength::ZERO));
+        done.push((
+            drive.now().since(Instant::START),
+            [None; 2],
+            drive.inside().unwrap().counters,
+            drive.inside().unwrap().wear,
+            ByteLength::ZERO,
+        ));
         done
     };
     let (alike, apart) = (mirror([0, 0, 0]), mirror([0, 1, 2]));

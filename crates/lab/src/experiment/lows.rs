@@ -1,4 +1,4 @@
-//! How low a speed falls over time: its lowest mean over a minute, and its sags.
+//! How low a speed falls over time: its lowest mean over a minute or so, and its sags.
 //!
 //! A mean over half an hour says nothing of the minute in which a drive did a quarter of that. A sag
 //! is a stretch in which the speed is below three quarters of its level, which is the mean once
@@ -11,10 +11,7 @@ use super::Record;
 use crate::output::format::{significant, span};
 use crate::report::{Cell, Column, Level, Table};
 
-/// What the lowest mean is over, in seconds, where the series is long enough.
-const WINDOW: f64 = 60.0;
-
-/// The part of a shorter series that it is over.
+/// The part of a short series that the lowest mean is over.
 const WINDOW_SHARE: f64 = 0.1;
 
 /// Slices in a window.
@@ -46,14 +43,15 @@ pub(super) struct Lows {
 }
 
 impl Lows {
-    /// Looks through a series of spans, each with its seconds and the speed in it. `level` is its mean
-    /// once steady, if it is known. Nothing of an empty series.
-    pub(super) fn of(series: &[(f64, f64)], level: Option<f64>) -> Option<Lows> {
+    /// Looks through a series of spans, each with its seconds and the speed in it, for its lowest mean over
+    /// `window` seconds, or over a tenth of all where that is less. `level` is its mean once steady, if it
+    /// is known. Nothing of an empty series.
+    pub(super) fn of(series: &[(f64, f64)], window: f64, level: Option<f64>) -> Option<Lows> {
         let total: f64 = series.iter().map(|it| it.0).sum();
         if total <= 0.0 {
             return None;
         }
-        let window = WINDOW.min(total * WINDOW_SHARE);
+        let window = window.min(total * WINDOW_SHARE);
         let slices = slices(series, window / SLICES);
         let level = level.unwrap_or_else(|| median(&slices[slices.len() / 2..]));
         Some(Lows {
@@ -204,7 +202,8 @@ mod tests {
 
     #[test]
     fn a_sag_is_found_where_it_is() {
-        let lows = Lows::of(&series(&[(280, 100.0), (40, 20.0), (1000, 100.0)]), None).unwrap();
+        let lows =
+            Lows::of(&series(&[(280, 100.0), (40, 20.0), (1000, 100.0)]), 60.0, None).unwrap();
         assert_eq!(lows.level, 100.0);
         assert_eq!(lows.sags, [Stretch { begin: 280.0, seconds: 40.0, speed: 20.0 }]);
         // 40 s of a minute at 20, the rest at 100.
@@ -219,7 +218,7 @@ mod tests {
     #[test]
     fn several_sags_are_counted_and_the_deepest_named() {
         let parts = [(60, 100.0), (20, 50.0), (60, 100.0), (30, 30.0), (800, 100.0)];
-        let lows = Lows::of(&series(&parts), Some(100.0)).unwrap();
+        let lows = Lows::of(&series(&parts), 60.0, Some(100.0)).unwrap();
         assert_eq!((lows.sags.len(), lows.sag_seconds()), (2, 50.0));
         let words = lows.words("Writes", "MB/s").unwrap();
         assert!(words.starts_with("Writes sag 2 times, to 30.0 MB/s in the deepest"), "{words}");
@@ -229,18 +228,18 @@ mod tests {
     #[test]
     fn scatter_and_a_fast_beginning_are_no_sags() {
         let alternating = [(1, 160.0), (1, 40.0)].repeat(200);
-        let lows = Lows::of(&series(&alternating), None).unwrap();
+        let lows = Lows::of(&series(&alternating), 60.0, None).unwrap();
         // 400 s in slices of 7: some have a slow second more.
         assert_eq!(lows.sags, [], "{lows:?}");
-        let settling = Lows::of(&series(&[(300, 500.0), (900, 100.0)]), None).unwrap();
+        let settling = Lows::of(&series(&[(300, 500.0), (900, 100.0)]), 60.0, None).unwrap();
         assert_eq!((settling.sags.len(), settling.lowest), (0, 100.0));
         assert_eq!(settling.words("Writes", "IOPS"), None);
     }
 
     #[test]
     fn a_short_series_is_looked_at_by_its_tenths() {
-        let lows = Lows::of(&series(&[(15, 100.0), (5, 10.0), (30, 100.0)]), None).unwrap();
+        let lows = Lows::of(&series(&[(15, 100.0), (5, 10.0), (30, 100.0)]), 60.0, None).unwrap();
         assert_eq!((lows.window, lows.lowest), (5.0, 10.0));
-        assert_eq!(Lows::of(&[], None), None);
+        assert_eq!(Lows::of(&[], 60.0, None), None);
     }
 }

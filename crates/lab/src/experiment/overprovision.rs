@@ -85,6 +85,9 @@ const PARAMETERS: [ParameterSpec; 7] = [
 /// Rounds in one run of the shortest time.
 const ROUNDS_PER_TIME: u64 = 180;
 
+/// Windows of the lowest mean in one run of the shortest time.
+const WINDOWS_PER_TIME: u64 = 30;
+
 /// Reads are steady soon: a tenth of the time is enough.
 const READS_SHARE: u64 = 10;
 
@@ -224,6 +227,11 @@ impl Protocol {
         }
     }
 
+    /// What the lowest mean is over: a minute where random writes take half an hour.
+    fn window(&self) -> Nanoseconds {
+        Nanoseconds::new(self.time.nanos() / WINDOWS_PER_TIME)
+    }
+
     fn phase(&self, operation: Operation) -> Phase {
         let random = operation.is_random();
         Phase {
@@ -321,7 +329,7 @@ impl Protocol {
                     .map(|(spare, physical)| spare.bytes() as f64 / physical.bytes() as f64),
                 figures: (!is_moving).then_some(figures),
                 unsteady: verdict.err().map(|moving| Unsteady::of(&rounds, &moving)),
-                lows: rounds.lows_of_requests(level),
+                lows: rounds.lows_of_requests(self.window(), level),
                 curve: rounds.curve_of_requests(),
             });
         }

@@ -244,10 +244,14 @@ impl Rounds {
         self.rounds.iter().map(point).collect()
     }
 
-    /// How low requests a second fall; `steady` is their mean once steady, if they became so.
-    pub(super) fn lows_of_requests(&self, steady: Option<f64>) -> Option<Lows> {
+    /// How low requests a second fall over `window`; `steady` is their mean once steady, if they became so.
+    pub(super) fn lows_of_requests(
+        &self,
+        window: Nanoseconds,
+        steady: Option<f64>,
+    ) -> Option<Lows> {
         let series = self.rounds.iter().map(|it| (it.seconds, it.requests as f64 / it.seconds));
-        Lows::of(&series.collect::<Vec<_>>(), steady)
+        Lows::of(&series.collect::<Vec<_>>(), window.seconds(), steady)
     }
 
     /// What stands against steady state, as words to end a sentence.

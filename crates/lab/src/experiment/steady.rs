@@ -279,7 +279,7 @@ fn conclude(protocol: &Protocol, rounds: &Rounds, has_ended: bool, record: &mut 
     });
     let snia = snia::first_met(&rounds.speeds());
     let steady = verdict.as_ref().ok().and_then(|it| rounds.figures_from(it.window.start));
-    let lows = rounds.lows_of_requests(steady.map(|it| it.iops));
+    let lows = rounds.lows_of_requests(protocol.until.round, steady.map(|it| it.iops));
     tabulate(rounds, &verdict, snia, record);
     if let Some(lows) = lows {
         lows.tell("Requests", protocol.phase.block_size, record);

@@ -306,9 +306,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             // is what is left.
             let emptied = self.collector.emptied() > 0;
             let nand = &mut *context.nand;
-            if self.is_oldest_emptied_copied()
-                || emptied && !self.has_worthwhile_victim(nand)
-            {
+            if self.is_oldest_emptied_copied() || emptied && !self.has_worthwhile_victim(nand) {
                 self.free_oldest_emptied(context);
             } else if self.current_victim(nand).is_some() {
                 if !self.finish_victim_if_empty(context.nand) {

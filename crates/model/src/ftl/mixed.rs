@@ -4,6 +4,9 @@
 //! unit is sent when it is full and all that it waits for has been read. So blocks hold what was written and
 //! what was copied at about the same time, and data of different age lies together.
 //!
+//! Copies take slots of the write buffer as well, so that what waits for the dies stays as little as without
+//! them.
+//!
 //! The host begins a program unit only while collection has its reserve: what it fills could be the last place
 //! that there is for copies.
 
@@ -140,5 +143,58 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let ahead = flash.held(PhysicalUnit(sensed.start + PREFETCH_UNITS), units);
         ahead.iter().for_each(|&held| self.map.prefetch_held(held));
         flash.prefetch_held(PhysicalUnit(sensed.start + 3 * PREFETCH_UNITS));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
+    use crate::ftl::Ssd;
+    use crate::ssd::tests::small_configuration;
+    use crate::units::{BlockIndex, Instant, LogicalUnit};
+
+    /// Fills a drive, then writes a share of it at random, with the policy that takes cold data, too.
+    fn worn(copies: &str, share: f64) -> Ssd {
+        let changes = [
+            ("collection.copies", copies),
+            ("collection.low_water", "3"),
+            ("collection.policy", "d-choices"),
+            ("collection.choices", "2"),
+        ];
+        let mut ssd = Ssd::new(&small_configuration(&changes)).expect("a sound drive");
+        let units = ssd.geometry().logical_units();
+        let area = (f64::from(units) * share) as u32;
+        let mut generator = Pcg64Mcg::seed_from_u64(1);
+        let mut at = ssd.write(Instant::START, LogicalUnit(0), units);
+        for written in 0..12 * units {
+            at = ssd.write(at, LogicalUnit(generator.random_range(0..area)), 1);
+            if written % 19_999 == 0 {
+                ssd.check_invariants();
+            }
+        }
+        ssd
+    }
+
+    #[test]
+    fn copies_take_no_block_of_their_own_and_cost_the_same_where_all_data_is_alike() {
+        let [own, mixed] = ["own-block", "host-block"].map(|copies| worn(copies, 1.0));
+        let opened = |ssd: &Ssd| {
+            let flash = ssd.ftl.blocks.flash();
+            let blocks = (0..ssd.geometry().blocks()).map(BlockIndex);
+            blocks.filter(|&it| flash.opened(it).by_collection).count()
+        };
+        assert!(opened(&own) > 0 && opened(&mixed) == 0);
+        let amplification = |ssd: &Ssd| ssd.counters().write_amplification().expect("writes");
+        let (own, mixed) = (amplification(&own), amplification(&mixed));
+        assert!((mixed / own - 1.0).abs() < 0.05, "{mixed} and {own}");
+    }
+
+    #[test]
+    fn cold_data_that_lies_among_hot_is_copied_with_it() {
+        let [own, mixed] = ["own-block", "host-block"].map(|copies| worn(copies, 0.1));
+        let copied = |ssd: &Ssd| ssd.counters().program_units_collection;
+        assert!(copied(&mixed) as f64 > 1.1 * copied(&own) as f64);
     }
 }

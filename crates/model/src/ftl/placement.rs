@@ -26,9 +26,8 @@ pub(super) struct HostProgram {
     pub(super) index: u32,
     /// Units that cross the channel, once it is full.
     pub(super) units: u32,
-    /// Slots of the buffer that it holds.
-    pub(super) data: u32,
-    /// Copies by collection in it.
+    /// Slots of the buffer that it holds, and those of them that are of copies by collection.
+    data: u32,
     copies: u32,
     /// What has to arrive before it is sent: its data, the rest of units written in part, and that it is
     /// full.
@@ -40,6 +39,13 @@ pub(super) struct HostProgram {
     is_sent: bool,
     /// Whether others may be ready before it, which its die has to program after it.
     is_late: bool,
+}
+
+impl HostProgram {
+    /// Units of the host's in it, as far as they took slots of the buffer.
+    pub(super) fn written(&self) -> u32 {
+        self.data - self.copies
+    }
 }
 
 /// A write of which not all data was let into the buffer.
@@ -282,10 +288,14 @@ impl Placement {
         self.late += u32::from(!was_late);
     }
 
-    /// The program unit being filled waits for the read of `units` copies, which have their places in it.
+    /// The program unit being filled waits for the read of `units` copies, which have their places in it. They
+    /// take slots of the buffer, also where it has none left: then the host waits for more of them.
     pub(super) fn await_copies(&mut self, units: u32) {
         self.await_more();
-        self.being_filled().copies += units;
+        self.used += units;
+        let program = self.being_filled();
+        program.data += units;
+        program.copies += units;
     }
 
     /// Copies by collection in the program unit that was filled last.

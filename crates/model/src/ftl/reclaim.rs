@@ -33,9 +33,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 true => 0,
                 false => self.placement.stream().room_in_blocks(),
             };
-            let most = (room + of_host)
-                .saturating_sub(self.geometry.units_per_program() - 1)
-                .max(room);
+            let most =
+                (room + of_host).saturating_sub(self.geometry.units_per_program() - 1).max(room);
             match fewest {
                 Some((block, valid))
                     if !is_copied && (valid <= room || is_last_resort && valid <= most) =>

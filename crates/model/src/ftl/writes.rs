@@ -463,13 +463,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         {
             self.hurry_erase(context.nand, erase);
         }
-        let (unit, units, data) = (program.first, program.units, program.data);
+        let (unit, units, written) = (program.first, program.units, program.written());
         let program = self.program_of(program.block);
         context.nand.program(tag, ProgramUnit { unit, units, program, after });
         self.counters.programs += 1;
         match self.collector.copies_to_host {
             false => self.collect_for(context, self.geometry.units_per_program()),
-            true if data > 0 => self.collect_for(context, data),
+            true if written > 0 => self.collect_for(context, written),
             true => {}
         }
     }

@@ -491,6 +491,39 @@ mod tests {
     }
 
     #[test]
+    fn what_the_firmware_keeps_is_flash_and_no_spare() {
+        let (plain, kept) =
+            (changed(&[]).unwrap(), changed(&[("capacity.reserved", "6 GiB")]).unwrap());
+        let (plain, kept) = (plain.geometry, kept.geometry);
+        assert_eq!(plain.physical_capacity(), kept.physical_capacity());
+        let lost = plain.unit_size() * u64::from(plain.physical_units() - kept.physical_units());
+        let block = plain.unit_size() * u64::from(plain.units_per_block());
+        assert_eq!(lost, block * ByteLength::new(6 << 30).whole(block));
+        let error = changed(&[("capacity.reserved", "1 TiB")]).unwrap_err();
+        assert!(error.contains("too little spare"), "{error}");
+    }
+
+    #[test]
+    fn mechanisms_of_collection_that_do_not_go_together_are_refused() {
+        let mixed = ("collection.copies", "host-block");
+        let turns = ("collection.rotation", "0.5");
+        let low = [mixed, ("collection.low_water", "2")];
+        assert!(changed(&low).unwrap_err().contains("has to be 3 at least"));
+        let extents = [mixed, ("mapping.scheme", "extent")];
+        assert!(changed(&extents).unwrap_err().contains("a map of extents"));
+        let streams = [
+            ("controller.power_loss_protection", "on"),
+            ("streams.count", "2"),
+            ("streams.hot_within", "0.1"),
+        ];
+        let two = changed(&[&streams[..], &[mixed]].concat()).unwrap_err();
+        assert!(two.contains("no streams to tell apart"), "{two}");
+        let hot = [&streams[..], &[("streams.hot_blocks", "0.2"), turns]].concat();
+        assert!(changed(&hot).unwrap_err().contains("streams.hot_blocks"));
+        assert!(changed(&[("collection.rotation", "1.5")]).unwrap_err().contains("within 0 to 1"));
+    }
+
+    #[test]
     fn a_high_water_that_leaves_no_spare_is_refused() {
         let burst = [("collection.pacing", "bursty"), ("collection.high_water", "60000")];
         assert!(changed(&burst).unwrap_err().contains("too little spare"));

@@ -71,8 +71,8 @@ impl State {
                  {used}, nothing trimmed{share}"
             ),
             State::Raid1Spare => format!(
-                "the same, but only its first part was ever written, so that the rest is \
-                 spare{share}"
+                "two drives made new, in RAID 1 without initial synchronisation, of which only the first \
+                 part was ever written, once, so that the rest is spare{share}"
             ),
         }
     }
