@@ -88,6 +88,7 @@ const SLC: Changes = &[
 const TABLE: &[(&str, Changes, &str)] = &[
     ("capacity.logical", PLAIN, "56M"),
     ("capacity.physical", PLAIN, "160M"),
+    ("capacity.reserved", PLAIN, "24M"),
     ("flash.channels", PLAIN, "4"),
     ("flash.dies", PLAIN, "2"),
     ("flash.planes_per_die", PLAIN, "1"),
@@ -126,6 +127,8 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("collection.metadata_units", PLAIN, "12"),
     ("collection.policy", PLAIN, "fifo"),
     ("collection.choices", CHOICES, "9"),
+    ("collection.rotation", PLAIN, "0.5"),
+    ("collection.copies", PLAIN, "host-block"),
     ("collection.pacing", BURSTY, "paced"),
     ("collection.high_water", BURSTY, "8"),
     ("collection.ratio", RATIO, "4"),

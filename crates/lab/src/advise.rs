@@ -19,6 +19,7 @@ use crate::report::{
     Cell, Column, Cost, Fact, Level, Parameter, Report, SCHEMA, Table, Target as Measured,
     TargetKind,
 };
+use crate::target::spare_words;
 
 /// Shares of the flash that are tried, in percent of physical.
 pub const SPARES: [f64; 7] = [7.0, 10.0, 15.0, 20.0, 28.0, 35.0, 50.0];
@@ -117,7 +118,7 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
                 Fact { name: "profile".to_owned(), value: whole.summary().to_owned() },
                 Fact {
                     name: "over-provisioning as sold".to_owned(),
-                    value: format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0),
+                    value: spare_words(&whole, &geometry),
                 },
             ],
         },

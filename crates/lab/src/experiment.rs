@@ -9,6 +9,7 @@ pub mod fragmentation;
 pub mod job;
 pub mod latency;
 pub mod load_latency;
+mod lows;
 pub(crate) mod oracle;
 pub mod overprovision;
 pub mod random_write;

@@ -10,6 +10,7 @@ mod stack;
 mod varied;
 
 pub use scaled::Scaled;
+pub(crate) use simulated::spare_words;
 pub use stack::{StackKind, StackOption, StackTarget, stacks};
 
 use std::path::{Path, PathBuf};

@@ -27,7 +27,7 @@ pub struct Expectation {
 
 impl Configuration {
     /// What theory expects of the drive; nothing where there is no closed form: cost-benefit
-    /// collection, several write streams, pseudo-SLC caches, static wear
+    /// collection, victims by rotation, several write streams, pseudo-SLC caches, static wear
     /// levelling, blocks that go bad, other maps than that of pages in RAM, and drives of few blocks.
     ///
     /// The blocks that pacing keeps free are not spare area. Those being written or collected are
@@ -42,6 +42,7 @@ impl Configuration {
         let (geometry, mechanisms) = (&self.geometry, &self.mechanisms);
         if mechanisms.mapping != MappingScheme::Page
             || mechanisms.streams.count > 1
+            || mechanisms.rotation > 0.0
             || mechanisms.slc.is_some()
             || mechanisms.wear.bad_blocks.is_some()
             || matches!(mechanisms.wear.levelling, LevellingParameters::Static { .. })

@@ -95,6 +95,13 @@ impl Flash {
         }
     }
 
+    /// Has a `share` of the victims, from 0 to 1, be the blocks closed longest ago, whatever they hold.
+    pub(crate) fn with_rotation(mut self, share: f64) -> Self {
+        self.seeks_gain &= share == 0.0;
+        self.victims = self.victims.with_rotation(share, self.blocks.len() as u32);
+        self
+    }
+
     /// Has victims of some blocks chosen apart: those that [`Flash::set_apart`] is told of.
     pub(crate) fn with_victims_apart(mut self) -> Self {
         self.apart = Some(Box::new(self.victims.clone()));

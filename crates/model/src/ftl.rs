@@ -17,6 +17,7 @@ pub mod inside;
 mod log_blocks;
 mod map_traffic;
 mod metadata;
+mod mixed;
 mod modes;
 mod parts;
 mod payload;

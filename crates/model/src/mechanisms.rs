@@ -6,7 +6,7 @@ use crate::flush::FlushParameters;
 use crate::health::WearParameters;
 use crate::mapping::MappingScheme;
 use crate::mapping::extent::ExtentParameters;
-use crate::policy::{Pacing, VictimPolicy};
+use crate::policy::{CopiesTo, Pacing, VictimPolicy};
 use crate::retention::RetentionParameters;
 use crate::slc::SlcParameters;
 use crate::streams::StreamParameters;
@@ -32,6 +32,11 @@ pub struct Mechanisms {
     pub log_blocks: u32,
     /// What it collects next.
     pub victims: VictimPolicy,
+    /// The share of its victims, from 0 to 1, that are not chosen but have their turn: the block that was
+    /// closed longest ago, whatever it holds. Levels wear, since every block is erased in its turn.
+    pub rotation: f64,
+    /// Where its collection copies to.
+    pub copies: CopiesTo,
     /// How its collection keeps up with the host.
     pub pacing: Pacing,
     /// How it separates data by temperature.
@@ -63,5 +68,10 @@ impl Mechanisms {
     /// to level wear, where it has one.
     pub fn streams_of_copies(&self) -> u32 {
         self.streams.count + self.wear.levelling.streams()
+    }
+
+    /// Returns true if no block is ever collected from which nothing is to be gained while there is another.
+    pub fn seeks_gain(&self) -> bool {
+        self.victims.seeks_gain() && self.rotation == 0.0
     }
 }

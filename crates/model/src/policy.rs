@@ -1,5 +1,6 @@
 //! What a drive collects next, and when: policies, asked once per victim or per program unit.
 
+use serde::Deserialize;
 use ssdlab_theory::Choices;
 
 /// Which closed block is collected next.
@@ -33,6 +34,17 @@ impl VictimPolicy {
     pub fn seeks_gain(self) -> bool {
         matches!(self, VictimPolicy::Greedy | VictimPolicy::CostBenefit)
     }
+}
+
+/// Which open block collection copies to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopiesTo {
+    /// One of its own, so that what is copied lies apart from what the host has just written.
+    #[default]
+    OwnBlock,
+    /// The host's: one write frontier takes both, in the order in which they come.
+    HostBlock,
 }
 
 /// How collection keeps up with the host.

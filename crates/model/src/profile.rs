@@ -25,6 +25,7 @@ use toml::Spanned;
 
 use crate::flush::{FlushHandling, WriteCache};
 use crate::geometry::GeometryError;
+use crate::policy::CopiesTo;
 use crate::text::{QuantityError, hint, parse_duration, parse_length};
 use crate::units::{ByteLength, Nanoseconds};
 use ssdlab_nand::suspend::{SuspendWhen, Suspendable};
@@ -154,6 +155,12 @@ pub(crate) struct Document {
 pub(crate) struct Capacity {
     pub(crate) logical: Sourced<Length>,
     pub(crate) physical: Sourced<Length>,
+    #[serde(default = "none_reserved")]
+    pub(crate) reserved: Sourced<Length>,
+}
+
+fn none_reserved() -> Sourced<Length> {
+    Sourced::absent(Length(ByteLength::ZERO))
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -224,6 +231,10 @@ pub(crate) struct CollectionSection {
     pub(crate) policy: Sourced<words::PolicyName>,
     #[serde(default)]
     pub(crate) choices: Sourced<u32>,
+    #[serde(default)]
+    pub(crate) rotation: Sourced<f64>,
+    #[serde(default)]
+    pub(crate) copies: Sourced<CopiesTo>,
     #[serde(default)]
     pub(crate) pacing: Sourced<words::PacingName>,
     #[serde(default)]

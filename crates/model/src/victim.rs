@@ -7,6 +7,7 @@ mod bag;
 mod cost_benefit;
 mod greedy;
 mod lists;
+mod rotation;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -18,6 +19,7 @@ use bag::Bag;
 use cost_benefit::CostBenefit;
 use greedy::Greedy;
 use lists::Lists;
+use rotation::Rotation;
 use ssdlab_theory::Choices;
 
 /// Sets the generator of victims apart from others that are made of the drive's seed.
@@ -39,6 +41,8 @@ enum Candidates {
 #[derive(Clone, Debug)]
 pub(crate) struct VictimQueue {
     candidates: Candidates,
+    /// What takes a share of the victims whatever the policy says, if anything does.
+    rotation: Option<Box<Rotation>>,
     generator: Pcg64Mcg,
     /// What the generator was begun with.
     seed: u64,
@@ -61,7 +65,14 @@ impl VictimQueue {
             VictimPolicy::DChoices(choices) => Candidates::DChoices(Bag::new(blocks), choices),
         };
         let seed = seed ^ STREAM;
-        VictimQueue { candidates, generator: Pcg64Mcg::seed_from_u64(seed), seed, len: 0 }
+        let generator = Pcg64Mcg::seed_from_u64(seed);
+        VictimQueue { candidates, rotation: None, generator, seed, len: 0 }
+    }
+
+    /// The same queue, which is empty, with a `share` of its victims taken in their turn.
+    pub(crate) fn with_rotation(mut self, share: f64, blocks: u32) -> Self {
+        self.rotation = (share > 0.0).then(|| Box::new(Rotation::new(share, blocks)));
+        self
     }
 
     /// Closed blocks in the queue.
@@ -72,6 +83,9 @@ impl VictimQueue {
     /// Adds a block that was just closed and holds `valid` units.
     pub(crate) fn insert(&mut self, block: BlockIndex, valid: u32) {
         self.len += 1;
+        if let Some(rotation) = &mut self.rotation {
+            rotation.insert(block.0);
+        }
         match &mut self.candidates {
             Candidates::Greedy(greedy) => greedy.insert(block.0, valid),
             Candidates::CostBenefit(blocks) => blocks.insert(block.0, valid),
@@ -94,6 +108,11 @@ impl VictimQueue {
     pub(crate) fn take(&mut self, valid: impl Fn(BlockIndex) -> u32) -> Option<BlockIndex> {
         if self.len == 0 {
             return None;
+        }
+        if let Some(block) = self.rotation.as_mut().and_then(|it| it.take_turn()) {
+            let block = BlockIndex(block);
+            self.remove(block);
+            return Some(block);
         }
         self.len -= 1;
         let block = match &mut self.candidates {
@@ -121,6 +140,9 @@ impl VictimQueue {
                 best
             }
         };
+        if let Some(rotation) = &mut self.rotation {
+            rotation.remove(block);
+        }
         Some(BlockIndex(block))
     }
 
@@ -149,6 +171,9 @@ impl VictimQueue {
     /// Puts back what [`VictimQueue::take`] gave, as if it had not been taken.
     pub(crate) fn put_back(&mut self, block: BlockIndex, valid: u32) {
         self.len += 1;
+        if let Some(rotation) = &mut self.rotation {
+            rotation.put_back(block.0);
+        }
         match &mut self.candidates {
             Candidates::Greedy(greedy) => greedy.insert(block.0, valid),
             Candidates::CostBenefit(blocks) => blocks.put_back(block.0, valid),
@@ -160,6 +185,9 @@ impl VictimQueue {
     /// Takes out a block, whatever the policy says of it.
     pub(crate) fn remove(&mut self, block: BlockIndex) {
         self.len -= 1;
+        if let Some(rotation) = &mut self.rotation {
+            rotation.remove(block.0);
+        }
         match &mut self.candidates {
             Candidates::Greedy(greedy) => greedy.remove(block.0),
             Candidates::CostBenefit(blocks) => blocks.remove(block.0),
@@ -185,10 +213,13 @@ impl VictimQueue {
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let VictimQueue { candidates, generator: _, seed, len: _ } = self;
+        let VictimQueue { candidates, rotation, generator: _, seed, len: _ } = self;
         to.long(*seed)?;
         let blocks: Vec<u32> = self.blocks().collect();
         to.list(blocks.into_iter())?;
+        if let Some(rotation) = rotation {
+            rotation.save(to)?;
+        }
         match candidates {
             Candidates::CostBenefit(blocks) => blocks.save_ages(to),
             Candidates::Greedy(_) | Candidates::Fifo(_) | Candidates::DChoices(..) => Ok(()),
@@ -215,6 +246,9 @@ impl VictimQueue {
         }
         for block in listed {
             self.insert(BlockIndex(block), valid(block));
+        }
+        if let Some(rotation) = &mut self.rotation {
+            rotation.restore(from, self.len, &is_listed)?;
         }
         match &mut self.candidates {
             Candidates::CostBenefit(blocks) => blocks.restore_ages(from),

@@ -13,7 +13,7 @@ use ssdlab_model::ftl::{Answer, Command, Host, Port, RequestTag, Ssd};
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, PageMap};
-use ssdlab_model::policy::VictimPolicy;
+use ssdlab_model::policy::{CopiesTo, VictimPolicy};
 use ssdlab_model::retention::RetentionParameters;
 use ssdlab_model::slc::{SlcParameters, SlcSpace, WhenFull};
 use ssdlab_model::snapshot::{Decoder, Encoder};
@@ -345,6 +345,8 @@ proptest! {
             page_read: Nanoseconds::from_micros(30),
         });
         configuration.mechanisms.streams = StreamParameters::default();
+        configuration.mechanisms.copies = CopiesTo::OwnBlock;
+        configuration.mechanisms.rotation = 0.0;
         configuration.mechanisms.retention = Some(RetentionParameters {
             retry: Nanoseconds::from_micros(50),
             free_for: Nanoseconds::from_millis(100),

@@ -18,6 +18,7 @@ use ssdlab_drive::{Amount, Description, Drive, DriveKind, Mix, Pattern, Phase, R
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::course::Course;
+use super::lows::{self, Lows};
 use super::rounds::{Figures, Rounds, Until};
 use super::trials::{self, Start, Trial};
 use super::{DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
@@ -84,12 +85,18 @@ const PARAMETERS: [ParameterSpec; 7] = [
 /// Rounds in one run of the shortest time.
 const ROUNDS_PER_TIME: u64 = 180;
 
+/// Windows of the lowest mean in one run of the shortest time.
+const WINDOWS_PER_TIME: u64 = 30;
+
 /// Reads are steady soon: a tenth of the time is enough.
 const READS_SHARE: u64 = 10;
 
 /// A round of reads begins with an idle drive, and its first requests wait for nobody: it has to be
 /// long beside them.
 const READS_ROUND_LEAST: Nanoseconds = Nanoseconds::from_millis(100);
+
+/// Erased flash is used up as often, since some of it may have been erased meanwhile.
+const FILLS_MOST: u32 = 4;
 
 /// Requests of the sequential operations.
 const SEQUENTIAL_REQUEST: ByteLength = ByteLength::new(128 << 10);
@@ -122,6 +129,21 @@ impl Operation {
         matches!(self, Operation::RandRead | Operation::RandWrite)
     }
 
+    /// The length of its requests.
+    fn request(self) -> ByteLength {
+        if self.is_random() { RANDOM_REQUEST } else { SEQUENTIAL_REQUEST }
+    }
+
+    /// What it is called in sentences.
+    fn words(self) -> &'static str {
+        match self {
+            Operation::SeqRead => "sequential reads",
+            Operation::RandRead => "random reads",
+            Operation::SeqWrite => "sequential writes",
+            Operation::RandWrite => "random writes",
+        }
+    }
+
     fn is_read(self) -> bool {
         matches!(self, Operation::SeqRead | Operation::RandRead)
     }
@@ -138,6 +160,8 @@ struct Measured {
     figures: Option<Figures>,
     /// What stands against their being those of a steady state; `None` where they are.
     unsteady: Option<Unsteady>,
+    /// How low requests a second fall.
+    lows: Option<Lows>,
     /// Minutes and IOPS.
     curve: Vec<(f64, f64)>,
 }
@@ -188,8 +212,7 @@ impl Protocol {
     }
 
     fn plan(&self, states: &[State]) -> Plan {
-        let drives = |state: &State| if state.is_pair() { 2 } else { 1 };
-        let states: u64 = states.iter().map(drives).sum();
+        let states: u64 = states.iter().map(|state| state.drives()).sum();
         Plan {
             sequential_writes: self.sizes.capacity * states,
             large_random_writes: self.sizes.used * states,
@@ -204,12 +227,17 @@ impl Protocol {
         }
     }
 
+    /// What the lowest mean is over: a minute where random writes take half an hour.
+    fn window(&self) -> Nanoseconds {
+        Nanoseconds::new(self.time.nanos() / WINDOWS_PER_TIME)
+    }
+
     fn phase(&self, operation: Operation) -> Phase {
         let random = operation.is_random();
         Phase {
             name: operation.name().to_owned(),
             pattern: if random { Pattern::Random } else { Pattern::Sequential },
-            block_size: if random { RANDOM_REQUEST } else { SEQUENTIAL_REQUEST },
+            block_size: operation.request(),
             depth: self.depth,
             mix: if operation.is_read() { Mix::READ } else { Mix::WRITE },
             region: Region::first(self.sizes.area),
@@ -285,13 +313,14 @@ impl Protocol {
             let spare = physical
                 .map(|physical| ByteLength::new(physical.bytes().saturating_sub(held.bytes())));
             let until = self.until(operation, spare);
-            let rounds = self.rounds(operation, &until, course, share)?;
+            let rounds = self.rounds(state, operation, &until, course, share)?;
             let verdict = rounds.judge(&until);
             // What is not known to be steady is shown as its later half, and named.
             let first =
                 verdict.as_ref().map_or(rounds.rounds.len() / 2, |steady| steady.window.start);
             let Some(figures) = rounds.figures_from(first) else { continue };
             let is_moving = verdict.as_ref().is_err_and(moves);
+            let level = verdict.is_ok().then_some(figures.iops);
             measured.push(Measured {
                 state,
                 operation,
@@ -300,8 +329,28 @@ impl Protocol {
                     .map(|(spare, physical)| spare.bytes() as f64 / physical.bytes() as f64),
                 figures: (!is_moving).then_some(figures),
                 unsteady: verdict.err().map(|moving| Unsteady::of(&rounds, &moving)),
+                lows: rounds.lows_of_requests(self.window(), level),
                 curve: rounds.curve_of_requests(),
             });
+        }
+        Ok(())
+    }
+
+    /// Writes at random over the area until the drive has used all its flash: while it has erased blocks,
+    /// writes find room that nobody has to make, and would be measured as those of a new drive.
+    fn use_erased_flash(&self, state: State, course: &mut Course) -> Result<(), LabError> {
+        for _ in 0..FILLS_MOST {
+            let unused = course.drive.inside().map_or(ByteLength::ZERO, |inside| inside.unused);
+            let each = ByteLength::new(unused.bytes() / state.drives());
+            if each == ByteLength::ZERO {
+                break;
+            }
+            let phase = Phase {
+                name: "random writes, until no erased flash is left".to_owned(),
+                amount: Amount::Bytes(RANDOM_REQUEST * each.covering(RANDOM_REQUEST)),
+                ..self.phase(Operation::RandWrite)
+            };
+            course.make_ready(&phase, 0.0)?;
         }
         Ok(())
     }
@@ -310,6 +359,7 @@ impl Protocol {
     /// operation finds the same state.
     fn rounds(
         &self,
+        state: State,
         operation: Operation,
         until: &Until,
         course: &mut Course,
@@ -325,7 +375,11 @@ impl Protocol {
         let (before, began) = (copy.inside(), copy.now());
         let weights = course.weights();
         let mut own = Course::new(&mut *copy, course.watcher, weights);
-        let outcome = rounds.run(&mut own, &phase, until, weight);
+        let outcome = match operation.is_read() {
+            true => Ok(()),
+            false => self.use_erased_flash(state, &mut own),
+        };
+        let outcome = outcome.and_then(|()| rounds.run(&mut own, &phase, until, weight));
         let mut tally = own.tally;
         tally.gone.extend(super::course::since(copy.inside(), before));
         tally.time_of_copies += copy.now().since(began);
@@ -463,6 +517,15 @@ fn tabulate(measured: &[Measured], record: &mut Record) {
         })
         .collect();
     record.tables.push(Table { name: "states".to_owned(), columns, rows });
+    let mut columns = vec![Column::new("state", ""), Column::new("operation", "")];
+    columns.extend(lows::columns());
+    let row = |one: &Measured| {
+        let mut row = vec![Cell::from(one.state.name()), Cell::from(one.operation.name())];
+        row.extend(one.lows.as_ref()?.cells(one.operation.request()));
+        Some(row)
+    };
+    let rows = measured.iter().filter_map(row).collect();
+    record.tables.push(Table { name: "lows".to_owned(), columns, rows });
 }
 
 /// A length in whole MiB.

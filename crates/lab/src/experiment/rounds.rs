@@ -5,6 +5,7 @@ use ssdlab_model::counters::Counters;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::course::Course;
+use super::lows::Lows;
 use crate::error::LabError;
 use crate::steady::{self, Moving, Steady, Why};
 
@@ -241,6 +242,16 @@ impl Rounds {
             (minutes, round.requests as f64 / round.seconds)
         };
         self.rounds.iter().map(point).collect()
+    }
+
+    /// How low requests a second fall over `window`; `steady` is their mean once steady, if they became so.
+    pub(super) fn lows_of_requests(
+        &self,
+        window: Nanoseconds,
+        steady: Option<f64>,
+    ) -> Option<Lows> {
+        let series = self.rounds.iter().map(|it| (it.seconds, it.requests as f64 / it.seconds));
+        Lows::of(&series.collect::<Vec<_>>(), window.seconds(), steady)
     }
 
     /// What stands against steady state, as words to end a sentence.

@@ -149,10 +149,7 @@ fn facts(profile: &Profile, geometry: &Geometry) -> Vec<(String, String)> {
         fact("profile", profile.summary().to_owned()),
         fact("flash", flash_words(geometry)),
         fact("mapping unit", geometry.unit_size().to_string()),
-        fact(
-            "over-provisioning",
-            format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0),
-        ),
+        fact("over-provisioning", spare_words(profile, geometry)),
         fact(
             "parameters",
             format!(
@@ -178,6 +175,19 @@ pub(super) fn changed_words(profile: &Profile) -> Option<String> {
         .map(|parameter| format!("{} = {}", parameter.key, parameter.value))
         .collect();
     (!given.is_empty()).then(|| given.join(", "))
+}
+
+/// The over-provisioning, and what is left of it for collection where the firmware keeps flash to itself.
+pub(crate) fn spare_words(profile: &Profile, geometry: &Geometry) -> String {
+    let spare = format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0);
+    let parameters = profile.parameters();
+    let Some(kept) = parameters.iter().find(|it| it.key == "capacity.reserved") else {
+        return spare;
+    };
+    let units = geometry.physical_units().saturating_sub(geometry.logical_units());
+    let left = (geometry.unit_size() * u64::from(units)).bytes() as f64;
+    let share = left / geometry.physical_capacity().bytes() as f64 * 100.0;
+    format!("{spare}; {share:.2} % for collection, as the firmware keeps {}", kept.value)
 }
 
 pub(super) fn flash_words(geometry: &Geometry) -> String {

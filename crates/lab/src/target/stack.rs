@@ -220,9 +220,9 @@ impl StackTarget {
                 Target::Stack(stack) => format!("{}: {}", stack.name, stack.option_words()),
                 Target::Simulated { name, profile } => {
                     let geometry = profile.configuration()?.geometry;
-                    let spare = geometry.spare_of_physical() * 100.0;
+                    let spare = simulated::spare_words(profile, &geometry);
                     let flash = simulated::flash_words(&geometry);
-                    format!("{name}: {flash}, {spare:.2} % of it spare")
+                    format!("{name}: {flash}; over-provisioning {spare}")
                 }
                 Target::Saved { name, saved } => format!("{name}: {}", saved.history()),
                 Target::Path(_) => unreachable!("members are simulated"),

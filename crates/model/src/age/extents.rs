@@ -142,7 +142,7 @@ impl Tables<'_, ExtentMap> {
         if past.workload != Workload::Uniform {
             return Err(AgeError::NoTheory { what: "hot and cold units with a map of extents" });
         }
-        if mechanisms.victims != VictimPolicy::Greedy {
+        if mechanisms.victims != VictimPolicy::Greedy || !mechanisms.seeks_gain() {
             return Err(AgeError::NoTheory { what: "this policy with a map of extents" });
         }
         if mechanisms.slc.is_some() || mechanisms.streams.count > 1 {

@@ -8,7 +8,7 @@ use super::plan::{Held, Plan};
 use super::{AgeError, CacheFill, Past, STREAM, Tables, Workload};
 use crate::flash::BlockState;
 use crate::mapping::{Mapping, MappingScheme};
-use crate::policy::Pacing;
+use crate::policy::{CopiesTo, Pacing};
 use crate::slc::WhenFull;
 use crate::ssd::Configuration;
 use crate::streams::StreamId;
@@ -102,6 +102,12 @@ impl<M: Mapping> Tables<'_, M> {
     ) -> Result<(), AgeError> {
         if configuration.mechanisms.streams.hot_within.is_some() {
             return Err(AgeError::NoTheory { what: "finding out what is hot" });
+        }
+        if configuration.mechanisms.rotation > 0.0 {
+            return Err(AgeError::NoTheory { what: "victims by rotation" });
+        }
+        if configuration.mechanisms.copies == CopiesTo::HostBlock {
+            return Err(AgeError::NoTheory { what: "copies in the host's open block" });
         }
         let mut generator = generator(past);
         let layout = Layout::of(configuration, past);

@@ -47,7 +47,8 @@ impl Blocks {
     pub(super) fn new(configuration: &Configuration) -> Blocks {
         let Configuration { geometry, mechanisms, .. } = configuration;
         let free = FreePool::new(geometry);
-        let flash = Flash::new(geometry, mechanisms.victims, mechanisms.seed);
+        let flash = Flash::new(geometry, mechanisms.victims, mechanisms.seed)
+            .with_rotation(mechanisms.rotation);
         let are_apart = mechanisms.slc.is_some() || mechanisms.streams.hot_blocks.is_some();
         Blocks {
             flash: if are_apart { flash.with_victims_apart() } else { flash },

@@ -7,7 +7,7 @@ use ssdlab_nand::{CopyNumber, EraseId};
 use super::copies::Copies;
 use crate::collection::CollectionParameters;
 use crate::geometry::Geometry;
-use crate::policy::{CopyRatio, Pacing, VictimPolicy};
+use crate::policy::{CopiesTo, CopyRatio, Pacing, VictimPolicy};
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Configuration;
 use crate::stream::WriteStream;
@@ -85,7 +85,12 @@ pub(super) struct Collector {
     pub(super) reads_word_lines: bool,
     /// Blocks kept back for collection itself.
     pub(super) reserve: u32,
-    pub(super) policy: VictimPolicy,
+    /// Whether all victims are the emptiest that there are.
+    pub(super) is_greedy: bool,
+    /// Whether a victim yields something wherever some block does.
+    pub(super) seeks_gain: bool,
+    /// Whether copies go to the host's open block; then `stream` and `copies` stay empty.
+    pub(super) copies_to_host: bool,
     /// Whether the host waits for a block to be freed.
     pub(super) is_urgent: bool,
     /// Whether copies go on in what the host was to fill when nothing else is left, as they may after a power cut.
@@ -117,7 +122,9 @@ impl Collector {
             read_overhead: mechanisms.copy_overhead,
             reads_word_lines: mechanisms.copies_word_lines,
             reserve: groups * mechanisms.streams_of_copies(),
-            policy: mechanisms.victims,
+            is_greedy: mechanisms.victims == VictimPolicy::Greedy && mechanisms.seeks_gain(),
+            seeks_gain: mechanisms.seeks_gain(),
+            copies_to_host: mechanisms.copies == CopiesTo::HostBlock,
             is_urgent: false,
             takes_from_host: false,
         }
@@ -144,13 +151,13 @@ impl Collector {
     }
 
     /// The block that was emptied first of those that are not free.
-    pub(super) fn oldest_emptied(&mut self) -> Option<&mut Emptied> {
-        self.emptied.get_mut(self.announced)
+    pub(super) fn oldest_emptied(&self) -> Option<&Emptied> {
+        self.emptied.get(self.announced)
     }
 
     /// The erase of the oldest emptied block is announced.
     pub(super) fn note_announced(&mut self, erase: EraseId) {
-        let oldest = self.oldest_emptied().expect("some block was emptied");
+        let oldest = self.emptied.get_mut(self.announced).expect("some block was emptied");
         oldest.erase = Some(erase);
         self.announced += 1;
     }
@@ -214,7 +221,7 @@ impl Collector {
     /// that it makes no difference.
     pub(super) fn carry_credit_to(&mut self, rate: i64) {
         let is_by_victim = matches!(self.pace, Pace::Victim);
-        if self.policy != VictimPolicy::Greedy && is_by_victim && self.latest_rate > 0 {
+        if !self.is_greedy && is_by_victim && self.latest_rate > 0 {
             let credit = i128::from(self.credit) * i128::from(rate);
             self.credit = (credit / i128::from(self.latest_rate)) as i64;
         }
@@ -273,7 +280,9 @@ impl Collector {
             read_overhead: _,
             reads_word_lines: _,
             reserve: _,
-            policy: _,
+            is_greedy: _,
+            seeks_gain: _,
+            copies_to_host: _,
             // Nothing, of a drive that was shut down.
             copies: _,
             victim: _,

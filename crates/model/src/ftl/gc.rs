@@ -14,7 +14,6 @@ use crate::bad_blocks::Failure;
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
-use crate::policy::VictimPolicy;
 use crate::units::{BlockIndex, DieIndex};
 
 /// Collection's pace where it keeps up, in quarters of the copies that a unit of the host's costs; each
@@ -145,7 +144,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// next for which they are enough. Greedy has none that holds less.
     fn take_victim_with_room(&mut self) -> Option<(BlockIndex, u32)> {
         let (block, valid) = self.blocks.flash_mut().take_victim()?;
-        if self.collector.policy == VictimPolicy::Greedy {
+        if self.collector.is_greedy {
             return Some((block, valid));
         }
         let room = self.room_after_cut();
@@ -169,9 +168,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return u32::MAX;
         }
         let torn = self.geometry.units_per_program() * self.geometry.stripe();
-        let room =
-            self.collector.stream.room_in_blocks() + erased * self.geometry.units_per_block();
-        room.saturating_sub(torn)
+        // The host may fill its open block meanwhile.
+        let open = self.collector.stream.room_in_blocks();
+        (open + erased * self.geometry.units_per_block()).saturating_sub(torn)
     }
 
     /// Units that stay empty when collection goes on to `victim`, where it is of another stream than the
@@ -223,8 +222,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.blocks.note_levelled();
         }
         let gain = self.geometry.units_per_block() - valid;
-        let seeks_gain = self.collector.policy.seeks_gain();
-        assert!(gain > 0 || levels || !seeks_gain, "some block has room to gain");
+        assert!(gain > 0 || levels || !self.collector.seeks_gain, "some block has room to gain");
         // What is moved to level wear is moved while the host fills a block.
         let gain = if levels { self.geometry.units_per_block() } else { gain };
         // A block that yields nothing is carried along with one unit of the host's.
@@ -248,7 +246,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return true;
         }
         self.blocks.flash_mut().put_back_victim(block);
-        if self.collector.policy.seeks_gain() {
+        if self.collector.seeks_gain {
             return false;
         }
         // What need not be collected need not be what comes first.
@@ -275,7 +273,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.collector.victim = None;
         // What the host wrote anew may be in the buffer only, and then a power cut leaves neither that nor
         // what was written before, once the block is erased.
-        let host = if self.placement.is_volatile() { self.placement.numbers().end } else { 0 };
+        // Copies in the host's block are among its program units.
+        let waits = self.placement.is_volatile() || self.collector.copies_to_host;
+        let host = if waits { self.placement.numbers().end } else { 0 };
         let own = self.placement.end_of_block(victim.block);
         let trims = self.trims_before_erase(nand);
         let copies = self.collector.copies.next();
@@ -315,7 +315,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.ensure_free_beyond(context, self.collector.reserve);
     }
 
-    fn ensure_free_beyond<H: Host>(&mut self, context: &mut Context<'_, H>, kept: u32) {
+    pub(super) fn ensure_free_beyond<H: Host>(&mut self, context: &mut Context<'_, H>, kept: u32) {
         if self.blocks.free() <= kept {
             self.collector.is_urgent = true;
             self.free_blocks_beyond(context, kept);
@@ -331,9 +331,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             // is what is left.
             let emptied = self.collector.emptied() > 0;
             let nand = &mut *context.nand;
-            if self.collector.is_oldest_emptied_copied()
-                || emptied && !self.has_worthwhile_victim(nand)
-            {
+            if self.is_oldest_emptied_copied() || emptied && !self.has_worthwhile_victim(nand) {
                 self.free_oldest_emptied(context);
             } else if self.current_victim(nand).is_some() {
                 if !self.finish_victim_if_empty(context.nand) {
@@ -350,7 +348,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// # Panics
     /// When no block was emptied: collection has failed its duty.
     pub(super) fn free_oldest_emptied<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        let &mut Emptied { block, copies, host, .. } =
+        let &Emptied { block, copies, host, .. } =
             self.collector.oldest_emptied().expect("a block can be erased");
         if copies == self.collector.copies.next() && self.collector.stream.is_partial() {
             self.pad_collection_program(context.nand);

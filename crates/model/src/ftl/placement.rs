@@ -26,8 +26,9 @@ pub(super) struct HostProgram {
     pub(super) index: u32,
     /// Units that cross the channel, once it is full.
     pub(super) units: u32,
-    /// Slots of the buffer that it holds.
+    /// Slots of the buffer that it holds, and those of them that are of copies by collection.
     data: u32,
+    copies: u32,
     /// What has to arrive before it is sent: its data, the rest of units written in part, and that it is
     /// full.
     waits: u32,
@@ -38,6 +39,13 @@ pub(super) struct HostProgram {
     is_sent: bool,
     /// Whether others may be ready before it, which its die has to program after it.
     is_late: bool,
+}
+
+impl HostProgram {
+    /// Units of the host's in it, as far as they took slots of the buffer.
+    pub(super) fn written(&self) -> u32 {
+        self.data - self.copies
+    }
 }
 
 /// A write of which not all data was let into the buffer.
@@ -210,6 +218,7 @@ impl Placement {
             index: 0,
             units: 0,
             data: 0,
+            copies: 0,
             waits: 1,
             closes: false,
             number: SequenceNumber(0),
@@ -277,6 +286,22 @@ impl Placement {
         program.waits += 1;
         let was_late = std::mem::replace(&mut program.is_late, true);
         self.late += u32::from(!was_late);
+    }
+
+    /// The program unit being filled waits for the read of `units` copies, which have their places in it. They
+    /// take slots of the buffer, also where it has none left: then the host waits for more of them.
+    pub(super) fn await_copies(&mut self, units: u32) {
+        self.await_more();
+        self.used += units;
+        let program = self.being_filled();
+        program.data += units;
+        program.copies += units;
+    }
+
+    /// Copies by collection in the program unit that was filled last.
+    #[inline(always)]
+    pub(super) fn copies(&mut self) -> u32 {
+        self.being_filled().copies
     }
 
     /// Notes that data for a unit that has its slot is there at `received`.
@@ -363,11 +388,17 @@ impl Placement {
     /// Whether a die has to program something else to its block before a program unit. That is late then.
     #[inline(never)]
     fn is_before_its_turn(&mut self, place: usize, geometry: &Geometry) -> bool {
-        let HostProgram { first, block, .. } = self.under_way[place];
+        let HostProgram { first, block, index, .. } = self.under_way[place];
+        if index < geometry.stripe() {
+            return false;
+        }
         let row = geometry.stripe() * geometry.units_per_program();
         // Of several lives of the block it is the latest.
         let is_first = |it: &&HostProgram| it.block == block && it.first.0 + row == first.0;
-        let before = self.under_way.iter().take(place).rev().find(is_first);
+        let usual = place.checked_sub(geometry.dies() as usize).map(|it| &self.under_way[it]);
+        let before = usual
+            .filter(is_first)
+            .or_else(|| self.under_way.iter().take(place).rev().find(is_first));
         let waits = before.is_some_and(|it| !it.is_sent);
         if waits {
             let was_late = std::mem::replace(&mut self.under_way[place].is_late, true);
@@ -400,8 +431,17 @@ impl Placement {
         let low = self.log.low_water();
         let row = geometry.stripe() * geometry.units_per_program();
         let behind = program.first.0 + row;
+        if geometry.block_of(PhysicalUnit(behind)) != program.block {
+            return None;
+        }
         // The block may be written again already: what comes then is not behind this one.
         let after = (number - low) as usize + 1;
+        let usual = after - 1 + geometry.dies() as usize;
+        let is_usual = self
+            .under_way
+            .get(usual)
+            .is_some_and(|it| it.block == program.block && it.first.0 == behind);
+        let after = if is_usual { usual } else { after };
         let mut later = self.under_way.iter().enumerate().skip(after);
         let is_either = |it: &HostProgram| {
             it.block == program.block && (it.first == program.first || it.first.0 == behind)

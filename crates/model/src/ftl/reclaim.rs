@@ -23,13 +23,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             }
             let fewest = self.fewest_valid();
             let room = self.room_for_copies();
-            let is_copied = self.collector.is_oldest_emptied_copied();
+            let is_copied = self.is_oldest_emptied_copied();
             let is_emptied = self.collector.emptied() > 0;
             // What the host was to fill further is the last resort, when no block can be erased or
             // nothing is gained by that: a program unit is padded for each, and what is valid on one
             // block may fill another.
             let is_last_resort = !is_emptied || step >= 2 * blocks;
-            let most = room + self.placement.stream().room_in_blocks();
+            let of_host = match self.collector.copies_to_host {
+                true => 0,
+                false => self.placement.stream().room_in_blocks(),
+            };
+            let most = room + of_host;
             match fewest {
                 Some((block, valid))
                     if !is_copied && (valid <= room || is_last_resort && valid <= most) =>
@@ -71,6 +75,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Units that can be copied before a block has to be erased.
     fn room_for_copies(&self) -> u32 {
         let in_free_blocks = self.blocks.free() * self.geometry.units_per_block();
-        self.collector.stream.room_in_blocks() + in_free_blocks
+        let open = match self.collector.copies_to_host {
+            true => self.placement.stream(),
+            false => &self.collector.stream,
+        };
+        open.room_in_blocks() + in_free_blocks
     }
 }

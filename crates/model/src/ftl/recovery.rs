@@ -322,9 +322,13 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         }
         for mut with_room in room {
             with_room.sort_by_key(|block| blocks[block.0 as usize].programs);
+            let by = match self.collector.copies_to_host {
+                true => &FILLED_FURTHER[1..],
+                false => &FILLED_FURTHER[..],
+            };
             for (place, &block) in with_room.iter().enumerate() {
                 let found = blocks[block.0 as usize];
-                match FILLED_FURTHER.get(place) {
+                match by.get(place) {
                     Some(&by) => self.fill_further(nand, block, found, by, recovery),
                     None => self.take_over_closed(block, found),
                 }

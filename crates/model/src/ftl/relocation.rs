@@ -17,7 +17,7 @@ use crate::media::Media;
 use crate::units::{BlockIndex, PhysicalUnit};
 
 /// How far ahead of its use collection asks for a map entry, in units.
-const PREFETCH_UNITS: u32 = 24;
+pub(super) const PREFETCH_UNITS: u32 = 24;
 
 /// Units that are gone through together: all that is asked for each is known when compiling.
 const TOGETHER: usize = 8;
@@ -26,20 +26,25 @@ const TOGETHER: usize = 8;
 const FEW: usize = TOGETHER / 2;
 
 /// The flash pages that something is moved from, gone through in their order.
-struct Pages {
+pub(super) struct Pages {
     latest: u32,
     count: u32,
 }
 
 impl Pages {
     /// None so far; no page has the largest number.
-    const NONE: Pages = Pages { latest: u32::MAX, count: 0 };
+    pub(super) const NONE: Pages = Pages { latest: u32::MAX, count: 0 };
 
     /// Notes whether something of `page` is moved.
     #[inline(always)]
-    fn note(&mut self, page: u32, is_moved: bool) {
+    pub(super) fn note(&mut self, page: u32, is_moved: bool) {
         self.count += u32::from(is_moved & (page != self.latest));
         self.latest = if is_moved { page } else { self.latest };
+    }
+
+    /// How many they are.
+    pub(super) fn count(&self) -> u32 {
+        self.count
     }
 }
 
@@ -51,6 +56,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         block: BlockIndex,
         program: u32,
     ) -> u32 {
+        if self.collector.copies_to_host {
+            return self.move_to_host_block(context, block, program);
+        }
         let units = self.geometry.units_per_program();
         let first = self.geometry.first_unit(block).0 + program * units;
         let per_sense = self.geometry.units_per_sense_shift();
@@ -99,16 +107,22 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.counters.flash_reads_collection += 1;
             let [to, and_to] = self.collector.copies.of_read();
             let unit = PhysicalUnit(first);
-            let senses = match self.collector.reads_word_lines {
-                true => pages.count.div_ceil(self.geometry.pages_per_sense()),
-                false => 1,
-            };
+            let senses = self.senses_of(pages.count);
             let sense = self.page_read_of(unit) * u64::from(senses) + self.collector.read_overhead;
             let page = Page { unit, units: moved, sense };
             nand.copy(page, to.expect("a unit was moved"), and_to);
         }
         self.complete_full_copies(nand);
         moved
+    }
+
+    /// How often a read for copies senses, of which so many pages hold something.
+    #[inline(always)]
+    pub(super) fn senses_of(&self, pages: u32) -> u32 {
+        match self.collector.reads_word_lines {
+            true => pages.div_ceil(self.geometry.pages_per_sense()).max(1),
+            false => 1,
+        }
     }
 
     #[inline(always)]

@@ -339,6 +339,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             // It was held back for the rest of its last unit, which goes elsewhere or comes too late.
             self.seal_host_program(context);
         }
+        if self.collector.copies_to_host {
+            return self.begin_beside_copies(context);
+        }
         let mut is_slc = false;
         if self.placement.needs_block() {
             is_slc = self.makes_room_in_cache(context);
@@ -384,7 +387,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         copies: u32,
     ) {
         let (filled, number, received) = self.placement.seal(&self.geometry);
-        self.counters.program_units_host += u64::from(filled.units - padding - copies);
+        let collected = self.placement.copies();
+        self.counters.program_units_host += u64::from(filled.units - padding - copies - collected);
+        self.counters.program_units_collection += u64::from(collected);
         self.counters.program_units_merge += u64::from(copies);
         self.counters.program_units_padding += u64::from(padding);
         if let Some(log) = &mut self.log_blocks {
@@ -462,11 +467,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         {
             self.hurry_erase(context.nand, erase);
         }
-        let (unit, units) = (program.first, program.units);
+        let (unit, units, written) = (program.first, program.units, program.written());
         let program = self.program_of(program.block);
         context.nand.program(tag, ProgramUnit { unit, units, program, after });
         self.counters.programs += 1;
-        self.collect_for(context, self.geometry.units_per_program());
+        match self.collector.copies_to_host {
+            false => self.collect_for(context, self.geometry.units_per_program()),
+            true if written > 0 => self.collect_for(context, written),
+            true => {}
+        }
     }
 
     #[inline(always)]

@@ -10,7 +10,7 @@ use crate::geometry::{Geometry, GeometryError, GeometryParameters};
 use crate::journal::JournalParameters;
 use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
-use crate::policy::{CopyRatio, Pacing, VictimPolicy};
+use crate::policy::{CopiesTo, CopyRatio, Pacing, VictimPolicy};
 use crate::read_ahead::ReadAheadParameters;
 use crate::ssd::{BufferParameters, Configuration};
 use crate::streams::StreamParameters;
@@ -105,6 +105,9 @@ impl Profile {
         let collection_unit = self.block_length();
         let groups = u64::from(dies / stripe);
         let metadata = u64::from(*d.collection.metadata_units.value.get_ref());
+        // What is kept lies with the metadata: it is flash, and holds no data.
+        let kept = d.capacity.reserved.value.get_ref().0.whole(collection_unit);
+        let metadata = (metadata + kept).min(u32::MAX.into());
         let reserve = u64::from(*d.wear.reserve.value.get_ref()) * groups;
         // Flash comes in whole blocks, and each group of dies has the same number of them.
         let whole = physical.whole(collection_unit);
@@ -162,6 +165,7 @@ impl Profile {
 
     fn mechanisms(&self) -> Result<Mechanisms, ProfileError> {
         self.check_switches()?;
+        self.check_rotation()?;
         let (mapping, map_cache_pages, log_blocks) = self.mapping()?;
         let mechanisms = Mechanisms {
             mapping,
@@ -171,6 +175,8 @@ impl Profile {
             log_blocks,
             flush: self.flush()?,
             victims: self.victims()?,
+            rotation: *self.document.collection.rotation.value.get_ref(),
+            copies: self.copies()?,
             pacing: self.pacing()?,
             streams: self.streams()?,
             wear: self.wear()?,
@@ -258,6 +264,52 @@ impl Profile {
                 policy.show()
             ))),
         }
+    }
+
+    /// Where copies go. Those in the host's block cannot be told apart, folded or merged.
+    fn copies(&self) -> Result<CopiesTo, ProfileError> {
+        let d = &self.document;
+        let copies = *d.collection.copies.value.get_ref();
+        let low_water = *d.collection.low_water.value.get_ref();
+        let wrong = if copies == CopiesTo::OwnBlock {
+            return Ok(copies);
+        } else if *d.mapping.scheme.value.get_ref() == MappingScheme::Extent {
+            "has no place with a map of extents, which is condensed apart; set mapping.scheme to page"
+                .to_owned()
+        } else if d.slc.size.value.get_ref().0 > ByteLength::ZERO {
+            "has no place beside an slc cache, whose blocks are folded to others; leave one of them out"
+                .to_owned()
+        } else if *d.streams.count.value.get_ref() > 1 || *d.wear.static_stream.value.get_ref() {
+            "leaves no streams to tell apart; set streams.count to 1 and wear.static_stream to off"
+                .to_owned()
+        } else if low_water < 3 {
+            format!(
+                "lets the host fill what copies need, so that one unit more has to be free:                  collection.low_water is {low_water}, and has to be 3 at least"
+            )
+        } else {
+            return Ok(copies);
+        };
+        Err(self.inconsistent(format!("collection.copies=host-block {wrong}")))
+    }
+
+    /// Refuses a share of victims that have their turn where victims are chosen of one kind of block.
+    fn check_rotation(&self) -> Result<(), ProfileError> {
+        let d = &self.document;
+        if *d.collection.rotation.value.get_ref() == 0.0 {
+            return Ok(());
+        }
+        let wrong = match () {
+            () if d.slc.size.value.get_ref().0 > ByteLength::ZERO => {
+                "an slc cache, whose blocks are collected first"
+            }
+            () if *d.streams.hot_blocks.value.get_ref() > 0.0 => {
+                "streams.hot_blocks, which chooses among the hot or the cold blocks"
+            }
+            () => return Ok(()),
+        };
+        Err(self.inconsistent(format!(
+            "collection.rotation takes the block closed longest ago, and has no place with {wrong}"
+        )))
     }
 
     fn streams(&self) -> Result<StreamParameters, ProfileError> {
@@ -469,6 +521,39 @@ mod tests {
         }
         let drawn = changed(&[&kept[..], &[("collection.policy", "d-choices")]].concat());
         assert!(drawn.unwrap_err().contains("collection.policy d-choices"));
+    }
+
+    #[test]
+    fn what_the_firmware_keeps_is_flash_and_no_spare() {
+        let (plain, kept) =
+            (changed(&[]).unwrap(), changed(&[("capacity.reserved", "6 GiB")]).unwrap());
+        let (plain, kept) = (plain.geometry, kept.geometry);
+        assert_eq!(plain.physical_capacity(), kept.physical_capacity());
+        let lost = plain.unit_size() * u64::from(plain.physical_units() - kept.physical_units());
+        let block = plain.unit_size() * u64::from(plain.units_per_block());
+        assert_eq!(lost, block * ByteLength::new(6 << 30).whole(block));
+        let error = changed(&[("capacity.reserved", "1 TiB")]).unwrap_err();
+        assert!(error.contains("too little spare"), "{error}");
+    }
+
+    #[test]
+    fn mechanisms_of_collection_that_do_not_go_together_are_refused() {
+        let mixed = ("collection.copies", "host-block");
+        let turns = ("collection.rotation", "0.5");
+        let low = [mixed, ("collection.low_water", "2")];
+        assert!(changed(&low).unwrap_err().contains("has to be 3 at least"));
+        let extents = [mixed, ("mapping.scheme", "extent")];
+        assert!(changed(&extents).unwrap_err().contains("a map of extents"));
+        let streams = [
+            ("controller.power_loss_protection", "on"),
+            ("streams.count", "2"),
+            ("streams.hot_within", "0.1"),
+        ];
+        let two = changed(&[&streams[..], &[mixed]].concat()).unwrap_err();
+        assert!(two.contains("no streams to tell apart"), "{two}");
+        let hot = [&streams[..], &[("streams.hot_blocks", "0.2"), turns]].concat();
+        assert!(changed(&hot).unwrap_err().contains("streams.hot_blocks"));
+        assert!(changed(&[("collection.rotation", "1.5")]).unwrap_err().contains("within 0 to 1"));
     }
 
     #[test]

@@ -71,12 +71,16 @@ impl Profile {
             checkpoint: _,      // refused by `checkpoint`
             flush,
             victims,
+            rotation,
+            copies,
             pacing,
             streams,
             slc,
         } = mechanisms;
         let refused = [
             ("collection.policy", *victims != plain.victims),
+            ("collection.rotation", *rotation != plain.rotation),
+            ("collection.copies", *copies != plain.copies),
             ("collection.pacing", *pacing != plain.pacing),
             ("collection.word_line_reads", *copies_word_lines),
             ("collection.read_overhead", *copy_overhead != plain.copy_overhead),

@@ -48,6 +48,7 @@ impl Profile {
         }
         let mapping = &mut document.mapping;
         for length in [
+            &mut document.capacity.reserved,
             &mut mapping.cache,
             &mut mapping.table,
             &mut mapping.checkpoint,

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::parameters::Quantity;
 use crate::flush::{FlushHandling, WriteCache};
+use crate::policy::CopiesTo;
 use crate::slc::{SlcSpace, WhenFull};
 use crate::text::QuantityError;
 use crate::trim::ReadsAfterTrim;
@@ -89,6 +90,12 @@ words!(
     "always or buffer-has-room",
     "always" => Always,
     "buffer-has-room" => BufferHasRoom,
+);
+words!(
+    CopiesTo,
+    "own-block or host-block",
+    "own-block" => OwnBlock,
+    "host-block" => HostBlock,
 );
 words!(FlushHandling, "honest or ignored", "honest" => Honest, "ignored" => Ignored);
 words!(

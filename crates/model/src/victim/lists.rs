@@ -72,6 +72,14 @@ impl Lists {
         self.links[block as usize] = Links { next: first, previous: bucket };
     }
 
+    /// Adds a block directly behind `before`.
+    pub(super) fn link_behind(&mut self, block: u32, before: u32) {
+        let next = self.links[before as usize].next;
+        self.links[before as usize].next = block;
+        self.links[next as usize].previous = block;
+        self.links[block as usize] = Links { next, previous: before };
+    }
+
     /// Puts back a block that was the last.
     pub(super) fn link_last(&mut self, block: u32, bucket: usize) {
         let bucket = self.place_of(bucket);

@@ -18,10 +18,19 @@ struct Plain {
 /// Every operation at random, against a plain list; `check` judges a victim.
 fn against_a_plain_list(
     policy: VictimPolicy,
+    check: impl FnMut(&[Option<Plain>], BlockIndex, u64),
+) {
+    with_rotation_against_a_plain_list(policy, 0.0, check);
+}
+
+/// The same with a share of the victims taken in their turn.
+fn with_rotation_against_a_plain_list(
+    policy: VictimPolicy,
+    share: f64,
     mut check: impl FnMut(&[Option<Plain>], BlockIndex, u64),
 ) {
     let mut generator = Pcg64Mcg::seed_from_u64(7);
-    let mut queue = VictimQueue::new(policy, 1, BLOCKS, UNITS);
+    let mut queue = VictimQueue::new(policy, 1, BLOCKS, UNITS).with_rotation(share, BLOCKS);
     let mut plain: Vec<Option<Plain>> = vec![None; BLOCKS as usize];
     for now in 1..40_000u64 {
         let block = generator.random_range(0..BLOCKS);
@@ -87,6 +96,43 @@ fn cost_benefit_takes_the_block_with_the_best_ratio() {
         let better = |other: &Plain| other.valid <= it.valid && other.changed < it.changed;
         assert!(!closed(plain).any(|other| better(&other)), "{block:?} was taken");
     });
+}
+
+#[test]
+fn with_rotation_a_share_of_the_victims_was_closed_first_and_the_policy_chooses_the_others() {
+    for share in [0.25, 0.75, 1.0] {
+        let (mut in_turn, mut chosen) = (0, 0);
+        with_rotation_against_a_plain_list(VictimPolicy::Greedy, share, |plain, block, _| {
+            let it = plain[block.0 as usize].expect("a closed block");
+            let is_oldest = closed(plain).map(|it| it.closed).min() == Some(it.closed);
+            let is_emptiest = closed(plain).map(|it| it.valid).min() == Some(it.valid);
+            assert!(is_oldest || is_emptiest, "{block:?} was taken");
+            in_turn += u32::from(!is_emptiest);
+            chosen += u32::from(!is_oldest);
+        });
+        // Half of all that is taken is put back, and its turn with it: that is taken again.
+        let found = f64::from(in_turn) / f64::from(in_turn + chosen);
+        assert!((found - share).abs() < 0.05, "{share}: {found}");
+    }
+}
+
+#[test]
+fn what_was_taken_in_its_turn_and_put_back_is_taken_again() {
+    let queue = || VictimQueue::new(VictimPolicy::Greedy, 1, 8, 8).with_rotation(0.5, 8);
+    let mut queue = queue();
+    for block in [5, 2, 7, 1] {
+        queue.insert(BlockIndex(block), if block == 7 { 1 } else { 8 });
+    }
+    let valid = |block: BlockIndex| if block.0 == 7 { 1 } else { 8 };
+    assert_eq!(queue.take(valid), Some(BlockIndex(7)), "greedy's turn");
+    queue.put_back(BlockIndex(7), 1);
+    assert_eq!(queue.take(valid), Some(BlockIndex(7)), "and again");
+    assert_eq!(queue.take(valid), Some(BlockIndex(5)), "the oldest");
+    queue.put_back(BlockIndex(5), 8);
+    assert_eq!(queue.take(valid), Some(BlockIndex(5)));
+    queue.remove(BlockIndex(2));
+    assert_eq!(queue.take(valid), Some(BlockIndex(1)), "greedy's, of one");
+    assert_eq!(queue.take(valid), None);
 }
 
 #[test]

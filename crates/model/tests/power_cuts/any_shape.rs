@@ -9,6 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use ssdlab_model::Configuration;
 use ssdlab_model::checkpoint::CheckpointParameters;
 use ssdlab_model::health::WearParameters;
+use ssdlab_model::policy::CopiesTo;
 use ssdlab_model::power_cut::history::Step;
 use ssdlab_model::power_cut::tested::Tested;
 use ssdlab_model::retention::RetentionParameters;
@@ -72,6 +73,8 @@ fn with_cache(mut configuration: Configuration, slc: SlcParameters) -> Configura
     parameters.collection_units = geometry.blocks_per_group() + 2 * slc.blocks + 2;
     configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
     configuration.mechanisms.slc = Some(slc);
+    configuration.mechanisms.copies = CopiesTo::OwnBlock;
+    configuration.mechanisms.rotation = 0.0;
     configuration.mechanisms.streams = StreamParameters::default();
     configuration
 }

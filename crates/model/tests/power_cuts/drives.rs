@@ -11,7 +11,7 @@ use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::mapping::extent::ExtentParameters;
 use ssdlab_model::mechanisms::Mechanisms;
-use ssdlab_model::policy::{Pacing, VictimPolicy};
+use ssdlab_model::policy::{CopiesTo, Pacing, VictimPolicy};
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::slc::{SlcParameters, SlcSpace, WhenFull};
 use ssdlab_model::ssd::BufferParameters;
@@ -153,6 +153,15 @@ fn mechanisms(generator: &mut impl Rng, kind: Kind, low_water: u32) -> Mechanism
     if matches!(kind, Kind::PageMap | Kind::MapOnFlash) && pick(generator, &[0, 0, 0, 1]) == 1 {
         let hot_within = Some(0.3);
         mechanisms.streams = StreamParameters { count: 2, hot_within, hot_blocks: None };
+    }
+    if matches!(kind, Kind::PageMap | Kind::MapOnFlash)
+        && mechanisms.streams_of_copies() == 1
+        && pick(generator, &[0, 0, 1]) == 1
+    {
+        mechanisms.copies = CopiesTo::HostBlock;
+    }
+    if kind != Kind::SlcCache && pick(generator, &[0, 0, 0, 1]) == 1 {
+        mechanisms.rotation = generator.random_range(0.05..=1.0);
     }
     mechanisms
 }

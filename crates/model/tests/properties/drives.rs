@@ -9,7 +9,7 @@ use ssdlab_model::health::WearParameters;
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::mechanisms::Mechanisms;
-use ssdlab_model::policy::{CopyRatio, Pacing, VictimPolicy};
+use ssdlab_model::policy::{CopiesTo, CopyRatio, Pacing, VictimPolicy};
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::streams::StreamParameters;
@@ -105,9 +105,18 @@ fn mechanisms() -> impl Strategy<Value = Mechanisms> {
             Pacing::Ratio { copies, high_water }
         }),
     ];
-    let all = (victims, pacing, streams(), flush(), suspend());
-    all.prop_map(|(victims, pacing, streams, flush, suspend)| {
+    let rotation = prop_oneof![3 => Just(0.0), 1 => 0.05..=1.0f64];
+    let copies = prop_oneof![2 => Just(CopiesTo::OwnBlock), 1 => Just(CopiesTo::HostBlock)];
+    let all = (victims, (rotation, copies), pacing, streams(), flush(), suspend());
+    all.prop_map(|(victims, (rotation, copies), pacing, streams, flush, suspend)| {
         let mut mechanisms = Mechanisms::default();
+        // Profiles refuse what does not go together.
+        if streams.count == 1 {
+            mechanisms.copies = copies;
+        }
+        if streams.hot_blocks.is_none() {
+            mechanisms.rotation = rotation;
+        }
         mechanisms.streams = streams;
         mechanisms.victims = victims;
         mechanisms.pacing = pacing;
@@ -235,6 +244,7 @@ pub fn with_extents(configuration: &Configuration, room: u32) -> Configuration {
     configuration.mechanisms.mapping = MappingScheme::Extent;
     // Profiles refuse both together.
     configuration.mechanisms.streams = StreamParameters::default();
+    configuration.mechanisms.copies = CopiesTo::OwnBlock;
     let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
     let kept = configuration.collection.blocks_kept(&geometry, &configuration.mechanisms);
     let usable = (geometry.blocks() - kept - 1) * geometry.units_per_block();

@@ -2,6 +2,7 @@
 
 use ssdlab_model::Configuration;
 use ssdlab_model::mapping::MappingScheme;
+use ssdlab_model::policy::CopiesTo;
 use ssdlab_model::streams::StreamParameters;
 use ssdlab_nand::geometry::Geometry;
 
@@ -17,6 +18,8 @@ pub fn with_log_blocks(configuration: &Configuration, log_blocks: u32) -> Config
     configuration.mechanisms.mapping = MappingScheme::LogBlock;
     configuration.mechanisms.log_blocks = log_blocks;
     configuration.mechanisms.streams = StreamParameters::default();
+    configuration.mechanisms.copies = CopiesTo::OwnBlock;
+    configuration.mechanisms.rotation = 0.0;
     configuration.check_mapping().expect("room for the log");
     configuration
 }

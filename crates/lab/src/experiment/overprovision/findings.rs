@@ -26,6 +26,7 @@ pub(super) fn conclude(
     deviation(measured, record);
     reads(measured, record);
     not_steady(measured, record);
+    sags(measured, record);
     states(sizes, measured, on_copies, record);
     if !measured.is_empty() && !planned.contains(&State::Raid1Full) {
         record.find(
@@ -174,6 +175,17 @@ fn not_steady(measured: &[Measured], record: &mut Record) {
     }
 }
 
+/// What falls far below its level for a while.
+fn sags(measured: &[Measured], record: &mut Record) {
+    for one in measured {
+        let what = format!("In the state {}, {}", one.state.name(), one.operation.words());
+        let words = one.lows.as_ref().and_then(|lows| lows.words(&what, "IOPS"));
+        if let Some(words) = words {
+            record.find(Level::Notice, "sags", words);
+        }
+    }
+}
+
 /// Each state by what was done to bring it about.
 fn states(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Record) {
     let named: Vec<String> = State::ALL
@@ -197,7 +209,8 @@ fn states(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Re
         Level::Info,
         "states",
         format!(
-            "State before each test on the first {}, as {operations}. {}.",
+            "State before each test on the first {}, as {operations}. {}. Before writes are measured, \
+             all flash that is erased is used up by random writes there.",
             sizes.area_words(),
             named.join("; ")
         ),
@@ -222,6 +235,7 @@ mod tests {
                 figures: (iops > 0.0).then(|| Figures { iops, ..Figures::default() }),
                 unsteady: (!is_steady)
                     .then(|| Unsteady { is_level: false, words: "it drifted".to_owned() }),
+                lows: None,
                 curve: Vec::new(),
             })
             .collect();

@@ -7,11 +7,15 @@ use crate::error::LabError;
 use crate::experiment::Record;
 use crate::experiment::course::Course;
 use crate::experiment::figures::whole;
+use crate::experiment::lows::Lows;
 use crate::output::format::span;
 use crate::report::{Cell, Column, Level, Table};
 
 /// One point of the curve.
 const INTERVAL: Nanoseconds = Nanoseconds::from_secs(1);
+
+/// What the lowest mean is over, in seconds.
+const WINDOW: f64 = 60.0;
 
 /// Runs `phase` for `time`.
 pub(super) fn run(
@@ -71,6 +75,12 @@ pub(super) fn conclude(result: &PhaseResult, record: &mut Record) {
         })
         .collect();
     record.add_series("throughput".to_owned(), ("s", "MB/s"), &points);
+    let spans =
+        whole(&result.throughput).into_iter().map(|it| (it.length.seconds(), it.mb_per_second()));
+    let lows = Lows::of(&spans.collect::<Vec<_>>(), WINDOW, None);
+    if let Some(words) = lows.and_then(|lows| lows.words("Requests", "MB/s")) {
+        record.find(Level::Notice, "sags", words);
+    }
     record.find(
         Level::Info,
         "not-judged",

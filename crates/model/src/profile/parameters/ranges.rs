@@ -15,6 +15,7 @@ impl Profile {
         let tib = 1u64 << 40;
         self.within("capacity.logical", &d.capacity.logical, length(1 << 20), length(64 * tib))?;
         self.within("capacity.physical", &d.capacity.physical, length(1 << 20), length(64 * tib))?;
+        self.within("capacity.reserved", &d.capacity.reserved, length(0), length(64 * tib))?;
         self.within("flash.channels", &d.flash.channels, 1, 64)?;
         self.within("flash.dies", &d.flash.dies, 1, 4096)?;
         self.within("flash.planes_per_die", &d.flash.planes_per_die, 1, 8)?;
@@ -90,6 +91,7 @@ impl Profile {
         self.within("streams.hot_within", &d.streams.hot_within, 0.0, 1.0)?;
         self.within("streams.hot_blocks", &d.streams.hot_blocks, 0.0, 0.95)?;
         self.within("collection.choices", &d.collection.choices, 0, 1024)?;
+        self.within("collection.rotation", &d.collection.rotation, 0.0, 1.0)?;
         self.within("collection.high_water", &d.collection.high_water, 0, 1 << 16)?;
         self.within("link.mb_per_second", &d.link.mb_per_second, 1.0, 100_000.0)
     }

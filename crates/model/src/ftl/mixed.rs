@@ -1,0 +1,215 @@
+//! Copies in the host's open block: one write frontier for both, in the order in which they come.
+//!
+//! A copy takes the next place of the host's program unit, as a unit does that the host writes. The program
+//! unit is sent when it is full and all that it waits for has been read. So blocks hold what was written and
+//! what was copied at about the same time, and data of different age lies together.
+//!
+//! Copies take slots of the write buffer as well, so that what waits for the dies stays as little as without
+//! them.
+//!
+//! The host begins a program unit only while collection has its reserve: what it fills could be the last place
+//! that there is for copies.
+
+use std::ops::Range;
+
+use ssdlab_nand::{Nand, Page, Tag};
+
+use super::host::Host;
+use super::relocation::{PREFETCH_UNITS, Pages};
+use super::{Context, Ftl, kind};
+use crate::mapping::Mapping;
+use crate::media::Media;
+use crate::units::{BlockIndex, PhysicalUnit};
+
+impl<M: Mapping, D: Media> Ftl<M, D> {
+    /// Moves what is valid in program unit `program` of `block`, a victim, to the host's open block; returns
+    /// how many units that was.
+    pub(super) fn move_to_host_block<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        block: BlockIndex,
+        program: u32,
+    ) -> u32 {
+        let units = self.geometry.units_per_program();
+        let first = self.geometry.first_unit(block).0 + program * units;
+        let per_sense = self.geometry.units_per_sense_shift();
+        let (end, mut next, mut moved) = (first + units, first, 0);
+        while next < end {
+            let sensed_until = match self.collector.reads_word_lines {
+                true => end,
+                false => (((next >> per_sense) + 1) << per_sense).min(end),
+            };
+            moved += self.move_sensed_to_host_block(context, next..sensed_until);
+            next = sensed_until;
+        }
+        moved
+    }
+
+    /// Moves what is valid of the units in `sensed`, which one read senses; returns how many that is.
+    fn move_sensed_to_host_block<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        sensed: Range<u32>,
+    ) -> u32 {
+        self.prefetch_for_copies(&sensed);
+        let mut pages = Pages::NONE;
+        // Of these, `here` are in the program unit being filled.
+        let (mut moved, mut here, mut last) = (0, 0, PhysicalUnit(sensed.start));
+        let mut sensed_pages = 0;
+        for from in sensed.map(PhysicalUnit) {
+            if !self.blocks.is_valid(&self.map, from) {
+                continue;
+            }
+            if self.placement.room() == 0 {
+                self.begin_program_for_copies(context);
+            }
+            pages.note(self.geometry.page_of(from), true);
+            let to = self.placement.append();
+            let held = self.blocks.flash_mut().held_mut();
+            let unit = held[from.0 as usize];
+            held[to.0 as usize] = unit;
+            self.map.relocate_held(unit, from, to);
+            self.media.copy(from, to);
+            (moved, here) = (moved + 1, here + 1);
+            if self.placement.room() == 0 {
+                let senses = self.senses_of(pages.count() - sensed_pages);
+                sensed_pages = pages.count();
+                self.read_copies(context.nand, from, here, senses, moved > here);
+                here = 0;
+                self.seal_host_program(context);
+            }
+            last = from;
+        }
+        if here > 0 {
+            let senses = self.senses_of(pages.count() - sensed_pages);
+            self.read_copies(context.nand, last, here, senses, moved > here);
+        }
+        self.counters.flash_page_reads_collection += u64::from(pages.count());
+        self.counters.flash_reads_collection += u64::from(moved > 0);
+        moved
+    }
+
+    /// Reads `units` copies, one of which lies at `from`, by so many senses into the program unit being filled, which
+    /// waits for them; `is_sensed` where they ride on the read before.
+    fn read_copies(
+        &mut self,
+        nand: &mut Nand,
+        from: PhysicalUnit,
+        units: u32,
+        senses: u32,
+        is_sensed: bool,
+    ) {
+        self.placement.await_copies(units);
+        let tag = Tag(kind::MERGE | self.placement.latest() as u32 & kind::NUMBER);
+        let sense = self.page_read_of(from) * u64::from(senses) + self.collector.read_overhead;
+        let page = Page { unit: from, units, sense };
+        if is_sensed {
+            nand.load_page_with_last(tag, page);
+        } else {
+            nand.load_page(tag, page, false);
+        }
+    }
+
+    /// Begins a program unit of the host's, which finds that none is being filled and that collection keeps
+    /// its reserve; unless copies have begun one for that.
+    pub(super) fn begin_beside_copies<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        self.ensure_free_beyond(context, self.collector.reserve);
+        if self.placement.room() == 0 {
+            self.begin_in_shared_block(context.nand);
+        }
+    }
+
+    /// Begins a program unit for copies, in a block that was emptied where no other is left.
+    fn begin_program_for_copies<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        if self.placement.is_partial() {
+            // It was held back for the rest of its last unit.
+            self.seal_host_program(context);
+        }
+        let is_short = self.blocks.free() == 0 && !self.placement.stream().can_take(1);
+        if is_short && self.collector.emptied() > 0 {
+            self.free_oldest_emptied(context);
+        }
+        self.begin_in_shared_block(context.nand);
+    }
+
+    fn begin_in_shared_block(&mut self, nand: &Nand) {
+        let units = self.geometry.units_per_block();
+        if let Some(block) = self.placement.begin(&mut self.blocks, &self.geometry, units) {
+            self.note_block_begun(nand, block, true);
+            self.keep_reserve(block);
+        }
+        self.hold_for_reserve();
+    }
+
+    /// Whether all that was on the block that was emptied first lies in full program units.
+    pub(super) fn is_oldest_emptied_copied(&self) -> bool {
+        if !self.collector.copies_to_host {
+            return self.collector.is_oldest_emptied_copied();
+        }
+        let is_in = |number| self.placement.is_partial() && number == self.placement.numbers().end;
+        self.collector.oldest_emptied().is_some_and(|it| !is_in(it.host))
+    }
+
+    /// Asks for the map entries that the next copies will touch.
+    #[inline(always)]
+    fn prefetch_for_copies(&self, sensed: &Range<u32>) {
+        let flash = self.blocks.flash();
+        let units = sensed.end - sensed.start;
+        let ahead = flash.held(PhysicalUnit(sensed.start + PREFETCH_UNITS), units);
+        ahead.iter().for_each(|&held| self.map.prefetch_held(held));
+        flash.prefetch_held(PhysicalUnit(sensed.start + 3 * PREFETCH_UNITS));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
+    use crate::ftl::Ssd;
+    use crate::ssd::tests::small_configuration;
+    use crate::units::{BlockIndex, Instant, LogicalUnit};
+
+    /// Fills a drive, then writes a share of it at random, with the policy that takes cold data, too.
+    fn worn(copies: &str, share: f64) -> Ssd {
+        let changes = [
+            ("collection.copies", copies),
+            ("collection.low_water", "3"),
+            ("collection.policy", "d-choices"),
+            ("collection.choices", "2"),
+        ];
+        let mut ssd = Ssd::new(&small_configuration(&changes)).expect("a sound drive");
+        let units = ssd.geometry().logical_units();
+        let area = (f64::from(units) * share) as u32;
+        let mut generator = Pcg64Mcg::seed_from_u64(1);
+        let mut at = ssd.write(Instant::START, LogicalUnit(0), units);
+        for written in 0..12 * units {
+            at = ssd.write(at, LogicalUnit(generator.random_range(0..area)), 1);
+            if written % 19_999 == 0 {
+                ssd.check_invariants();
+            }
+        }
+        ssd
+    }
+
+    #[test]
+    fn copies_take_no_block_of_their_own_and_cost_the_same_where_all_data_is_alike() {
+        let [own, mixed] = ["own-block", "host-block"].map(|copies| worn(copies, 1.0));
+        let opened = |ssd: &Ssd| {
+            let flash = ssd.ftl.blocks.flash();
+            let blocks = (0..ssd.geometry().blocks()).map(BlockIndex);
+            blocks.filter(|&it| flash.opened(it).by_collection).count()
+        };
+        assert!(opened(&own) > 0 && opened(&mixed) == 0);
+        let amplification = |ssd: &Ssd| ssd.counters().write_amplification().expect("writes");
+        let (own, mixed) = (amplification(&own), amplification(&mixed));
+        assert!((mixed / own - 1.0).abs() < 0.05, "{mixed} and {own}");
+    }
+
+    #[test]
+    fn cold_data_that_lies_among_hot_is_copied_with_it() {
+        let [own, mixed] = ["own-block", "host-block"].map(|copies| worn(copies, 0.1));
+        let copied = |ssd: &Ssd| ssd.counters().program_units_collection;
+        assert!(copied(&mixed) as f64 > 1.1 * copied(&own) as f64);
+    }
+}
