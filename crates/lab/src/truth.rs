@@ -21,7 +21,7 @@ use crate::report::{
 use crate::target::Target;
 
 /// The files that come with the program: the name of the drive and the text.
-const BUNDLED: [(&str, &str); 28] = [
+const BUNDLED: [(&str, &str); 27] = [
     ("adata-atom-50-1000", include_str!("../truth/adata-atom-50-1000.toml")),
     ("intel-660p-1000", include_str!("../truth/intel-660p-1000.toml")),
     ("intel-p3520", include_str!("../truth/intel-p3520.toml")),
@@ -35,7 +35,6 @@ const BUNDLED: [(&str, &str); 28] = [
     ("micron-7450-max-800-521-gib", include_str!("../truth/micron-7450-max-800-521-gib.toml")),
     ("micron-7450-max-800-670-gib", include_str!("../truth/micron-7450-max-800-670-gib.toml")),
     ("micron-7450-pro-960", include_str!("../truth/micron-7450-pro-960.toml")),
-    ("samsung-840-pro", include_str!("../truth/samsung-840-pro.toml")),
     ("samsung-970-evo-1000", include_str!("../truth/samsung-970-evo-1000.toml")),
     ("samsung-970-evo-500", include_str!("../truth/samsung-970-evo-500.toml")),
     ("samsung-980-pro-1000", include_str!("../truth/samsung-980-pro-1000.toml")),

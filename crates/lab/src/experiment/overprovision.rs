@@ -95,9 +95,6 @@ const READS_SHARE: u64 = 10;
 /// long beside them.
 const READS_ROUND_LEAST: Nanoseconds = Nanoseconds::from_millis(100);
 
-/// Erased flash is used up as often, since some of it may have been erased meanwhile.
-const FILLS_MOST: u32 = 4;
-
 /// Requests of the sequential operations.
 const SEQUENTIAL_REQUEST: ByteLength = ByteLength::new(128 << 10);
 /// Requests of the random ones.
@@ -212,7 +209,8 @@ impl Protocol {
     }
 
     fn plan(&self, states: &[State]) -> Plan {
-        let states: u64 = states.iter().map(|state| state.drives()).sum();
+        let drives = |state: &State| if state.is_pair() { 2 } else { 1 };
+        let states: u64 = states.iter().map(drives).sum();
         Plan {
             sequential_writes: self.sizes.capacity * states,
             large_random_writes: self.sizes.used * states,
@@ -313,7 +311,7 @@ impl Protocol {
             let spare = physical
                 .map(|physical| ByteLength::new(physical.bytes().saturating_sub(held.bytes())));
             let until = self.until(operation, spare);
-            let rounds = self.rounds(state, operation, &until, course, share)?;
+            let rounds = self.rounds(operation, &until, course, share)?;
             let verdict = rounds.judge(&until);
             // What is not known to be steady is shown as its later half, and named.
             let first =
@@ -336,30 +334,10 @@ impl Protocol {
         Ok(())
     }
 
-    /// Writes at random over the area until the drive has used all its flash: while it has erased blocks,
-    /// writes find room that nobody has to make, and would be measured as those of a new drive.
-    fn use_erased_flash(&self, state: State, course: &mut Course) -> Result<(), LabError> {
-        for _ in 0..FILLS_MOST {
-            let unused = course.drive.inside().map_or(ByteLength::ZERO, |inside| inside.unused);
-            let each = ByteLength::new(unused.bytes() / state.drives());
-            if each == ByteLength::ZERO {
-                break;
-            }
-            let phase = Phase {
-                name: "random writes, until no erased flash is left".to_owned(),
-                amount: Amount::Bytes(RANDOM_REQUEST * each.covering(RANDOM_REQUEST)),
-                ..self.phase(Operation::RandWrite)
-            };
-            course.make_ready(&phase, 0.0)?;
-        }
-        Ok(())
-    }
-
     /// The rounds of one operation: on a copy of the drive where it can be copied, so that each
     /// operation finds the same state.
     fn rounds(
         &self,
-        state: State,
         operation: Operation,
         until: &Until,
         course: &mut Course,
@@ -375,11 +353,7 @@ impl Protocol {
         let (before, began) = (copy.inside(), copy.now());
         let weights = course.weights();
         let mut own = Course::new(&mut *copy, course.watcher, weights);
-        let outcome = match operation.is_read() {
-            true => Ok(()),
-            false => self.use_erased_flash(state, &mut own),
-        };
-        let outcome = outcome.and_then(|()| rounds.run(&mut own, &phase, until, weight));
+        let outcome = rounds.run(&mut own, &phase, until, weight);
         let mut tally = own.tally;
         tally.gone.extend(super::course::since(copy.inside(), before));
         tally.time_of_copies += copy.now().since(began);

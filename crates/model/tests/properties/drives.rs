@@ -107,8 +107,9 @@ fn mechanisms() -> impl Strategy<Value = Mechanisms> {
     ];
     let rotation = prop_oneof![3 => Just(0.0), 1 => 0.05..=1.0f64];
     let copies = prop_oneof![2 => Just(CopiesTo::OwnBlock), 1 => Just(CopiesTo::HostBlock)];
-    let all = (victims, (rotation, copies), pacing, streams(), flush(), suspend());
-    all.prop_map(|(victims, (rotation, copies), pacing, streams, flush, suspend)| {
+    let reads = (any::<bool>(), 0..3u64);
+    let all = (victims, (rotation, copies, reads), pacing, streams(), flush(), suspend());
+    all.prop_map(|(victims, (rotation, copies, reads), pacing, streams, flush, suspend)| {
         let mut mechanisms = Mechanisms::default();
         // Profiles refuse what does not go together.
         if streams.count == 1 {
@@ -122,6 +123,8 @@ fn mechanisms() -> impl Strategy<Value = Mechanisms> {
         mechanisms.pacing = pacing;
         mechanisms.flush = flush;
         mechanisms.suspend = suspend;
+        mechanisms.copies_word_lines = reads.0;
+        mechanisms.copy_overhead = Nanoseconds::from_micros(70 * reads.1);
         mechanisms
     })
 }

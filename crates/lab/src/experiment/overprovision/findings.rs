@@ -209,8 +209,7 @@ fn states(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Re
         Level::Info,
         "states",
         format!(
-            "State before each test on the first {}, as {operations}. {}. Before writes are measured, \
-             all flash that is erased is used up by random writes there.",
+            "State before each test on the first {}, as {operations}. {}.",
             sizes.area_words(),
             named.join("; ")
         ),

@@ -48,11 +48,6 @@ impl State {
         matches!(self, State::Raid1Full | State::Raid1Spare)
     }
 
-    /// How many drives it is of.
-    pub(super) fn drives(self) -> u64 {
-        if self.is_pair() { 2 } else { 1 }
-    }
-
     /// What was done to bring it about, to be read after its name.
     pub(super) fn words(self, sizes: &Sizes, spare: Option<f64>) -> String {
         let used = if sizes.used > ByteLength::ZERO {
@@ -71,8 +66,8 @@ impl State {
                  {used}, nothing trimmed{share}"
             ),
             State::Raid1Spare => format!(
-                "two drives made new, in RAID 1 without initial synchronisation, of which only the first \
-                 part was ever written, once, so that the rest is spare{share}"
+                "the same, but only its first part was ever written, so that the rest is \
+                 spare{share}"
             ),
         }
     }
@@ -91,7 +86,7 @@ impl State {
         course.make_ready(&fill(written, amount, seed), weight / 2.0)?;
         let share = written.length.bytes() as f64 / sizes.capacity.bytes() as f64;
         let used = USE_REQUEST * ((sizes.used.bytes() as f64 * share) as u64 / USE_REQUEST.bytes());
-        if used > ByteLength::ZERO && self != State::Raid1Spare {
+        if used > ByteLength::ZERO {
             course.make_ready(&use_up(written, used, seed), weight / 2.0)?;
         }
         if self == State::Trimmed {
