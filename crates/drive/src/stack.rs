@@ -366,8 +366,7 @@ impl Array {
     fn build(&self, at: Instant, condition: Condition) -> Result<Built, StackError> {
         let mut models = Vec::with_capacity(self.members.len());
         let mut from = at;
-        let alike = self.level == Level::Raid1 && self.are_members_alike();
-        for member in self.members.iter().take(if alike { 1 } else { usize::MAX }) {
+        for member in &self.members {
             let built = member.build(at, condition)?;
             from = from.max(built.from);
             models.push(built.model);
@@ -375,14 +374,14 @@ impl Array {
         match self.level {
             Level::Raid0 => Ok(Built { model: self.striped(models)?, from }),
             Level::Raid1 => {
-                let (mirror, from) = self.mirror(models, self.members.len(), from)?;
+                let (mirror, from) = self.mirror(models, from)?;
                 Ok(Built { model: Box::new(mirror), from })
             }
             Level::Raid10 => {
                 let mut pairs: Vec<Box<dyn Model>> = Vec::new();
                 let (begun, mut models) = (from, models.into_iter());
                 while let (Some(one), Some(two)) = (models.next(), models.next()) {
-                    let (pair, ready) = self.mirror(vec![one, two], 2, begun)?;
+                    let (pair, ready) = self.mirror(vec![one, two], begun)?;
                     from = from.max(ready);
                     pairs.push(Box::new(pair));
                 }
@@ -401,30 +400,19 @@ impl Array {
         }
     }
 
-    /// Returns true if all members are new drives of one kind. What prints alike is alike: configurations hold
-    /// nothing but numbers and words.
-    fn are_members_alike(&self) -> bool {
-        let [Composition::Ssd(first), others @ ..] = &self.members[..] else { return false };
-        let first = format!("{first:?}");
-        let is_like = |other: &Composition| matches!(other, Composition::Ssd(it) if format!("{it:?}") == first);
-        others.iter().all(is_like)
-    }
-
     fn striped(&self, models: Vec<Box<dyn Model>>) -> Result<Box<dyn Model>, StackError> {
         let used = Used::of(&models, Some(self.chunk), self.trim)?;
         Ok(Box::new(Layered::new(Striped::new(used), models)))
     }
 
-    /// Returns a mirror of `count` members, of which `models` are all or the first, and when its members
-    /// agree.
+    /// Returns a mirror, and when its members agree.
     fn mirror(
         &self,
         models: Vec<Box<dyn Model>>,
-        count: usize,
         from: Instant,
     ) -> Result<(Layered<Mirrored>, Instant), StackError> {
-        let used = Used { members: count, ..Used::of(&models, None, self.trim)? };
-        let mut mirror = Layered::of_alike(Mirrored::new(used, self.reads), models, count);
+        let used = Used::of(&models, None, self.trim)?;
+        let mut mirror = Layered::new(Mirrored::new(used, self.reads), models);
         let from = match self.synchronisation {
             Synchronisation::None => from,
             // The first member is copied to all others (md's initial synchronisation).

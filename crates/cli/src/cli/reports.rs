@@ -148,8 +148,7 @@ Every figure that the project knows is run on its profile: published, model,
 error, and whether a number of the profile was fitted to it or nothing was.
 
 Examples:
-  ssdlab truth
-  ssdlab truth samsung-pm983 intel-p4500 --html truth.html";
+  ssdlab truth samsung-970-evo-500 intel-660p-1000 --html truth.html";
 
 /// Arguments of `truth`.
 #[derive(Args, Debug)]

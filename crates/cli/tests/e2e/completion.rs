@@ -36,25 +36,25 @@ fn names_that_the_program_knows_are_completed_in_every_shell() {
         is(&["ru"], &["run"]);
         is(&["run", "frag"], &["fragmentation"]);
         is(&["run", "fragmentation", "--allow"], &["--allow-buffered"]);
-        is(&["run", "fragmentation", "sim:tosh"], &["sim:toshiba-xg5"]);
+        is(&["run", "fragmentation", "sim:toshiba-x"], &["sim:toshiba-xg5"]);
         is(&["run", "fragmentation", "sim:ag"], &["sim:aged.ssd"]);
         is(&["run", "fragmentation", "sim:./my"], &["sim:./my.toml"]);
         is(
             &["run", "steady", "sim:toshiba-xg5,spare=7%,flash.page_s"],
             &["sim:toshiba-xg5,spare=7%,flash.page_size="],
         );
-        is(&["run", "steady", "raid1(sim:;sim:tosh"], &["raid1(sim:;sim:toshiba-xg5"]);
+        is(&["run", "steady", "raid1(sim:;sim:toshiba-x"], &["raid1(sim:;sim:toshiba-xg5"]);
         is(&["run", "steady", "raid1"], &["raid1(", "raid10("]);
         is(&["run", "steady", "--set", "read_p"], &["read_percent="]);
         is(&["run", "fragmentation", "--set", "read_p"], &[]);
         is(&["precondition", "--set", "flash.page_s"], &["flash.page_size="]);
-        is(&["list", "profiles", "tosh"], &["toshiba-xg5"]);
+        is(&["list", "profiles", "toshiba-x"], &["toshiba-xg5"]);
         is(&["list", "experiments", "over"], &["overprovision"]);
         is(&["show", "l"], &["last"]);
         is(&["show", "1"], &["1"]);
         is(&["doctor", "--fix", "sw"], &["swappiness"]);
         assert!(answer(&["run", "job", "sim:"]).is_empty(), "the file comes first");
-        assert_eq!(answer(&["run", "job", "x.fio", "sim:tosh"]), ["sim:toshiba-xg5"]);
+        assert_eq!(answer(&["run", "job", "x.fio", "sim:toshiba-x"]), ["sim:toshiba-xg5"]);
     }
 }
 
@@ -108,8 +108,9 @@ fn bash_itself_completes_targets_with_colons_and_commas() {
         return skipped("bash itself", "bash is missing");
     };
     assert_eq!(found, "fragmentation\n");
-    let line = "ssdlab run steady sim:tosh";
-    assert_eq!(ask("ssdlab run steady sim : tosh", line, "tosh").unwrap(), "toshiba-xg5\n");
+    let line = "ssdlab run steady sim:toshiba-x";
+    let found = ask("ssdlab run steady sim : toshiba-x", line, "toshiba-x").unwrap();
+    assert_eq!(found, "toshiba-xg5\n");
     let line = "ssdlab run steady sim:";
     let profiles = ask("ssdlab run steady sim :", line, "").unwrap();
     assert!(profiles.lines().any(|line| line == "toshiba-xg5"), "{profiles}");
@@ -135,7 +136,7 @@ fn fish_itself_completes_targets_and_settings() {
         assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
         Some(String::from_utf8(output.stdout).unwrap())
     };
-    let Some(found) = ask("ssdlab run fragmentation sim:tosh") else {
+    let Some(found) = ask("ssdlab run fragmentation sim:toshiba-x") else {
         return skipped("fish itself", "fish is missing");
     };
     assert!(found.starts_with("sim:toshiba-xg5\tToshiba"), "{found}");

@@ -22,18 +22,10 @@ use crate::simulated::responder::{
 const PIECE: ByteLength = ByteLength::new(512 << 10);
 const UNDER_WAY: u32 = 16;
 
-/// Who a part of a request is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum For {
-    One(usize),
-    /// Every member, which are asked for the same.
-    Every,
-}
-
-/// A part of a request.
+/// A part of a request, for one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    pub(super) of: For,
+    pub(super) member: usize,
     pub(super) request: Request,
 }
 
@@ -55,18 +47,19 @@ impl Parts {
     /// Adds a part to those that are sent first.
     pub(super) fn send(&mut self, kind: Kind, member: usize, first: u64, count: u64) {
         let request = Request { kind, first: Sector(first), count: SectorCount(count) };
-        self.first.push(Part { of: For::One(member), request });
+        self.first.push(Part { member, request });
     }
 
-    /// Adds all of `request` for every member.
-    pub(super) fn send_to_all(&mut self, request: &Request) {
-        self.first.push(Part { of: For::Every, request: *request });
+    /// Adds a part for each of `members` members: all of `request`.
+    pub(super) fn send_to_all(&mut self, members: usize, request: &Request) {
+        let request = *request;
+        self.first.extend((0..members).map(|member| Part { member, request }));
     }
 
     /// Adds a part to those that are sent when the first are answered.
     pub(super) fn send_then(&mut self, kind: Kind, member: usize, first: u64, count: u64) {
         let request = Request { kind, first: Sector(first), count: SectorCount(count) };
-        self.then.push(Part { of: For::One(member), request });
+        self.then.push(Part { member, request });
     }
 }
 
@@ -121,31 +114,16 @@ struct Open {
     then: Vec<Part>,
 }
 
-/// A part that a tag of the members stands for.
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    /// The place of its request.
-    place: usize,
-    part: Part,
-    /// Members that have not answered it.
-    left: usize,
-}
-
 /// A layer and its members.
-///
-/// Members that were made alike and are all asked for the same stay alike: as long as nobody is asked for
-/// something alone, one of them stands for all.
 #[derive(Clone)]
 pub(super) struct Layered<L> {
     layer: L,
     members: Vec<Box<dyn Model>>,
-    /// How many members there are; as long as they are all alike, there is only the first.
-    count: usize,
     /// Requests by place, and places that are free.
     open: Vec<Option<Open>>,
     free: Vec<usize>,
-    /// Of each part under way, by the tag that its members know.
-    parts: Vec<Sent>,
+    /// Of each part under way, by the tag that its member knows: the request's place, and the part.
+    parts: Vec<(usize, Part)>,
     free_parts: Vec<u32>,
     /// Requests that wait until the layer takes another.
     waiting: VecDeque<(Instant, Tag, Request)>,
@@ -157,17 +135,9 @@ pub(super) struct Layered<L> {
 
 impl<L: Layer> Layered<L> {
     pub(super) fn new(layer: L, members: Vec<Box<dyn Model>>) -> Layered<L> {
-        let count = members.len();
-        Layered::of_alike(layer, members, count)
-    }
-
-    /// `count` members, of which `members` are all or the first, where the others are like that.
-    pub(super) fn of_alike(layer: L, members: Vec<Box<dyn Model>>, count: usize) -> Layered<L> {
-        assert!(members.len() == count || members.len() == 1, "the first stands for all");
         Layered {
             layer,
             members,
-            count,
             open: Vec::new(),
             free: Vec::new(),
             parts: Vec::new(),
@@ -219,44 +189,16 @@ impl<L: Layer> Layered<L> {
     fn send(&mut self, place: usize, at: Instant, parts: Vec<Part>) {
         self.open[place].as_mut().expect("it is under way").left += parts.len() as u32;
         for part in parts {
-            let members = match part.of {
-                For::One(member) => {
-                    self.tell_apart();
-                    member..member + 1
-                }
-                For::Every => 0..self.members.len(),
-            };
-            let sent = Sent { place, part, left: members.len() };
             let tag = match self.free_parts.pop() {
                 Some(tag) => tag,
                 None => {
-                    self.parts.push(sent);
+                    self.parts.push((place, part));
                     self.parts.len() as u32 - 1
                 }
             };
-            self.parts[tag as usize] = sent;
-            for member in &mut self.members[members] {
-                member.submit(at, Tag(tag), part.request);
-            }
+            self.parts[tag as usize] = (place, part);
+            self.members[part.member].submit(at, Tag(tag), part.request);
         }
-    }
-
-    /// One member is asked for something alone: from here on each stands for itself.
-    fn tell_apart(&mut self) {
-        let more = self.count - self.members.len();
-        if more == 0 {
-            return;
-        }
-        for sent in self.parts.iter_mut().filter(|sent| sent.left > 0) {
-            sent.left += more;
-        }
-        let first = self.members[0].clone();
-        self.members.resize(self.count, first);
-    }
-
-    /// Every member, each as often as it stands for one.
-    fn each(&self) -> impl Iterator<Item = &Box<dyn Model>> {
-        self.members.iter().cycle().take(self.count)
     }
 
     /// Sends what follows of a request, or answers it, if nothing of it is under way.
@@ -284,17 +226,12 @@ impl<L: Layer> Layered<L> {
 
     /// A member has answered a part.
     fn note_part(&mut self, answer: Answer) {
-        let sent = &mut self.parts[answer.tag.0 as usize];
-        sent.left -= 1;
-        let Sent { place, part, left } = *sent;
-        let open = self.open[place].as_mut().expect("it is under way");
-        open.latest = open.latest.max(answer.at);
-        if left > 0 {
-            return;
-        }
-        open.left -= 1;
+        let (place, part) = self.parts[answer.tag.0 as usize];
         self.free_parts.push(answer.tag.0);
         self.layer.note_part(&part);
+        let open = self.open[place].as_mut().expect("it is under way");
+        open.left -= 1;
+        open.latest = open.latest.max(answer.at);
         self.go_on(place);
     }
 
@@ -316,7 +253,7 @@ impl<L: Layer> Layered<L> {
             {
                 let count = piece.min(each.0 - first);
                 let mut parts = Parts::default();
-                for member in 0..self.count {
+                for member in 0..self.members.len() {
                     match is_read(member) {
                         true => parts.send(Kind::Read, member, first, count),
                         false => parts.send_then(Kind::Write, member, first, count),
@@ -395,18 +332,18 @@ impl<L: Layer> Responder for Layered<L> {
     }
 
     fn counters(&self) -> Counters {
-        let all = self.each().map(|it| it.counters());
+        let all = self.members.iter().map(|it| it.counters());
         all.fold(Counters::default(), |sum, one| sum.plus(&one))
     }
 
     fn unused_flash(&self) -> ByteLength {
-        self.each().map(|it| it.unused_flash()).sum()
+        self.members.iter().map(|it| it.unused_flash()).sum()
     }
 
     /// The extremes over all members, and the mean weighted by capacity.
     fn wear(&self) -> Wear {
         let each: Vec<(Wear, f64)> =
-            self.each().map(|it| (it.wear(), it.capacity().bytes() as f64)).collect();
+            self.members.iter().map(|it| (it.wear(), it.capacity().bytes() as f64)).collect();
         let bytes: f64 = each.iter().map(|(_, bytes)| bytes).sum();
         let mean = each.iter().map(|(wear, bytes)| wear.erases_mean * bytes).sum::<f64>() / bytes;
         Wear {
@@ -418,7 +355,7 @@ impl<L: Layer> Responder for Layered<L> {
 
     fn attribution(&self) -> Attribution {
         let mut sum = self.layer.own_time();
-        for member in self.each() {
+        for member in &self.members {
             sum += member.attribution();
         }
         sum

@@ -4,7 +4,7 @@
 use ssdlab_units::ByteLength;
 
 use super::ReadPolicy;
-use super::layered::{For, Layer, Part, Parts};
+use super::layered::{Layer, Part, Parts};
 use super::members::Used;
 use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
@@ -63,7 +63,7 @@ impl Layer for Mirrored {
     fn divide(&mut self, request: &Request, parts: &mut Parts) {
         let Request { kind, first, count } = *request;
         if kind != Kind::Read {
-            return parts.send_to_all(request);
+            return parts.send_to_all(self.used.members, request);
         }
         let member = self.choose(first.0);
         self.reads[member].under_way += 1;
@@ -72,8 +72,8 @@ impl Layer for Mirrored {
     }
 
     fn note_part(&mut self, part: &Part) {
-        if let (For::One(member), Kind::Read) = (part.of, part.request.kind) {
-            let reads = &mut self.reads[member];
+        if part.request.kind == Kind::Read {
+            let reads = &mut self.reads[part.member];
             // Reads of a synchronisation are not counted.
             reads.under_way = reads.under_way.saturating_sub(1);
         }

@@ -173,7 +173,7 @@ impl Layer for Parity {
         match kind {
             Kind::Read => self.read(first.0, count.0, parts),
             Kind::Write | Kind::WriteThrough => self.write(kind, first.0, count.0, parts),
-            Kind::Flush => parts.send_to_all(request),
+            Kind::Flush => parts.send_to_all(self.used.members, request),
             // Only whole stripes are trimmed: of any other the parity would be wrong.
             Kind::Trim => {
                 let stripe = first.0.div_ceil(self.layout.stripe());

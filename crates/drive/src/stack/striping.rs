@@ -40,7 +40,7 @@ impl Layer for Striped {
     fn divide(&mut self, request: &Request, parts: &mut Parts) {
         let Request { kind, first, count } = *request;
         if kind == Kind::Flush {
-            return parts.send_to_all(request);
+            return parts.send_to_all(self.used.members, request);
         }
         let chunk = self.used.chunk.0;
         let (mut next, end) = (first.0, first.0 + count.0);

@@ -346,50 +346,6 @@ fn latencies_behind_a_bridge_or_under_encryption_are_the_sum_of_their_parts() {
     }
 }
 
-/// A drive of another seed is made of another configuration, and collects greedily all the same.
-#[test]
-fn members_that_are_alike_do_what_they_would_do_apart() {
-    let with_seed = |seed: u64| match small() {
-        Composition::Ssd(mut configuration) => {
-            configuration.mechanisms.seed = seed;
-            Composition::Ssd(configuration)
-        }
-        _ => unreachable!("it is one SSD"),
-    };
-    let mirror = |seeds: [u64; 3]| {
-        let array = Level::Raid1.array(seeds.map(with_seed).into());
-        assert_eq!(array.are_members_alike(), seeds == [0; 3]);
-        let array = Array { synchronisation: Synchronisation::None, ..array };
-        let mut drive = opened(Composition::Array(array));
-        let mut done = Vec::new();
-        // Reads come first where writes are under way; then the members differ, and go on apart.
-        for (pattern, percent, length) in [
-            (Pattern::Sequential, 0, GIB),
-            (Pattern::Random, 0, MIB * 256),
-            (Pattern::Random, 30, MIB * 64),
-            (Pattern::Random, 0, MIB * 64),
-        ] {
-            let result = run(&mut drive, pattern, Mix { read_percent: percent }, length);
-            let latencies = [&result.read_latencies, &result.write_latencies].map(|it| it.mean());
-            let inside = drive.inside().unwrap();
-            done.push((result.elapsed, latencies, inside.counters, inside.wear, inside.unused));
-        }
-        drive.trim(Region::first(MIB * 64)).unwrap();
-        done.push((
-            drive.now().since(Instant::START),
-            [None; 2],
-            drive.inside().unwrap().counters,
-            drive.inside().unwrap().wear,
-            ByteLength::ZERO,
-        ));
-        done
-    };
-    let (alike, apart) = (mirror([0, 0, 0]), mirror([0, 1, 2]));
-    for (place, (one, other)) in alike.iter().zip(&apart).enumerate() {
-        assert_eq!(one, other, "after step {place}");
-    }
-}
-
 #[test]
 fn raid5_pays_for_small_writes_with_reads() {
     let members = vec![small(), small(), small(), small(), small()];

@@ -9,7 +9,7 @@ use ssdlab_units::ByteLength;
 
 use super::Record;
 use crate::output::format::{significant, span};
-use crate::report::{Cell, Column, Level, Table};
+use crate::report::{Cell, Column, Table};
 
 /// The part of a short series that the lowest mean is over.
 const WINDOW_SHARE: f64 = 0.1;
@@ -86,13 +86,17 @@ impl Lows {
         ]
     }
 
-    /// Adds a table of its own and a finding about `what` to a record, of a series of requests of `request` each.
-    pub(super) fn tell(&self, what: &str, request: ByteLength, record: &mut Record) {
+    /// Adds a table of its own to a record, of a series of requests of `request` each; returns what a finding says of
+    /// `what`, where it sags.
+    pub(super) fn tell(
+        &self,
+        what: &str,
+        request: ByteLength,
+        record: &mut Record,
+    ) -> Option<String> {
         let rows = vec![self.cells(request).into()];
         record.tables.push(Table { name: "lows".to_owned(), columns: columns().into(), rows });
-        if let Some(words) = self.words(what, "IOPS") {
-            record.find(Level::Notice, "sags", words);
-        }
+        self.words(what, "IOPS")
     }
 
     /// What it does, in a sentence about `what` (several, such as "Random writes"); nothing where it never sags.

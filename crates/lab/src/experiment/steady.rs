@@ -281,9 +281,7 @@ fn conclude(protocol: &Protocol, rounds: &Rounds, has_ended: bool, record: &mut 
     let steady = verdict.as_ref().ok().and_then(|it| rounds.figures_from(it.window.start));
     let lows = rounds.lows_of_requests(protocol.until.round, steady.map(|it| it.iops));
     tabulate(rounds, &verdict, snia, record);
-    if let Some(lows) = lows {
-        lows.tell("Requests", protocol.phase.block_size, record);
-    }
+    let sags = lows.and_then(|lows| lows.tell("Requests", protocol.phase.block_size, record));
     record.add_series("throughput".to_owned(), ("min", "MB/s"), &rounds.curve());
     draw_amplification(rounds, record);
     match &verdict {
@@ -305,6 +303,9 @@ fn conclude(protocol: &Protocol, rounds: &Rounds, has_ended: bool, record: &mut 
                 rounds.moving_words(moving)
             ),
         ),
+    }
+    if let Some(words) = sags {
+        record.find(Level::Notice, "sags", words);
     }
     beside(rounds, &verdict, snia, record);
 }

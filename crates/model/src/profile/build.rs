@@ -190,8 +190,32 @@ impl Profile {
             trim: self.trim()?,
             slc: self.slc()?,
         };
+        self.check_copies()?;
         self.check_mechanisms(&mechanisms)?;
         Ok(mechanisms)
+    }
+
+    /// Refuses what is said of reads for copies where it would make no difference.
+    fn check_copies(&self) -> Result<(), ProfileError> {
+        let d = &self.document;
+        let has_word_lines = *d.collection.word_line_reads.value.get_ref();
+        let costs_more = d.collection.read_overhead.value.get_ref().0 > Nanoseconds::ZERO;
+        let is_extent = *d.mapping.scheme.value.get_ref() == MappingScheme::Extent;
+        if is_extent && (has_word_lines || costs_more) {
+            let key = if costs_more { "read_overhead" } else { "word_line_reads" };
+            return Err(self.inconsistent(format!(
+                "collection.{key} is about copies unit by unit, and mapping.scheme extent condenses whole \
+                 runs; leave it out, or set mapping.scheme to page"
+            )));
+        }
+        if has_word_lines && *d.flash.pages_per_shot.value.get_ref() == 1 {
+            return Err(self.inconsistent(
+                "collection.word_line_reads is about flash that programs several pages of a word line in \
+                 one go, and flash.pages_per_shot is 1; leave one of them out"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
     }
 
     fn data_time(&self) -> DataTime {

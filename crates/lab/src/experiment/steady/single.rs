@@ -78,9 +78,6 @@ pub(super) fn conclude(result: &PhaseResult, record: &mut Record) {
     let spans =
         whole(&result.throughput).into_iter().map(|it| (it.length.seconds(), it.mb_per_second()));
     let lows = Lows::of(&spans.collect::<Vec<_>>(), WINDOW, None);
-    if let Some(words) = lows.and_then(|lows| lows.words("Requests", "MB/s")) {
-        record.find(Level::Notice, "sags", words);
-    }
     record.find(
         Level::Info,
         "not-judged",
@@ -90,4 +87,7 @@ pub(super) fn conclude(result: &PhaseResult, record: &mut Record) {
             span(seconds)
         ),
     );
+    if let Some(words) = lows.and_then(|lows| lows.words("Requests", "MB/s")) {
+        record.find(Level::Notice, "sags", words);
+    }
 }
