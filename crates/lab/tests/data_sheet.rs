@@ -4,7 +4,6 @@ use ssdlab_lab::experiment::{self, Unwatched};
 use ssdlab_lab::quick::quick;
 use ssdlab_lab::report::Report;
 use ssdlab_lab::target::Target;
-use ssdlab_model::profile::Profile;
 use ssdlab_model::profile::data_sheet::{DataSheet, FlashKind, Interface};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
@@ -52,7 +51,8 @@ const DRIVES: [Drive; 3] = [
 ];
 
 impl Drive {
-    fn profile(&self) -> Profile {
+    /// The text of its profile.
+    fn profile(&self) -> String {
         let sheet = DataSheet {
             name: self.name.to_owned(),
             capacity: ByteLength::new(self.gigabytes * 1_000_000_000),
@@ -68,15 +68,15 @@ impl Drive {
             protected: true,
             cache: None,
         };
-        let text = sheet.profile().unwrap_or_else(|error| panic!("{error}"));
-        Profile::parse(self.name, self.name, &text).unwrap_or_else(|error| panic!("{error}"))
+        sheet.profile().unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The figures of `steady --quick`.
     fn steady(&self, set: &[(&str, &str)]) -> Report {
         let experiment = experiment::named("steady").expect("it is there");
-        let profile = Box::new(self.profile());
-        let target = Target::Simulated { name: self.name.to_owned(), profile };
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().expect("a place");
+        std::fs::write(file.path(), self.profile()).expect("room");
+        let target = Target::parse(&format!("sim:{}", file.path().display())).expect("sound");
         let set: Vec<(String, String)> =
             set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let (settings, target) = quick(experiment, target, 1, &set).expect("it can be quick");
@@ -90,7 +90,8 @@ impl Drive {
 fn figure(report: &Report, column: &str) -> f64 {
     let table = report.table("steady").expect("the table of the rules");
     let index = table.column(column).expect("a column");
-    table.rows[0][index].number().expect("a figure")
+    let cell = &table.rows[0][index];
+    cell.number().unwrap_or_else(|| panic!("no {column}: {:?}", report.findings))
 }
 
 #[test]

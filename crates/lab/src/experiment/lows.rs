@@ -215,7 +215,7 @@ mod tests {
         let words = lows.words("Random writes", "IOPS").unwrap();
         assert_eq!(
             words,
-            "Random writes sag to 20.0 IOPS for 40 s around minute 5; else they run at 100."
+            "Random writes sag to 20.0 IOPS for 40.0 s around minute 5; else they run at 100."
         );
     }
 
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!((lows.sags.len(), lows.sag_seconds()), (2, 50.0));
         let words = lows.words("Writes", "MB/s").unwrap();
         assert!(words.starts_with("Writes sag 2 times, to 30.0 MB/s in the deepest"), "{words}");
-        assert!(words.contains("for 50 s in all, the last time around minute 3"), "{words}");
+        assert!(words.contains("for 50.0 s in all, the last time around minute 3"), "{words}");
     }
 
     #[test]

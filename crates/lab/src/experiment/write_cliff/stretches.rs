@@ -8,8 +8,9 @@ use super::CLIFF;
 /// Points that a stretch has at least: fewer are a dip.
 const LASTING: usize = 5;
 
-/// The points that follow a change are judged by the median of one in so many of all: a speed that swings as
-/// blocks are erased and folded is one speed.
+/// What follows a change is judged by the mean of so many points, or of one in fifty of all, if those are more: a speed
+/// that dips, or swings as blocks are erased and folded, is one speed.
+const WINDOW: usize = 20;
 const WINDOWS: usize = 50;
 
 /// A part of what was written, at one speed.
@@ -21,18 +22,18 @@ pub(super) struct Stretch {
     pub(super) mb_per_second: f64,
 }
 
-/// Divides what was written where the median of the points that follow differs from that of the stretch by more
+/// Divides what was written where the mean of the points that follow differs from that of the stretch by more
 /// than a cliff, and so does the next point itself.
 pub(super) fn stretches(points: &[ThroughputPoint]) -> Vec<Stretch> {
     let speeds: Vec<f64> = points.iter().map(ThroughputPoint::mb_per_second).collect();
-    let window = (speeds.len() / WINDOWS).max(LASTING);
+    let window = (speeds.len() / WINDOWS).max(WINDOW);
     let mut starts = vec![0];
     let mut place = LASTING;
     while place + LASTING <= speeds.len() {
         let start = *starts.last().expect("one begins at the first point");
-        let so_far = median(&speeds[start..place]);
+        let so_far = mean(&speeds[start..place]);
         let next = &speeds[place..(place + window).min(speeds.len())];
-        if differ(so_far, speeds[place]) && differ(so_far, median(next)) {
+        if differ(so_far, speeds[place]) && differ(so_far, mean(next)) {
             starts.push(place);
             place += LASTING;
         } else {
@@ -71,10 +72,8 @@ fn differ(one: f64, other: f64) -> bool {
     (one - other).abs() > CLIFF * one.max(other)
 }
 
-fn median(speeds: &[f64]) -> f64 {
-    let mut sorted = speeds.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
+fn mean(speeds: &[f64]) -> f64 {
+    speeds.iter().sum::<f64>() / speeds.len() as f64
 }
 
 #[cfg(test)]
