@@ -17,11 +17,6 @@ use crate::{DriveError, io};
 /// page on each die.
 pub const REQUEST: u64 = 1 << 20;
 
-/// Requests at the beginning of a window that are read and not timed, where at least two are left. What a drive
-/// reads ahead depends on whether a window happens to be read after the one before it: its first requests are
-/// fast then, and twice as slow after a jump. Behind these a stream is read ahead of in either case.
-const LEAD: usize = 2;
-
 /// Bytes of a small request, which meets one flash page.
 pub const SMALL: u64 = 4096;
 
@@ -80,23 +75,17 @@ impl Probe {
         Ok(took)
     }
 
-    /// Reads a window from its beginning to its end, one request at a time; returns how long each took behind
-    /// the [`LEAD`].
+    /// Reads a window from its beginning to its end, one request at a time; returns how long each took.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn window(&mut self, window: Span, pace: &mut Pace) -> Result<Reading, DriveError> {
         // It sleeps for nearly all of the time; a wait for a processor would be taken for the drive's.
         let _real_time = RealTime::begin();
-        let requests: Vec<Span> = window.pieces(REQUEST).collect();
-        let lead = LEAD.min(requests.len().saturating_sub(2));
-        for request in &requests[..lead] {
-            self.read(*request, pace)?;
-        }
-        let timed = &requests[lead..];
+        let requests = window.pieces(REQUEST);
         let seconds: Result<Vec<f64>, DriveError> =
-            timed.iter().map(|request| Ok(self.read(*request, pace)?.as_secs_f64())).collect();
-        Ok(Reading { seconds: seconds?, bytes: timed.iter().map(|it| it.length).sum() })
+            requests.map(|request| Ok(self.read(request, pace)?.as_secs_f64())).collect();
+        Ok(Reading { seconds: seconds?, bytes: window.length })
     }
 
     /// Reads `length` bytes, or all there is, from a random place of a window on, one request at a
@@ -151,8 +140,7 @@ mod tests {
         let mut pace = Pace::new(None);
         let window = Span::new(0, (2 << 20) + 777);
         let reading = probe.window(window, &mut pace).unwrap();
-        // Of three requests the first leads.
-        assert_eq!((reading.shares().len(), reading.bytes), (2, (1 << 20) + 777));
+        assert_eq!(reading.shares().len(), 3);
         assert!(reading.shares().iter().all(|&it| it > 0.0));
         assert_eq!(probe.bytes, window.length);
         let mut generator = Pcg64Mcg::seed_from_u64(1);

@@ -109,21 +109,19 @@ impl Yardstick {
         let windows = divide(&[Span::new(0, length)], window);
         let mut yardstick =
             Yardstick { probe: Probe::new(file), windows, fresh: 0.0, typical: 0.0 };
-        let (mut fresh, mut typical, mut timed) = (0.0, 0.0, 0);
+        let (mut fresh, mut typical) = (0.0, 0.0);
         for at in 0..yardstick.windows.len() {
             let window = yardstick.windows[at];
             let mut passes: Vec<Vec<f64>> = Vec::new();
             while passes.len() < *PASSES.start()
                 || passes.len() < *PASSES.end() && !agree(passes.iter().map(Vec::as_slice))
             {
-                let reading = yardstick.probe.window(window, pace)?;
-                timed += if passes.is_empty() { reading.bytes } else { 0 };
-                passes.push(reading.seconds);
+                passes.push(yardstick.probe.window(window, pace)?.seconds);
             }
             fresh += by_rank(passes.iter().map(Vec::as_slice))[0];
             typical += undisturbed(passes.iter().map(Vec::as_slice));
         }
-        (yardstick.fresh, yardstick.typical) = (fresh / timed as f64, typical / timed as f64);
+        (yardstick.fresh, yardstick.typical) = (fresh / length as f64, typical / length as f64);
         Ok(yardstick)
     }
 
