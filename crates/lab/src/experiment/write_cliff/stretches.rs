@@ -31,7 +31,8 @@ pub(super) fn stretches(points: &[ThroughputPoint]) -> Vec<Stretch> {
     let mut place = LASTING;
     while place + LASTING <= speeds.len() {
         let start = *starts.last().expect("one begins at the first point");
-        let so_far = mean(&speeds[start..place]);
+        // The speed may have changed within the first point of a stretch.
+        let so_far = mean(&speeds[start + usize::from(start > 0)..place]);
         let next = &speeds[place..(place + window).min(speeds.len())];
         if differ(so_far, speeds[place]) && differ(so_far, mean(next)) {
             starts.push(place);
@@ -99,6 +100,12 @@ mod tests {
     fn each_speed_that_lasts_is_a_stretch() {
         let speeds = [vec![1000.0; 20], vec![600.0; 30], vec![100.0; 40]].concat();
         assert_eq!(seen(&speeds), [(20_000, 1000.0), (18_000, 600.0), (4_000, 100.0)]);
+    }
+
+    #[test]
+    fn a_point_within_which_the_speed_changed_makes_no_stretch_of_its_own() {
+        let speeds = [vec![2300.0; 9], vec![1500.0], vec![600.0; 100]].concat();
+        assert_eq!(seen(&speeds).len(), 2);
     }
 
     #[test]
