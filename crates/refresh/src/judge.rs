@@ -212,11 +212,13 @@ impl Evidence {
         }
     }
 
-    /// Returns how long it takes to be read now where nothing else hits it, in seconds a byte.
+    /// Returns how long it takes to be read now where nothing else hits it, in seconds a byte: from end to
+    /// end, or at turns, which are more readings, if without what a drive reads ahead.
     pub fn now(&self) -> f64 {
+        let passes = undisturbed(self.passes.iter().map(Vec::as_slice));
         match self.turns.is_empty() {
-            true => undisturbed(self.passes.iter().map(Vec::as_slice)),
-            false => undisturbed(self.turns.iter().map(|turn| turn.own.as_slice())),
+            true => passes,
+            false => undisturbed(self.turns.iter().map(|turn| turn.own.as_slice())).min(passes),
         }
     }
 }

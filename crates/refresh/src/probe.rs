@@ -80,16 +80,15 @@ impl Probe {
     /// # Errors
     /// When it cannot be read.
     pub fn window(&mut self, window: Span, pace: &mut Pace) -> Result<Reading, DriveError> {
-        // It sleeps for nearly all of the time; a wait for a processor would be taken for the drive's.
-        let _real_time = RealTime::begin();
-        let requests = window.pieces(REQUEST);
-        let seconds: Result<Vec<f64>, DriveError> =
-            requests.map(|request| Ok(self.read(request, pace)?.as_secs_f64())).collect();
-        Ok(Reading { seconds: seconds?, bytes: window.length })
+        self.requests(window.pieces(REQUEST), window.length, pace)
     }
 
-    /// Reads `length` bytes, or all there is, from a random place of a window on, one request at a
-    /// time; returns how long each took.
+    /// Reads `length` bytes, or all there is, at a random place of a window, one request at a time and the
+    /// last one first; returns how long each took.
+    ///
+    /// No request continues the one before it, so that no drive reads ahead. In ascending order a drive does,
+    /// and how soon depends on what happened to be read before: one and the same window in order of a
+    /// simulated Toshiba XG5 takes 26 or 52 ms then.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -105,7 +104,23 @@ impl Probe {
         // may meet a die twice.
         let places = (window.length - length) / REQUEST;
         let offset = window.offset + generator.random_range(0..=places) * REQUEST;
-        self.window(Span::new(offset, length), pace)
+        let mut requests: Vec<Span> = Span::new(offset, length).pieces(REQUEST).collect();
+        requests.reverse();
+        self.requests(requests.into_iter(), length, pace)
+    }
+
+    /// Reads these requests one after the other, `bytes` in all; returns how long each took.
+    fn requests(
+        &mut self,
+        requests: impl Iterator<Item = Span>,
+        bytes: u64,
+        pace: &mut Pace,
+    ) -> Result<Reading, DriveError> {
+        // It sleeps for nearly all of the time; a wait for a processor would be taken for the drive's.
+        let _real_time = RealTime::begin();
+        let seconds: Result<Vec<f64>, DriveError> =
+            requests.map(|request| Ok(self.read(request, pace)?.as_secs_f64())).collect();
+        Ok(Reading { seconds: seconds?, bytes })
     }
 
     /// Reads a small request at a random place of a window; returns seconds.

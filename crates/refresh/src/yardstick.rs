@@ -4,13 +4,13 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rustix::fs::{Mode, OFlags};
 use ssdlab_units::ByteLength;
 
 use crate::buffer::Buffer;
-use crate::interval::{agree, by_rank, undisturbed};
+use crate::interval::{agree, undisturbed};
 use crate::pace::Pace;
 use crate::probe::{Probe, REQUEST};
 use crate::window::{Span, divide};
@@ -31,11 +31,9 @@ const PASSES: std::ops::RangeInclusive<usize> = 3..=50;
 pub struct Yardstick {
     probe: Probe,
     windows: Vec<Span>,
-    /// Seconds a byte, read as a window is: the fastest reading of each request, since others can only
-    /// make it slower.
+    /// Seconds a byte where nothing else hits it, read from end to end. The second fastest reading of each
+    /// request: of a stream that is read ahead of, the fastest of each would never come together.
     pub fresh: f64,
-    /// Seconds a byte where nothing else hits it, as is said of a window that is read several times.
-    pub typical: f64,
 }
 
 /// A file without a name in a directory.
@@ -107,28 +105,27 @@ impl Yardstick {
         }
         rustix::fs::fsync(&file).map_err(cannot)?;
         let windows = divide(&[Span::new(0, length)], window);
-        let mut yardstick =
-            Yardstick { probe: Probe::new(file), windows, fresh: 0.0, typical: 0.0 };
-        let (mut fresh, mut typical) = (0.0, 0.0);
-        for at in 0..yardstick.windows.len() {
-            let window = yardstick.windows[at];
-            let mut passes: Vec<Vec<f64>> = Vec::new();
-            while passes.len() < *PASSES.start()
-                || passes.len() < *PASSES.end() && !agree(passes.iter().map(Vec::as_slice))
-            {
-                passes.push(yardstick.probe.window(window, pace)?.seconds);
+        let mut yardstick = Yardstick { probe: Probe::new(file), windows, fresh: 0.0 };
+        // From end to end, as what it is held against was read: a window that is read again by itself is
+        // read ahead of later than one that follows another.
+        let mut passes: Vec<Vec<Vec<f64>>> = vec![Vec::new(); yardstick.windows.len()];
+        for pass in 0..*PASSES.end() {
+            let is_settled = passes.iter().all(|it| agree(it.iter().map(Vec::as_slice)));
+            if pass >= *PASSES.start() && is_settled {
+                break;
             }
-            fresh += by_rank(passes.iter().map(Vec::as_slice))[0];
-            typical += undisturbed(passes.iter().map(Vec::as_slice));
+            for (window, passes) in yardstick.windows.iter().zip(&mut passes) {
+                passes.push(yardstick.probe.window(*window, pace)?.seconds);
+            }
         }
-        (yardstick.fresh, yardstick.typical) = (fresh / length as f64, typical / length as f64);
+        let seconds: f64 = passes.iter().map(|it| undisturbed(it.iter().map(Vec::as_slice))).sum();
+        yardstick.fresh = seconds / length as f64;
         Ok(yardstick)
     }
 
-    /// The probe and a window of it, any one: the one behind the last may have been read ahead.
-    pub fn any_window(&mut self, generator: &mut Pcg64Mcg) -> (&mut Probe, Span) {
-        let window = self.windows[generator.random_range(0..self.windows.len())];
-        (&mut self.probe, window)
+    /// Returns the probe, and the window of this number; numbers go round.
+    pub fn window(&mut self, number: usize) -> (&mut Probe, Span) {
+        (&mut self.probe, self.windows[number % self.windows.len()])
     }
 }
 
@@ -164,9 +161,8 @@ mod tests {
         let Ok(mut yardstick) = yardstick else { return };
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         assert!(yardstick.fresh > 0.0);
-        let mut generator = Pcg64Mcg::seed_from_u64(1);
         let windows: std::collections::HashSet<Span> =
-            (0..50).map(|_| yardstick.any_window(&mut generator).1).collect();
+            (0..50).map(|number| yardstick.window(number).1).collect();
         assert_eq!(windows.len(), 4);
     }
 }

@@ -31,7 +31,6 @@ fn told(plan: &Value) -> bool {
 }
 
 #[test]
-#[ignore = "data in order is taken for scattered, mostly on a quiet machine: see .ci/unsteady"]
 fn what_is_scattered_is_found_worth_it_and_the_rest_is_left_as_it_is() {
     if !has_devices("refresh in real time") {
         return;

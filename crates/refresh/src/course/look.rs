@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use rand::SeedableRng;
 use rand::seq::SliceRandom;
-use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_units::ByteLength;
 
@@ -23,8 +23,7 @@ use crate::{DriveError, ErrorKind, refused, system};
 const SMALL_READS: usize = 9;
 
 /// Bytes that are read of a window, and of fresh data, at a turn. A single request says little of a
-/// window: of data in order some meet a die twice, and all but the first are read ahead, as they are for who
-/// reads it from end to end.
+/// window: of data in order some meet a die twice.
 const TURN: u64 = 4 << 20;
 
 /// How often a window that seems slow is read again, where fresh data is known.
@@ -298,7 +297,7 @@ impl Refresh {
         };
         // What is not slower than the slowest of them is not slow.
         let mut fresh = made.iter().map(|it| it.fresh).fold(0.0, f64::max);
-        let typical = made.iter().map(|it| it.typical).sum::<f64>() / made.len() as f64;
+        let typical = made.iter().map(|it| it.fresh).sum::<f64>() / made.len() as f64;
         let mut baselines: Vec<Baseline> =
             made.into_iter().map(|it| Baseline::Written(Box::new(it))).collect();
         if let Some(why) = &self.survey.hidden_flash {
@@ -327,7 +326,7 @@ impl Refresh {
         let mut generator = Pcg64Mcg::seed_from_u64(2);
         let mut order: Vec<usize> = (0..self.evidence.len()).collect();
         for round in 0..TURNS_MAX {
-            // In order, what the drive reads ahead would make some windows fast and others not.
+            // So that nothing which comes back in time hits the same window in each round.
             order.shuffle(&mut generator);
             for (done, &at) in order.iter().enumerate() {
                 if self.evidence[at].verdict(fresh).is_some() {
@@ -344,7 +343,9 @@ impl Refresh {
                 let mut fresh = Vec::with_capacity(standard.0.len());
                 for baseline in &mut standard.0 {
                     let (probe, pace) = (&mut self.probe, &mut self.pace);
-                    fresh.push(baseline.read(probe, &mut generator, pace, read)?);
+                    // One place for all turns of a window: the fastest reading of several places would be
+                    // held against the fastest of one.
+                    fresh.push(baseline.read(at, probe, &mut generator, pace, read)?);
                 }
                 let own = read(&mut self.probe, span, &mut generator, &mut self.pace)?;
                 self.evidence[at].turns.push(Turn { own, fresh });
@@ -373,6 +374,7 @@ impl Refresh {
             for turn in 0..SMALL_READS {
                 let baselines = standard.0.len();
                 let other = standard.0[turn % baselines].read(
+                    at + turn / baselines,
                     &mut self.probe,
                     &mut generator,
                     &mut self.pace,
@@ -450,9 +452,10 @@ impl Standard {
 }
 
 impl Baseline {
-    /// Reads a window of it, any one.
+    /// Reads the window of it of this number; numbers go round.
     fn read<T>(
         &mut self,
+        number: usize,
         own: &mut Probe,
         generator: &mut Pcg64Mcg,
         pace: &mut Pace,
@@ -460,13 +463,10 @@ impl Baseline {
     ) -> Result<T, DriveError> {
         match self {
             Baseline::Written(yardstick) => {
-                let (probe, window) = yardstick.any_window(generator);
+                let (probe, window) = yardstick.window(number);
                 read(probe, window, generator, pace)
             }
-            Baseline::Own(windows) => {
-                let window = windows[generator.random_range(0..windows.len())];
-                read(own, window, generator, pace)
-            }
+            Baseline::Own(windows) => read(own, windows[number % windows.len()], generator, pace),
         }
     }
 }
