@@ -7,6 +7,7 @@
 //! | where requests go and when they arrive | [`addresses`], [`arrivals`] |
 //! | what was measured | [`PhaseResult`], [`Latencies`] |
 //! | watches a phase, and may end it | [`Observer`] |
+//! | takes pictures of the inside of an SSD | [`recording`] |
 //!
 //! An experiment is written once against the trait. Time belongs to the drive: virtual for a model,
 //! monotonic for a real one.
@@ -47,6 +48,7 @@ pub mod lanes;
 pub mod measure;
 pub mod memory;
 pub mod phase;
+pub mod recording;
 pub mod simulated;
 pub mod skew;
 pub mod stack;

@@ -31,6 +31,7 @@ use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
 use crate::error::{DriveError, ErrorKind};
 use crate::phase::Region;
+use crate::recording::Recorder;
 use crate::stack::{Array, Built, Composition, Condition, Level, StackError, Synchronisation};
 use crate::{Drive, Template};
 pub use in_flight::Ticket;
@@ -102,6 +103,8 @@ pub struct SimulatedDrive {
     make_new: MakeNew,
     /// How long making it new took the last time, where that took its own time.
     made_new_in: Option<Nanoseconds>,
+    /// Who records its inside, and that of whatever takes its place.
+    recorder: Option<Recorder>,
 }
 
 impl SimulatedDrive {
@@ -140,6 +143,7 @@ impl SimulatedDrive {
             busy: Nanoseconds::ZERO,
             make_new: MakeNew::default(),
             made_new_in: None,
+            recorder: None,
         })
     }
 
@@ -167,7 +171,20 @@ impl SimulatedDrive {
             busy: Nanoseconds::ZERO,
             make_new: MakeNew::default(),
             made_new_in: None,
+            recorder: None,
         })
+    }
+
+    /// Has `recorder` take pictures of its inside from now on, and of copies of it and of what it is made new
+    /// by.
+    pub fn record_inside(&mut self, recorder: Recorder) {
+        self.model.record_inside(&recorder);
+        self.recorder = Some(recorder);
+    }
+
+    /// Returns who takes pictures of its inside.
+    pub fn recorder(&self) -> Option<&Recorder> {
+        self.recorder.as_ref()
     }
 
     /// Adds what the report should say of the drive.
@@ -296,7 +313,10 @@ impl Template for SimulatedDrive {
 impl SimulatedDrive {
     /// One like this, made new, of another composition and name.
     fn new_of(&self, name: String, composition: Composition) -> Result<Self, DriveError> {
-        let Built { model, from } = built(&composition, self.now)?;
+        let Built { mut model, from } = built(&composition, self.now)?;
+        if let Some(recorder) = &self.recorder {
+            model.record_inside(recorder);
+        }
         let (facts, caveats) = (self.facts.clone(), self.caveats.clone());
         let busy = Nanoseconds::ZERO;
         Ok(SimulatedDrive {
@@ -312,6 +332,7 @@ impl SimulatedDrive {
             busy,
             make_new: self.make_new,
             made_new_in: None,
+            recorder: self.recorder.clone(),
         })
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod format;
 pub mod hdr;
 pub mod html;
 pub mod json;
+mod moments;
 pub(crate) mod scale;
 pub mod text;
 

@@ -4,9 +4,11 @@
 //! `docs/report.schema.json`, and a test fails when the two differ.
 
 mod inside;
+mod recording;
 mod table;
 
 pub use inside::{ReportAttribution, ReportCounters, ReportHealth, TimePart};
+pub use recording::{RecordedPicture, Recording};
 pub use table::{Cell, Column, Table};
 
 use schemars::JsonSchema;
@@ -56,6 +58,9 @@ pub struct Report {
     /// one.
     #[serde(default)]
     pub attribution: Option<ReportAttribution>,
+    /// Pictures of the inside of simulated SSDs over the run, one recording for each, where they were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recordings: Vec<Recording>,
     /// What the run cost.
     pub cost: Cost,
 }

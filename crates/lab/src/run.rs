@@ -12,8 +12,8 @@ use crate::experiment::oracle;
 use crate::experiment::{Experiment, Record, Settings, Watcher};
 use crate::machine;
 use crate::report::{
-    Cost, Fact, Finding, Level, Report, ReportAttribution, ReportCounters, ReportHealth, SCHEMA,
-    Target, TargetKind, TimePart,
+    Cost, Fact, Finding, Level, Recording, Report, ReportAttribution, ReportCounters, ReportHealth,
+    SCHEMA, Target, TargetKind, TimePart,
 };
 
 /// What a run came to: always a report, with the error that ended it, if one did.
@@ -61,6 +61,7 @@ pub fn run(
     }
     let simulated_seconds =
         simulated.then(|| (drive.now().since(drive_time) + record.tally.time_of_copies).seconds());
+    let recorder = drive.simulated().and_then(|it| it.recorder().cloned());
     let insides: Vec<Inside> = record.tally.gone.iter().copied().chain(drive.inside()).collect();
     if let Err(failure) = drive.clean_up()
         && error.is_none()
@@ -103,6 +104,7 @@ pub fn run(
         counters: insides.iter().map(counters_of).reduce(ReportCounters::and),
         health: health.map(|health| health_of(&health)),
         attribution: attribution_of(&insides),
+        recordings: recorder.map(|it| Recording::of_tracks(it.tracks())).unwrap_or_default(),
         cost: Cost {
             wall_seconds: wall.elapsed().as_secs_f64(),
             cpu_seconds: machine::cpu_seconds() - cpu,

@@ -1,105 +1,14 @@
-// The picture of the inside, the charts, and their colours.
+// The charts, and the colours of the page; the picture of the inside is drawn as in reports.
 const picture = (() => {
   const $ = (id) => document.getElementById(id);
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-  const pack = ([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0;
-  const stops = (list) => Array.from({ length: 256 }, (_, index) => {
-    const at = index / 255 * (list.length - 1), low = Math.min(Math.floor(at), list.length - 2);
-    return list[low].map((value, part) => Math.round(value + (list[low + 1][part] - value) * (at - low)));
-  });
-  // Light to dark in steps that differ for the colour-blind as well (after viridis and inferno).
-  const RAMPS = {
-    valid: stops([[48, 18, 92], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]]),
-    age: stops([[252, 255, 164], [249, 142, 9], [188, 55, 84], [87, 16, 110], [30, 12, 60]]),
-    erases: stops([[40, 70, 120], [80, 150, 190], [230, 200, 120], [230, 120, 60], [220, 40, 40]]),
-  };
-  const MODES = {
-    valid: { name: 'valid share', ends: ['nothing valid', 'all valid'] },
-    age: { name: 'age', ends: ['just written', 'written long ago'] },
-    stream: { name: 'stream' },
-    erases: { name: 'erase count', ends: ['least worn', '20 erases more'] },
-    state: { name: 'state' },
-  };
-  let mode = 'valid', colours = {}, image = null;
+  const blocks = blockCells($('cells'), $('legend'), () => (document.documentElement.dataset.theme === 'light' ? '#dde2e9' : '#2b313b'));
+  let colours = {};
 
   const takeColours = () => {
-    for (const name of ['back', 'line', 'text', 'dim', 'host', 'copy', 'fold', 'pad', 'meta', 'victim', 'form', 'panel']) colours[name] = css(`--${name}`);
-    colours.free = document.documentElement.dataset.theme === 'light' ? '#dde2e9' : '#2b313b';
-    image = null;
-    legend();
+    for (const name of ['line', 'dim', 'host', 'copy', 'fold', 'pad', 'meta', 'form']) colours[name] = css(`--${name}`);
+    blocks.takeColours();
   };
-
-  const swatch = (colour, text, ring) => `<span class="key"><span class="swatch${ring ? ' ring' : ''}" style="${ring ? 'border-color' : 'background'}:${colour}"></span>${text}</span>`;
-  const rings = () => ` ${swatch(colours.host, 'host writes here', true)} ${swatch(colours.copy, 'copies go here', true)} ${swatch(colours.victim, 'being collected', true)}`;
-  function legend() {
-    const free = swatch(colours.free, 'free');
-    let text = '';
-    if (RAMPS[mode]) {
-      const ramp = [0, 64, 128, 192, 255].map((at) => `rgb(${RAMPS[mode][at]})`).join(',');
-      const [low, high] = MODES[mode].ends;
-      text = `${low}<span class="scale" style="background:linear-gradient(90deg,${ramp})"></span>${high} ${free}`;
-    } else if (mode === 'stream') {
-      text = `${swatch(colours.host, 'written by the host')} ${swatch(colours.copy, 'copied by garbage collection')} ${swatch(colours.fold, 'SLC cache')} ${swatch(colours.pad, 'from before')} ${free}`;
-    } else {
-      text = `${free} ${swatch(colours.form, 'full')} ${swatch(colours.fold, 'full, SLC')} ${swatch(colours.host, 'open for the host')} ${swatch(colours.copy, 'open for copies')} ${swatch(colours.victim, 'being collected')}`;
-      $('legend').innerHTML = text;
-      return;
-    }
-    $('legend').innerHTML = text + rings();
-  }
-
-  function colourOf(cells, at, packed) {
-    const flags = cells[at], use = flags & 7;
-    if (use === 0 || use === 5) return packed.free;
-    if (mode === 'valid') return packed.valid[cells[at + 1]];
-    if (mode === 'age') return cells[at + 2] === 255 ? packed.pad : packed.age[Math.min(255, cells[at + 2] * 2)];
-    if (mode === 'erases') return packed.erases[Math.min(255, cells[at + 3] * 12)];
-    if (mode === 'stream') return flags & 16 ? packed.fold : cells[at + 2] === 255 ? packed.pad : flags & 8 ? packed.copy : packed.host;
-    return use === 1 ? packed.host : use === 2 ? packed.copy : use === 4 ? packed.victim : flags & 16 ? packed.fold : packed.form;
-  }
-
-  function prepare(canvas, count, groups) {
-    const ratio = Math.min(2, devicePixelRatio || 1), width = Math.round(canvas.clientWidth * ratio);
-    const most = innerWidth < 860 ? 260 : 330;
-    const bands = groups > 1 ? groups : 1, each = Math.ceil(count / bands), gap = bands > 1 ? Math.round(3 * ratio) : 0;
-    let size = Math.round((bands > 1 ? 12 : 16) * ratio), columns, rows;
-    for (; ; size--) {
-      columns = Math.max(1, Math.floor(width / size));
-      rows = Math.ceil(each / columns);
-      if (size === 2 || bands * rows * size + (bands - 1) * gap <= most * ratio) break;
-    }
-    const height = bands * rows * size + (bands - 1) * gap;
-    canvas.width = width; canvas.height = height; canvas.style.height = `${height / ratio}px`;
-    const context = canvas.getContext('2d'), data = context.createImageData(width, height);
-    const packed = { free: pack(rgb(colours.free)) };
-    for (const name of ['host', 'copy', 'fold', 'pad', 'victim', 'form']) packed[name] = pack(rgb(colours[name]));
-    for (const name of Object.keys(RAMPS)) packed[name] = RAMPS[name].map(pack);
-    image = { count, groups, width, clientWidth: canvas.clientWidth, size, columns, rows, each, gap, context, data, words: new Uint32Array(data.data.buffer), packed };
-    image.words.fill(pack(rgb(colours.panel)));
-  }
-
-  // One square a block; a band of rows for each group of dies that has blocks of its own.
-  function cells(bytes, groups) {
-    const canvas = $('cells'), count = bytes.length / 4;
-    if (!image || image.count !== count || image.groups !== groups || image.clientWidth !== canvas.clientWidth) prepare(canvas, count, groups);
-    const { words, width, size, columns, rows, each, gap, packed } = image, line = size > 3 ? 1 : 0, ring = size > 7 ? Math.round(size / 6) : 1;
-    for (let block = 0; block < count; block++) {
-      const band = Math.floor(block / each), place = block - band * each;
-      const left = (place % columns) * size, top = band * (rows * size + gap) + Math.floor(place / columns) * size, end = size - line;
-      const fill = colourOf(bytes, block * 4, packed), use = bytes[block * 4] & 7;
-      const edge = use === 1 ? packed.host : use === 2 ? packed.copy : use === 4 ? packed.victim : 0;
-      for (let y = 0; y < end; y++) {
-        const from = (top + y) * width + left;
-        words.fill(fill, from, from + end);
-        if (edge && size > 4) {
-          if (y < ring || y >= end - ring) words.fill(edge, from, from + end);
-          else { words.fill(edge, from, from + ring); words.fill(edge, from + end - ring, from + end); }
-        }
-      }
-    }
-    image.context.putImageData(image.data, 0, 0);
-  }
 
   function axes(canvas) {
     const ratio = Math.min(2, devicePixelRatio || 1), w = canvas.clientWidth, h = canvas.clientHeight;
@@ -158,5 +67,5 @@ const picture = (() => {
     for (const ns of [1e5, 1e6, 1e7]) g.fillText(format(ns), 4 + ((Math.log2(ns) - 10) * 8 - from) * bar, h - 5);
   }
 
-  return { MODES, takeColours, cells, chart, latencies, swatch, colour: (name) => colours[name], setMode(to) { mode = to; legend(); }, get mode() { return mode; } };
+  return { MODES: blocks.MODES, takeColours, cells: blocks.draw, chart, latencies, swatch: blocks.swatch, colour: (name) => colours[name], setMode: blocks.setMode, get mode() { return blocks.mode; } };
 })();

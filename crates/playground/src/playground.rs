@@ -8,7 +8,7 @@ use ssdlab_units::{Instant, LogicalUnit, Nanoseconds};
 
 use crate::closed_form::{self, FreeSpace};
 use crate::curve::Curve;
-use crate::drive::{BlockView, Ssd};
+use crate::drive::Ssd;
 use crate::figures::Figures;
 use crate::host::{Knobs, Writer};
 use crate::reading::{self, Reading};
@@ -290,23 +290,9 @@ impl Playground {
         }
     }
 
-    /// Replaces `cells` by four bytes for each block: its use (three bits), 8 if collection filled it and 16 in SLC
-    /// mode; its valid share in 255ths; its age in 128ths of the number of blocks, 255 if it is not known;
-    /// its erases beyond those of the least worn block.
+    /// Replaces `cells` by four bytes for each block ([`ssdlab_model::ftl::Ssd::fill_cells`]).
     pub fn fill_cells(&self, cells: &mut Vec<u8>) {
-        cells.clear();
-        let geometry = self.ssd.geometry();
-        let (full, blocks) = (geometry.units_per_block(), u64::from(geometry.blocks()));
-        let least = self.ssd.wear().erases_min;
-        for BlockView { valid, erases, age, usage, by_collection, is_slc } in self.ssd.inside() {
-            let age = age.map_or(255, |it| (u64::from(it) * 128 / blocks).min(254));
-            cells.extend_from_slice(&[
-                usage as u8 | u8::from(by_collection) << 3 | u8::from(is_slc) << 4,
-                (u64::from(valid) * 255 / u64::from(full)) as u8,
-                age as u8,
-                (erases - least).min(255) as u8,
-            ]);
-        }
+        self.ssd.fill_cells(cells, usize::MAX);
     }
 
     /// Replaces `numbers` by those of the curve: for each point units written, write amplification, free

@@ -66,6 +66,7 @@ impl Report {
             counters: report.counters.clone(),
             health: report.health.clone(),
             attribution: report.attribution.clone(),
+            recordings: report.recordings.clone(),
             cost: report.cost.clone(),
             ..*report
         };

@@ -97,6 +97,7 @@ pub fn report(sweep: &Sweep, circumstances: Circumstances) -> Report {
         counters: None,
         health: None,
         attribution: None,
+        recordings: Vec::new(),
         cost: circumstances.cost,
     }
 }

@@ -76,6 +76,10 @@ pub struct RunArguments {
     /// Do not keep this run
     #[arg(long, conflicts_with = "store")]
     pub no_store: bool,
+    /// Record the inside of simulated SSDs over the run: pictures of their blocks, for the page (--html,
+    /// 'ssdlab serve') and a few of them for the terminal
+    #[arg(long)]
+    pub record_inside: bool,
     /// Have the target created as a new file, which is removed at the end; without it, a path that is
     /// not there is an error
     #[arg(long)]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ssdlab_blockio::{RealDrive, RealOptions};
+use ssdlab_drive::recording::Recorder;
 use ssdlab_drive::simulated::MakeNew;
 use ssdlab_drive::{Drive, ErrorKind, When};
 use ssdlab_lab::experiment::{self, Experiment, Kind, Settings};
@@ -134,6 +135,13 @@ fn unknown_experiment(error: LabError, text: &str) -> Failure {
 /// Runs an experiment.
 pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure> {
     let mut request = Request::new(arguments)?;
+    if arguments.record_inside && matches!(request.target, Target::Path(_)) {
+        return Err(Failure::usage(
+            "--record-inside takes pictures of a simulated SSD; a real one does not show its inside. \
+             Leave it out, or name a simulated drive (sim:PROFILE)"
+                .to_owned(),
+        ));
+    }
     // Before signals are listened to, so that Ctrl-C ends the question too.
     let gate = match &request.target {
         Target::Path(path) => {
@@ -153,6 +161,9 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         terminal.note(&done);
     }
     let (mut drive, expected) = open(&mut request, gate, terminal)?;
+    if let Some(simulated) = drive.simulated().filter(|_| arguments.record_inside) {
+        simulated.record_inside(Recorder::default());
+    }
     let subject = Subject {
         experiment: request.experiment.name().to_owned(),
         target: drive.description().name,

@@ -203,3 +203,27 @@ fn a_page_is_written_where_it_can_be_and_refused_before_the_run_where_it_cannot(
     place.run(&[&too_large[..], &[&page]].concat()).with_code(4);
     assert_eq!(std::fs::read_to_string(&page).unwrap(), html);
 }
+
+#[test]
+fn the_inside_is_recorded_where_that_was_asked_for_and_changes_no_figure() {
+    let place = Place::new();
+    let run = ["run", "steady", "sim:generic-tlc,scale=1/64", "--quick", "--no-store"];
+    let plain = place.run(&[&run[..], &["--json"]].concat()).with_code(0).json();
+    assert!(plain.get("recordings").is_none(), "nobody asked for it");
+    let options = ["--record-inside", "--json", "--html", "inside.html"];
+    let recorded = place.run(&[&run[..], &options].concat()).with_code(0).json();
+    assert_eq!(recorded["tables"], plain["tables"]);
+    assert_eq!(recorded["counters"], plain["counters"]);
+    let recordings = recorded["recordings"].as_array().unwrap();
+    assert_eq!(recordings.len(), 1);
+    let pictures = recordings[0]["pictures"].as_array().unwrap();
+    assert!((30..=120).contains(&pictures.len()), "{}", pictures.len());
+    let page = std::fs::read_to_string(place.path("inside.html")).unwrap();
+    assert!(page.contains("data-recording=\"0\"") && page.contains("Inside the drive"));
+    let text = place.run(&[&run[..], &["--record-inside"]].concat()).with_code(0).stdout;
+    assert!(text.contains("Blocks over the run") && text.contains("|███"), "{text}");
+    // Nothing was measured yet, and nothing is written.
+    let refused = place.run(&["run", "fragmentation", ".", "--record-inside", "--quick"]);
+    let refused = refused.with_code(2);
+    assert!(refused.stderr.contains("does not show its inside"), "{}", refused.stderr);
+}

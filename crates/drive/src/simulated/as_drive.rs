@@ -57,6 +57,7 @@ impl Drive for SimulatedDrive {
         let (started, refused) = (self.now, self.model.counters().refused_writes);
         let mut result = PhaseResult::begun(started);
         let mut meter = ThroughputMeter::new(phase.interval);
+        self.model.begin_step(&phase.name);
         let outcome = self.model.run(phase, started, &mut result, &mut meter, observer);
         // Whatever the outcome, the drive's time has moved on.
         self.now = self.now.max(outcome.end);
@@ -77,6 +78,8 @@ impl Drive for SimulatedDrive {
     ) -> Result<Vec<LaneResult>, DriveError> {
         crate::lanes::check(&lanes)?;
         let (started, refused) = (self.now, self.model.counters().refused_writes);
+        let names: Vec<&str> = lanes.iter().map(|it| it.name.as_str()).collect();
+        self.model.begin_step(&names.join(", "));
         let (outcome, end) = lanes::run(&mut *self.model, lanes, self.now, observer);
         // Whatever the outcome, the drive's time has moved on.
         self.now = self.now.max(end);
@@ -105,6 +108,7 @@ impl Drive for SimulatedDrive {
             Durability::Through => Kind::WriteThrough,
         };
         self.now = self.model.answer_to(before, Request { kind, first, count });
+        self.model.look_inside();
         self.busy += self.now.since(before);
         self.check_alive(refused)?;
         Ok(self.now.since(before))
@@ -118,7 +122,9 @@ impl Drive for SimulatedDrive {
             return Err(DriveError::new(ErrorKind::Unsupported, message));
         }
         let before = self.now;
+        self.model.begin_step("trim");
         self.now = self.model.answer_to(before, Request { kind: Kind::Trim, first, count });
+        self.model.look_inside();
         self.busy += self.now.since(before);
         Ok(self.now.since(before))
     }
@@ -153,6 +159,9 @@ impl Drive for SimulatedDrive {
             MakeNew::Factory => {
                 let built = built(&self.composition, self.now)?;
                 (self.model, self.now) = (built.model, built.from);
+                if let Some(recorder) = &self.recorder {
+                    self.model.record_inside(recorder);
+                }
                 (self.since, self.busy) = (self.now, Nanoseconds::ZERO);
                 return Ok(());
             }

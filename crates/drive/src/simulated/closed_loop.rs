@@ -6,6 +6,7 @@ use super::responder::{Answer, Client, Kind, LATEST, Port, Request, Responder, S
 use crate::addresses::Addresses;
 use crate::measure::{LatencyCounts, PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase, Rate};
+use crate::recording::LOOK_EVERY;
 use crate::{Control, Observer, Progress};
 
 /// Requests drawn ahead of the one being sent: early enough to hide a miss of all caches (about 100 ns)
@@ -198,6 +199,14 @@ impl<R: Responder> Port for Directly<'_, R> {
     }
 }
 
+/// Returns how many requests there are between two looks at whether it is time for a picture of the inside.
+pub(super) fn looks_every(drive: &impl Responder, phase: &Phase) -> u64 {
+    match drive.is_recorded() {
+        true => LOOK_EVERY.whole(phase.block_size).clamp(1, OBSERVE_EVERY),
+        false => OBSERVE_EVERY,
+    }
+}
+
 /// Runs `phase` from `start`, adding what is measured to `result` and `meter`.
 pub(super) fn run<R: Steps>(
     drive: &mut R,
@@ -235,11 +244,16 @@ pub(super) fn run<R: Steps>(
         }
     }
     let mut cancelled = false;
+    let look_every = looks_every(drive, phase);
     while client.in_flight > 0 {
-        let look_at = client.requests + OBSERVE_EVERY;
-        while client.in_flight > 0 && client.requests < look_at {
-            let has_happened = drive.step(LATEST, &mut client);
-            assert!(has_happened, "every request is answered");
+        let observe_at = client.requests + OBSERVE_EVERY;
+        while client.in_flight > 0 && client.requests < observe_at {
+            let look_at = observe_at.min(client.requests + look_every);
+            while client.in_flight > 0 && client.requests < look_at {
+                let has_happened = drive.step(LATEST, &mut client);
+                assert!(has_happened, "every request is answered");
+            }
+            drive.look_inside();
         }
         let progress = Progress {
             bytes_done: phase.block_size * client.requests,

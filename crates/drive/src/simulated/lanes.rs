@@ -240,6 +240,7 @@ fn carry_out(
     let time_total = running.iter().filter_map(|one| one.lane.time).max();
     let refused = drive.counters().refused_writes;
     let mut answered = 0u64;
+    let is_recorded = drive.is_recorded();
     loop {
         let sends_at = next_to_send(running).map(|(at, _)| at);
         let is_waiting = running.iter().any(|one| one.free.len() < one.in_flight.len());
@@ -254,6 +255,9 @@ fn carry_out(
         one.note_answered(answer, start);
         one.flush_if_done(drive);
         answered += 1;
+        if is_recorded {
+            drive.look_inside();
+        }
         if answered.is_multiple_of(OBSERVE_EVERY) {
             let bytes_done =
                 running.iter().map(|one| one.result.phase.bytes() + one.result.bytes_trimmed).sum();

@@ -8,7 +8,7 @@
 use ssdlab_units::{Instant, SectorCount};
 
 use super::answers::Answers;
-use super::closed_loop::{LookAhead, OBSERVE_EVERY, Outcome};
+use super::closed_loop::{LookAhead, OBSERVE_EVERY, Outcome, looks_every};
 use super::responder::{LATEST, Steps, Tag};
 use crate::arrivals::Arrivals;
 use crate::measure::{PhaseResult, ThroughputMeter};
@@ -50,6 +50,7 @@ pub(super) fn run<R: Steps>(
         latest = end;
     };
     let refused = drive.counters().refused_writes;
+    let look_every = looks_every(drive, phase);
     while requests < requests_max && arrivals.next() < deadline && !cancelled {
         let batch_end = requests_max.min(requests + OBSERVE_EVERY);
         while requests < batch_end && arrivals.next() < deadline {
@@ -76,6 +77,9 @@ pub(super) fn run<R: Steps>(
             drive.submit(at, tag, drawn.request(count));
             sent = at;
             requests += 1;
+            if requests.is_multiple_of(look_every) {
+                drive.look_inside();
+            }
         }
         let progress = Progress {
             bytes_done: phase.block_size * requests,

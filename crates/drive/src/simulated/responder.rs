@@ -11,6 +11,8 @@ use ssdlab_model::make_new::FormatError;
 use ssdlab_model::snapshot::{Encoder, SnapshotError};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
+use crate::recording::Recorder;
+
 /// As late as anything is: nothing is due behind it.
 pub(crate) const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
 
@@ -170,6 +172,20 @@ pub trait Responder {
     fn save(&self, _to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         Err(SnapshotError::Unsupported { what: "something before it" })
     }
+
+    /// Has pictures of its inside taken from now on; of a stack, of each member.
+    fn record_inside(&mut self, _recorder: &Recorder) {}
+
+    /// Returns true if pictures are taken.
+    fn is_recorded(&self) -> bool {
+        false
+    }
+
+    /// Notes in its pictures that what follows is a step of this name.
+    fn begin_step(&mut self, _name: &str) {}
+
+    /// Takes a picture if it is time for one. To be called after every few megabytes.
+    fn look_inside(&mut self) {}
 
     /// Sends a request at `at`, or now if that is past, when no other is under way, and lets time pass until
     /// it is answered; returns when that is.

@@ -9,6 +9,8 @@ use ssdlab_model::mapping::Mapping;
 use ssdlab_model::snapshot::{Encoder, SnapshotError};
 use ssdlab_units::{ByteLength, Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
+use crate::recording::{Camera, Recorder};
+
 use super::responder::{Answer, Client, Kind, Port, Request, Responder, Steps, Tag};
 
 /// A trim of more than one command: the commands go one after the other, each when the one before is answered,
@@ -21,16 +23,26 @@ struct LongTrim {
     left: SectorCount,
 }
 
-/// A simulated SSD, and the long trims that are under way on it.
-#[derive(Clone)]
+/// A simulated SSD, the long trims that are under way on it, and who takes pictures of it.
 pub(crate) struct Single<M: Mapping> {
     ssd: Ssd<M>,
     trims: Vec<LongTrim>,
+    camera: Option<Box<Camera>>,
+}
+
+impl<M: Mapping + Clone> Clone for Single<M> {
+    fn clone(&self) -> Self {
+        Single {
+            ssd: self.ssd.clone(),
+            trims: self.trims.clone(),
+            camera: self.camera.as_ref().map(|it| Box::new(it.of_copy())),
+        }
+    }
 }
 
 impl<M: Mapping> Single<M> {
     pub(crate) fn new(ssd: Ssd<M>) -> Single<M> {
-        Single { ssd, trims: Vec::new() }
+        Single { ssd, trims: Vec::new(), camera: None }
     }
 }
 
@@ -178,6 +190,26 @@ impl<M: Mapping> Responder for Single<M> {
 
     fn shut_down(&mut self, at: Instant) -> Instant {
         self.ssd.shut_down(at)
+    }
+
+    fn record_inside(&mut self, recorder: &Recorder) {
+        self.camera = Some(Box::new(Camera::new(recorder.clone())));
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.camera.is_some()
+    }
+
+    fn begin_step(&mut self, name: &str) {
+        if let Some(camera) = &mut self.camera {
+            camera.begin_step(name, &self.ssd);
+        }
+    }
+
+    fn look_inside(&mut self) {
+        if let Some(camera) = &mut self.camera {
+            camera.look(&self.ssd);
+        }
     }
 
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {

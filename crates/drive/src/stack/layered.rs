@@ -11,6 +11,7 @@ use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
+use crate::recording::Recorder;
 use crate::simulated::answers::Answers;
 use crate::simulated::model::Model;
 use crate::simulated::responder::{
@@ -359,6 +360,22 @@ impl<L: Layer> Responder for Layered<L> {
             sum += member.attribution();
         }
         sum
+    }
+
+    fn record_inside(&mut self, recorder: &Recorder) {
+        self.members.iter_mut().for_each(|it| it.record_inside(recorder));
+    }
+
+    fn is_recorded(&self) -> bool {
+        self.members.iter().any(|it| it.is_recorded())
+    }
+
+    fn begin_step(&mut self, name: &str) {
+        self.members.iter_mut().for_each(|it| it.begin_step(name));
+    }
+
+    fn look_inside(&mut self) {
+        self.members.iter_mut().for_each(|it| it.look_inside());
     }
 }
 

@@ -16,6 +16,7 @@ mod bars;
 mod contents;
 mod curves;
 pub mod figure;
+mod inside;
 mod latency;
 mod lines;
 mod parts;
@@ -31,7 +32,11 @@ use crate::compare::Comparison;
 use crate::report::{Report, ReportAttribution, ReportCounters, Series, Table};
 
 const STYLE: &str = include_str!("html/style.css");
-const SCRIPT: &str = include_str!("html/script.js");
+const SCRIPT: &str = concat!(
+    include_str!("html/script.js"),
+    include_str!("html/cells.js"),
+    include_str!("html/inside.js")
+);
 
 /// What the page may do: show itself and run its own script, and nothing over the network.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
@@ -42,7 +47,7 @@ pub fn style() -> &'static str {
     STYLE
 }
 
-/// The script of all pages: it shows the numbers of charts at once.
+/// The script of all pages: it shows the numbers of charts at once, and the inside of drives as pictures.
 pub fn script() -> &'static str {
     SCRIPT
 }
@@ -50,16 +55,22 @@ pub fn script() -> &'static str {
 /// The report as a page.
 pub fn render(report: &Report) -> String {
     let title = format!("{} on {}", report.experiment, report.target.name);
-    let body = html! { (header(report)) main { (contents(report)) } };
+    let body = html! { (header(report)) main { (contents_of(report, false)) } };
     page(&title, body, report, &report.experiment)
 }
 
 /// The report's findings, charts and tables, to stand in the `main` element of another page.
 pub fn contents(report: &Report) -> Markup {
+    contents_of(report, true)
+}
+
+/// Draws a report; `is_alone` where the page around it does not hold the report's JSON.
+fn contents_of(report: &Report, is_alone: bool) -> Markup {
     let mut sections: Vec<Section> =
         report.tables.iter().map(|table| table_section(table, &report.series)).collect();
     sections.extend(curves::sections(&report.series));
     sections.extend(latency::section(&report.histograms));
+    sections.extend(inside::sections(&report.recordings, is_alone));
     sections.push(conditions(report));
     html! {
         (parts::findings(&report.findings))

@@ -11,7 +11,7 @@ pub use paint::Options;
 use paint::{Ink, plain, wrap};
 
 use super::chart::{Bars, Grid, TableChart};
-use super::format;
+use super::{format, moments};
 use crate::compare::Comparison;
 use crate::report::{
     Cell, Finding, Level, Report, ReportAttribution, ReportCounters, ReportHealth, Table,
@@ -19,6 +19,9 @@ use crate::report::{
 
 /// More rows than this scroll the findings off the screen; the rest is in the JSON.
 const ROWS_MAX: usize = 60;
+
+/// More recordings of the inside than this are not shown; the page has them all.
+const RECORDINGS_MAX: usize = 3;
 
 /// The report for a terminal of `width` columns.
 pub fn render(report: &Report, width: usize, color: bool) -> String {
@@ -38,6 +41,9 @@ pub fn render_with(report: &Report, options: &Options) -> String {
         if index == 0 {
             page.picture(&grids, table, report);
         }
+    }
+    for table in report.recordings.iter().take(RECORDINGS_MAX).filter_map(moments::table) {
+        page.table(&table);
     }
     if let Some(counters) = &report.counters {
         page.inside(counters, report.health.as_ref(), report.attribution.as_ref());

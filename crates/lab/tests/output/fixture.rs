@@ -56,6 +56,7 @@ pub fn fragmentation(target: &str, steps: &[Step]) -> Report {
         counters: Some(counters()),
         health: None,
         attribution: Some(attribution()),
+        recordings: Vec::new(),
         cost: Cost {
             wall_seconds: 1.234,
             cpu_seconds: 1.19,

@@ -45,7 +45,67 @@ pub struct BlockView {
     pub is_slc: bool,
 }
 
+/// Bytes of a cell of [`Ssd::fill_cells`].
+pub const CELL_BYTES: usize = 4;
+
+/// The age of a cell of which that is not known.
+const NO_AGE: u8 = 255;
+
+impl BlockView {
+    /// Its use (three bits), 8 if collection filled it and 16 in SLC mode; its valid share in 255ths of `full`
+    /// units; its age in 128ths of the number of blocks, or 255; its erases beyond the `least`.
+    fn cell(self, full: u32, blocks: u32, least: u32) -> [u8; CELL_BYTES] {
+        let in_128ths = |age: u32| (u64::from(age) * 128 / u64::from(blocks)).min(254) as u8;
+        [
+            self.usage as u8 | u8::from(self.by_collection) << 3 | u8::from(self.is_slc) << 4,
+            (u64::from(self.valid) * 255 / u64::from(full)) as u8,
+            self.age.map_or(NO_AGE, in_128ths),
+            (self.erases - least).min(255) as u8,
+        ]
+    }
+}
+
+/// One cell for neighbours: what happens in one of them, their mean valid share, the age of the youngest and the
+/// erases of the most worn.
+fn merged(cells: &[[u8; CELL_BYTES]]) -> [u8; CELL_BYTES] {
+    // Something open or being collected is seen, however few they are; what is full rather than what is free.
+    const ORDER: [BlockUse; 6] = [
+        BlockUse::Victim,
+        BlockUse::OpenForHost,
+        BlockUse::OpenForCollection,
+        BlockUse::Full,
+        BlockUse::Free,
+        BlockUse::Retired,
+    ];
+    let rank = |flags: u8| ORDER.iter().position(|&usage| usage as u8 == flags & 7);
+    let flags = cells.iter().map(|it| it[0]).min_by_key(|&it| rank(it)).unwrap_or_default();
+    let valid = cells.iter().map(|it| usize::from(it[1])).sum::<usize>() / cells.len().max(1);
+    let age = cells.iter().map(|it| it[2]).min().unwrap_or(NO_AGE);
+    let erases = cells.iter().map(|it| it[3]).max().unwrap_or_default();
+    [flags, valid as u8, age, erases]
+}
+
 impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Replaces `cells` by a picture of the inside, four bytes a cell: the use of a block ([`BlockUse`], three
+    /// bits), 8 if collection filled it and 16 in SLC mode; its valid share in 255ths; its age in 128ths of the
+    /// number of blocks, 255 if it is not known; its erases beyond those of the least worn block. Neighbours
+    /// share a cell where there would be more than `most`. Returns how many blocks a cell stands for.
+    pub fn fill_cells(&self, cells: &mut Vec<u8>, most: usize) -> usize {
+        let geometry = self.geometry();
+        let (full, blocks) = (geometry.units_per_block(), geometry.blocks());
+        let least = self.wear().erases_min;
+        let each = self.inside().map(|it| it.cell(full, blocks, least));
+        let together = (blocks as usize).div_ceil(most.max(1));
+        cells.clear();
+        if together == 1 {
+            cells.extend(each.flatten());
+        } else {
+            let each: Vec<[u8; CELL_BYTES]> = each.collect();
+            cells.extend(each.chunks(together).flat_map(merged));
+        }
+        together
+    }
+
     /// Returns the view of each block, in the order of their numbers: group of dies by group of dies
     /// ([`crate::geometry::Geometry::group_of`]).
     pub fn inside(&self) -> impl ExactSizeIterator<Item = BlockView> + '_ {
@@ -121,6 +181,26 @@ mod tests {
         assert_eq!(ages.len(), 4, "three are full, one is open");
         let youngest = ssd.inside().find(|it| it.age == Some(0)).expect("a block");
         assert_eq!((youngest.usage, youngest.by_collection), (BlockUse::OpenForHost, false));
+    }
+
+    #[test]
+    fn neighbours_share_a_cell_that_shows_what_happens_in_one_of_them() {
+        let mut ssd = drive(&[]);
+        let block = ssd.geometry().units_per_block();
+        ssd.write(Instant::START, LogicalUnit(0), 3 * block + 1);
+        let (mut each, mut pairs) = (Vec::new(), Vec::new());
+        assert_eq!(ssd.fill_cells(&mut each, usize::MAX), 1);
+        let blocks = ssd.geometry().blocks() as usize;
+        assert_eq!(each.len(), blocks * CELL_BYTES);
+        assert_eq!(ssd.fill_cells(&mut pairs, blocks.div_ceil(2)), 2);
+        assert_eq!(pairs.len(), blocks.div_ceil(2) * CELL_BYTES);
+        let with = |cells: &[u8], usage: BlockUse| {
+            cells.chunks(CELL_BYTES).filter(|it| it[0] & 7 == usage as u8).count()
+        };
+        assert_eq!((with(&each, BlockUse::OpenForHost), with(&each, BlockUse::Full)), (1, 3));
+        assert_eq!(with(&pairs, BlockUse::OpenForHost), 1, "it is seen though one of two");
+        let valid = |cells: &[u8]| cells.chunks(CELL_BYTES).map(|it| u32::from(it[1])).sum::<u32>();
+        assert!(valid(&each).abs_diff(2 * valid(&pairs)) <= blocks as u32);
     }
 
     #[test]

@@ -1,0 +1,251 @@
+//! Recording the inside of a simulated SSD over a run: pictures of its blocks, bounded in number and size.
+//!
+//! A [`Recorder`] is given to a drive ([`SimulatedDrive::record_inside`](crate::simulated::SimulatedDrive)) and
+//! goes with its copies and with what it is replaced by when it is made new. Each SSD takes pictures of itself
+//! as it is written to and trimmed: a [`Track`]. When there are too many every second picture is left out, and
+//! from then on half as many are taken: so a track spans the whole life of its drive, however long, and never
+//! has more than [`PICTURES_MAX`].
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ssdlab_model::counters::Counters;
+use ssdlab_model::ftl::Ssd;
+use ssdlab_model::mapping::Mapping;
+use ssdlab_units::{ByteLength, Instant};
+
+/// The most pictures of a track.
+pub const PICTURES_MAX: usize = 120;
+
+/// The most cells of a picture. Drives with more blocks have neighbours in one cell.
+pub const CELLS_MAX: usize = 2048;
+
+/// What is written between two looks at whether it is time for a picture, and between two pictures to begin with.
+pub(crate) const LOOK_EVERY: ByteLength = ByteLength::new(4 << 20);
+
+/// One picture, and what had happened until it was taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    /// What was going on: the number of a name in [`Track::steps`].
+    pub step: usize,
+    /// When it was taken, in the drive's time.
+    pub at: Instant,
+    /// Bytes that the host had written.
+    pub host_written: ByteLength,
+    /// Bytes that the flash had been programmed with.
+    pub flash_written: ByteLength,
+    /// Blocks that were free.
+    pub free_blocks: u32,
+    /// Its cells, [`ssdlab_model::ftl::inside::CELL_BYTES`] each.
+    pub cells: Vec<u8>,
+}
+
+/// The pictures of one SSD, in order of time.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Track {
+    /// The names of what was done with it.
+    pub steps: Vec<String>,
+    /// Blocks that it has.
+    pub blocks: u32,
+    /// Blocks that a cell stands for.
+    pub blocks_per_cell: u32,
+    /// Bytes of a block.
+    pub block: ByteLength,
+    /// The pictures.
+    pub pictures: Vec<Picture>,
+}
+
+/// Where tracks are collected.
+#[derive(Clone, Debug, Default)]
+pub struct Recorder {
+    tracks: Arc<Mutex<Vec<SharedTrack>>>,
+}
+
+type SharedTrack = Arc<Mutex<Track>>;
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Recorder {
+    /// Returns all tracks so far that show more than one moment, in an order that does not depend on which of
+    /// several copies came first.
+    pub fn tracks(&self) -> Vec<Track> {
+        let tracks = lock(&self.tracks).clone();
+        let mut tracks: Vec<Track> = tracks.iter().map(|it| lock(it).clone()).collect();
+        tracks.retain(|it| it.pictures.len() > 1);
+        let key = |track: &Track| {
+            let first = track.pictures.first().map(|it| (it.at, it.host_written));
+            (first, track.steps.clone(), track.pictures.len())
+        };
+        tracks.sort_by_cached_key(key);
+        tracks
+    }
+}
+
+/// Takes the pictures of one SSD.
+#[derive(Debug)]
+pub(crate) struct Camera {
+    recorder: Recorder,
+    track: SharedTrack,
+    step: usize,
+    /// What has happened when the next picture is due, in units.
+    due: u64,
+    /// What happens between two pictures, in units; zero before the first.
+    every: u64,
+}
+
+/// What of all that happened changes the picture, in units.
+fn happened(counters: &Counters) -> u64 {
+    counters.host_write_units + counters.flash_write_units() + counters.host_trim_units
+}
+
+impl Camera {
+    pub(crate) fn new(recorder: Recorder) -> Camera {
+        let track = SharedTrack::default();
+        lock(&recorder.tracks).push(track.clone());
+        Camera { recorder, track, step: 0, due: 0, every: 0 }
+    }
+
+    /// Another one, for a copy of the drive. Its track begins with the copy.
+    pub(crate) fn of_copy(&self) -> Camera {
+        Camera::new(self.recorder.clone())
+    }
+
+    /// What follows belongs to the step of this name; takes a picture if anything has changed since the last.
+    pub(crate) fn begin_step<M: Mapping>(&mut self, name: &str, ssd: &Ssd<M>) {
+        let has_changed = happened(&ssd.counters()) + self.every > self.due;
+        if self.every > 0 && has_changed {
+            self.due = 0;
+            self.look(ssd);
+        }
+        let steps = &mut lock(&self.track).steps;
+        self.step = steps.iter().position(|it| it == name).unwrap_or_else(|| {
+            steps.push(name.to_owned());
+            steps.len() - 1
+        });
+    }
+
+    /// Takes a picture of `ssd` if it is time for one.
+    pub(crate) fn look<M: Mapping>(&mut self, ssd: &Ssd<M>) {
+        let counters = ssd.counters();
+        let happened = happened(&counters);
+        if happened < self.due {
+            return;
+        }
+        let mut track = lock(&self.track);
+        let geometry = ssd.geometry();
+        let unit = geometry.unit_size();
+        if self.every == 0 {
+            self.every = LOOK_EVERY.covering(unit);
+            track.blocks = geometry.blocks();
+            track.block = unit * u64::from(geometry.units_per_block());
+        }
+        if track.steps.is_empty() {
+            track.steps.push("before the first step".to_owned());
+        }
+        let mut cells = Vec::new();
+        track.blocks_per_cell = ssd.fill_cells(&mut cells, CELLS_MAX) as u32;
+        track.pictures.push(Picture {
+            step: self.step,
+            at: ssd.now(),
+            host_written: counters.host_written(unit),
+            flash_written: unit * counters.flash_write_units(),
+            free_blocks: ssd.free_blocks(),
+            cells,
+        });
+        if track.pictures.len() > PICTURES_MAX {
+            let mut number = 0;
+            track.pictures.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+            self.every *= 2;
+        }
+        self.due = happened + self.every;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::SimulatedDrive;
+    use crate::{Amount, Drive, Mix, Pattern, Phase, Region, Template, Unobserved};
+    use ssdlab_model::profile::Profile;
+    use ssdlab_units::{KIB, Nanoseconds};
+
+    fn drive() -> SimulatedDrive {
+        let mut profile = Profile::named("generic-tlc").unwrap();
+        profile.set("scale", "1/64").unwrap();
+        SimulatedDrive::new("recorded", profile.configuration().unwrap()).unwrap()
+    }
+
+    fn write(drive: &mut dyn Drive, name: &str, pattern: Pattern, times: u64) {
+        let whole = drive.description().capacity.whole(KIB * 64);
+        let region = Region::first(KIB * 64 * whole);
+        let phase = Phase {
+            name: name.to_owned(),
+            pattern,
+            block_size: KIB * 64,
+            depth: 8,
+            mix: Mix::WRITE,
+            region,
+            amount: Amount::Bytes(region.length * times),
+            rate: None,
+            seed: 1,
+            flush_at_end: false,
+            interval: Nanoseconds::from_secs(1),
+        };
+        drive.run_phase(&phase, &mut Unobserved).unwrap();
+    }
+
+    #[test]
+    fn a_track_spans_all_of_a_run_in_a_bounded_number_of_pictures() {
+        let mut drive = drive();
+        let recorder = Recorder::default();
+        drive.record_inside(recorder.clone());
+        write(&mut drive, "fill", Pattern::Sequential, 1);
+        write(&mut drive, "overwrite", Pattern::Random, 6);
+        let tracks = recorder.tracks();
+        assert_eq!(tracks.len(), 1);
+        let Track { steps, blocks, blocks_per_cell, pictures, .. } = &tracks[0];
+        assert_eq!(steps, &["fill", "overwrite"]);
+        assert!((PICTURES_MAX / 4..=PICTURES_MAX).contains(&pictures.len()), "{}", pictures.len());
+        let cells = blocks.div_ceil(*blocks_per_cell) as usize * 4;
+        assert!(pictures.iter().all(|it| it.cells.len() == cells));
+        assert!(pictures.is_sorted_by(|a, b| a.at <= b.at && a.host_written <= b.host_written));
+        let last = pictures.last().unwrap();
+        let capacity = drive.description().capacity;
+        assert!(last.host_written > capacity * 6, "{}", last.host_written);
+        assert!(last.flash_written > last.host_written, "it was collected");
+        assert!(pictures[0].free_blocks > last.free_blocks);
+    }
+
+    #[test]
+    fn it_changes_nothing_of_what_is_measured() {
+        let (mut plain, mut recorded) = (drive(), drive());
+        recorded.record_inside(Recorder::default());
+        for drive in [&mut plain, &mut recorded] {
+            write(drive, "fill", Pattern::Sequential, 1);
+            write(drive, "overwrite", Pattern::Random, 2);
+        }
+        assert_eq!(plain.inside(), recorded.inside());
+        assert_eq!(plain.now(), recorded.now());
+    }
+
+    #[test]
+    fn copies_and_what_a_drive_is_replaced_by_have_tracks_of_their_own() {
+        let mut drive = drive();
+        let recorder = Recorder::default();
+        drive.record_inside(recorder.clone());
+        write(&mut drive, "fill", Pattern::Sequential, 1);
+        let mut copy = drive.copy();
+        write(&mut *copy, "of the copy", Pattern::Random, 1);
+        drive.make_new().unwrap();
+        write(&mut drive, "of the new one", Pattern::Sequential, 1);
+        let steps: Vec<Vec<String>> = recorder.tracks().into_iter().map(|it| it.steps).collect();
+        assert_eq!(steps.len(), 3, "{steps:?}");
+        for name in ["fill", "of the copy", "of the new one"] {
+            assert!(steps.iter().any(|it| it[..] == [name]), "{steps:?}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The inside of a drive over the run: a picture with a slider where there is JavaScript, curves and a few moments
+//! where there is none.
+
+use maud::{Markup, PreEscaped, html};
+
+use super::contents::Section;
+use super::{curves, embedded, parts};
+use crate::output::{format, moments};
+use crate::report::Recording;
+
+/// A section for each recording. `is_alone` where the page does not hold the report's JSON, and the picture has to
+/// bring its own.
+pub(super) fn sections(recordings: &[Recording], is_alone: bool) -> Vec<Section> {
+    let is_only = recordings.len() == 1;
+    let section = |(number, recording): (usize, &Recording)| Section {
+        title: match is_only {
+            true => "Inside the drive".to_owned(),
+            false => format!("Inside drive {}: {}", number + 1, steps(recording)),
+        },
+        body: body(number, recording, is_alone),
+    };
+    recordings.iter().enumerate().map(section).collect()
+}
+
+/// What was done with a drive, in few words.
+fn steps(recording: &Recording) -> String {
+    let names = || recording.steps.iter().map(|it| format::label(it, ""));
+    match recording.steps.len() {
+        0..=3 => names().collect::<Vec<_>>().join(", "),
+        many => {
+            let (first, last) = (names().next(), names().next_back());
+            let ends = first.zip(last).map(|(first, last)| format!("{first} to {last}"));
+            format!("{}, {many} steps", ends.unwrap_or_default())
+        }
+    }
+}
+
+fn body(number: usize, recording: &Recording, is_alone: bool) -> Markup {
+    let together = recording.blocks_per_cell;
+    let what = match together {
+        1 => "A square is a block, which is erased and collected as one".to_owned(),
+        _ => {
+            format!("A square is {together} neighbouring blocks, each erased and collected as one")
+        }
+    };
+    html! {
+        p.faint {
+            (what) " (" (format::bytes(recording.block_bytes as f64)) "). "
+            (format::count(recording.blocks.into())) " blocks, "
+            (format::count(recording.pictures.len() as u64)) " moments of the run."
+        }
+        div.inside data-recording=(number) hidden {
+            @if is_alone {
+                script.recording type="application/json" { (PreEscaped(embedded(recording))) }
+            }
+        }
+        @for curve in curves::sections(&moments::curves(recording)) {
+            h3 { (curve.title) }
+            (curve.body)
+        }
+        @if let Some(table) = moments::table(recording) { (parts::table(&table)) }
+    }
+}

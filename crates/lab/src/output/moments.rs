@@ -1,0 +1,106 @@
+//! Moments of a recording of the inside, a line each: for a terminal, and for a page without JavaScript.
+
+use super::format;
+use crate::report::{Cell, Column, RecordedPicture, Recording, Series, Table};
+
+/// Moments that are shown.
+const MOMENTS: usize = 8;
+
+/// Signs for all blocks.
+const SIGNS: usize = 20;
+
+/// By valid share, from nothing to everything.
+const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
+
+/// Returns a few moments of the recording as a table: what was done, how much was written, the write amplification
+/// since the moment before, the blocks that were free, and the blocks themselves by valid share.
+pub(super) fn table(recording: &Recording) -> Option<Table> {
+    let cells = recording.pictures_of_cells()?;
+    let count = recording.pictures.len();
+    let mut shown: Vec<usize> =
+        (0..MOMENTS).map(|moment| moment * (count - 1) / (MOMENTS - 1)).collect();
+    shown.dedup();
+    let none = RecordedPicture::default();
+    let rows = shown.iter().enumerate().map(|(row, &at)| {
+        let picture = &recording.pictures[at];
+        let before = row.checked_sub(1).map_or(&none, |row| &recording.pictures[shown[row]]);
+        let step = recording.steps.get(picture.step as usize).map_or("", String::as_str);
+        vec![
+            Cell::from(format::label(step, "")),
+            Cell::from(picture.host_written_bytes),
+            amplification(before, picture).map_or(Cell::from(""), Cell::from),
+            Cell::from(100.0 * f64::from(picture.free_blocks) / f64::from(recording.blocks)),
+            Cell::from(shaded(&cells[at])),
+        ]
+    });
+    let columns =
+        [("step", ""), ("written", "B"), ("amplification", ""), ("free", "%"), ("valid_share", "")];
+    Some(Table {
+        name: "blocks over the run".to_owned(),
+        rows: rows.collect(),
+        columns: columns.iter().map(|(name, unit)| Column::new(*name, *unit)).collect(),
+    })
+}
+
+/// The write amplification between two moments; `None` where nothing was written.
+fn amplification(before: &RecordedPicture, after: &RecordedPicture) -> Option<f64> {
+    let host = after.host_written_bytes.saturating_sub(before.host_written_bytes);
+    let flash = after.flash_written_bytes.saturating_sub(before.flash_written_bytes);
+    (host > 0).then(|| flash as f64 / host as f64)
+}
+
+/// The valid share of all blocks, as so many signs.
+fn shaded(cells: &[u8]) -> String {
+    let valid: Vec<usize> = cells.chunks(4).map(|it| usize::from(it[1])).collect();
+    let signs = valid.chunks(valid.len().div_ceil(SIGNS)).map(|part| {
+        let mean = part.iter().sum::<usize>() / part.len();
+        SHADES[(mean * (SHADES.len() - 1) + 127) / 255]
+    });
+    format!("|{}|", signs.collect::<String>())
+}
+
+/// Returns the write amplification and the free blocks over what the host had written.
+pub(super) fn curves(recording: &Recording) -> Vec<Series> {
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let series = |name: &str, unit_y: &str, points: Vec<(f64, f64)>| {
+        let (x, y) = points.into_iter().unzip();
+        let (unit_x, unit_y) = ("GiB".to_owned(), unit_y.to_owned());
+        Series { name: name.to_owned(), unit_x, unit_y, x, y }
+    };
+    let between = recording.pictures.windows(2).filter_map(|pair| {
+        Some((gib(pair[1].host_written_bytes), amplification(&pair[0], &pair[1])?))
+    });
+    let free = recording.pictures.iter().map(|it| {
+        let share = 100.0 * f64::from(it.free_blocks) / f64::from(recording.blocks);
+        (gib(it.host_written_bytes), share)
+    });
+    vec![
+        series("write_amplification", "", between.collect()),
+        series("free_blocks", "%", free.collect()),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shades_go_from_nothing_valid_to_all() {
+        let cells: Vec<u8> = [0, 64, 128, 192, 255].iter().flat_map(|&it| [3, it, 0, 0]).collect();
+        assert_eq!(shaded(&cells), "|·░▒▓█|");
+        assert_eq!(shaded(&[0, 255, 0, 0].repeat(1000)).chars().count(), SIGNS + 2);
+    }
+
+    #[test]
+    fn amplification_is_that_of_the_time_between() {
+        let picture = |host_written_bytes, flash_written_bytes| RecordedPicture {
+            host_written_bytes,
+            flash_written_bytes,
+            ..RecordedPicture::default()
+        };
+        assert_eq!(amplification(&picture(10, 10), &picture(20, 40)), Some(3.0));
+        assert_eq!(amplification(&picture(10, 10), &picture(10, 40)), None);
+        // A file that was edited: nothing is told, and nothing panics.
+        assert_eq!(amplification(&picture(20, 40), &picture(10, 10)), None);
+    }
+}
