@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import ssdlab
-from support import SMALL, skip
+from support import SMALL, needs, skip
 
 PASSING = ("started", "cost", "host")
 
@@ -104,7 +104,7 @@ def test_series_and_histograms_lie_where_the_library_put_them(report):
 
 
 def test_tables_go_to_arrow_without_a_copy(report):
-    pa = pytest.importorskip("pyarrow")
+    pa = needs("pyarrow", "tables as Arrow")
     table = report.tables.raw(next(iter(report.tables)))
     arrow = table.to_arrow()
     assert arrow.num_rows == len(table)
