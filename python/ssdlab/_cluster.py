@@ -7,8 +7,8 @@ Seeds are part of the question: no figure depends on which worker made a run, or
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
+import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,20 @@ def _make(
     return made
 
 
+def _shipped() -> Callable[..., list[tuple[str, str | None, str]]]:
+    """`_make` for workers: a function that is sent as it is, so that a worker without ssdlab says so.
+
+    Of one that it would have to import, and cannot, Dask never hears again.
+    """
+
+    def make(*arguments: Any) -> list[tuple[str, str | None, str]]:
+        from ssdlab import _cluster
+
+        return _cluster._make(*arguments)
+
+    return make
+
+
 def carry_out(
     design: _ssdlab.Design,
     asked: dict[str, Any],
@@ -78,10 +92,12 @@ def carry_out(
         runs = [run for run in design.keys() if not kept.holds(run[0])]
         size = batch or _size(len(runs), client)
         batches = [runs[at : at + size] for at in range(0, len(runs), size)]
-        sweep = _name(runs)
+        sweep = f"ssdlab-{uuid.uuid4().hex}"
+        make = _shipped()
+        # Names of their own: a task of an earlier call that failed may still be known to the scheduler.
         waiting = {
-            client.submit(_make, _ssdlab.__version__, sweep, asked, some, pure=False, key=_name(some)): some
-            for some in batches
+            client.submit(make, _ssdlab.__version__, sweep, asked, some, pure=False, key=f"{sweep}-{number}"): some
+            for number, some in enumerate(batches)
         }
         failed: dict[str, str] = {}
         ended = 0
@@ -89,7 +105,7 @@ def carry_out(
             for future in as_completed(list(waiting)):
                 # A task that nobody holds any more is forgotten by the scheduler, and its figures with it.
                 some = waiting.pop(future)
-                failed.update(_keep(kept, future, some, client))
+                failed.update(_keep(kept, future, some))
                 ended += len(some)
                 if progress is not None:
                     progress("", ended / len(runs))
@@ -105,13 +121,14 @@ def carry_out(
         return SweepResult(design.collect(place, failed))
 
 
-def _keep(kept: _ssdlab.Kept, future: Any, runs: list[Run], client: Any) -> dict[str, str]:
+def _keep(kept: _ssdlab.Kept, future: Any, runs: list[Run]) -> dict[str, str]:
     """Keeps the figures of a task that ended; returns by key why some are not there."""
     try:
         made = future.result()
     except Exception as error:
         why = f"its task was lost: {type(error).__name__}: {error}"
-        if client.status not in ("running", "connecting"):
+        # Of a task that Dask has cancelled by itself.
+        if getattr(error, "reason", "") == "scheduler-connection-lost":
             why = "the scheduler was lost"
         return {key: why for key, _, _ in runs}
     failed = {}
@@ -129,8 +146,3 @@ def _keep(kept: _ssdlab.Kept, future: Any, runs: list[Run], client: Any) -> dict
 def _size(runs: int, client: Any) -> int:
     threads = sum(client.nthreads().values()) or _THREADS_EXPECTED
     return max(1, min(_BATCH_MOST, -(-runs // (threads * _TASKS_A_THREAD))))
-
-
-def _name(runs: list[Run]) -> str:
-    content = hashlib.sha256("".join(key for key, _, _ in runs).encode())
-    return f"ssdlab-{content.hexdigest()[:32]}"

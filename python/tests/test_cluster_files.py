@@ -26,9 +26,8 @@ def test_the_job_of_slurm_starts_workers_that_end_before_it(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     with load("on_slurm").make_cluster() as cluster:
         script = cluster.job_script()
-    asked = dict(line.split(maxsplit=2)[1:] for line in script.splitlines() if line.startswith("#SBATCH -"))
-    assert asked["-t"] == "02:00:00" and asked["-p"] == "normal"
-    assert "#SBATCH --cpus-per-task=8" in script
+    for asked in ("-p normal", "-n 1", "--cpus-per-task=8", "--mem=15G", "-t 02:00:00"):
+        assert f"#SBATCH {asked}" in script.splitlines()
     *_, command = script.strip().splitlines()
     words = shlex.split(command)
     assert words[words.index("--nworkers") + 1] == "8" and words[words.index("--nthreads") + 1] == "1"
@@ -47,8 +46,8 @@ def test_the_cluster_of_kubernetes_is_one_that_the_operator_takes():
     import dask_kubernetes
 
     specification = load("on_kubernetes").make_specification("registry.example.org/ssdlab-python:0.1.0")
-    definition = Path(dask_kubernetes.__file__).parent / "operator/customresources/daskcluster.yaml"
-    version, *_ = yaml.safe_load(definition.read_text())["spec"]["versions"]
+    definitions = Path(dask_kubernetes.__file__).parent / "operator/deployment/helm/dask-kubernetes-operator/crds"
+    version, *_ = yaml.safe_load((definitions / "daskcluster.yaml").read_text())["spec"]["versions"]
     jsonschema.validate(without_nulls(specification), version["schema"]["openAPIV3Schema"])
     # The commands are there in this version of Dask, with their options.
     for part in ("scheduler", "worker"):
@@ -80,8 +79,8 @@ def test_what_they_ask_is_a_sweep(name, monkeypatch, tmp_path, capsys):
     module = load(name)
 
     def cluster(*_, **__):
-        here = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=None, processes=False)
-        monkeypatch.setattr(here, "scale", lambda **_: None)
+        here = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0")
+        monkeypatch.setattr(here, "scale", lambda *_, **__: None)
         return here
 
     monkeypatch.setattr(module, "make_cluster" if name == "on_slurm" else "KubeCluster", cluster)
