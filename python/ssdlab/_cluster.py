@@ -8,11 +8,12 @@ Seeds are part of the question: no figure depends on which worker made a run, or
 from __future__ import annotations
 
 import tempfile
+import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from . import _ssdlab
-from ._errors import Interrupted, UnsupportedError, UsageError
+from ._errors import Error, Interrupted, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from ._sweep import SweepResult
@@ -21,24 +22,49 @@ if TYPE_CHECKING:
 _BATCH_MOST = 50
 # Tasks for each thread of the cluster, so that the slowest of them is not waited for long.
 _TASKS_A_THREAD = 4
+# Threads to cut batches for where no worker has come yet.
+_THREADS_EXPECTED = 32
 
 Run = tuple[str, int, int]
 """The key of a run, its point and its seed."""
 
+_designs: dict[str, _ssdlab.Design] = {}
+"""On a worker: the points of the sweep at hand, by its name, so that its tasks lay them out once."""
 
-def _make(version: str, asked: dict[str, Any], runs: list[Run]) -> list[tuple[str, str | None, str]]:
+
+def _make(
+    version: str, sweep: str, asked: dict[str, Any], runs: list[Run]
+) -> list[tuple[str, str | None, str]]:
     """Makes some runs, on a worker: key, figures as JSON, and why there are none."""
     if _ssdlab.__version__ != version:
         words = f"this worker has ssdlab {_ssdlab.__version__}, and the sweep is one of {version}"
         raise UnsupportedError(words)
-    design = _ssdlab.Design(asked)
+    design = _designs.get(sweep)
+    if design is None:
+        design = _ssdlab.Design(asked)
+        _designs.clear()
+        _designs[sweep] = design
     made: list[tuple[str, str | None, str]] = []
     for key, point, seed in runs:
         try:
-            made.append((key, design.run_one(point, seed), ""))
+            made.append((key, design.run_one(key, point, seed), ""))
         except Exception as error:
             made.append((key, None, str(error)))
     return made
+
+
+def _shipped() -> Callable[..., list[tuple[str, str | None, str]]]:
+    """`_make` for workers: a function that is sent as it is, so that a worker without ssdlab says so.
+
+    Of one that it would have to import, and cannot, Dask never hears again.
+    """
+
+    def make(*arguments: Any) -> list[tuple[str, str | None, str]]:
+        from ssdlab import _cluster
+
+        return _cluster._make(*arguments)
+
+    return make
 
 
 def carry_out(
@@ -66,48 +92,57 @@ def carry_out(
         runs = [run for run in design.keys() if not kept.holds(run[0])]
         size = batch or _size(len(runs), client)
         batches = [runs[at : at + size] for at in range(0, len(runs), size)]
-        futures = {
-            client.submit(_make, _ssdlab.__version__, asked, some, pure=False, key=_name(some)): some
-            for some in batches
+        sweep = f"ssdlab-{uuid.uuid4().hex}"
+        make = _shipped()
+        # Names of their own: a task of an earlier call that failed may still be known to the scheduler.
+        waiting = {
+            client.submit(make, _ssdlab.__version__, sweep, asked, some, pure=False, key=f"{sweep}-{number}"): some
+            for number, some in enumerate(batches)
         }
         failed: dict[str, str] = {}
         ended = 0
         try:
-            for future in as_completed(list(futures)):
-                some = futures[future]
-                if future.status == "finished":
-                    for key, figures, why in future.result():
-                        if figures is None:
-                            failed[key] = why
-                        else:
-                            kept.keep(key, figures)
-                else:
-                    why = f"its task was lost: {_why(future)}"
-                    failed.update({key: why for key, _, _ in some})
+            for future in as_completed(list(waiting)):
+                # A task that nobody holds any more is forgotten by the scheduler, and its figures with it.
+                some = waiting.pop(future)
+                failed.update(_keep(kept, future, some))
                 ended += len(some)
                 if progress is not None:
                     progress("", ended / len(runs))
         except KeyboardInterrupt as interrupted:
-            client.cancel(list(futures))
             result = SweepResult(design.collect(place, failed))
             words = "interrupted; with out=DIRECTORY, resume=True goes on"
             error = Interrupted(words)
             error.result = result
             raise error from interrupted
+        finally:
+            if waiting:
+                client.cancel(list(waiting))
         return SweepResult(design.collect(place, failed))
 
 
+def _keep(kept: _ssdlab.Kept, future: Any, runs: list[Run]) -> dict[str, str]:
+    """Keeps the figures of a task that ended; returns by key why some are not there."""
+    try:
+        made = future.result()
+    except Exception as error:
+        why = f"its task was lost: {type(error).__name__}: {error}"
+        # Of a task that Dask has cancelled by itself.
+        if getattr(error, "reason", "") == "scheduler-connection-lost":
+            why = "the scheduler was lost"
+        return {key: why for key, _, _ in runs}
+    failed = {}
+    for key, figures, why in made:
+        if figures is None:
+            failed[key] = why
+            continue
+        try:
+            kept.keep(key, figures)
+        except Error as error:
+            failed[key] = f"its result cannot be kept: {error}"
+    return failed
+
+
 def _size(runs: int, client: Any) -> int:
-    threads = sum(client.nthreads().values()) or 1
+    threads = sum(client.nthreads().values()) or _THREADS_EXPECTED
     return max(1, min(_BATCH_MOST, -(-runs // (threads * _TASKS_A_THREAD))))
-
-
-def _name(runs: list[Run]) -> str:
-    return f"ssdlab-{runs[0][0][:16]}-{len(runs)}"
-
-
-def _why(future: Any) -> str:
-    if future.status == "cancelled":
-        return "cancelled"
-    error = future.exception()
-    return f"{type(error).__name__}: {error}"

@@ -6,9 +6,40 @@ from typing import Any, TypeAlias, final
 
 __version__: str
 
+__all__ = [
+    "Profile",
+    "experiments",
+    "profile_names",
+    "stacks",
+    "Drive",
+    "from_fio",
+    "from_store",
+    "keep",
+    "kept",
+    "store_path",
+    "Numbers",
+    "Latencies",
+    "PhaseResult",
+    "Comparison",
+    "Report",
+    "compare",
+    "run",
+    "Design",
+    "Kept",
+    "Sweep",
+    "d_choices",
+    "fifo",
+    "greedy",
+    "hot_cold_one_stream",
+    "hot_cold_two_streams",
+    "random",
+    "trimmed",
+    "__version__",
+]
+
 _Progress: TypeAlias = Callable[[str, float], Any] | None
 _Set: TypeAlias = list[tuple[str, str]]
-Column: TypeAlias = tuple[str, str, str, Any, Numbers | None]
+_Column: TypeAlias = tuple[str, str, str, Any, Numbers | None]
 
 @final
 class Numbers:
@@ -25,7 +56,7 @@ class Report:
     def text(self, width: int) -> str: ...
     def html(self) -> str: ...
     def table_names(self) -> list[str]: ...
-    def table(self, index: int) -> tuple[list[Column], int]: ...
+    def table(self, index: int) -> tuple[list[_Column], int]: ...
     def series(self) -> list[tuple[str, str, str, Numbers, Numbers]]: ...
     def histograms(
         self,
@@ -37,7 +68,7 @@ class Comparison:
     def text(self, width: int) -> str: ...
     def html(self) -> str: ...
     def table_names(self) -> list[str]: ...
-    def table(self, index: int) -> tuple[list[Column], int]: ...
+    def table(self, index: int) -> tuple[list[_Column], int]: ...
 
 def compare(labels: list[str], reports: list[Report]) -> Comparison: ...
 def run(
@@ -114,7 +145,7 @@ class Design:
     def counts(self) -> tuple[int, int, float | None]: ...
     def impossible(self) -> list[tuple[str, str]]: ...
     def keys(self) -> list[tuple[str, int, int]]: ...
-    def run_one(self, point: int, seed: int) -> str: ...
+    def run_one(self, key: str, point: int, seed: int) -> str: ...
     def run(
         self,
         jobs: int | None,

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _html, _ssdlab
-from ._errors import ImpossiblePoints, Interrupted, UsageError
+from ._errors import Error, ImpossiblePoints, Interrupted, UsageError
 from ._profile import Profile
 from ._quantities import Duration, Value, duration, kinds_of_settings, parameter, setting
 from ._quantities import settings as read_settings
 from ._report import Finding, Report
-from ._tables import pandas
+from ._tables import arrow, pandas
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,6 +159,34 @@ class SweepResult:
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Writes ``sweep.json``, ``runs.csv``, ``means.csv`` and ``sweep.html`` to a directory."""
         self._handle.write(os.fspath(directory))
+
+    def to_arrow(self) -> Any:
+        """`runs` as a `pyarrow.Table`, with the unit of each figure in the metadata of its field.
+
+        Needs pyarrow (``pip install 'ssdlab[arrow]'``).
+        """
+        pa = arrow()
+        runs = self.runs
+        for key in self.keys:
+            # A key that is a number at some points and a word at others is words.
+            if len({isinstance(it, str) for it in runs[key]}) == 2:
+                runs[key] = runs[key].map(str)
+        table = pa.Table.from_pandas(runs, preserve_index=False)
+        units = [self.measures.get(field.name) for field in table.schema]
+        fields = [
+            field.with_metadata({"unit": unit}) if unit else field for field, unit in zip(table.schema, units)
+        ]
+        return table.cast(pa.schema(fields, metadata=table.schema.metadata))
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Writes `to_arrow` as a Parquet file, which pandas, polars, DuckDB and Spark read.
+
+        Files of several sweeps over the same keys, in one directory, are one data set.
+        """
+        table = self.to_arrow()
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(table, os.fspath(path))
 
     def report(self) -> Report:
         """The result as a report, which can be kept and compared as those of runs."""
@@ -317,6 +345,8 @@ def sweep(
         When a key is wrong, nothing is varied, or points cannot be; before anything runs.
     Interrupted
         On Ctrl-C; its ``result`` is the sweep of what was measured until then.
+    IoError
+        When `out` cannot be written to, such as a full disk; its ``result`` is the sweep.
 
     Examples
     --------
@@ -350,7 +380,11 @@ def sweep(
                 interrupted.result = SweepResult(interrupted.result)
             raise
     if place is not None:
-        result.save(place)
+        try:
+            result.save(place)
+        except Error as error:
+            error.result = result
+            raise
     return result
 
 

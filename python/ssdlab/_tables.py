@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
 
-    from ._ssdlab import Column
+    from ._ssdlab import _Column as Column
 
 
 class _HasTables(Protocol):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from typing import Any
 
 import pytest
 
@@ -13,4 +15,12 @@ SMALL = "sim:toshiba-xg5,scale=1/64"
 def skip(why: str) -> None:
     """Skips a test, and says so where .ci/run looks."""
     print(f"SKIPPED: {why}", file=sys.stderr)
-    pytest.skip(why)
+    pytest.skip(why, allow_module_level=True)
+
+
+def needs(module: str, what: str) -> Any:
+    """Imports a module that a test needs; where it is not installed, skips the test and says so."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        skip(f"{what}: {module} is not installed")

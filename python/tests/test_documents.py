@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ["README.md", "docs/how-to/use-from-python.md"]
+DOCUMENTS = ["python/README.md", "docs/how-to/use-from-python.md", "docs/how-to/sweep-on-a-cluster.md"]
 
 
 def blocks(name: str) -> list[str]:

@@ -226,10 +226,10 @@ def test_two_threads_do_not_share_a_drive(steady):
 def test_ctrl_c_ends_a_phase_and_leaves_the_drive():
     code = """
 import os, signal, threading, ssdlab
-drive = ssdlab.Drive("sim:toshiba-xg5").precondition("steady")
+drive = ssdlab.Drive("sim:toshiba-xg5,scale=1/16").precondition("steady")
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
-    drive.write("4K", depth=32, amount="100x")
+    drive.write("4K", depth=32, amount="1000x")
 except ssdlab.Interrupted:
     print(drive.seconds > 0, drive.write("4K", amount="1M").requests)
 """

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import ssdlab
-from support import SMALL, skip
+from support import SMALL, needs, skip
 
 PASSING = ("started", "cost", "host")
 
@@ -104,7 +104,7 @@ def test_series_and_histograms_lie_where_the_library_put_them(report):
 
 
 def test_tables_go_to_arrow_without_a_copy(report):
-    pa = pytest.importorskip("pyarrow")
+    pa = needs("pyarrow", "tables as Arrow")
     table = report.tables.raw(next(iter(report.tables)))
     arrow = table.to_arrow()
     assert arrow.num_rows == len(table)
@@ -223,7 +223,7 @@ def test_errors_are_what_python_knows_too():
 
 def test_progress_is_told_and_may_end_the_run():
     told = []
-    ssdlab.run("steady", "sim:toshiba-xg5", quick=True, progress=lambda *it: told.append(it))
+    ssdlab.run("fragmentation", "sim:toshiba-xg5", quick=True, progress=lambda *it: told.append(it))
     shares = [share for _, share in told]
     assert shares == sorted(shares) and all(0 <= share <= 1 for share in shares)
     assert told and all(step for step, _ in told)
@@ -250,7 +250,7 @@ def test_other_threads_go_on_meanwhile():
 
     thread = threading.Thread(target=count)
     thread.start()
-    ssdlab.run("steady", "sim:toshiba-xg5", quick=True)
+    ssdlab.run("fragmentation", "sim:toshiba-xg5", quick=True)
     ended.set()
     thread.join()
     assert counted > 10

@@ -8,10 +8,11 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import ssdlab
-from support import SMALL
+from support import SMALL, needs
 
 SPARES = ["7%", "15%", "28%"]
 
@@ -69,6 +70,18 @@ def test_a_sweep_is_shown_kept_and_loaded(swept, tmp_path):
     assert report.experiment == "sweep steady"
     number = report.keep(tmp_path / "runs.sqlite")
     assert ssdlab.load(number, store=tmp_path / "runs.sqlite") == report
+
+
+def test_a_sweep_is_written_as_parquet(swept, tmp_path):
+    parquet = needs("pyarrow.parquet", "sweeps as Parquet")
+    swept.to_parquet(tmp_path / "runs.parquet")
+    table = parquet.read_table(tmp_path / "runs.parquet")
+    pd.testing.assert_frame_equal(table.to_pandas(), swept.runs)
+    assert table.schema.field("steady[drift bound].iops").metadata[b"unit"] == b"IOPS"
+    # Two sweeps are one data set, also where a key is a word at one point and a number at another.
+    mixed = ssdlab.sweep("fragmentation", SMALL, vary={"rest": ["0", "1s"]}, quick=True)
+    mixed.to_parquet(tmp_path / "mixed.parquet")
+    assert parquet.read_table(tmp_path / "mixed.parquet").num_rows == 2
 
 
 @pytest.mark.parametrize(
@@ -130,66 +143,3 @@ except ssdlab.Interrupted as error:
     resumed = ssdlab.sweep("steady", SMALL, out=tmp_path, resume=True, **question)
     assert resumed == ssdlab.sweep("steady", SMALL, **question)
     assert json.loads((tmp_path / "sweep.json").read_text()) == json.loads(resumed.to_json())
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, worker_dashboard_address=None
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
-def test_a_cluster_gives_the_same_bits(cluster, swept):
-    told = []
-    again = ssdlab.sweep(
-        "steady",
-        SMALL,
-        vary={"spare": SPARES},
-        quick=True,
-        seeds=2,
-        client=cluster,
-        batch=2,
-        progress=lambda _, share: told.append(share),
-    )
-    assert again == swept
-    assert told[-1] == 1.0 and len(told) == 3
-
-
-def test_a_cluster_makes_only_what_is_missing(cluster, tmp_path, swept):
-    question = {"vary": {"spare": SPARES[:2]}, "quick": True, "seeds": 2}
-    ssdlab.sweep("steady", SMALL, out=tmp_path, **question)
-    before = {it.name: it.stat().st_mtime_ns for it in (tmp_path / "runs").iterdir()}
-    question["vary"] = {"spare": SPARES}
-    resumed = ssdlab.sweep("steady", SMALL, out=tmp_path, resume=True, client=cluster, **question)
-    assert resumed == swept
-    after = {it.name: it.stat().st_mtime_ns for it in (tmp_path / "runs").iterdir()}
-    assert len(after) == 6 and all(after[name] == when for name, when in before.items())
-
-
-def test_what_is_lost_with_a_worker_is_named_and_made_later(cluster, tmp_path, swept, monkeypatch):
-    from ssdlab import _cluster
-
-    monkeypatch.setattr(_cluster, "_make", die_with_the_second)
-    question = {"vary": {"spare": SPARES}, "quick": True, "seeds": 2}
-    lost = ssdlab.sweep("steady", SMALL, out=tmp_path, client=cluster, batch=1, **question)
-    assert len(lost.missing) == 3 and set(lost.missing["state"]) == {"failed"}
-    assert lost.missing["error"].str.contains("its task was lost").all()
-    assert set(lost.missing["seed"]) == {2}
-    monkeypatch.undo()
-    resumed = ssdlab.sweep("steady", SMALL, out=tmp_path, resume=True, client=cluster, **question)
-    assert resumed == swept
-
-
-def die_with_the_second(version, asked, runs):
-    from distributed.scheduler import KilledWorker
-
-    if any(seed == 2 for _, _, seed in runs):
-        raise KilledWorker("a task", None, 3)
-    import ssdlab._cluster as real
-
-    return real._make(version, asked, runs)

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -27,8 +28,9 @@ use crate::watch::Watch;
 #[pyclass(frozen, module = "ssdlab._ssdlab")]
 pub struct Design {
     points: Points,
-    impossible: Vec<Impossible>,
-    takes: Takes,
+    /// What a look at each point found, once somebody has asked: the worker of a cluster, which makes a few runs of
+    /// many, never does.
+    looked: OnceLock<(Vec<Impossible>, Takes)>,
 }
 
 /// A question in words, as Python passes it.
@@ -87,8 +89,7 @@ impl Asked {
                 "{device} is a block device, and those are measured by the program alone: ssdlab sweep"
             )));
         }
-        let (impossible, takes) = points.check();
-        Ok(Design { points, impossible, takes })
+        Ok(Design { points, looked: OnceLock::new() })
     }
 }
 
@@ -110,27 +111,29 @@ fn in_python(error: ssdlab_sweep::SweepError) -> Failure {
 
 #[pymethods]
 impl Design {
-    /// Lays the points out and looks at each of them.
+    /// Lays the points out.
     #[new]
     fn new(py: Python<'_>, question: Asked) -> PyResult<Design> {
         Ok(py.detach(|| question.design())?)
     }
 
     /// Points, runs, and about the seconds of a processor that they take.
-    fn counts(&self) -> (usize, usize, Option<f64>) {
-        let points = self.points.points().len() - self.impossible.len();
-        let seconds = self.takes.processor.map(|it| it.as_secs_f64());
+    fn counts(&self, py: Python<'_>) -> (usize, usize, Option<f64>) {
+        let (impossible, takes) = py.detach(|| self.look());
+        let points = self.points.points().len() - impossible.len();
+        let seconds = takes.processor.map(|it| it.as_secs_f64());
         (self.points.points().len(), points * self.points.seeds().len(), seconds)
     }
 
     /// The points that cannot be: their values in words, and why.
-    fn impossible(&self) -> Vec<(String, String)> {
-        self.impossible.iter().map(|it| (self.points.words(it.point), it.why.clone())).collect()
+    fn impossible(&self, py: Python<'_>) -> Vec<(String, String)> {
+        let (impossible, _) = py.detach(|| self.look());
+        impossible.iter().map(|it| (self.points.words(it.point), it.why.clone())).collect()
     }
 
     /// The key of every run with its point and seed; those of points that cannot be are left out.
     fn keys(&self, py: Python<'_>) -> PyResult<Vec<(String, usize, u64)>> {
-        let keys = py.detach(|| ssdlab_sweep::keys(&self.points, &self.impossible));
+        let keys = py.detach(|| ssdlab_sweep::keys(&self.points, &self.look().0));
         let seeds = self.points.seeds();
         let with_place = keys.map_err(in_python)?.into_iter().enumerate();
         let known = with_place.filter_map(|(place, key)| {
@@ -140,12 +143,18 @@ impl Design {
         Ok(known.collect())
     }
 
-    /// Makes one run, and returns what it measured as JSON.
-    fn run_one(&self, py: Python<'_>, point: usize, seed: u64) -> PyResult<String> {
+    /// Makes the run called `key`, and returns what it measured as JSON. The key is made anew: on another machine a
+    /// file of the same name may hold something else.
+    fn run_one(&self, py: Python<'_>, key: &str, point: usize, seed: u64) -> PyResult<String> {
         let mut watch = Watch::new(None);
-        let measured = py.detach(|| {
-            ssdlab_sweep::run_one(&self.points, point, seed, &Simulated, &mut watch)
-                .map_err(Failure::from)
+        let measured = py.detach(|| -> Result<Measured, Failure> {
+            let found = Key::of(self.points.experiment(), &self.points.case(point, seed)?, seed)?;
+            if found.as_str() != key {
+                return Err(Failure::usage(
+                    "this worker would make another run: its files or its version of ssdlab are others",
+                ));
+            }
+            Ok(ssdlab_sweep::run_one(&self.points, point, seed, &Simulated, &mut watch)?)
         });
         match (measured, watch.stopped(py)) {
             (Ok(measured), _) => {
@@ -176,7 +185,7 @@ impl Design {
             let clock = (Instant::now(), machine::cpu_seconds(), machine::now());
             let rest = Duration::from(duration("rest", rest)?);
             let options = Options { jobs, results: results.as_ref(), opener: &Simulated, rest };
-            let swept = ssdlab_sweep::run(&self.points, &self.impossible, &options, &mut |now| {
+            let swept = ssdlab_sweep::run(&self.points, &self.look().0, &options, &mut |now| {
                 watch.look(now.share)
             })
             .map_err(in_python)?;
@@ -215,7 +224,7 @@ impl Design {
                 .into_iter()
                 .map(|(key, why)| Ok((read_key(&key)?, why)))
                 .collect::<Result<HashMap<Key, String>, Failure>>()?;
-            let swept = ssdlab_sweep::collect(&self.points, &self.impossible, &results, &failed);
+            let swept = ssdlab_sweep::collect(&self.points, &self.look().0, &results, &failed);
             Ok(Sweep::new(swept.map_err(in_python)?, clock))
         })?;
         Ok(swept)
@@ -223,6 +232,11 @@ impl Design {
 }
 
 impl Design {
+    /// Looks at each point: which of them cannot be, and what the others take.
+    fn look(&self) -> &(Vec<Impossible>, Takes) {
+        self.looked.get_or_init(|| self.points.check())
+    }
+
     /// How many runs go side by side, of those wanted, in the memory there is.
     fn jobs(&self, wanted: Option<usize>) -> Result<usize, Failure> {
         if self.points.is_real() {
@@ -230,7 +244,7 @@ impl Design {
         }
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
         let wanted = wanted.unwrap_or(processors).max(1);
-        let (Some(need), Some(available)) = (self.takes.memory, memory::available()) else {
+        let (Some(need), Some(available)) = (self.look().1.memory, memory::available()) else {
             return Ok(wanted);
         };
         match available.bytes() / need.least().bytes().max(1) {
