@@ -366,8 +366,10 @@ mod tests {
     fn processes_are_limited_and_stopped_and_what_they_said_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("ssdlab");
-        // It takes the place of the program: says something, and goes on until it is interrupted.
-        let script = "#!/bin/sh\ntrap 'echo stopped >&2; exit 130' INT\necho began >&2\n\
+        // It takes the place of the program: says something, and goes on until it is interrupted. A shell does not trap what
+        // was ignored when it began, as an interrupt is by all that is started in the background.
+        let script = "#!/usr/bin/env -S --default-signal=INT /bin/sh\n\
+                      trap 'echo stopped >&2; exit 130' INT\necho began >&2\n\
                       while :; do sleep 0.01; done\n";
         std::fs::write(&program, script).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
