@@ -45,29 +45,37 @@ fn short_of_room() -> Configuration {
     Configuration { collection, mechanisms, ..configuration }
 }
 
+/// Fills such a drive, writes to a quarter of it and cuts power between any two things that happen.
+fn write_to_the_last_places(seed: u64) {
+    let mut generator = Pcg64Mcg::seed_from_u64(seed);
+    let mut tested = Tested::new(&short_of_room(), None).expect("a sound drive");
+    let units = tested.units();
+    // Most of it stays as it is written first, so that blocks are full when their turn comes.
+    let fill = Operation::Write { first: LogicalUnit(0), units };
+    tested.step(Step::answered(fill));
+    let mut write = |most: u32| {
+        let first = LogicalUnit(generator.random_range(0..units / 4));
+        let units = generator.random_range(1..=most);
+        Step::answered(Operation::Write { first, units })
+    };
+    for _ in 0..40 {
+        tested.step(write(1));
+    }
+    let history: Vec<Step> = (0..40).map(|_| write(3)).collect();
+    if let Err(failure) = tested.explore_briefly(&history) {
+        panic!("seed {seed}: {failure:?}");
+    }
+}
+
 #[test]
 fn the_last_places_are_not_filled_with_what_a_cut_would_leave_no_room_for() {
-    let configuration = short_of_room();
-    for seed in 0..20 {
-        let mut generator = Pcg64Mcg::seed_from_u64(seed);
-        let mut tested = Tested::new(&configuration, None).expect("a sound drive");
-        let units = tested.units();
-        // Most of it stays as it is written first, so that blocks are full when their turn comes.
-        let fill = Operation::Write { first: LogicalUnit(0), units };
-        tested.step(Step::answered(fill));
-        let mut write = |most: u32| {
-            let first = LogicalUnit(generator.random_range(0..units / 4));
-            let units = generator.random_range(1..=most);
-            Step::answered(Operation::Write { first, units })
-        };
-        for _ in 0..40 {
-            tested.step(write(1));
-        }
-        let history: Vec<Step> = (0..40).map(|_| write(3)).collect();
-        if let Err(failure) = tested.explore_briefly(&history) {
-            panic!("seed {seed}: {failure:?}");
-        }
-    }
+    (0..20).for_each(write_to_the_last_places);
+}
+
+#[test]
+#[ignore = "fails: copies fill the block that a program to the last row waited for, see .ci/unsteady"]
+fn the_last_row_is_programmed_while_there_is_another() {
+    write_to_the_last_places(33);
 }
 
 /// A drive that writes through, of one die and blocks of three program units: the places that a cut tears, and those
