@@ -6,7 +6,7 @@ import path from 'node:path';
 const [page, scenarios] = process.argv.slice(2);
 const html = fs.readFileSync(page, 'utf8');
 // The page's own wrapper, up to the part that needs a document.
-const script = html.slice(html.indexOf('const WASM'), html.indexOf('// The picture of the inside'));
+const script = html.slice(html.indexOf('const WASM'), html.indexOf('// The inside of a drive as a picture'));
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'playground-'));
 fs.writeFileSync(path.join(directory, 'engine.mjs'), `${script}\nexport { engine };\n`);
 const { engine } = await import(path.join(directory, 'engine.mjs'));
