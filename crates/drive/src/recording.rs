@@ -19,15 +19,15 @@ pub const PICTURES_MAX: usize = 120;
 /// The most cells of a picture. Drives with more blocks have neighbours in one cell.
 pub const CELLS_MAX: usize = 2048;
 
-/// What is written between two looks at whether it is time for a picture, and between two pictures to begin with.
+/// Bytes written between two looks at whether it is time for a picture, and between two pictures to begin with.
 pub(crate) const LOOK_EVERY: ByteLength = ByteLength::new(4 << 20);
 
 /// One picture, and what had happened until it was taken.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// What was going on: the number of a name in [`Track::steps`].
+    /// Its step of the protocol, by its place in [`Track::steps`].
     pub step: usize,
-    /// When it was taken, in the drive's time.
+    /// The instant it was taken at, in the drive's time.
     pub at: Instant,
     /// Bytes that the host had written.
     pub host_written: ByteLength,
@@ -54,7 +54,7 @@ pub struct Track {
     pub pictures: Vec<Picture>,
 }
 
-/// Where tracks are collected.
+/// Collects the tracks of a drive, of its copies, and of the drives that replace it.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     tracks: Arc<Mutex<Vec<SharedTrack>>>,
@@ -88,13 +88,13 @@ pub(crate) struct Camera {
     recorder: Recorder,
     track: SharedTrack,
     step: usize,
-    /// What has happened when the next picture is due, in units.
+    /// The next picture is due when so many units were written, programmed and trimmed in all.
     due: u64,
-    /// What happens between two pictures, in units; zero before the first.
+    /// Units written, programmed and trimmed between two pictures; zero before the first.
     every: u64,
 }
 
-/// What of all that happened changes the picture, in units.
+/// Returns the units that were written, programmed and trimmed: all that changes a picture.
 fn happened(counters: &Counters) -> u64 {
     counters.host_write_units + counters.flash_write_units() + counters.host_trim_units
 }
@@ -111,7 +111,7 @@ impl Camera {
         Camera::new(self.recorder.clone())
     }
 
-    /// What follows belongs to the step of this name; takes a picture if anything has changed since the last.
+    /// Begins the step of this name; takes a picture before if anything has changed since the last.
     pub(crate) fn begin_step<M: Mapping>(&mut self, name: &str, ssd: &Ssd<M>) {
         let has_changed = happened(&ssd.counters()) + self.every > self.due;
         if self.every > 0 && has_changed {

@@ -103,7 +103,7 @@ pub struct SimulatedDrive {
     make_new: MakeNew,
     /// How long making it new took the last time, where that took its own time.
     made_new_in: Option<Nanoseconds>,
-    /// Who records its inside, and that of whatever takes its place.
+    /// Records its inside, and that of the drives that replace it.
     recorder: Option<Recorder>,
 }
 

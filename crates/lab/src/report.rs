@@ -8,6 +8,7 @@ mod recording;
 mod table;
 
 pub use inside::{ReportAttribution, ReportCounters, ReportHealth, TimePart};
+pub(crate) use recording::RECORDINGS_MAX;
 pub use recording::{RecordedPicture, Recording};
 pub use table::{Cell, Column, Table};
 

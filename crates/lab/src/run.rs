@@ -12,8 +12,8 @@ use crate::experiment::oracle;
 use crate::experiment::{Experiment, Record, Settings, Watcher};
 use crate::machine;
 use crate::report::{
-    Cost, Fact, Finding, Level, Recording, Report, ReportAttribution, ReportCounters, ReportHealth,
-    SCHEMA, Target, TargetKind, TimePart,
+    Cost, Fact, Finding, Level, RECORDINGS_MAX, Recording, Report, ReportAttribution,
+    ReportCounters, ReportHealth, SCHEMA, Target, TargetKind, TimePart,
 };
 
 /// What a run came to: always a report, with the error that ended it, if one did.
@@ -85,6 +85,14 @@ pub fn run(
             text: format!("The run ended before its protocol was through: {error}."),
         });
     }
+    let tracks = recorder.map(|it| it.tracks()).unwrap_or_default();
+    if tracks.len() > RECORDINGS_MAX {
+        let text = format!(
+            "The inside of {} drives was recorded; the report keeps the {RECORDINGS_MAX} longest.",
+            tracks.len()
+        );
+        record.find(Level::Notice, "recordings-left-out", text);
+    }
     let health = health_of_the_most_written(&insides);
     note_warnings(health, &mut record);
     let report = Report {
@@ -104,7 +112,7 @@ pub fn run(
         counters: insides.iter().map(counters_of).reduce(ReportCounters::and),
         health: health.map(|health| health_of(&health)),
         attribution: attribution_of(&insides),
-        recordings: recorder.map(|it| Recording::of_tracks(it.tracks())).unwrap_or_default(),
+        recordings: Recording::of_tracks(tracks),
         cost: Cost {
             wall_seconds: wall.elapsed().as_secs_f64(),
             cpu_seconds: machine::cpu_seconds() - cpu,

@@ -45,6 +45,10 @@ pub fn render_with(report: &Report, options: &Options) -> String {
     for table in report.recordings.iter().take(RECORDINGS_MAX).filter_map(moments::table) {
         page.table(&table);
     }
+    if report.recordings.len() > RECORDINGS_MAX {
+        let more = report.recordings.len() - RECORDINGS_MAX;
+        page.faint("", &format!("{more} more drives were recorded; the page shows them (--html)."));
+    }
     if let Some(counters) = &report.counters {
         page.inside(counters, report.health.as_ref(), report.attribution.as_ref());
     }

@@ -13,7 +13,7 @@ use ssdlab_drive::recording::{CELLS_MAX, PICTURES_MAX, Track};
 use ssdlab_model::ftl::inside::CELL_BYTES;
 
 /// The most recordings of a report: an experiment has a drive for each of its workloads.
-const RECORDINGS_MAX: usize = 16;
+pub(crate) const RECORDINGS_MAX: usize = 16;
 
 /// Pictures of the inside of one simulated SSD over a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +26,7 @@ pub struct Recording {
     pub blocks_per_cell: u32,
     /// Bytes of a block.
     pub block_bytes: u64,
-    /// What had happened when each picture was taken.
+    /// The moment of each picture: its step, its time, and the counters by then.
     pub pictures: Vec<RecordedPicture>,
     /// The cells of all pictures, one picture after the other: compressed (zlib, RFC 1950), in base64. A cell is
     /// four bytes. The first is what the blocks are used for in its low three bits (0 free, 1 written to by the
@@ -37,7 +37,7 @@ pub struct Recording {
     pub cells: String,
 }
 
-/// What had happened when a picture was taken.
+/// The moment of a picture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedPicture {
     /// The number of its step in `steps`, from 0.

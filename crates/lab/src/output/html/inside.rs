@@ -22,7 +22,7 @@ pub(super) fn sections(recordings: &[Recording], is_alone: bool) -> Vec<Section>
     recordings.iter().enumerate().map(section).collect()
 }
 
-/// What was done with a drive, in few words.
+/// Names the steps of a recording, in few words.
 fn steps(recording: &Recording) -> String {
     let names = || recording.steps.iter().map(|it| format::label(it, ""));
     match recording.steps.len() {
