@@ -1,14 +1,14 @@
 //! The host's disk is full: writes fail, and nothing that was flushed is lost.
 
 use crate::client::{Client, FLUSH, WRITE};
-use crate::support::{Place, has_tools, skipped, tool};
+use crate::support::{Place, has_tools, once_closed, skipped, tool};
 
 /// A file system in memory that is unmounted with the test.
 struct Tiny(String);
 
 impl Drop for Tiny {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(&self.0).status();
+        let _ = once_closed("umount", &[&self.0]);
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::PathBuf;
 
-use crate::support::{Place, has_devices, skipped, tool};
+use crate::support::{Place, has_devices, once_closed, skipped, tool};
 
 /// A file system in memory that is unmounted with the test.
 struct Stranger(String);
@@ -25,7 +25,7 @@ impl Stranger {
 
 impl Drop for Stranger {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(&self.0).status();
+        let _ = once_closed("umount", &[&self.0]);
     }
 }
 

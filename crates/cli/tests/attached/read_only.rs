@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use rustix::io::Errno;
 
 use crate::client::{Client, FLUSH, TRIM, WRITE};
-use crate::support::{Place, has_devices, has_tools, skipped, tool};
+use crate::support::{Place, has_devices, has_tools, once_closed, skipped, tool};
 
 const OPTIONS: [&str; 4] = ["--nbd", "unix:socket", "--time", "fast"];
 
@@ -33,7 +33,7 @@ impl Tiny {
 
 impl Drop for Tiny {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(&self.0).status();
+        let _ = once_closed("umount", &[&self.0]);
     }
 }
 
@@ -105,7 +105,7 @@ fn on_a_medium_that_cannot_be_written_to_it_is_read_and_stays_as_it_is() {
     let place = Place::new("sim:,scale=1/2048");
     let tiny = Tiny::with_image(&place, "64m");
     write_and_kill(&place);
-    tool("mount", &["-o", "remount,ro", &tiny.0]);
+    once_closed("mount", &["-o", "remount,ro", &tiny.0]).unwrap();
     let before = tool("sha256sum", &[&format!("{}/disk.ssd", tiny.0)]);
     check_is_read(&place, &OPTIONS, "cannot be written to");
     let output = place.run(&["check", "disk.ssd", "--repair"]);

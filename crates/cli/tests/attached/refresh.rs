@@ -7,7 +7,6 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -16,7 +15,7 @@ use rustix::fs::OFlags;
 use serde_json::Value;
 
 use crate::refresh_case::PATIENT;
-use crate::support::{Attached, Place, has_devices, has_tools, tool};
+use crate::support::{Attached, Place, has_devices, has_tools, once_closed, tool};
 
 /// It does not read ahead: segments of one request that come late or out of order on a busy machine would
 /// have it read pages that nobody takes, so that one and the same file read twice gives 1985 and 2177 pages.
@@ -84,14 +83,8 @@ impl<'a> Scene<'a> {
         tool("mount", &[text(&self.device()), text(&self.point)]);
     }
 
-    /// Unmounts it. A program that another test is just starting may hold what was open here, until it
-    /// has begun.
     pub(crate) fn unmount(&self) {
-        let until = Instant::now() + Duration::from_secs(10);
-        while code_of("umount", &[text(&self.point)]) != Some(0) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        assert_ne!(code_of("mountpoint", &["-q", text(&self.point)]), Some(0), "it stays mounted");
+        once_closed("umount", &[text(&self.point)]).unwrap();
     }
 
     fn direct(&self) -> File {
@@ -382,7 +375,7 @@ fn what_must_not_be_rewritten_is_refused_with_a_clear_word() {
     assert!(scene.content() == content);
     // Read-only, at last: nothing can be undone after it.
     drop((room, file));
-    tool("mount", &["-o", "remount,ro", &point]);
+    once_closed("mount", &["-o", "remount,ro", &point]).unwrap();
     refuses(&place, &scene.file, &[], 4, "read-only");
     let device = scene.device();
     refuses(&place, &device, &[], 4, "read-only");

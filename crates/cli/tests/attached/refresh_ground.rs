@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::refresh::refuses;
 use crate::refresh_case::PATIENT;
-use crate::support::{Attached, Place, has_devices, has_tools, skipped, tool};
+use crate::support::{Attached, Place, has_devices, has_tools, once_closed, skipped, tool};
 
 /// Small: some of these tests read all of it.
 const SMALL: &str = "sim:toshiba-xg5,scale=1/2048";
@@ -79,7 +79,7 @@ impl<'a> Disk<'a> {
 
     fn unmount(&mut self) {
         while let Some(point) = self.mounts.pop() {
-            tool("umount", &[text(&point)]);
+            once_closed("umount", &[text(&point)]).unwrap();
         }
     }
 }
@@ -88,7 +88,7 @@ impl Drop for Disk<'_> {
     /// A test that failed leaves no mount.
     fn drop(&mut self) {
         while let Some(point) = self.mounts.pop() {
-            quietly("umount", &[text(&point)]);
+            let _ = once_closed("umount", &[text(&point)]);
         }
     }
 }

@@ -271,3 +271,21 @@ pub fn tool(program: &str, arguments: &[&str]) -> String {
     assert!(output.status.success(), "{program} {arguments:?}: {said}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
+
+/// Runs `mount` or `umount` until it succeeds, for ten seconds at most; returns what it said last otherwise.
+///
+/// A program that another test is starting has what this test had open until it runs itself, and a mount is
+/// busy as long.
+pub fn once_closed(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap();
+        if output.status.success() {
+            return Ok(());
+        }
+        if Instant::now() >= until {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

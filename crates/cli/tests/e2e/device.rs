@@ -10,7 +10,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-pub use loops::{Above, Loop, Undone, attach, did};
+pub use loops::{Above, Loop, MountedAt, SwapOn, attach, did};
 
 use crate::support::{Done, Place, names_in, skipped, wait_until};
 use loops::PartOf;
@@ -70,7 +70,7 @@ fn a_mounted_device_is_refused() {
     let point = place.directory("mounted");
     assert!(did("mkfs.ext4", &["-q", "-F", &device.device]));
     assert!(did("mount", &["-o", "ro,noload", &device.device, &point]));
-    let _mounted = Undone("umount", &point);
+    let _mounted = MountedAt(&point);
     all_refuse(&place, &device, &device.device, &["is in use: mounted at", "no option overrides"]);
 }
 
@@ -89,7 +89,7 @@ fn a_device_with_a_mounted_partition_is_refused() {
     assert!(did("mkfs.ext4", &["-q", "-F", &part]));
     let point = place.directory("mounted");
     assert!(did("mount", &["-o", "ro,noload", &part, &point]));
-    let _mounted = Undone("umount", &point);
+    let _mounted = MountedAt(&point);
     all_refuse(&place, &device, &device.device, &["its partition loop", "mounted at"]);
     all_refuse(&place, &device, &part, &["is in use: mounted at"]);
 }
@@ -103,7 +103,7 @@ fn swap_space_is_refused() {
     if !did("swapon", &[&device.device]) {
         return skipped(test, "nothing can be swapped to here");
     }
-    let _swap = Undone("swapoff", &device.device);
+    let _swap = SwapOn(&device.device);
     // The kernel swaps to it as it likes, so all that stays the same is its header.
     let header = || std::fs::read(&device.backing).unwrap()[..4096].to_vec();
     let before = header();
@@ -214,7 +214,7 @@ fn every_member_of_a_mounted_btrfs_is_refused() {
     {
         return skipped(test, "btrfs is not there");
     }
-    let _mounted = Undone("umount", &point);
+    let _mounted = MountedAt(&point);
     let before = (one.digest(), two.digest());
     for device in [&one, &two] {
         run_with_all(&place, &device.device).fails(3, &["is in use: "]);
@@ -309,7 +309,7 @@ fn a_run_that_only_reads_needs_no_consent_and_changes_nothing() {
     let point = place.directory("mounted");
     assert!(did("mkfs.ext4", &["-q", "-F", &device.device]));
     assert!(did("mount", &["-o", "ro,noload", &device.device, &point]));
-    let _mounted = Undone("umount", &point);
+    let _mounted = MountedAt(&point);
     let before = device.digest();
     let reads = ["--set", "fill=0", "--set", "read_percent=100", "--set", "area=16M"];
     let times = ["--set", "round=20ms", "--set", "limit=60ms"];
@@ -496,7 +496,7 @@ fn a_run_killed_at_any_point_leaves_no_file_and_no_changed_mount() {
     let point = place.directory("mounted");
     assert!(did("mkfs.ext4", &["-q", "-F", &device.device]));
     assert!(did("mount", &[&device.device, &point]));
-    let mounted = Undone("umount", &point);
+    let mounted = MountedAt(&point);
     let before = (mount_line(&point), names_in(&point));
     for (experiment, more) in [
         ("blocksize", &["sizes=4K,64K", "--set", "area=16M", "--set", "time=300ms"][..]),

@@ -8,7 +8,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use crate::device::{Above, Loop, Undone, attach, did, job_that_writes, terminal, trace_of_trims};
+use crate::device::{
+    Above, Loop, MountedAt, attach, did, job_that_writes, terminal, trace_of_trims,
+};
 use crate::support::{Place, skipped};
 
 const MIB: usize = 1 << 20;
@@ -86,7 +88,7 @@ fn a_loop_device_over_what_is_in_use_is_refused() {
         return skipped(test, "no loop device can lie on another here");
     };
     assert!(did("mount", &["-o", "ro,noload", &device.device, &point]));
-    let mounted = Undone("umount", &point);
+    let mounted = MountedAt(&point);
     refused(&above.0, &["is in use: what it lies on", "is mounted at"]);
     drop(mounted);
     // Where nothing uses what it lies on, it is as good as another.
@@ -142,7 +144,7 @@ fn a_script_refuses_a_device_in_use_and_takes_one_that_was_used() {
         && did("btrfs", &["device", "scan", &one.device, &two.device])
         && did("mount", &["-t", "btrfs", "-o", "ro", &one.device, &point])
     {
-        let _mounted = Undone("umount", &point);
+        let _mounted = MountedAt(&point);
         script_refuses(&place, &one, "is mounted");
         script_refuses(&place, &two, "part of a mounted btrfs");
     } else {

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::report::{codes, column, table};
-use crate::support::{Done, Place, is_root, names_in, skipped, wait_until};
+use crate::support::{Done, Place, is_root, names_in, skipped, unmount, wait_until};
 
 /// A loop device that was made for a test, so that what is set there goes with it: a limit of
 /// discards that was set to 0 cannot be raised again.
@@ -83,7 +83,7 @@ impl Ext4 {
     /// Mounts ext4 on a loop device of the test's own.
     fn on_own_loop(test: &str, place: &Place, mebibytes: u64, options: &str) -> Option<Ext4> {
         let mut mounted = Ext4::new(test, place, mebibytes, options)?;
-        assert!(runs("umount", &[&mounted.point]));
+        assert!(unmount(&mounted.point));
         let image = place.path("image");
         // Two of them at most are there at a time, one of each process.
         let Some(own) = OwnLoop::add(4096 + std::process::id() % 1024) else {
@@ -115,7 +115,7 @@ impl Ext4 {
 
 impl Drop for Ext4 {
     fn drop(&mut self) {
-        let unmounted = runs("umount", &[&self.point]);
+        let unmounted = unmount(&self.point);
         assert!(unmounted || std::thread::panicking(), "{} stays mounted", self.point);
     }
 }

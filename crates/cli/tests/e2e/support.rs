@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -162,9 +162,27 @@ fn mount(arguments: &[&str]) -> bool {
     command.args(arguments).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
+/// Unmounts what is mounted there, within ten seconds; says whether it did.
+///
+/// A program that another test is starting has what this test had open until it runs itself, and a mount is
+/// busy as long.
+pub fn unmount(point: &str) -> bool {
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let mut command = Command::new("umount");
+        command.arg(point).stdout(Stdio::null()).stderr(Stdio::null());
+        if command.status().is_ok_and(|status| status.success()) {
+            return true;
+        }
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let status = Command::new("umount").arg(&self.0).status();
-        assert!(status.is_ok_and(|status| status.success()), "{} stays mounted", self.0);
+        assert!(unmount(&self.0), "{} stays mounted", self.0);
     }
 }

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::support::{Place, is_root, skipped};
+use crate::support::{Place, is_root, skipped, unmount};
 
 const MIB: usize = 1 << 20;
 
@@ -77,13 +77,21 @@ impl Drop for Above {
     }
 }
 
-/// What has to be undone before the device goes.
-pub struct Undone<'a>(pub &'a str, pub &'a str);
+/// What is mounted there, which is unmounted before the device goes.
+pub struct MountedAt<'a>(pub &'a str);
 
-impl Drop for Undone<'_> {
+impl Drop for MountedAt<'_> {
     fn drop(&mut self) {
-        let Undone(program, argument) = self;
-        assert!(did(program, &[argument]), "{program} {argument} failed");
+        assert!(unmount(self.0), "{} stays mounted", self.0);
+    }
+}
+
+/// A device that is swapped to, which ends before the device goes.
+pub struct SwapOn<'a>(pub &'a str);
+
+impl Drop for SwapOn<'_> {
+    fn drop(&mut self) {
+        assert!(did("swapoff", &[self.0]), "{} stays swap space", self.0);
     }
 }
 
