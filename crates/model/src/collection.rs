@@ -1,16 +1,13 @@
-//! Garbage collection: which block, when, and who pays.
-//!
-//! The victim is what the drive's policy says (see `policy`). Collection starts when
-//! fewer than `low_water` blocks are free and keeps pace with the host: while the host fills as
-//! many units as the victim will yield, all that is valid on the victim is moved. So free blocks
-//! stay as many as they are, whatever the victim holds. The flash work this makes is debt on the
-//! dies (see `resources::background`). A victim is erased only after every copy of what it held
-//! is programmed.
+//! What garbage collection is configured with, and how many blocks it keeps. How it goes: `ftl/gc.rs`.
 
 use crate::geometry::Geometry;
 use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
 use crate::policy::Pacing;
+
+/// Blocks with fewer rows lose a large part of their room to a power cut. Assumed; flash has 64 and more, and only a
+/// drive that was made much smaller has fewer.
+const FEW_ROWS: u32 = 8;
 
 /// How a drive collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +34,18 @@ impl CollectionParameters {
         // A power cut can leave a block of the cache half written and one half folded: both stay
         // until what they hold is folded, which takes a block more.
         let cache = mechanisms.slc.map_or(0, |slc| slc.blocks_kept() + 1);
-        let open = mechanisms.streams.count + mechanisms.streams_of_copies();
-        geometry.groups() * (free + open + runs) + cache
+        let copies = Self::blocks_for_copies(geometry, mechanisms);
+        let open = mechanisms.streams.count + copies;
+        geometry.groups() * (free.max(copies + 1) + open + runs) + cache
+    }
+
+    /// Blocks of a group of dies that nothing but copies is programmed to: one for each stream of copies, and of
+    /// blocks of few rows one more.
+    ///
+    /// A power cut tears a row (a program unit on each die) of what is being programmed, and another while recovery
+    /// copies does so again.
+    pub(crate) fn blocks_for_copies(geometry: &Geometry, mechanisms: &Mechanisms) -> u32 {
+        let rows = geometry.units_per_block() / (geometry.units_per_program() * geometry.stripe());
+        mechanisms.streams_of_copies() + u32::from(rows < FEW_ROWS)
     }
 }
