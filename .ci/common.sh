@@ -5,6 +5,8 @@ export CARGO_TERM_COLOR=never
 # A machine of CI has little room on its disk, and builds once: nothing is kept for the next build, and panics
 # name their line without debug information.
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none CARGO_PROFILE_TEST_DEBUG=none CARGO_PROFILE_RELEASE_DEBUG=none
+# What is released is made with optimisation across crates; here it is only tried, in half of the building time.
+export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 target=${CARGO_TARGET_DIR:-$PWD/target}
 
 # Everything that a part makes lies here or under the target directory, and every process that it
@@ -35,7 +37,9 @@ apt_install() {
     [[ -e $SSDLAB_CI/updated ]] || apt-get update -q || true
     touch "$SSDLAB_CI/updated"
     # No service is started: in run level 1 none would be.
-    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "$@"
+    # Parts that run side by side wait for one another.
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends \
+        -o DPkg::Lock::Timeout=300 "$@"
 }
 
 is_ours() {
