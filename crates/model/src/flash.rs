@@ -318,20 +318,21 @@ impl Flash {
         self.reverse[physical.0 as usize] = 0;
     }
 
-    /// One unit less of `block` is valid. Returns whether the block is open, so that the unit may
-    /// not have been sent off yet.
+    /// One unit less of `block` is valid. Returns whether the block is open, or not yet programmed to its end, so
+    /// that the unit may not have been sent off yet.
     #[inline(always)]
     pub(crate) fn lose_unit(&mut self, block: BlockIndex) -> bool {
         let entry = &mut self.blocks[block.0 as usize];
         let valid = entry.valid;
         entry.valid = valid.checked_sub(1).expect("a block has no fewer than zero valid units");
-        if matches!(entry.state, BlockState::Closed | BlockState::Closing) {
+        let state = entry.state;
+        if matches!(state, BlockState::Closed | BlockState::Closing) {
             if entry.apart {
                 self.victims_of(true).lose_unit(block, valid);
             } else {
                 self.victims.lose_unit(block, valid);
             }
-            return false;
+            return state == BlockState::Closing;
         }
         entry.state != BlockState::Victim
     }

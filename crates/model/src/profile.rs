@@ -155,11 +155,11 @@ pub(crate) struct Document {
 pub(crate) struct Capacity {
     pub(crate) logical: Sourced<Length>,
     pub(crate) physical: Sourced<Length>,
-    #[serde(default = "none_reserved")]
+    #[serde(default = "no_length")]
     pub(crate) reserved: Sourced<Length>,
 }
 
-fn none_reserved() -> Sourced<Length> {
+fn no_length() -> Sourced<Length> {
     Sourced::absent(Length(ByteLength::ZERO))
 }
 
@@ -209,6 +209,8 @@ pub(crate) struct Controller {
     pub(crate) mb_per_second: Sourced<f64>,
     #[serde(default)]
     pub(crate) latency_per_mib: Sourced<Span>,
+    #[serde(default = "no_length")]
+    pub(crate) coalescing: Sourced<Length>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -23,6 +23,9 @@ pub struct BufferParameters {
     pub units: u32,
     /// Whether capacitors protect it, so that a flush has nothing to wait for.
     pub protected: bool,
+    /// Units in full program units that stay in it when capacitors protect it, so that what the host writes again is
+    /// replaced there; zero where each is programmed when it is full.
+    pub coalesced: u32,
     /// How long the drive must be idle before it programs what the buffer holds.
     pub idle_before_flush: Nanoseconds,
 }

@@ -16,6 +16,7 @@ fn configuration(parameters: GeometryParameters, log_blocks: u32) -> Configurati
     configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
     configuration.buffer.units = configuration.geometry.units_per_program() * 2;
     configuration.buffer.protected = false;
+    configuration.buffer.coalesced = 0;
     configuration.mechanisms.mapping = MappingScheme::LogBlock;
     configuration.mechanisms.log_blocks = log_blocks;
     configuration

@@ -128,6 +128,7 @@ fn every_cut_of_short_histories_breaks_no_rule() {
 
 fn volatile(configuration: &mut Configuration) {
     configuration.buffer.protected = false;
+    configuration.buffer.coalesced = 0;
     configuration.mechanisms.streams = StreamParameters::default();
     configuration.mechanisms.flush.write_cache = WriteCache::WriteBack;
 }

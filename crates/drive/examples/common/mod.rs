@@ -50,6 +50,7 @@ pub fn configuration(capacity: ByteLength, spare_of_logical: f64) -> Configurati
         buffer: BufferParameters {
             units: 1024,
             protected: false,
+            coalesced: 0,
             idle_before_flush: Nanoseconds::from_millis(100),
         },
         read_ahead: ReadAheadParameters { window: 256, segment: 32, trigger: 2 },

@@ -151,6 +151,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Makes one run of the region with the most extents.
     fn condense<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        // What waits for the run fills no program unit that others wait for.
+        self.settle_all(context);
         let table = self.map.extents().expect("there is a table of extents");
         let (region, extents) = table.most_fragmented();
         assert!(extents > 1, "a table that is full has a region to condense");

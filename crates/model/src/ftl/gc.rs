@@ -9,6 +9,7 @@ use ssdlab_nand::{CopyNumber, EraseId, Nand, ProgramUnit, Tag};
 
 use super::collector::{CREDIT_SHIFT, Emptied, Pace, Victim};
 use super::host::Host;
+use super::wrappers::Nobody;
 use super::{Context, Ftl, kind};
 use crate::bad_blocks::Failure;
 use crate::flash::BlockState;
@@ -213,6 +214,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     pub(super) fn begin_victim(&mut self, nand: &mut Nand, block: BlockIndex, valid: u32) {
         self.choose_copies_stream(nand, block, valid);
+        if self.placement.keeps_any_of(block) {
+            self.settle_all(&mut Context { nand, host: &mut Nobody });
+        }
         self.blocks.flash_mut().set_state(block, BlockState::Victim);
         self.counters.collections += 1;
         let levels = self.blocks.is_to_be_levelled(block);
@@ -356,6 +360,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if host == self.placement.numbers().end {
             self.pad_host_program(context);
         }
+        self.settle_all(context);
         let erase = self.free_after_erase(context.nand, block);
         self.collector.note_announced(erase);
     }

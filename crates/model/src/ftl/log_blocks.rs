@@ -343,7 +343,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         for writes in [Writes::Log, Writes::Sequence] {
             let log = self.log();
             let is_there = match log.active == writes {
-                true => self.placement.holds_unsent(at),
+                true => self.placement.holds_unsent(at, &self.geometry),
                 false => log.aside[writes as usize].holds(at),
             };
             if is_there {

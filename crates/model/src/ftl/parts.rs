@@ -211,7 +211,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     ) -> Option<Instant> {
         let transfer = self.timing.link.duration(count.length());
         let lies = self.map.get(unit);
-        if let Some(physical) = lies.filter(|&it| self.placement.holds_unsent(it)) {
+        if let Some(physical) = lies.filter(|&it| self.placement.holds_unsent(it, &self.geometry)) {
             let received = context.nand.receive(transfer);
             self.counters.host_part_sectors += count.0;
             self.counters.buffer_merge_units += 1;

@@ -103,6 +103,40 @@ pub(super) struct Placement {
     sequence: SequenceNumber,
     /// Program units that were not sent and are late.
     late: u32,
+    coalescing: Coalescing,
+}
+
+/// Full program units that wait in a protected buffer, so that what the host writes again is replaced there.
+#[derive(Clone, Debug, Default)]
+struct Coalescing {
+    /// Units that they hold at most.
+    most: u32,
+    units: u32,
+    /// What they are, and their numbers.
+    programs: VecDeque<(FilledProgram, u64)>,
+    /// Per program unit of the drive, a bit: whether it is one of them. Empty on a drive without.
+    is_kept: Vec<u64>,
+}
+
+impl Coalescing {
+    fn new(configuration: &Configuration) -> Coalescing {
+        let (geometry, most) = (&configuration.geometry, configuration.buffer.coalesced);
+        let program_units = geometry.physical_units() / geometry.units_per_program();
+        let words = if most > 0 { program_units.div_ceil(64) as usize } else { 0 };
+        Coalescing { most, is_kept: vec![0; words], ..Coalescing::default() }
+    }
+
+    fn set_kept(&mut self, unit: PhysicalUnit, geometry: &Geometry, is_there: bool) {
+        let program = geometry.program_of(unit) as usize;
+        let (word, bit) = (&mut self.is_kept[program / 64], 1 << (program % 64));
+        *word = if is_there { *word | bit } else { *word & !bit };
+    }
+
+    #[inline(always)]
+    fn holds(&self, unit: PhysicalUnit, geometry: &Geometry) -> bool {
+        let program = geometry.program_of(unit) as usize;
+        self.most > 0 && self.is_kept[program / 64] >> (program % 64) & 1 != 0
+    }
 }
 
 impl Placement {
@@ -123,6 +157,7 @@ impl Placement {
             is_protected: configuration.buffer.protected,
             sequence: SequenceNumber::default(),
             late: 0,
+            coalescing: Coalescing::new(configuration),
         }
     }
 
@@ -155,9 +190,42 @@ impl Placement {
         self.stream.needs_block()
     }
 
-    /// Returns true if `unit` is in the program unit being filled.
-    pub(super) fn holds_unsent(&self, unit: PhysicalUnit) -> bool {
-        self.stream.holds(unit)
+    /// Returns true if `unit` is in the program unit being filled, or in one that waits in the buffer.
+    pub(super) fn holds_unsent(&self, unit: PhysicalUnit, geometry: &Geometry) -> bool {
+        self.stream.holds(unit) || self.coalescing.holds(unit, geometry)
+    }
+
+    /// Whether full program units wait in the buffer, so that what is written again is replaced there.
+    #[inline(always)]
+    pub(super) fn coalesces(&self) -> bool {
+        self.coalescing.most > 0
+    }
+
+    /// The program unit being filled is full and waits in the buffer. Returns what it is.
+    pub(super) fn keep(&mut self, geometry: &Geometry) -> FilledProgram {
+        let filled = self.fill(geometry);
+        self.coalescing.programs.push_back((filled, self.filling));
+        self.coalescing.units += filled.units;
+        self.coalescing.set_kept(filled.first, geometry, true);
+        filled
+    }
+
+    /// Takes out the program unit that waits longest in the buffer, where all of them hold more than they may, or
+    /// `is_wanted`. Returns what it is, its number, and when its data is there.
+    pub(super) fn take_kept(
+        &mut self,
+        geometry: &Geometry,
+        is_wanted: bool,
+    ) -> Option<(FilledProgram, u64, Instant)> {
+        let kept = &mut self.coalescing;
+        if !is_wanted && kept.units <= kept.most {
+            return None;
+        }
+        let (filled, number) = kept.programs.pop_front()?;
+        kept.units -= filled.units;
+        kept.set_kept(filled.first, geometry, false);
+        self.take_number(number);
+        Some((filled, number, self.received_until))
     }
 
     #[inline(always)]
@@ -298,10 +366,10 @@ impl Placement {
         program.copies += units;
     }
 
-    /// Copies by collection in the program unit that was filled last.
+    /// Copies by collection in program unit `number`.
     #[inline(always)]
-    pub(super) fn copies(&mut self) -> u32 {
-        self.being_filled().copies
+    pub(super) fn copies_in(&self, number: u64) -> u32 {
+        self.under_way[(number - self.log.low_water()) as usize].copies
     }
 
     /// Notes that data for a unit that has its slot is there at `received`.
@@ -309,9 +377,14 @@ impl Placement {
         self.received_until = self.received_until.later(received);
     }
 
-    /// Whether `unit` was appended last.
+    /// Whether `unit` was appended last to the program unit being filled.
     pub(super) fn is_latest(&self, unit: PhysicalUnit) -> bool {
-        self.stream.is_latest(unit)
+        self.stream.holds(unit) && self.stream.is_latest(unit)
+    }
+
+    /// Whether a program unit of `block` waits in the buffer.
+    pub(super) fn keeps_any_of(&self, block: BlockIndex) -> bool {
+        self.coalescing.programs.iter().any(|(filled, _)| filled.block == block)
     }
 
     /// Takes slots of the buffer for data of the program unit being filled that is there at `received`.
@@ -332,13 +405,27 @@ impl Placement {
     /// there.
     #[inline(always)]
     pub(super) fn seal(&mut self, geometry: &Geometry) -> (FilledProgram, u64, Instant) {
+        let filled = self.fill(geometry);
+        self.take_number(self.filling);
+        (filled, self.filling, self.received_until)
+    }
+
+    /// Notes that the program unit being filled is full; returns what it is.
+    #[inline(always)]
+    fn fill(&mut self, geometry: &Geometry) -> FilledProgram {
         let filled = self.stream.finish_program(geometry);
-        let sequence = self.next_number();
         let program = self.being_filled();
         (program.index, program.units, program.closes) =
             (filled.index, filled.units, filled.closes);
-        program.number = sequence;
-        (filled, self.filling, self.received_until)
+        filled
+    }
+
+    /// Gives program unit `number`, which holds nothing from now on but what it holds, its number on the flash.
+    #[inline(always)]
+    fn take_number(&mut self, number: u64) {
+        let sequence = self.next_number();
+        let place = number - self.log.low_water();
+        self.under_way[place as usize].number = sequence;
     }
 
     /// The numbers of program units that are not over, without one that was begun and holds nothing.
@@ -554,12 +641,16 @@ impl Placement {
             used,
             waiting,
             received_until: _,
+            coalescing,
             // Saved elsewhere.
             sequence: _,
             late: _,
             stream,
         } = self;
-        let is_over = log.low_water() == log.next() && *used == 0 && waiting.is_empty();
+        let is_over = log.low_water() == log.next()
+            && *used == 0
+            && waiting.is_empty()
+            && coalescing.programs.is_empty();
         assert!(is_over, "the drive was shut down");
         stream.save(to)
     }

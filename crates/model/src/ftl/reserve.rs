@@ -139,9 +139,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return;
         }
         // What the host would fill a program unit with may wait for these copies.
+        let context = &mut Context { nand, host: &mut Nobody };
         while self.choose_begun_stream() {
-            self.pad_program_unit(&mut Context { nand, host: &mut Nobody });
+            self.pad_program_unit(context);
         }
+        self.settle_all(context);
         let host = self.placement.latest();
         self.reserve.last_held = Some(host);
         self.reserve.copies.push_back(HeldCopies { number, host, is_full: false });

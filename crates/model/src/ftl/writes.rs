@@ -8,6 +8,7 @@ use super::{Answer, Context, Ftl, Port, kind, number_of};
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::{Media, SpareArea, SpareMark};
+use crate::stream::FilledProgram;
 use crate::units::{Instant, LogicalUnit, PhysicalUnit};
 
 /// What a unit is that no finished program unit holds.
@@ -280,9 +281,31 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if now > ready {
             self.delays.room += now.since(ready);
         }
-        self.placement.let_in(count, received);
-        units.for_each(|unit| self.place(LogicalUnit(unit)));
+        if self.placement.coalesces() {
+            self.place_or_replace(units, received);
+        } else {
+            self.placement.let_in(count, received);
+            units.for_each(|unit| self.place(LogicalUnit(unit)));
+        }
         received
+    }
+
+    /// Puts units whose data is there at `received` where their data lies in the buffer, if it does; else at the
+    /// next places.
+    #[inline(never)]
+    fn place_or_replace(&mut self, units: std::ops::Range<u32>, received: Instant) {
+        self.placement.note_received(received);
+        for unit in units.map(LogicalUnit) {
+            match self.map.get(unit) {
+                Some(lies) if self.placement.holds_unsent(lies, &self.geometry) => {
+                    self.media.receive(lies, unit);
+                }
+                _ => {
+                    self.placement.let_in(1, received);
+                    self.place(unit);
+                }
+            }
+        }
     }
 
     /// Puts one unit at the next place.
@@ -322,7 +345,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     pub(super) fn forget_unsent(&mut self, old: PhysicalUnit) -> Option<Unsent> {
         let is_aside = self.streams.as_ref().is_some_and(|streams| streams.hold_aside(old))
             || self.log_blocks.as_ref().is_some_and(|log| log.hold_aside(old));
-        let unsent = if self.placement.holds_unsent(old) || is_aside {
+        let unsent = if self.placement.holds_unsent(old, &self.geometry) || is_aside {
             Unsent::Written
         } else if self.collector.stream().holds(old) {
             Unsent::Copy
@@ -386,8 +409,48 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         padding: u32,
         copies: u32,
     ) {
+        if self.placement.coalesces() {
+            return self.keep_or_settle(context, padding, copies);
+        }
         let (filled, number, received) = self.placement.seal(&self.geometry);
-        let collected = self.placement.copies();
+        if filled.closes {
+            self.blocks.flash_mut().close(filled.block, BlockState::Closing);
+        }
+        self.settle(context, (filled, number, received), padding, copies);
+    }
+
+    /// Has the program unit that is full wait in the buffer, where what is written again is replaced, and those that
+    /// wait longest go. A padded one goes at once, and all before it.
+    fn keep_or_settle<H: Host>(&mut self, context: &mut Context<'_, H>, padding: u32, copies: u32) {
+        let filled = self.placement.keep(&self.geometry);
+        if filled.closes {
+            self.blocks.flash_mut().close(filled.block, BlockState::Closing);
+        }
+        let is_padded = padding + copies > 0;
+        let latest = self.placement.latest();
+        while let Some(program) = self.placement.take_kept(&self.geometry, is_padded) {
+            let (padding, copies) = if program.1 == latest { (padding, copies) } else { (0, 0) };
+            self.settle(context, program, padding, copies);
+        }
+    }
+
+    /// Has all program units that wait in the buffer go.
+    pub(super) fn settle_all<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        while let Some(program) = self.placement.take_kept(&self.geometry, true) {
+            self.settle(context, program, 0, 0);
+        }
+    }
+
+    /// What a program unit holds is settled: it is sent when its data is there.
+    #[inline(always)]
+    fn settle<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        (filled, number, received): (FilledProgram, u64, Instant),
+        padding: u32,
+        copies: u32,
+    ) {
+        let collected = self.placement.copies_in(number);
         self.counters.program_units_host += u64::from(filled.units - padding - copies - collected);
         self.counters.program_units_collection += u64::from(collected);
         self.counters.program_units_merge += u64::from(copies);
@@ -406,9 +469,6 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
         let sequence = self.placement.latest_number();
         self.media.begin_program(filled.first, spare, sequence);
-        if filled.closes {
-            self.blocks.flash_mut().close(filled.block, BlockState::Closing);
-        }
         let tag = Tag(kind::HOST | number as u32 & kind::NUMBER);
         let received = received.later(context.nand.now());
         context.nand.set_alarm(received, tag);
@@ -423,6 +483,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         while self.choose_partial_stream() {
             self.pad_program_unit(context);
         }
+        self.settle_all(context);
     }
 
     /// Fills what is left of the program unit being filled with nothing.

@@ -90,7 +90,9 @@ impl Configuration {
         let regions = geometry.logical_units().div_ceil(geometry.units_per_block());
         mechanisms.extents.extents_max =
             mechanisms.extents.extents_max.min(4 * regions + MORE_EXTENTS);
-        buffer.units = buffer.units.min((streams + 3) * geometry.units_per_program());
+        let program = geometry.units_per_program();
+        buffer.coalesced = buffer.coalesced.min(2 * program);
+        buffer.units = buffer.units.min((streams + 3) * program + buffer.coalesced);
         if let Some(checkpoint) = &mut mechanisms.checkpoint {
             // As often as the drive is filled, in the same share.
             let share = checkpoint.every_units as f64 / f64::from(was.logical_units());

@@ -71,6 +71,7 @@ impl Profile {
             buffer: BufferParameters {
                 units: buffer_units as u32,
                 protected: *d.controller.power_loss_protection.value.get_ref(),
+                coalesced: self.coalesced(buffer_units - (1 + open) * program_units)?,
                 idle_before_flush: d.controller.idle_before_flush.value.get_ref().0,
             },
             read_ahead: ReadAheadParameters {
@@ -317,6 +318,32 @@ impl Profile {
     }
 
     /// Refuses a share of victims that have their turn where victims are chosen of one kind of block.
+    /// Units that wait in the buffer for being written again, of which `most` can.
+    fn coalesced(&self, most: u64) -> Result<u32, ProfileError> {
+        let d = &self.document;
+        let units = d
+            .controller
+            .coalescing
+            .value
+            .get_ref()
+            .0
+            .whole(d.controller.unit_size.value.get_ref().0);
+        if units == 0 {
+            return Ok(0);
+        }
+        let wrong = if !*d.controller.power_loss_protection.value.get_ref() {
+            "needs controller.power_loss_protection: what waits in the buffer would be lost with power".to_owned()
+        } else if *d.mapping.scheme.value.get_ref() == MappingScheme::LogBlock {
+            "has no place with mapping.scheme = log-block, whose merges wait for what the buffer holds".to_owned()
+        } else if units > most {
+            let most = d.controller.unit_size.value.get_ref().0 * most;
+            format!("leaves the write buffer too little: the most is {}", exact_length(most))
+        } else {
+            return Ok(units as u32);
+        };
+        Err(self.inconsistent(format!("controller.coalescing {wrong}")))
+    }
+
     fn check_rotation(&self) -> Result<(), ProfileError> {
         let d = &self.document;
         if *d.collection.rotation.value.get_ref() == 0.0 {

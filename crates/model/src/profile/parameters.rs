@@ -135,6 +135,8 @@ keys! {
     "controller.write_buffer" => controller.write_buffer, "RAM for data on its way to the flash",
     "controller.power_loss_protection" => controller.power_loss_protection,
         "capacitors save the write buffer when power fails",
+    "controller.coalescing" => controller.coalescing,
+        "data of a protected write buffer that waits in it, so that what is written again is replaced there",
     "controller.idle_before_flush" => controller.idle_before_flush,
         "idle time after which the write buffer is programmed",
     "controller.trim" => controller.trim, "TRIM does something",

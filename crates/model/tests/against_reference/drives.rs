@@ -115,6 +115,7 @@ impl Drive {
             buffer: BufferParameters {
                 units: 32 * self.dies * self.planes * self.pages_per_shot / 4,
                 protected: false,
+                coalesced: 0,
                 idle_before_flush: Nanoseconds::from_millis(100),
             },
             read_ahead: ReadAheadParameters { window: 128, segment: 32, trigger: 2 },

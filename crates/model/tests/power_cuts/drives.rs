@@ -99,10 +99,14 @@ pub fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
         search: Nanoseconds::from_micros(5),
         per_extent: Nanoseconds::from_micros(1),
     };
+    let program = geometry.units_per_program();
+    let (buffer, protected) = (streams + pick(&[1, 2, 6]), streams > 1 || pick(&[0, 0, 1]) == 1);
+    let coalesced = if protected && kind != Kind::LogBlocks { pick(&[0, 1, 3]) } else { 0 };
     Configuration {
         buffer: BufferParameters {
-            units: geometry.units_per_program() * (streams + pick(&[1, 2, 6])),
-            protected: streams > 1 || pick(&[0, 0, 1]) == 1,
+            units: program * (buffer + coalesced),
+            protected,
+            coalesced: program * coalesced,
             idle_before_flush: Nanoseconds::from_millis(100),
         },
         geometry,

@@ -42,6 +42,7 @@ fn short_of_room() -> Configuration {
     configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
     configuration.buffer.units = 2 * configuration.geometry.units_per_program();
     configuration.buffer.protected = false;
+    configuration.buffer.coalesced = 0;
     Configuration { collection, mechanisms, ..configuration }
 }
 
@@ -135,6 +136,7 @@ fn short_of_blocks(logical_blocks: u32, buffered_programs: u32) -> Configuration
     configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
     configuration.buffer.units = buffered_programs * configuration.geometry.units_per_program();
     configuration.buffer.protected = false;
+    configuration.buffer.coalesced = 0;
     configuration
 }
 

@@ -26,10 +26,15 @@ pub fn configuration() -> impl Strategy<Value = Configuration> {
         (1..=2u32, 1..=3u32, 0..=2u32, prop_oneof![Just(1u32), Just(3)]),
         (2..=4u32, prop_oneof![Just(4u32), Just(16)], any::<bool>(), 0..=6u32),
         (1..=3u32, 0..=2u32, 1..=20u32, any::<bool>(), any::<bool>(), any::<bool>()),
-        (0.5..=1.0f64, mechanisms()),
+        (0.5..=1.0f64, 0..=2u32, mechanisms()),
     )
         .prop_map(
-            |(flash, (rows, page, superblock, spare), policy, (used, mut mechanisms))| {
+            |(
+                flash,
+                (rows, page, superblock, spare),
+                policy,
+                (used, coalesced, mut mechanisms),
+            )| {
                 let (channels, ways, planes, shot) = flash;
                 let dies = channels * ways;
                 let (low_water, high_extra, debt_max, protected, trim, full_duplex) = policy;
@@ -38,6 +43,7 @@ pub fn configuration() -> impl Strategy<Value = Configuration> {
                 }
                 let streams = mechanisms.streams.count;
                 let protected = protected || streams > 1;
+                let coalesced = if protected { coalesced } else { 0 };
                 let stripe = if superblock { dies } else { 1 };
                 let collection = CollectionParameters {
                     low_water: low_water + 1,
@@ -74,8 +80,9 @@ pub fn configuration() -> impl Strategy<Value = Configuration> {
                 let geometry = Geometry::new(parameters).expect("a sound geometry");
                 Configuration {
                     buffer: BufferParameters {
-                        units: geometry.units_per_program() * (1 + streams),
+                        units: geometry.units_per_program() * (1 + streams + coalesced),
                         protected,
+                        coalesced: geometry.units_per_program() * coalesced,
                         idle_before_flush: Nanoseconds::from_millis(100),
                     },
                     geometry,

@@ -17,6 +17,7 @@ pub fn with_log_blocks(configuration: &Configuration, log_blocks: u32) -> Config
     configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
     configuration.mechanisms.mapping = MappingScheme::LogBlock;
     configuration.mechanisms.log_blocks = log_blocks;
+    configuration.buffer.coalesced = 0;
     configuration.mechanisms.streams = StreamParameters::default();
     configuration.mechanisms.copies = CopiesTo::OwnBlock;
     configuration.mechanisms.rotation = 0.0;

@@ -176,6 +176,7 @@ fn configuration(case: &Case) -> Configuration {
         buffer: BufferParameters {
             units: 64,
             protected: two_streams,
+            coalesced: 0,
             idle_before_flush: Nanoseconds::from_secs(1),
         },
         read_ahead: ReadAheadParameters { window: 0, segment: 8, trigger: 2 },

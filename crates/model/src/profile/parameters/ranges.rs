@@ -41,6 +41,8 @@ impl Profile {
         self.within("controller.latency_per_mib", per_mib, us(0), us(100_000))?;
         let buffer = &d.controller.write_buffer;
         self.within("controller.write_buffer", buffer, Length(KIB * 4), length(64 << 30))?;
+        let coalescing = &d.controller.coalescing;
+        self.within("controller.coalescing", coalescing, length(0), length(64 << 30))?;
         let idle = &d.controller.idle_before_flush;
         self.within("controller.idle_before_flush", idle, us(1), us(3_600_000_000))?;
         self.within("flush.overhead", &d.flush.overhead, us(0), us(1_000_000))?;
