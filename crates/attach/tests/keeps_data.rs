@@ -50,6 +50,10 @@ fn live_with(
     shadow.expect("some life was lived").check(&engine);
 }
 
+/// Capacitors, and data that waits in the buffer, where it is replaced.
+const COALESCING: [(&str, &str); 2] =
+    [("controller.power_loss_protection", "on"), ("controller.coalescing", "512K")];
+
 #[test]
 fn what_was_flushed_outlives_the_program() {
     live(&[], 40, 1, |_, _| {});
@@ -58,6 +62,7 @@ fn what_was_flushed_outlives_the_program() {
 #[test]
 fn so_it_does_with_capacitors_and_single_blocks() {
     live(&[("controller.power_loss_protection", "on")], 30, 2, |_, _| {});
+    live(&COALESCING, 30, 8, |_, _| {});
     live(&[("collection.unit", "block")], 30, 3, |_, _| {});
     live(&[("flush.journal", "on")], 20, 4, |_, _| {});
     live(&[("controller.write_cache", "write-through")], 10, 5, |_, _| {});
@@ -77,6 +82,7 @@ fn so_it_does_with_capacitors_while_more_is_under_way_than_they_keep() {
     live_with(Options::default(), &protected, 20, 23, |engine, _| engine.power_cut());
     let blocks = [("controller.power_loss_protection", "on"), ("collection.unit", "block")];
     live_with(Options::default(), &blocks, 10, 24, |_, _| {});
+    live_with(Options::default(), &COALESCING, 20, 25, |_, _| {});
 }
 
 /// Requests that are larger than the buffer, and each of which makes the drive collect.
@@ -151,6 +157,7 @@ fn so_it_does_with_several_streams() {
 fn a_power_cut_leaves_what_was_flushed() {
     live(&[], 30, 6, |engine, _| engine.power_cut());
     live(&[("controller.power_loss_protection", "on")], 20, 7, |engine, _| engine.power_cut());
+    live(&COALESCING, 20, 9, |engine, _| engine.power_cut());
 }
 
 #[test]

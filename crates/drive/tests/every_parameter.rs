@@ -27,6 +27,7 @@ const SMALL: Changes = &[
 ];
 
 const PLAIN: Changes = &[];
+const PROTECTED: Changes = &[("controller.power_loss_protection", "on")];
 const SUSPEND: Changes = &[
     ("flash.suspend", "both"),
     ("flash.suspend_time", "20us"),
@@ -113,6 +114,7 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("controller.latency_per_mib", PLAIN, "700us"),
     ("controller.write_buffer", PLAIN, "1M"),
     ("controller.power_loss_protection", PLAIN, "on"),
+    ("controller.coalescing", PROTECTED, "1M"),
     ("controller.idle_before_flush", PLAIN, "100ms"),
     ("controller.trim", PLAIN, "off"),
     ("controller.flush", PLAIN, "ignored"),
@@ -184,7 +186,7 @@ const TABLE: &[(&str, Changes, &str)] = &[
 /// Drives on which keys may mean nothing.
 const OTHERS: &[(&str, Changes)] = &[
     ("plain", PLAIN),
-    ("with capacitors", &[("controller.power_loss_protection", "on")]),
+    ("with capacitors", PROTECTED),
     ("that ignores flush", &[("controller.flush", "ignored")]),
     ("that ignores trim", &[("controller.trim", "off")]),
     ("write-through", &[("controller.write_cache", "write-through")]),

@@ -41,9 +41,14 @@ const BUFFER: (&str, &str) = ("controller.write_buffer", "128K");
 const PROTECTED: (&str, &str) = ("controller.power_loss_protection", "on");
 
 /// All of them.
-pub const SETUPS: [Setup; 13] = [
+pub const SETUPS: [Setup; 14] = [
     Setup { name: "plain", changes: &[BUFFER], time: Time::Fast },
     Setup { name: "protected", changes: &[BUFFER, PROTECTED], time: Time::Fast },
+    Setup {
+        name: "coalescing",
+        changes: &[BUFFER, PROTECTED, ("controller.coalescing", "48K")],
+        time: Time::Fast,
+    },
     Setup { name: "plain-in-time", changes: &[BUFFER], time: Time::Real },
     Setup { name: "protected-in-time", changes: &[BUFFER, PROTECTED], time: Time::Real },
     Setup {

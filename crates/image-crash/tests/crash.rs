@@ -67,6 +67,7 @@ fn what_was_flushed_is_in_every_crash_image() {
 fn so_it_is_with_capacitors() {
     explored("protected");
     explored("protected-in-time");
+    explored("coalescing");
 }
 
 #[test]

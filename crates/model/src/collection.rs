@@ -34,13 +34,13 @@ impl CollectionParameters {
         // A power cut can leave a block of the cache half written and one half folded: both stay
         // until what they hold is folded, which takes a block more.
         let cache = mechanisms.slc.map_or(0, |slc| slc.blocks_kept() + 1);
-        let copies = Self::blocks_for_copies(geometry, mechanisms);
-        let open = mechanisms.streams.count + copies;
-        geometry.groups() * (free.max(copies + 1) + open + runs) + cache
+        let free = free.max(Self::blocks_for_copies(geometry, mechanisms) + 1);
+        let open = mechanisms.streams.count + mechanisms.streams_of_copies();
+        geometry.groups() * (free + open + runs) + cache
     }
 
-    /// Blocks of a group of dies that nothing but copies is programmed to: one for each stream of copies, and of
-    /// blocks of few rows one more.
+    /// Free blocks of a group of dies that are kept for copies: one for each stream of them, and of blocks of few
+    /// rows one more.
     ///
     /// A power cut tears a row (a program unit on each die) of what is being programmed, and another while recovery
     /// copies does so again.

@@ -298,7 +298,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         for unit in units.map(LogicalUnit) {
             match self.map.get(unit) {
                 Some(lies) if self.placement.holds_unsent(lies, &self.geometry) => {
-                    self.media.receive(lies, unit);
+                    // All of it is replaced; like a part of it, where the rest lies already.
+                    self.media.receive_part(lies, unit, Some(lies));
                 }
                 _ => {
                     self.placement.let_in(1, received);
