@@ -1,4 +1,4 @@
-# Shared by .ci/run, .ci/check, .ci/test and .ci/guest: source it from the root of the checkout.
+# Shared by .ci/run and its parts: source it from the root of the checkout.
 # shellcheck shell=bash
 
 export CARGO_TERM_COLOR=never
@@ -40,6 +40,18 @@ apt_install() {
     # Parts that run side by side wait for one another.
     RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends \
         -o DPkg::Lock::Timeout=300 "$@"
+}
+
+# Prints the name of a Python of 3.10 or later with venv; nothing where there is none.
+find_python() {
+    local candidate
+    for candidate in python3 python3.13 python3.12 python3.11 python3.10; do
+        # Some machines have names that lead to no interpreter.
+        if "$candidate" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2> /dev/null; then
+            echo "$candidate"
+            break
+        fi
+    done
 }
 
 is_ours() {

@@ -37,7 +37,7 @@ const PARTS: [(&str, &str); 4] = [
 /// Who looks, and at what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
-    /// The part of the navigation that the page belongs to.
+    /// The part of the navigation that the page belongs to; empty for one that says why there is none.
     pub(crate) part: &'static str,
     /// True if whoever looks may change things.
     pub(crate) may_change: bool,
@@ -78,7 +78,9 @@ impl View {
                     div #content tabindex="-1" { (body) }
                     footer {
                         p { "ssdlab " (env!("CARGO_PKG_VERSION")) " on this machine." }
-                        @if self.may_change {
+                        @if self.part.is_empty() {
+                            // Such pages are made without a look at who asks.
+                        } @else if self.may_change {
                             form method="post" action="/token" {
                                 input type="hidden" name="token" value="";
                                 button type="submit" { "Forget the token" }
@@ -110,6 +112,11 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, sentence)
     }
 
+    /// Its sentences, for a page that has more to say.
+    fn said(&self) -> Markup {
+        html! { @for sentence in &self.sentences { p.refused { (capital(sentence)) "." } } }
+    }
+
     fn of(status: StatusCode, error: &(dyn Error + 'static)) -> Problem {
         let mut sentences: Vec<String> = Vec::new();
         let mut next = Some(error);
@@ -124,12 +131,18 @@ impl Problem {
     }
 }
 
+/// Words of an error, which other sentences go on with, as the beginning of one of their own.
+fn capital(words: &str) -> String {
+    let mut rest = words.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let view = View { part: "", may_change: false };
         let title = self.status.canonical_reason().unwrap_or("Not done");
         let body = html! {
-            @for sentence in &self.sentences { p.refused { (sentence) "." } }
+            (self.said())
             p { a href="/" { "To the runs" } }
         };
         (self.status, view.page(title, &body)).into_response()
@@ -267,6 +280,14 @@ mod tests {
         assert_eq!(link("/", &[("tag", "")]), "/");
         let several = Fields::read(b"run=1&run=2&other=3");
         assert_eq!(several.all("run").collect::<Vec<_>>(), ["1", "2"]);
+    }
+
+    #[test]
+    fn a_problem_is_a_sentence() {
+        assert_eq!(capital("there is no such page"), "There is no such page");
+        assert_eq!(capital("\"x\" is no seed"), "\"x\" is no seed");
+        assert_eq!(capital("\u{e4}lter"), "\u{c4}lter");
+        assert_eq!(capital(""), "");
     }
 
     #[test]

@@ -39,7 +39,9 @@ pub(crate) enum OrderError {
          'ssdlab run' in a terminal takes files, saved drives and real drives"
     )]
     NotSimulated(String),
-    #[error("{0} reads a file: run it in a terminal, with 'ssdlab run {0} FILE sim:'")]
+    #[error(
+        "the experiment {0} reads a file: run it in a terminal, with 'ssdlab run {0} FILE sim:'"
+    )]
     NeedsFile(&'static str),
     #[error("the parameter {0} names a file: set it in a terminal, with 'ssdlab run --set'")]
     NamesFile(String),

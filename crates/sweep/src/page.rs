@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 use ssdlab_lab::output::html::figure::{
-    Line, Mean, Page, Places, Plot, key, table, unit, value_range,
+    Line, Mean, Page, Places, Plot, key, table, unit, unit_words, value_range,
 };
 use ssdlab_lab::output::significant;
 use ssdlab_lab::report::{Cell, Column, Table};
@@ -128,10 +128,10 @@ fn line(sweep: &Sweep, measure: usize, x: (usize, &[usize]), at: &[(usize, usize
 }
 
 fn caption(sweep: &Sweep, measure: usize, x: usize) -> String {
-    let unit = unit(&sweep.measures[measure].unit);
+    let unit = unit_words(&sweep.measures[measure].unit);
     let over = format!("over {}", sweep.dimensions[x].key);
     let band = if sweep.seeds.len() > 1 { ", with 95 % confidence bands of the mean" } else { "" };
-    if unit.is_empty() { format!("{over}{band}") } else { format!("{unit} {over}{band}") }
+    capital(format!("{unit} {over}{band}").trim_start())
 }
 
 fn one_key(sweep: &Sweep, measure: usize, x: usize) -> Markup {

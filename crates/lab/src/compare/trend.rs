@@ -5,9 +5,12 @@ use crate::report::{Cell, Report, Series, Table};
 /// Figures that a trend shows, at most: those that reports show first.
 const MOST: usize = 12;
 
-const SECONDS_PER_DAY: f64 = 86_400.0;
+/// Units of the time between runs, each with its seconds.
+const UNITS: [(&str, f64); 4] = [("days", 86_400.0), ("hours", 3_600.0), ("min", 60.0), ("s", 1.0)];
+/// A unit is taken from so many of it on: fewer say little, and far more are hard to read.
+const UNITS_LEAST: f64 = 2.0;
 
-/// Figures of runs of one protocol on one drive, over days since the first of them.
+/// Figures of runs of one protocol on one drive, over the time since the first of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trend {
     /// When the first run started, RFC 3339, UTC.
@@ -17,7 +20,7 @@ pub struct Trend {
     /// Runs that were left out: interrupted ones, and those with other parameters than the newest.
     pub left_out: usize,
     /// A curve for each figure of the first table, of columns in which any of them has changed; its places are
-    /// days since the first run.
+    /// times since the first run, in the unit that suits the last.
     pub series: Vec<Series>,
 }
 
@@ -39,7 +42,8 @@ impl Trend {
             return None;
         }
         let table = newest.tables.first()?;
-        let days = |at: jiff::Timestamp| (at.as_second() - first.as_second()) as f64;
+        let seconds = |at: jiff::Timestamp| at.duration_since(first).as_secs_f64();
+        let (unit_x, unit_s) = unit(seconds(dated.last()?.0));
         let in_run =
             |report: &Report, key: &[Cell], column| value(report.table(&table.name)?, key, column);
         let has_changed = |column: usize| {
@@ -54,12 +58,13 @@ impl Trend {
         let figures = figures(table).filter(|(_, column)| changed[*column]).take(MOST);
         let series = figures.map(|(key, column)| {
             let value = |report: &Report| in_run(report, key, column);
-            let points = dated.iter().filter_map(|(at, report)| Some((days(*at), value(report)?)));
-            let (x, y) = points.map(|(x, y)| (x / SECONDS_PER_DAY, y)).unzip();
+            let points =
+                dated.iter().filter_map(|(at, report)| Some((seconds(*at), value(report)?)));
+            let (x, y) = points.map(|(x, y)| (x / unit_s, y)).unzip();
             let words: Vec<String> = key.iter().map(words).collect();
             let name = [&[table.columns[column].name.clone()], words.as_slice()].concat().join("_");
             let unit_y = table.columns[column].unit.clone();
-            Series { name, unit_x: "days".to_owned(), unit_y, x, y }
+            Series { name, unit_x: unit_x.to_owned(), unit_y, x, y }
         });
         Some(Trend {
             since: since.clone(),
@@ -68,6 +73,13 @@ impl Trend {
             series: series.filter(|series| series.x.len() > 1).collect(),
         })
     }
+}
+
+/// Returns the unit for times of up to `seconds`, with its seconds.
+fn unit(seconds: f64) -> (&'static str, f64) {
+    let [.., least] = UNITS;
+    let fits = |(_, unit_s): &(&str, f64)| seconds >= UNITS_LEAST * unit_s;
+    UNITS.into_iter().find(fits).unwrap_or(least)
 }
 
 fn is_alike(one: &Report, other: &Report) -> bool {

@@ -32,6 +32,19 @@ fn a_trend_is_in_days_whatever_order_runs_are_given_in() {
 }
 
 #[test]
+fn the_time_between_runs_is_in_a_unit_that_suits_it() {
+    let unit = |last: &str| {
+        let runs = [report("2026-03-01T00:00:00Z", 100.5, "1h"), report(last, 90.0, "1h")];
+        let trend = Trend::of(&runs).unwrap();
+        (trend.series[0].unit_x.clone(), trend.series[0].x[1])
+    };
+    assert_eq!(unit("2026-03-01T00:00:02.5Z"), ("s".to_owned(), 2.5));
+    assert_eq!(unit("2026-03-01T00:03:00Z"), ("min".to_owned(), 3.0));
+    assert_eq!(unit("2026-03-02T06:00:00Z"), ("hours".to_owned(), 30.0));
+    assert_eq!(unit("2026-03-03T00:00:00Z"), ("days".to_owned(), 2.0));
+}
+
+#[test]
 fn runs_of_another_protocol_and_unfinished_ones_are_left_out() {
     let mut unfinished = report("2026-03-05T00:00:00Z", 1.5, "1h");
     unfinished.interrupted = true;

@@ -58,8 +58,15 @@ pub(crate) async fn list(
     Ok(view.page("Experiments", &body).into_response())
 }
 
+/// The form of an order, with what `fields` have of one.
 fn form(fields: &Fields) -> Markup {
     let chosen = fields.get("experiment");
+    // A box that is not checked is not sent.
+    let was_sent = fields.all("target").next().is_some();
+    let or = |name: &str, usual: &str| match was_sent {
+        true => fields.get(name).to_owned(),
+        false => usual.to_owned(),
+    };
     html! {
         form.lines method="post" action="/experiments" {
             label { "Experiment "
@@ -72,23 +79,26 @@ fn form(fields: &Fields) -> Markup {
                 }
             }
             label { "Drive: a profile with changes, or a stack of them "
-                input type="text" name="target" value="sim:toshiba-xg5" list="profiles" required
-                    autocomplete="off" spellcheck="false";
+                input type="text" name="target" value=(or("target", "sim:toshiba-xg5"))
+                    list="profiles" required autocomplete="off" spellcheck="false";
             }
             datalist #profiles {
                 @for (name, _) in profile::embedded() { option value={ "sim:" (name) } {} }
             }
             label { "Parameters that differ, NAME=VALUE on a line each "
-                textarea name="settings" rows="2" spellcheck="false" {} }
-            label { "Seed " input type="text" name="seed" value="1" inputmode="numeric" size="6"; }
-            label.inline { input type="checkbox" name="quick" value="yes" checked;
+                textarea name="settings" rows="2" spellcheck="false" { (or("settings", "")) } }
+            label { "Seed "
+                input type="text" name="seed" value=(or("seed", "1")) inputmode="numeric" size="6"; }
+            label.inline { input type="checkbox" name="quick" value="yes"
+                checked[or("quick", "yes") == "yes"];
                 " Quick: seconds instead of minutes, on a smaller drive of the same kind" }
             p { button type="submit" { "Start" } }
         }
     }
 }
 
-pub(crate) async fn start(State(app): Shared, body: Bytes) -> Answer {
+pub(crate) async fn start(State(app): Shared, headers: HeaderMap, body: Bytes) -> Answer {
+    let view = View::new(&app, &headers, "/experiments");
     let fields = Fields::read(&body);
     let order = Order {
         experiment: fields.get("experiment").to_owned(),
@@ -97,12 +107,19 @@ pub(crate) async fn start(State(app): Shared, body: Bytes) -> Answer {
         seed: fields.get("seed").to_owned(),
         quick: fields.get("quick") == "yes",
     };
-    beside(move || {
+    let started = beside(move || {
         let newest = app.store()?.and_then(|store| store.latest().transpose()).transpose()?;
         let pid = app.runner.start(&order, newest)?;
         Ok(go_to(&format!("/experiments/{pid}")))
     })
-    .await
+    .await;
+    match started {
+        Err(problem) if problem.status.is_client_error() => {
+            let body = html! { (problem.said()) section { h2 { "The order" } (form(&fields)) } };
+            Ok((problem.status, view.page("Not started", &body)).into_response())
+        }
+        other => other,
+    }
 }
 
 pub(crate) async fn stop(State(app): Shared, Path(pid): Path<String>) -> Answer {
@@ -207,7 +224,7 @@ fn look(app: &Arc<App>, pid: u32) -> Result<Option<(String, Fragment)>, Problem>
 fn of_run(run: &LiveRun) -> Markup {
     let percent = run.share * 100.0;
     html! {
-        p { (state_words(run)) }
+        p { "It " (state_words(run)) "." }
         @if run.state == RunState::Running {
             progress max="100" value=(format!("{percent:.1}")) aria-label="Share that is done" {
                 (format!("{percent:.0} %"))
@@ -236,7 +253,7 @@ fn of_ended(app: &App, started: Option<&Started>, ended: &Ended) -> Result<Marku
         None => None,
     };
     Ok(html! {
-        p { (ended_words(Some(ended))) }
+        p { "It " (ended_words(Some(ended))) "." }
         @if let Some(id) = kept { p { a href={ "/runs/" (id) } { "Its report: run " (id) } } }
         @if !ended.said.is_empty() { pre.said { (ended.said) } }
     })

@@ -4,13 +4,34 @@
   "use strict";
   const live = document.getElementById("live");
   if (!live || !live.dataset.events) return;
+  const stops = () => [...live.querySelectorAll("a[href], summary, [tabindex]")];
+  const boxes = () => [...live.querySelectorAll(".scroll")];
+  // What is there stays where the reader has it: the keyboard's place, and how far tables are scrolled.
+  const show = (event) => {
+    const stop = stops().indexOf(document.activeElement);
+    const scrolled = boxes().map((box) => box.scrollLeft);
+    live.innerHTML = JSON.parse(event.data);
+    boxes().forEach((box, index) => { box.scrollLeft = scrolled[index] ?? 0; });
+    stops()[stop]?.focus({ preventScroll: true });
+    lost.textContent = "";
+  };
+  // It is there from the beginning, so that screen readers say what comes to stand in it.
+  const lost = document.createElement("p");
+  lost.className = "refused";
+  lost.setAttribute("role", "status");
+  live.before(lost);
+
   const source = new EventSource(live.dataset.events);
-  const show = (event) => { live.innerHTML = JSON.parse(event.data); };
   source.addEventListener("message", show);
   source.addEventListener("over", (event) => {
     source.close();
     show(event);
     document.getElementById("stop")?.remove();
     live.setAttribute("aria-live", "polite");
+  });
+  source.addEventListener("error", () => {
+    lost.textContent = source.readyState === EventSource.CLOSED
+      ? "This page does not change by itself any more: load it again."
+      : "The server does not answer. This is what it showed last.";
   });
 })();

@@ -80,6 +80,8 @@ const blockCells = (canvas, legend, free) => {
 
   // Four bytes a block; a band of rows for each group of dies that has blocks of its own.
   function draw(bytes, groups) {
+    // A canvas that is not laid out has no room for a picture; who shows it draws again.
+    if (!canvas.clientWidth) return;
     const count = bytes.length / 4;
     if (!image || image.count !== count || image.groups !== groups || image.clientWidth !== canvas.clientWidth) prepare(count, groups);
     const { words, width, size, columns, rows, each, gap, packed } = image, line = size > 3 ? 1 : 0, ring = size > 7 ? Math.round(size / 6) : 1;

@@ -69,10 +69,8 @@ fn draw_family(Family { title, series, labels }: &Family) -> Section {
                     .map(|index| curve(index, if is_alone { "" } else { &labels[index] }));
                 (chart(curves.collect(), title, false).draw())
             } @else {
-                figcaption {
-                    (format::unit_words(unit_y)) " over " (format::unit_words(unit_x))
-                    ", all over the same axes"
-                }
+                @let axes = chart(Vec::new(), title, true);
+                figcaption { (units(&axes)) ", all over the same axes" }
                 div.multiples {
                     @for (index, label) in labels.iter().enumerate() {
                         div {
@@ -174,13 +172,7 @@ pub(super) fn compared(series: &[ComparedSeries], labels: &[&str]) -> Option<Sec
             (legend(labels))
             div.multiples {
                 @for one in series {
-                    div {
-                        p {
-                            (format::heading(&one.name, &one.unit_y))
-                            span.faint { ", " (one.unit_y) " over " (format::unit_words(&one.unit_x)) }
-                        }
-                        (overlaid(one, labels))
-                    }
+                    div { (overlaid(one, labels)) }
                 }
             }
         }
@@ -188,6 +180,7 @@ pub(super) fn compared(series: &[ComparedSeries], labels: &[&str]) -> Option<Sec
     (!series.is_empty()).then(|| Section { title: "Curves".to_owned(), body })
 }
 
+/// The curves of one name, below it.
 fn overlaid(series: &ComparedSeries, labels: &[&str]) -> Markup {
     let x = range(series.curves.iter().flat_map(|curve| &curve.x).copied());
     let y = range(series.curves.iter().flat_map(|curve| &curve.y).copied());
@@ -206,5 +199,16 @@ fn overlaid(series: &ComparedSeries, labels: &[&str]) -> Markup {
         is_small: true,
         name_place: &|place| place_words(place, &series.unit_x),
     };
-    chart.draw()
+    html! {
+        p {
+            (format::heading(&series.name, &series.unit_y))
+            span.faint { ", " (units(&chart)) }
+        }
+        (chart.draw())
+    }
+}
+
+/// The units of both axes as they are marked: of long times, say, hours.
+fn units(chart: &Chart) -> String {
+    format!("{} over {}", chart.y.caption, chart.x.caption).trim_start().to_owned()
 }

@@ -8,6 +8,7 @@ use super::contents::{self, Section};
 use super::curves::range;
 use super::lines::{self, Chart, Curve, legend};
 use super::parts;
+use crate::output::format;
 use crate::output::scale::Axis;
 use crate::report::{Finding, Table};
 
@@ -62,6 +63,11 @@ pub fn table(table: &Table) -> Markup {
 /// Returns a unit as print shows it.
 pub fn unit(unit: &str) -> &str {
     parts::unit(unit)
+}
+
+/// Returns a unit in words, to stand in a sentence.
+pub fn unit_words(unit: &str) -> &str {
+    format::unit_words(unit)
 }
 
 /// Places along the bottom of a plot.

@@ -74,7 +74,13 @@
     select.addEventListener("change", () => { picture.setMode(select.value); draw(); });
     const again = () => { picture.takeColours(); draw(); };
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
-    addEventListener("resize", draw);
+    // Whatever changes its width: the window, or that it was hidden. A new width may mean a new height, which
+    // is for the next frame.
+    let width = 0;
+    new ResizeObserver(() => {
+      if (canvas.clientWidth !== width) requestAnimationFrame(draw);
+      width = canvas.clientWidth;
+    }).observe(canvas);
     again();
   };
   for (const place of places) show(place);

@@ -8,7 +8,7 @@
 use maud::{Markup, html};
 
 use super::contents::Section;
-use super::lines::percent;
+use super::lines::{percent, tick_class};
 use super::parts::described;
 use crate::output::format;
 use crate::output::scale::Axis;
@@ -95,6 +95,8 @@ impl Drawn<'_> {
         let histogram = self.histogram;
         let name = format::heading(&histogram.name, "");
         let mean = format::span(histogram.mean_us / 1e6).replace("us", "\u{b5}s");
+        // A number keeps its unit beside it.
+        let mean = mean.replace(' ', "\u{a0}");
         let words = format!("{} requests, mean {mean}", format::count(histogram.count));
         html! {
             div.histogram {
@@ -116,7 +118,7 @@ impl Drawn<'_> {
                     (marks(histogram, axis))
                     @if is_last {
                         @for (index, tick) in axis.ticks.iter().enumerate() {
-                            text class={ "tick" @if index % 2 == 1 { " odd" } } x=(percent(tick.at))
+                            text class=(tick_class(index, axis.ticks.len())) x=(percent(tick.at))
                                 y="100%" dy="1.5em" text-anchor="middle" { (tick.label) }
                         }
                     }

@@ -96,7 +96,7 @@ impl Chart<'_> {
                 text.tick x="0" dx="-8" y=(y) dy="0.32em" text-anchor="end" { (tick.label) }
             }
             @for (index, tick) in self.x.ticks.iter().enumerate() {
-                @let class = if index % 2 == 1 { "tick odd" } else { "tick" };
+                @let class = tick_class(index, self.x.ticks.len());
                 line.mark x1=(percent(tick.at)) x2=(percent(tick.at)) y1="100%" y2="100%" {}
                 text class=(class) x=(percent(tick.at)) y="100%" dy="1.5em"
                     text-anchor="middle" { (tick.label) }
@@ -224,6 +224,14 @@ fn nearest(curve: &Curve, place: f64) -> Option<(f64, f64)> {
     }
     let candidates = points.get(after.saturating_sub(1)..)?.iter().take(2);
     candidates.min_by(|a, b| (a.0 - place).abs().total_cmp(&(b.0 - place).abs())).copied()
+}
+
+/// This many marks have room beside each other on a telephone; of more, every other one is hidden there.
+const MARKS_NARROW: usize = 3;
+
+/// The class of the `index`th of `count` marks along the bottom.
+pub(super) fn tick_class(index: usize, count: usize) -> &'static str {
+    if index % 2 == 1 && count > MARKS_NARROW { "tick odd" } else { "tick" }
 }
 
 /// A percentage as SVG takes it.
