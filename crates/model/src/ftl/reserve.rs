@@ -14,18 +14,12 @@
 //! do those to its last row, each for what was announced when it was begun. Nothing waits in a circle: a block that
 //! was announced by then waits only for programs that were begun before.
 //!
-//! Copies that are begun before such a program of the host's is over wait for its end, where no other erased block
-//! is left. They would fill the one that was erased for it, and a cut that tears the program would leave no place.
-//!
 //! A row is enough for one cut. Another one while recovery copies tears another row, and of a drive whose blocks have
 //! three or four rows that can be the last: the block that collection keeps then has no more than those copies take.
 
-use std::collections::VecDeque;
+use ssdlab_nand::{EraseId, Nand, Tag};
 
-use ssdlab_nand::{CopyNumber, EraseId, Nand, Tag};
-
-use super::wrappers::Nobody;
-use super::{Context, Ftl, kind};
+use super::{Ftl, kind};
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -40,19 +34,6 @@ pub(super) struct Reserve {
     programs: Vec<(u64, u64)>,
     /// Erases of emptied blocks that were issued.
     issued: u64,
-    /// The last of the host's program units that had to wait, or that copies wait for, until it is over.
-    last_held: Option<u64>,
-    copies: VecDeque<HeldCopies>,
-}
-
-/// A program unit of copies that was begun while one of the host's was held.
-#[derive(Clone, Copy, Debug)]
-struct HeldCopies {
-    number: CopyNumber,
-    /// The program unit of the host's that has to be over before.
-    host: u64,
-    /// Whether no more copies are added.
-    is_full: bool,
 }
 
 impl Reserve {
@@ -65,29 +46,6 @@ impl Reserve {
     /// Has the host's program unit with this number wait until so many erases are issued in all.
     fn hold(&mut self, number: u64, after: u64) {
         self.programs.push((number, after));
-        self.last_held = Some(number);
-    }
-
-    /// Whether a program unit of copies, which is full now, waits for one of the host's:
-    /// [`Reserve::host_programmed`] completes it then.
-    #[inline(always)]
-    pub(super) fn holds(&mut self, number: CopyNumber) -> bool {
-        let held = self.copies.iter_mut().find(|it| it.number == number);
-        held.map(|it| it.is_full = true).is_some()
-    }
-
-    /// The host's program units before number `start` are over: lets the copies go on that have waited for them.
-    #[inline(always)]
-    pub(super) fn host_programmed(&mut self, nand: &mut Nand, start: u64) {
-        if self.last_held.is_none() {
-            return;
-        }
-        self.last_held = self.last_held.filter(|&last| last >= start);
-        while let Some(held) = self.copies.pop_front_if(|it| it.host < start) {
-            if held.is_full {
-                nand.complete_copies(held.number);
-            }
-        }
     }
 
     /// Notes that the erase of another emptied block is issued, and lets those go on that have waited for it.
@@ -115,38 +73,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let announced = self.collector.announced_blocks();
         let (count, last) = announced.clone().fold((0, None), |all, it| (all.0 + 1, Some(it)));
         let (_, last) = last?;
-        (!self.has_erased_block()).then_some((self.reserve.issued + count, last))
-    }
-
-    /// Whether a block is free that is erased, or whose erase was issued.
-    fn has_erased_block(&self) -> bool {
         let is_free = |block| self.blocks.flash().state(block) == BlockState::Free;
-        let announced = self.collector.announced_blocks();
-        self.blocks.free() > announced.filter(|&(it, _)| is_free(it)).count() as u32
-    }
-
-    /// Notes that a program unit of copies is begun.
-    #[inline(always)]
-    pub(super) fn keep_reserve_of_copies(&mut self, nand: &mut Nand, number: CopyNumber) {
-        if self.reserve.last_held.is_some() {
-            self.hold_copies(nand, number);
-        }
-    }
-
-    #[inline(never)]
-    fn hold_copies(&mut self, nand: &mut Nand, number: CopyNumber) {
-        if self.has_erased_block() {
-            return;
-        }
-        // What the host would fill a program unit with may wait for these copies.
-        let context = &mut Context { nand, host: &mut Nobody };
-        while self.choose_begun_stream() {
-            self.pad_program_unit(context);
-        }
-        self.settle_all(context);
-        let host = self.placement.latest();
-        self.reserve.last_held = Some(host);
-        self.reserve.copies.push_back(HeldCopies { number, host, is_full: false });
+        let unsafe_ones = announced.filter(|&(it, _)| is_free(it)).count() as u32;
+        let has_safe = self.blocks.free() > unsafe_ones;
+        (!has_safe).then_some((self.reserve.issued + count, last))
     }
 
     /// The same for what is to be programmed to `block`, which was just taken from the pool. What waits for its own

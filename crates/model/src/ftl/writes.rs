@@ -545,7 +545,6 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let number = number_of(tag, self.placement.numbers().start);
         let (first, closed) = self.placement.end(number, &self.geometry);
         self.media.programmed(first);
-        self.reserve.host_programmed(context.nand, self.placement.numbers().start);
         if let Some(block) = closed {
             self.close(block);
         }
