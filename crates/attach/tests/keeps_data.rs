@@ -52,7 +52,7 @@ fn live_with(
 
 /// Capacitors, and data that waits in the buffer, where it is replaced.
 const COALESCING: [(&str, &str); 2] =
-    [("controller.power_loss_protection", "on"), ("controller.coalescing", "512K")];
+    [("controller.power_loss_protection", "on"), ("controller.coalescing", "192K")];
 
 #[test]
 fn what_was_flushed_outlives_the_program() {
