@@ -317,8 +317,7 @@ impl Profile {
         Err(self.inconsistent(format!("collection.copies=host-block {wrong}")))
     }
 
-    /// Refuses a share of victims that have their turn where victims are chosen of one kind of block.
-    /// Units that wait in the buffer for being written again, of which `most` can.
+    /// Returns how many units the write buffer keeps for coalescing; `most` leave room for what is programmed.
     fn coalesced(&self, most: u64) -> Result<u32, ProfileError> {
         let d = &self.document;
         let units = d
@@ -344,6 +343,7 @@ impl Profile {
         Err(self.inconsistent(format!("controller.coalescing {wrong}")))
     }
 
+    /// Refuses a share of victims that have their turn where victims are chosen of one kind of block.
     fn check_rotation(&self) -> Result<(), ProfileError> {
         let d = &self.document;
         if *d.collection.rotation.value.get_ref() == 0.0 {
