@@ -187,7 +187,7 @@ mod tests {
                 assert_eq!(shown(&small), expected, "{key}");
             }
         }
-        assert_eq!(lengths, 14, "lengths among the parameters");
+        assert!(lengths >= 15, "only {lengths} lengths among the parameters");
     }
 
     #[test]
