@@ -5,8 +5,9 @@ export CARGO_TERM_COLOR=never
 # A machine of CI has little room on its disk, and builds once: nothing is kept for the next build, and panics
 # name their line without debug information.
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none CARGO_PROFILE_TEST_DEBUG=none CARGO_PROFILE_RELEASE_DEBUG=none
-# What is released is made with optimisation across crates; here it is only tried, in half of the building time.
-export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+# What is released is optimised as much as it can be; here it is only tried, in a fraction of the building time.
+export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=1
+export CARGO_PROFILE_PLAYGROUND_OPT_LEVEL=3
 target=${CARGO_TARGET_DIR:-$PWD/target}
 
 # Everything that a part makes lies here or under the target directory, and every process that it
