@@ -128,9 +128,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(always)]
     fn complete_full_copies(&mut self, nand: &mut Nand) {
         for copies in self.collector.copies.take_full().into_iter().flatten() {
-            if !self.reserve.holds(copies) {
-                nand.complete_copies(copies);
-            }
+            nand.complete_copies(copies);
         }
     }
 
@@ -259,7 +257,6 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 .erase_before(self.geometry.block_of(unit), self.geometry.die_of(unit)),
         });
         self.collector.copies.begin(number, unit);
-        self.keep_reserve_of_copies(nand, number);
     }
 
     /// Collection's program unit is full: it goes to its die when its data was read.
