@@ -7,8 +7,8 @@
 //! between two saved maps shrink with the drive. So rates, latencies, write amplification
 //! and shares stay as they are; volumes and the time to fill the drive are as many times less.
 //! What changes a little: write amplification depends on units per block where these are few
-//! (below a few hundred), and reads that meet an erase wait less, more often. The write buffer
-//! stays as large, so that it is a larger share of the drive.
+//! (below a few hundred), and reads that meet an erase wait less, more often. The write buffer,
+//! and what waits in it to be coalesced, stays as large, so that it is a larger share of the drive.
 
 use toml::Spanned;
 
@@ -155,10 +155,11 @@ mod tests {
 
     /// Lengths that a scale leaves as they are: the size of a part rather than of the whole, and
     /// what a host asks for at a time.
-    const KEPT: [&str; 6] = [
+    const KEPT: [&str; 7] = [
         "flash.page_size",
         "controller.unit_size",
         "controller.write_buffer",
+        "controller.coalescing",
         "read_ahead.window",
         "read_ahead.segment",
         "trim.range_most",
