@@ -5,6 +5,10 @@ use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
 use crate::policy::Pacing;
 
+/// Blocks with fewer rows than this lose so much of their room to a power cut that two in a row leave too little.
+/// Flash has 64 and more; only a drive that was made very small has so few.
+const FEW_ROWS: u32 = 5;
+
 /// How a drive collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectionParameters {
@@ -30,7 +34,18 @@ impl CollectionParameters {
         // A power cut can leave a block of the cache half written and one half folded: both stay
         // until what they hold is folded, which takes a block more.
         let cache = mechanisms.slc.map_or(0, |slc| slc.blocks_kept() + 1);
-        let open = mechanisms.streams.count + mechanisms.streams_of_copies();
-        geometry.groups() * (free + open + runs) + cache
+        let copies = Self::blocks_for_copies(geometry, mechanisms);
+        let open = mechanisms.streams.count + copies;
+        geometry.groups() * (free.max(copies + 1) + open + runs) + cache
+    }
+
+    /// Blocks of a group of dies that nothing but copies is programmed to: one for each stream of copies, and of
+    /// blocks of few rows one more.
+    ///
+    /// A power cut tears a row (a program unit on each die) of what is being programmed, and another while recovery
+    /// copies does so again.
+    pub(crate) fn blocks_for_copies(geometry: &Geometry, mechanisms: &Mechanisms) -> u32 {
+        let rows = geometry.units_per_block() / (geometry.units_per_program() * geometry.stripe());
+        mechanisms.streams_of_copies() + u32::from(rows < FEW_ROWS)
     }
 }

@@ -128,9 +128,13 @@ mod tests {
 
     /// Fills a drive and then overwrites a tenth of it, at random.
     fn wear(changes: &[(&str, &str)]) -> (Wear, Counters) {
+        wear_in_order_of(1, changes)
+    }
+
+    fn wear_in_order_of(seed: u64, changes: &[(&str, &str)]) -> (Wear, Counters) {
         let mut ssd = Ssd::new(&small_configuration(changes)).expect("a sound drive");
         let units = ssd.geometry().logical_units();
-        let mut generator = Pcg64Mcg::seed_from_u64(1);
+        let mut generator = Pcg64Mcg::seed_from_u64(seed);
         let mut at = ssd.write(Instant::START, LogicalUnit(0), units);
         for written in 0..30 * units {
             at = ssd.write(at, LogicalUnit(generator.random_range(0..units / 10)), 1);
@@ -166,8 +170,9 @@ mod tests {
 
     #[test]
     fn cold_data_that_is_moved_to_a_stream_of_its_own_is_copied_less_often() {
+        const SEEDS: u64 = 4;
         // What is moved fills most of a single block by itself, so that there is little to keep apart.
-        for (unit, most) in [("superblock", 0.9), ("block", 1.01)] {
+        for (unit, most) in [("superblock", 0.9), ("block", 1.02)] {
             let levelled = [
                 ("collection.unit", unit),
                 ("collection.low_water", "3"),
@@ -175,22 +180,22 @@ mod tests {
                 ("wear.static_every", "8"),
                 ("wear.static_spread", "4"),
             ];
-            let (together, mixed) = wear(&levelled);
-            let (apart, parted) = wear(&[&levelled[..], &[("wear.static_stream", "on")]].concat());
-            let spread = |wear: Wear| wear.erases_max - wear.erases_min;
-            let amplification = |it: Counters| it.write_amplification().expect("it was written");
-            println!(
-                "{unit}: write amplification {:.3} and {:.3}, spread {} and {}, moved {} and {}",
-                amplification(mixed),
-                amplification(parted),
-                spread(together),
-                spread(apart),
-                mixed.levelled_units,
-                parted.levelled_units,
-            );
-            assert!(parted.levelled_blocks > 10);
-            assert!(amplification(parted) < most * amplification(mixed), "{unit}");
-            assert!(spread(apart) <= spread(together) + 2, "{unit}: {apart:?} {together:?}");
+            let (mut spread_together, mut spread_apart) = (0, 0);
+            for seed in 0..SEEDS {
+                let (together, mixed) = wear_in_order_of(seed, &levelled);
+                let apart = [&levelled[..], &[("wear.static_stream", "on")]].concat();
+                let (apart, parted) = wear_in_order_of(seed, &apart);
+                let amplification =
+                    |it: Counters| it.write_amplification().expect("it was written");
+                let (mixed, of_parted) = (amplification(mixed), amplification(parted));
+                assert!(parted.levelled_blocks > 10);
+                assert!(of_parted < most * mixed, "{unit}, seed {seed}: {of_parted} and {mixed}");
+                spread_together += together.erases_max - together.erases_min;
+                spread_apart += apart.erases_max - apart.erases_min;
+            }
+            // The most worn of some hundred blocks is a matter of chance: of four drives the sum.
+            let spreads = format!("{unit}: {spread_apart} and {spread_together}");
+            assert!(2 * spread_apart <= 3 * spread_together, "{spreads}");
         }
     }
 

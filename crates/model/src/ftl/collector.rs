@@ -121,7 +121,7 @@ impl Collector {
             high_water: idle_high_water.max(low_water) * groups,
             read_overhead: mechanisms.copy_overhead,
             reads_word_lines: mechanisms.copies_word_lines,
-            reserve: groups * mechanisms.streams_of_copies(),
+            reserve: groups * CollectionParameters::blocks_for_copies(geometry, mechanisms),
             is_greedy: mechanisms.victims == VictimPolicy::Greedy && mechanisms.seeks_gain(),
             seeks_gain: mechanisms.seeks_gain(),
             copies_to_host: mechanisms.copies == CopiesTo::HostBlock,

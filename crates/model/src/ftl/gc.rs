@@ -352,7 +352,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// # Panics
     /// When no block was emptied: collection has failed its duty.
     pub(super) fn free_oldest_emptied<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        let &Emptied { block, copies, host, .. } =
+        let &Emptied { block, copies, host, own, .. } =
             self.collector.oldest_emptied().expect("a block can be erased");
         if copies == self.collector.copies.next() && self.collector.stream.is_partial() {
             self.pad_collection_program(context.nand);
@@ -360,7 +360,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if host == self.placement.numbers().end {
             self.pad_host_program(context);
         }
-        self.settle_all(context);
+        self.settle_before(context, host.max(own));
         let erase = self.free_after_erase(context.nand, block);
         self.collector.note_announced(erase);
     }

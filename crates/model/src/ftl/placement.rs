@@ -387,6 +387,11 @@ impl Placement {
         self.coalescing.programs.iter().any(|(filled, _)| filled.block == block)
     }
 
+    /// Whether a program unit with a number before `end` waits in the buffer.
+    pub(super) fn keeps_any_before(&self, end: u64) -> bool {
+        self.coalescing.programs.iter().any(|&(_, number)| number < end)
+    }
+
     /// Takes slots of the buffer for data of the program unit being filled that is there at `received`.
     #[inline(always)]
     pub(super) fn let_in(&mut self, units: u32, received: Instant) {
@@ -578,6 +583,11 @@ impl Placement {
         }
         let mut before = (low..end).zip(&self.under_way);
         before.all(|(number, it)| it.block != block || self.log.are_over(number..=number))
+    }
+
+    /// Whether program unit `number`, which is not over, holds nothing from now on but what it holds.
+    pub(super) fn is_settled(&self, number: u64) -> bool {
+        self.under_way[(number - self.log.low_water()) as usize].number.0 > 0
     }
 
     /// The smallest number of the program units that are full and not known to be over.

@@ -128,7 +128,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(always)]
     fn complete_full_copies(&mut self, nand: &mut Nand) {
         for copies in self.collector.copies.take_full().into_iter().flatten() {
-            nand.complete_copies(copies);
+            if !self.reserve.holds(copies) {
+                nand.complete_copies(copies);
+            }
         }
     }
 
@@ -257,6 +259,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 .erase_before(self.geometry.block_of(unit), self.geometry.die_of(unit)),
         });
         self.collector.copies.begin(number, unit);
+        self.keep_reserve_of_copies(nand, number);
     }
 
     /// Collection's program unit is full: it goes to its die when its data was read.

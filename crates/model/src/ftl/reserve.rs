@@ -14,12 +14,18 @@
 //! do those to its last row, each for what was announced when it was begun. Nothing waits in a circle: a block that
 //! was announced by then waits only for programs that were begun before.
 //!
-//! A row is enough for one cut. Another one while recovery copies tears another row, and of a drive whose blocks have
-//! three or four rows that can be the last: the block that collection keeps then has no more than those copies take.
+//! Copies that are begun before such a program of the host's is over wait for its end, where no other erased block
+//! is left. They would fill the one that was erased for it, and a cut that tears the program would leave no place.
+//!
+//! A row is enough for one cut. Another one while recovery copies tears another row: of blocks that have so few that
+//! this can be the last, collection keeps one more (`CollectionParameters::blocks_kept`).
 
-use ssdlab_nand::{EraseId, Nand, Tag};
+use std::collections::VecDeque;
 
-use super::{Ftl, kind};
+use ssdlab_nand::{CopyNumber, EraseId, Nand, Tag};
+
+use super::wrappers::Nobody;
+use super::{Context, Ftl, kind};
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -34,6 +40,22 @@ pub(super) struct Reserve {
     programs: Vec<(u64, u64)>,
     /// Erases of emptied blocks that were issued.
     issued: u64,
+    /// The host's program units that had to wait and are not over, by number, and those of them that may be filled
+    /// further.
+    held: VecDeque<u64>,
+    open: Vec<u64>,
+    /// In the order in which they were begun.
+    copies: VecDeque<HeldCopies>,
+}
+
+/// A program unit of copies that was begun while one of the host's was held.
+#[derive(Clone, Copy, Debug)]
+struct HeldCopies {
+    number: CopyNumber,
+    /// The last program unit of the host's that had to wait when it was begun.
+    host: u64,
+    /// Whether no more copies are added.
+    is_full: bool,
 }
 
 impl Reserve {
@@ -46,6 +68,33 @@ impl Reserve {
     /// Has the host's program unit with this number wait until so many erases are issued in all.
     fn hold(&mut self, number: u64, after: u64) {
         self.programs.push((number, after));
+        self.held.push_back(number);
+        self.open.push(number);
+    }
+
+    /// Whether a program unit of copies, which is full now, waits for one of the host's:
+    /// [`Reserve::host_programmed`] completes it then.
+    #[inline(always)]
+    pub(super) fn holds(&mut self, number: CopyNumber) -> bool {
+        let is_before = |it: &HeldCopies| it.number != number && it.number.is_not_after(number);
+        let place = self.copies.partition_point(is_before);
+        let held = self.copies.get_mut(place).filter(|it| it.number == number);
+        held.map(|it| it.is_full = true).is_some()
+    }
+
+    /// The host's program unit with this number is over: lets the copies go on that have waited for it and for no
+    /// other.
+    #[inline(always)]
+    pub(super) fn host_programmed(&mut self, nand: &mut Nand, number: u64) {
+        let Ok(place) = self.held.binary_search(&number) else { return };
+        self.held.remove(place);
+        self.open.retain(|&it| it != number);
+        let first = self.held.front().copied().unwrap_or(u64::MAX);
+        while let Some(held) = self.copies.pop_front_if(|it| it.host < first) {
+            if held.is_full {
+                nand.complete_copies(held.number);
+            }
+        }
     }
 
     /// Notes that the erase of another emptied block is issued, and lets those go on that have waited for it.
@@ -73,10 +122,53 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let announced = self.collector.announced_blocks();
         let (count, last) = announced.clone().fold((0, None), |all, it| (all.0 + 1, Some(it)));
         let (_, last) = last?;
+        (!self.has_erased_block()).then_some((self.reserve.issued + count, last))
+    }
+
+    /// Whether a block is free that is erased, or whose erase was issued.
+    fn has_erased_block(&self) -> bool {
         let is_free = |block| self.blocks.flash().state(block) == BlockState::Free;
-        let unsafe_ones = announced.filter(|&(it, _)| is_free(it)).count() as u32;
-        let has_safe = self.blocks.free() > unsafe_ones;
-        (!has_safe).then_some((self.reserve.issued + count, last))
+        let announced = self.collector.announced_blocks();
+        self.blocks.free() > announced.filter(|&(it, _)| is_free(it)).count() as u32
+    }
+
+    /// Notes that a program unit of copies is begun.
+    #[inline(always)]
+    pub(super) fn keep_reserve_of_copies(&mut self, nand: &mut Nand, number: CopyNumber) {
+        if !self.reserve.held.is_empty() {
+            self.hold_copies(nand, number);
+        }
+    }
+
+    #[inline(never)]
+    fn hold_copies(&mut self, nand: &mut Nand, number: CopyNumber) {
+        let row = self.geometry.dies() * self.geometry.units_per_program();
+        if self.collector.stream().room_in_blocks() > 2 * row || self.has_erased_block() {
+            return;
+        }
+        let host = self.reserve.held.back().copied().expect("some are held");
+        // What the host would fill one of them with may wait for these copies.
+        let context = &mut Context { nand, host: &mut Nobody };
+        let being_written = self.streams.as_ref().map(|streams| streams.active());
+        self.settle_before(context, host + 1);
+        // Also one that is full and held back for the rest of its last unit.
+        while self.holds_open() && (self.choose_begun_stream() || self.choose_partial_stream()) {
+            self.pad_program_unit(context);
+            self.settle_before(context, host + 1);
+        }
+        if let Some(streams) = &mut self.streams
+            && let Some(stream) = being_written
+        {
+            self.placement.write_to(streams, stream);
+        }
+        self.reserve.copies.push_back(HeldCopies { number, host, is_full: false });
+    }
+
+    /// Whether something can be added to a program unit that is held.
+    fn holds_open(&mut self) -> bool {
+        let placement = &self.placement;
+        self.reserve.open.retain(|&number| !placement.is_settled(number));
+        !self.reserve.open.is_empty()
     }
 
     /// The same for what is to be programmed to `block`, which was just taken from the pool. What waits for its own

@@ -442,6 +442,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
+    /// Has those program units go that wait in the buffer and have numbers before `end`.
+    pub(super) fn settle_before<H: Host>(&mut self, context: &mut Context<'_, H>, end: u64) {
+        while self.placement.keeps_any_before(end)
+            && let Some(program) = self.placement.take_kept(&self.geometry, true)
+        {
+            self.settle(context, program, 0, 0);
+        }
+    }
+
     /// What a program unit holds is settled: it is sent when its data is there.
     #[inline(always)]
     fn settle<H: Host>(
@@ -545,6 +554,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let number = number_of(tag, self.placement.numbers().start);
         let (first, closed) = self.placement.end(number, &self.geometry);
         self.media.programmed(first);
+        self.reserve.host_programmed(context.nand, number);
         if let Some(block) = closed {
             self.close(block);
         }

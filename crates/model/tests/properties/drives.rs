@@ -54,7 +54,9 @@ pub fn configuration() -> impl Strategy<Value = Configuration> {
                     Pacing::Bursty { high_water } | Pacing::Ratio { high_water, .. } => high_water,
                     Pacing::Paced => low_water + 1,
                 };
-                let per_group = free + 2 * streams + 2 + spare;
+                // Of blocks of few rows one more is kept for copies, and free blocks besides.
+                let of_few_rows = if rows < 5 { 3 } else { 0 };
+                let per_group = free + 2 * streams + 2 + of_few_rows + spare;
                 let groups = dies / stripe;
                 let mut parameters = GeometryParameters {
                     channels,
