@@ -28,10 +28,10 @@ use ssdlab_model::bad_blocks::BadBlockParameters;
 use ssdlab_model::flush::{FlushHandling, WriteCache};
 use ssdlab_model::power_cut::explore::shortest_failure;
 use ssdlab_model::power_cut::faults::Fault;
-use ssdlab_model::power_cut::history::Step;
+use ssdlab_model::power_cut::history::{LeftOut, Operation, Step, When};
 use ssdlab_model::power_cut::tested::Tested;
-
 use ssdlab_model::streams::StreamParameters;
+use ssdlab_units::{LogicalUnit, Nanoseconds};
 
 #[test]
 fn random_cuts_break_no_rule() {
@@ -123,6 +123,39 @@ fn every_cut_of_short_histories_breaks_no_rule() {
         }
         println!("{kind:?}: {cuts} cuts, {in_recovery} more in recovery");
         assert!(cuts > 300 && in_recovery > 300, "{kind:?}: {cuts}, {in_recovery} in recovery");
+    }
+}
+
+/// The buffer takes the write in several parts. The trim takes one away that no program unit holds yet.
+#[test]
+fn what_is_trimmed_between_the_parts_of_a_write_with_fua_is_not_older_than_the_write() {
+    let mut generator = Pcg64Mcg::seed_from_u64(5);
+    for kind in KINDS {
+        for _ in 0..4 {
+            let mut configuration = configuration_of(&mut generator, kind);
+            volatile(&mut configuration);
+            let mut tested = Tested::new(&configuration, None).expect("a sound drive");
+            tested.age(&mut generator);
+            for (place, later) in (0..12).zip([0, 20, 50, 200, 700].iter().cycle()) {
+                let (first, later) = (LogicalUnit(8), Nanoseconds::from_micros(*later));
+                let part = |first, units, without| Operation::WritePart {
+                    first,
+                    units,
+                    without,
+                    fua: true,
+                };
+                let trim = Operation::Trim { first: LogicalUnit(8 + place / 2), units: 1 };
+                let history = [
+                    (part(LogicalUnit(0), 4, LeftOut::First), When::Answered),
+                    (part(first, 1 + place, LeftOut::Last), When::Later(Nanoseconds::ZERO)),
+                    (trim, When::Later(later)),
+                ];
+                let history = history.map(|(operation, when)| Step { operation, when });
+                if let Err(failure) = tested.explore_briefly(&history) {
+                    panic!("{kind:?}, {configuration:?}\n{history:?}\n{failure:?}");
+                }
+            }
+        }
     }
 }
 

@@ -31,24 +31,22 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
         self.pad_host_program(context);
         self.make_trims_durable(context.nand);
-        self.wait_until_durable(context, tag, self.placement.numbers(), now);
+        let trim_pages = self.metadata.trim_pages().end;
+        self.wait_until_durable(context, tag, self.placement.numbers(), trim_pages, now);
     }
 
-    /// Has a request wait for `programs`, and for the journal pages that are about them. It had nothing else
-    /// to wait for at `ready`.
+    /// Has a request wait for `programs`, for the journal pages that are about them, and for the pages of records of
+    /// trims before number `trim_pages`. It had nothing else to wait for at `ready`.
     #[inline(never)]
     pub(super) fn wait_until_durable<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         tag: RequestTag,
         programs: Range<u64>,
+        trim_pages: u64,
         ready: Instant,
     ) {
         let pages = self.metadata.number_journal_pages();
-        let trim_pages = match self.requests.get(tag).command {
-            Command::Flush => self.metadata.trim_pages().end,
-            _ => 0,
-        };
         self.metadata.barriers.push(Barrier { tag, programs, pages, trim_pages, ready });
         self.answer_durable(context);
     }

@@ -3,6 +3,7 @@
 use ssdlab_nand::Tag;
 
 use super::host::{Host, RequestTag};
+use super::placement::WaitingWrite;
 use super::wrappers::Nobody;
 use super::writes::Unsent;
 use super::{Context, Ftl, Ssd, kind};
@@ -175,6 +176,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if from_written && self.collector.awaits_host(self.placement.latest()) {
             let pages = self.trims_before_erase(context.nand);
             self.collector.await_trims_with_host(self.placement.latest(), pages);
+        }
+        // So may a write that is answered when it is durable, of which the buffer has taken a part: what it has let in is
+        // not programmed now, and what lay there before comes back after a power cut.
+        let is_begun = |write: &mut WaitingWrite| write.program.is_some();
+        if from_written && self.placement.first_waiting().is_some_and(is_begun) {
+            let pages = self.trims_before_erase(context.nand);
+            let write = self.placement.first_waiting().expect("it was there a moment ago");
+            write.trim_pages = write.trim_pages.max(pages);
         }
         let now = context.nand.now();
         if self.map.cache().is_some() {

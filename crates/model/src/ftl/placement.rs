@@ -62,6 +62,8 @@ pub(super) struct WaitingWrite {
     pub(super) program: Option<u64>,
     /// The stream that the host has said it belongs to.
     pub(super) hint: Option<StreamId>,
+    /// Pages of records of trims that make it durable besides: those before. Such a trim took away what it had let in.
+    pub(super) trim_pages: u64,
 }
 
 /// A write frontier that is put aside.

@@ -155,8 +155,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return self.answer_write(context, tag, received);
         }
         let hint = self.streams.as_mut().and_then(|streams| streams.take_hint());
-        let program = None;
-        self.placement.push_waiting(WaitingWrite { tag, next, end, in_part, ready, program, hint });
+        let (program, trim_pages) = (None, 0);
+        let write = WaitingWrite { tag, next, end, in_part, ready, program, hint, trim_pages };
+        self.placement.push_waiting(write);
         if self.map.cache().is_some() {
             self.begin_progress(tag, ready);
         }
@@ -173,7 +174,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(always)]
     pub(super) fn let_waiting_in<H: Host>(&mut self, context: &mut Context<'_, H>) {
         while let Some(&mut waiting) = self.placement.first_waiting() {
-            let WaitingWrite { tag, next, end, in_part, ready, program, hint } = waiting;
+            let WaitingWrite { tag, next, end, in_part, ready, program, hint, trim_pages } =
+                waiting;
             self.media.receive_for(tag);
             if self.streams.is_some() {
                 // Others may have written to another stream since it began.
@@ -207,7 +209,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                     true => self.placement.numbers(),
                     false => program..latest + 1,
                 };
-                self.wait_until_durable(context, tag, programs, received);
+                self.wait_until_durable(context, tag, programs, trim_pages, received);
             } else if self.map.cache().is_none() || !self.traffic.note_received(tag, received) {
                 self.answer_write(context, tag, received);
             }
