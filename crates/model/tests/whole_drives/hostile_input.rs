@@ -1,11 +1,11 @@
 //! Bytes from outside never make the model panic: profiles, what recovery finds, saved drives.
 //! `fuzz/` has the same functions as fuzz targets.
 
-mod untrusted;
-
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use ssdlab_model::profile::Profile;
+
+use crate::untrusted;
 
 fn cases(count: u32) -> ProptestConfig {
     let rng_seed = match ProptestConfig::default().rng_seed {
@@ -17,7 +17,7 @@ fn cases(count: u32) -> ProptestConfig {
 
 /// The default profile's file, with some bytes changed.
 fn almost_a_profile() -> impl Strategy<Value = Vec<u8>> {
-    let text = include_str!("../profiles/generic-tlc.toml");
+    let text = include_str!("../../profiles/generic-tlc.toml");
     assert!(Profile::parse("generic-tlc", "generic-tlc.toml", text).is_ok());
     prop::collection::vec((0..text.len(), any::<u8>()), 0..4).prop_map(move |changes| {
         let mut bytes = text.as_bytes().to_vec();

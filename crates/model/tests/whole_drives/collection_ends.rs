@@ -4,7 +4,7 @@
 //!
 //! Others and more of them:
 //!
-//!     SSDLAB_TINY_DRIVES=2000..100000 cargo test -p ssdlab-model --release --test collection_ends
+//!     SSDLAB_TINY_DRIVES=2000..100000 cargo test -p ssdlab-model --release --test whole_drives collection_ends
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -9,9 +9,8 @@
 //! time that is half of a block.
 //!
 //! What runs unless asked is a part of the grid. All of it, every block size with every spare:
-//! `cargo test --release -p ssdlab-model --test write_amplification -- --ignored --nocapture`
+//! `cargo test --release -p ssdlab-model --test whole_drives write_amplification -- --ignored --nocapture`
 
-#[path = "write_amplification/bench.rs"]
 mod bench;
 
 use bench::{Bench, Case, Spare, Steady, Workload};

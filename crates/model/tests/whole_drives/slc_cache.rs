@@ -1,7 +1,7 @@
 //! The pseudo-SLC cache of a drive that was reviewed: the Samsung PM981 512 GB writes 25 GB at
 //! 1800 MB/s, and below 600 MB/s after that.
 //!
-//! `cargo test --release -p ssdlab-model --test slc_cache -- --nocapture` prints the rates.
+//! `cargo test --release -p ssdlab-model --test whole_drives slc_cache -- --nocapture` prints the rates.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
