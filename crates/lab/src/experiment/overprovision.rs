@@ -208,12 +208,13 @@ impl Protocol {
         })
     }
 
-    fn plan(&self, states: &[State]) -> Plan {
-        let drives = |state: &State| if state.is_pair() { 2 } else { 1 };
-        let states: u64 = states.iter().map(drives).sum();
+    fn plan(&self, histories: &[Vec<State>]) -> Plan {
+        let drives = |states: &Vec<State>| if states[0].is_pair() { 2 } else { 1 };
+        let prepared: u64 = histories.iter().map(drives).sum();
+        let states: u64 = histories.iter().map(|it| drives(it) * it.len() as u64).sum();
         Plan {
-            sequential_writes: self.sizes.capacity * states,
-            large_random_writes: self.sizes.used * states,
+            sequential_writes: self.sizes.capacity * prepared,
+            large_random_writes: self.sizes.used * prepared,
             writing: (self.time + self.limit) * states,
             reading: self.time * states / READS_SHARE,
             until_steady: true,
@@ -272,25 +273,22 @@ impl Protocol {
         }
     }
 
-    /// Brings a drive into `state` and measures it there.
+    /// Brings a drive into the first of `states`, and from there into the others, and measures it in each.
     fn measure(
         &self,
-        state: State,
+        states: &[State],
         course: &mut Course,
         measured: &mut Vec<Measured>,
     ) -> Result<(), LabError> {
         let physical = course.drive.physical_capacity();
-        if !state.is_pair() {
-            state.reach(&self.sizes, physical, self.seed, course, PREPARING)?;
-            return self.measure_all(state, physical, course, measured);
+        if !states[0].is_pair() {
+            return self.measure_each(states, physical, course, measured);
         }
         let template = course.drive.template().expect("pairs are made of copies");
         let mut pair = template.mirrored(false)?;
         let began = pair.now();
         let mut own = Course::new(&mut *pair, course.watcher, 1.0);
-        let outcome = state
-            .reach(&self.sizes, physical, self.seed, &mut own, PREPARING)
-            .and_then(|()| self.measure_all(state, physical, &mut own, measured));
+        let outcome = self.measure_each(states, physical, &mut own, measured);
         let mut tally = own.tally;
         tally.gone.extend(pair.inside());
         tally.time_of_copies += pair.now().since(began);
@@ -298,14 +296,31 @@ impl Protocol {
         outcome
     }
 
+    fn measure_each(
+        &self,
+        states: &[State],
+        physical: Option<ByteLength>,
+        course: &mut Course,
+        measured: &mut Vec<Measured>,
+    ) -> Result<(), LabError> {
+        states[0].prepare(&self.sizes, physical, self.seed, course, PREPARING)?;
+        for &state in states {
+            state.trim(&self.sizes, physical, course)?;
+            let share = (1.0 - PREPARING) / states.len() as f64;
+            self.measure_all(state, physical, course, share, measured)?;
+        }
+        Ok(())
+    }
+
     fn measure_all(
         &self,
         state: State,
         physical: Option<ByteLength>,
         course: &mut Course,
+        weight: f64,
         measured: &mut Vec<Measured>,
     ) -> Result<(), LabError> {
-        let share = (1.0 - PREPARING) / Operation::ALL.len() as f64;
+        let share = weight / Operation::ALL.len() as f64;
         let held = self.sizes.held(state, physical);
         for operation in Operation::ALL {
             let spare = physical
@@ -362,8 +377,15 @@ impl Protocol {
     }
 }
 
-/// The share of a state's progress that bringing it about takes.
+/// The share of the progress that preparing a drive takes.
 const PREPARING: f64 = 0.4;
+
+/// Returns `states` by what is done before them. Where each operation has a copy of the drive, it is still as it was
+/// prepared when a state was measured, and the next one begins from there.
+fn histories(states: &[State], has_copies: bool) -> Vec<Vec<State>> {
+    let goes_on = |before: &State, state: &State| has_copies && state.goes_on_from(*before);
+    states.chunk_by(goes_on).map(<[State]>::to_vec).collect()
+}
 
 impl Experiment for OverProvision {
     fn name(&self) -> &'static str {
@@ -401,7 +423,8 @@ impl Experiment for OverProvision {
             DriveKind::Simulated => &State::ALL[..],
             _ => &State::ALL[..2],
         };
-        Ok(Protocol::new(settings, 0, drive)?.plan(states))
+        let histories = histories(states, drive.kind == DriveKind::Simulated);
+        Ok(Protocol::new(settings, 0, drive)?.plan(&histories))
     }
 
     fn run(
@@ -424,19 +447,19 @@ impl Experiment for OverProvision {
             (can_pair || !state.is_pair()) && (can_trim || *state != State::Trimmed)
         };
         let states: Vec<State> = State::ALL.into_iter().filter(can_reach).collect();
-        let trials: Vec<Trial<State>> = states
-            .iter()
-            .map(|&state| Trial {
-                name: format!("states, {}", state.name()),
-                weight: 1.0,
-                what: state,
+        let trials: Vec<Trial<Vec<State>>> = histories(&states, drive.template().is_some())
+            .into_iter()
+            .map(|states| Trial {
+                name: format!("states, {}", states[0].name()),
+                weight: states.len() as f64,
+                what: states,
             })
             .collect();
         let mut course =
-            Course::new(drive, watcher, trials.len() as f64).with_threads(settings.threads());
+            Course::new(drive, watcher, states.len() as f64).with_threads(settings.threads());
         let start = Start::New(Region::first(protocol.sizes.capacity));
-        let work = |state: &State, course: &mut Course, measured: &mut Vec<Measured>| {
-            protocol.measure(*state, course, measured)
+        let work = |states: &Vec<State>, course: &mut Course, measured: &mut Vec<Measured>| {
+            protocol.measure(states, course, measured)
         };
         let done = trials::run(&mut course, start, &trials, &work);
         course.end(record);

@@ -72,8 +72,13 @@ impl State {
         }
     }
 
-    /// Brings a new drive into this state. `weight` is that of all of it.
-    pub(super) fn reach(
+    /// Whether a drive in the state `before` is brought into this one without being written again.
+    pub(super) fn goes_on_from(self, before: State) -> bool {
+        (before, self) == (State::Full, State::Trimmed)
+    }
+
+    /// Writes a new drive as it is written before this state. `weight` is that of all of it.
+    pub(super) fn prepare(
         self,
         sizes: &Sizes,
         physical: Option<ByteLength>,
@@ -89,9 +94,19 @@ impl State {
         if used > ByteLength::ZERO {
             course.make_ready(&use_up(written, used, seed), weight / 2.0)?;
         }
+        Ok(())
+    }
+
+    /// Trims what is free in this state.
+    pub(super) fn trim(
+        self,
+        sizes: &Sizes,
+        physical: Option<ByteLength>,
+        course: &mut Course,
+    ) -> Result<(), LabError> {
         if self == State::Trimmed {
             let free = sizes.free();
-            let offset = ByteLength::new(written.length.bytes() - free.bytes());
+            let offset = sizes.written(self, physical) - free;
             course.drive.trim(Region { offset, length: free })?;
         }
         Ok(())
