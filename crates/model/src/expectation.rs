@@ -66,6 +66,16 @@ impl Configuration {
         Some(Expectation { write_amplification, unit, capacity })
     }
 
+    /// Returns about how much is programmed for each byte that is written at random: what theory expects, or, where it
+    /// knows no closed form, that of FIFO with as much over-provisioning.
+    pub fn write_amplification_about(&self) -> f64 {
+        let geometry = &self.geometry;
+        let (physical, logical) = (geometry.physical_units(), geometry.logical_units());
+        let spare = SpareFactor::from_counts(physical.into(), logical.into());
+        let of_fifo = || spare.map_or(1.0, fifo::write_amplification);
+        self.expectation().map_or_else(of_fifo, |it| it.write_amplification)
+    }
+
     /// The closed form for a drive that keeps half of `twice_free` blocks free for each group of dies.
     fn amplification(&self, workload: Workload, twice_free: u32) -> Option<f64> {
         let geometry = &self.geometry;
@@ -135,6 +145,22 @@ mod tests {
             assert!(of("fifo", spare) < of("random", spare));
         }
         assert!(of("greedy", "28%") < of("greedy", "7%"));
+    }
+
+    #[test]
+    fn without_a_closed_form_it_is_about_that_of_fifo() {
+        let about = |changes: &[(&str, &str)]| {
+            let mut profile = Profile::named(DEFAULT).expect("the default profile");
+            for (key, value) in changes {
+                profile.set(key, value).expect("a sound value");
+            }
+            profile.configuration().expect("a sound profile").write_amplification_about()
+        };
+        assert_eq!(about(&[]), expected(&[]).expect("a closed form"));
+        let of_fifo = expected(&[("collection.policy", "fifo")]).expect("a closed form");
+        let rough = about(&[("collection.rotation", "0.5")]);
+        assert!((rough / of_fifo - 1.0).abs() < 0.1, "{rough} and {of_fifo}");
+        assert!(about(&[("collection.rotation", "0.5"), ("spare", "28%")]) < rough / 2.0);
     }
 
     #[test]

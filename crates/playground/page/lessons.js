@@ -51,7 +51,7 @@ const LESSONS = (() => {
         { text: 'Collect the oldest block instead of the emptiest (FIFO).', button: 'Collect FIFO', act: (app) => { app.make({ start: 'steady', spare: 7, policy: 'fifo' }, {}, { pace: 1e6 }); app.colour('age'); return 'FIFO copies more than greedy collection. Here, too, the closed form fits.'; } },
         { text: 'Write 90 % of the time to 10 % of the data.', button: 'Write hot and cold data', act: (app) => { app.setKnob('skew', .9); return 'Blocks mix hot and cold units, and the cold ones are copied over and over.'; } },
       ],
-      full: 'ssdlab advise sim:samsung-840-pro-512 --spare 7%,15%,28%',
+      full: 'ssdlab advise sim:toshiba-xg5 --spare 7%,15%,28%',
       means: 'Speed, write amplification and life of the flash for each, and from where on more brings little.',
     },
     {

@@ -10,7 +10,7 @@ use crate::completion::{Operands, Simulated};
 
 pub(super) const ADVISE_EXAMPLES: &str = "\
 Examples:
-  ssdlab advise sim:samsung-840-pro-512
+  ssdlab advise sim:toshiba-xg5
   ssdlab advise sim:toshiba-xg5 --read-percent 70 --html advice.html
   ssdlab advise sim:,collection.policy=fifo --hot 80%:20% --spare 7%,28%
   ssdlab advise sim:micron-5200 --workload database.fio

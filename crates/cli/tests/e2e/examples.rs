@@ -32,7 +32,7 @@ const NOT_RUN: [(&str, &str); 17] = [
 ];
 
 /// What is replaced to make a command quick, or one that can be run here.
-const REPLACED: [(&str, &str); 25] = [
+const REPLACED: [(&str, &str); 24] = [
     (" [TARGET]", " sim:,scale=1/64 --quick"),
     ("run EXPERIMENT TARGET", "run fragmentation sim: --quick"),
     ("export EXPERIMENT TARGET [--format sh|powershell|fio]", "export fragmentation new.dat"),
@@ -52,7 +52,6 @@ const REPLACED: [(&str, &str); 25] = [
     ("age sim:toshiba-xg5 ", "age sim:toshiba-xg5,scale=1/64 "),
     ("age --state sequential", "age sim:,scale=1/64 --state sequential"),
     ("advise sim:,", "advise sim:,scale=1/256,"),
-    ("advise sim:samsung-840-pro-512", "advise sim:samsung-840-pro-512,scale=1/256"),
     ("advise sim:toshiba-xg5", "advise sim:toshiba-xg5,scale=1/256"),
     ("advise sim:micron-5200", "advise sim:micron-5200,scale=1/256"),
     ("--histories 100", "--histories 5"),
