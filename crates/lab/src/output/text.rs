@@ -47,7 +47,8 @@ pub fn render_with(report: &Report, options: &Options) -> String {
     }
     if report.recordings.len() > RECORDINGS_MAX {
         let more = report.recordings.len() - RECORDINGS_MAX;
-        page.faint("", &format!("{more} more drives were recorded; the page shows them (--html)."));
+        let were = if more == 1 { "drive was" } else { "drives were" };
+        page.faint("", &format!("{more} more {were} recorded; the page shows them (--html)."));
     }
     if let Some(counters) = &report.counters {
         page.inside(counters, report.health.as_ref(), report.attribution.as_ref());
