@@ -87,6 +87,14 @@ pub struct Journal {
     pub earlier: Option<Earlier>,
 }
 
+/// Unlocks: a process that another thread is just about to start holds the file as well, until it runs its own program.
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // A file that cannot be unlocked is unlocked when it is closed.
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
+
 impl Journal {
     /// The file in `directory` for what is known by `identity`.
     pub fn path_in(directory: &Path, identity: &Identity) -> PathBuf {
@@ -226,6 +234,8 @@ mod tests {
         journal.done(windows[1], 10, None).unwrap();
         let again = Journal::open(directory.path(), &identity()).unwrap_err();
         assert!(again.to_string().contains("another refresh"), "{again}");
+        // As a process has it that another thread is just about to start.
+        let _held = journal.file.try_clone().unwrap();
         drop(journal);
         let path = Journal::path_in(directory.path(), &identity());
         let mut file = OpenOptions::new().append(true).open(&path).unwrap();
