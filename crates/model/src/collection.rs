@@ -9,6 +9,11 @@ use crate::policy::Pacing;
 /// Flash has 64 and more; only a drive that was made very small has so few.
 const FEW_ROWS: u32 = 5;
 
+/// Program units that a block has on each of its dies.
+fn rows(geometry: &Geometry) -> u32 {
+    geometry.units_per_block() / (geometry.units_per_program() * geometry.stripe())
+}
+
 /// How a drive collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectionParameters {
@@ -45,7 +50,17 @@ impl CollectionParameters {
     /// A power cut tears a row (a program unit on each die) of what is being programmed, and another while recovery
     /// copies does so again.
     pub(crate) fn blocks_for_copies(geometry: &Geometry, mechanisms: &Mechanisms) -> u32 {
-        let rows = geometry.units_per_block() / (geometry.units_per_program() * geometry.stripe());
-        mechanisms.streams_of_copies() + u32::from(rows < FEW_ROWS)
+        mechanisms.streams_of_copies() + Self::blocks_for_few_rows(geometry)
+    }
+
+    /// Blocks of a group of dies that are kept because blocks have few rows.
+    pub(crate) fn blocks_for_few_rows(geometry: &Geometry) -> u32 {
+        u32::from(Self::lets_copies_wait(geometry) && rows(geometry) < FEW_ROWS)
+    }
+
+    /// Whether copies to the last two rows of their block wait for programs of the host's, so that a power cut leaves
+    /// recovery room. Where a block has no other rows, they would always wait.
+    pub(crate) fn lets_copies_wait(geometry: &Geometry) -> bool {
+        rows(geometry) > 2
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::age::Workload;
+use crate::collection::CollectionParameters;
 use crate::mapping::MappingScheme;
 use crate::policy::{Pacing, VictimPolicy};
 use crate::ssd::Configuration;
@@ -79,7 +80,8 @@ impl Configuration {
     /// The closed form for a drive that keeps half of `twice_free` blocks free for each group of dies.
     fn amplification(&self, workload: Workload, twice_free: u32) -> Option<f64> {
         let geometry = &self.geometry;
-        let halves_kept = geometry.groups() * twice_free + 1;
+        let of_few_rows = 2 * CollectionParameters::blocks_for_few_rows(geometry);
+        let halves_kept = geometry.groups() * (twice_free + of_few_rows) + 1;
         let usable = u64::from(geometry.physical_units())
             .checked_sub(u64::from(halves_kept) * u64::from(geometry.units_per_block()) / 2)?;
         let spare = SpareFactor::from_counts(usable, geometry.logical_units().into()).ok()?;

@@ -26,6 +26,7 @@ use ssdlab_nand::{CopyNumber, EraseId, Nand, Tag};
 
 use super::wrappers::Nobody;
 use super::{Context, Ftl, kind};
+use crate::collection::CollectionParameters;
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -143,7 +144,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(never)]
     fn hold_copies(&mut self, nand: &mut Nand, number: CopyNumber) {
         let row = self.geometry.dies() * self.geometry.units_per_program();
-        if self.collector.stream().room_in_blocks() > 2 * row || self.has_erased_block() {
+        if !CollectionParameters::lets_copies_wait(&self.geometry)
+            || self.collector.stream().room_in_blocks() > 2 * row
+            || self.has_erased_block()
+        {
             return;
         }
         let host = self.reserve.held.back().copied().expect("some are held");
