@@ -5,7 +5,7 @@ use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
 use crate::policy::Pacing;
 
-/// Blocks with fewer rows than this lose so much of their room to a power cut that two in a row leave too little.
+/// Blocks with fewer rows than this (and more than two) lose so much room to a power cut that two leave too little.
 /// Flash has 64 and more; only a drive that was made very small has so few.
 const FEW_ROWS: u32 = 5;
 
@@ -58,8 +58,8 @@ impl CollectionParameters {
         u32::from(Self::lets_copies_wait(geometry) && rows(geometry) < FEW_ROWS)
     }
 
-    /// Whether copies to the last two rows of their block wait for programs of the host's, so that a power cut leaves
-    /// recovery room. Where a block has no other rows, they would always wait.
+    /// Returns true if copies to the last two rows of their block wait for programs of the host's, so that a power cut
+    /// leaves recovery room. Where a block has no other rows, they would always wait.
     pub(crate) fn lets_copies_wait(geometry: &Geometry) -> bool {
         rows(geometry) > 2
     }

@@ -172,7 +172,7 @@ mod tests {
     fn cold_data_that_is_moved_to_a_stream_of_its_own_is_copied_less_often() {
         const SEEDS: u64 = 4;
         // What is moved fills most of a single block by itself, so that there is little to keep apart.
-        for (unit, most) in [("superblock", 0.9), ("block", 1.02)] {
+        for (unit, most) in [("superblock", 0.9), ("block", 1.01)] {
             let levelled = [
                 ("collection.unit", unit),
                 ("collection.low_water", "3"),

@@ -389,7 +389,7 @@ impl Placement {
         self.coalescing.programs.iter().any(|(filled, _)| filled.block == block)
     }
 
-    /// Whether a program unit with a number before `end` waits in the buffer.
+    /// Returns true if a program unit with a number before `end` waits in the buffer.
     pub(super) fn keeps_any_before(&self, end: u64) -> bool {
         self.coalescing.programs.iter().any(|&(_, number)| number < end)
     }
@@ -587,7 +587,7 @@ impl Placement {
         before.all(|(number, it)| it.block != block || self.log.are_over(number..=number))
     }
 
-    /// Whether program unit `number`, which is not over, holds nothing from now on but what it holds.
+    /// Returns true if nothing more is added to program unit `number`, which is not over.
     pub(super) fn is_settled(&self, number: u64) -> bool {
         self.under_way[(number - self.log.low_water()) as usize].number.0 > 0
     }

@@ -55,7 +55,7 @@ struct HeldCopies {
     number: CopyNumber,
     /// The last program unit of the host's that had to wait when it was begun.
     host: u64,
-    /// Whether no more copies are added.
+    /// True once no more copies are added.
     is_full: bool,
 }
 
@@ -73,7 +73,7 @@ impl Reserve {
         self.open.push(number);
     }
 
-    /// Whether a program unit of copies, which is full now, waits for one of the host's:
+    /// Returns true if a program unit of copies, which is full now, waits for one of the host's:
     /// [`Reserve::host_programmed`] completes it then.
     #[inline(always)]
     pub(super) fn holds(&mut self, number: CopyNumber) -> bool {
@@ -126,7 +126,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         (!self.has_erased_block()).then_some((self.reserve.issued + count, last))
     }
 
-    /// Whether a block is free that is erased, or whose erase was issued.
+    /// Returns true if a block is free that is erased, or whose erase was issued.
     fn has_erased_block(&self) -> bool {
         let is_free = |block| self.blocks.flash().state(block) == BlockState::Free;
         let announced = self.collector.announced_blocks();
@@ -168,7 +168,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.reserve.copies.push_back(HeldCopies { number, host, is_full: false });
     }
 
-    /// Whether something can be added to a program unit that is held.
+    /// Returns true if something can be added to a program unit that is held.
     fn holds_open(&mut self) -> bool {
         let placement = &self.placement;
         self.reserve.open.retain(|&number| !placement.is_settled(number));

@@ -72,7 +72,7 @@ impl State {
         }
     }
 
-    /// Whether a drive in the state `before` is brought into this one without being written again.
+    /// Returns true if a drive in the state `before` is brought into this one without being written again.
     pub(super) fn goes_on_from(self, before: State) -> bool {
         (before, self) == (State::Full, State::Trimmed)
     }
