@@ -11,6 +11,9 @@ use crate::users;
 /// How long whoever uses the device has to let go of it, unless told otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How long somebody may have the device for a moment.
+const MOMENT: Duration = Duration::from_secs(2);
+
 /// How long to wait before trying again.
 const SHORTLY: Duration = Duration::from_millis(200);
 
@@ -29,6 +32,27 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, AttachErr
     let said = String::from_utf8_lossy(&output.stderr);
     let words = format!("{program} {}: {}", arguments.join(" "), said.trim());
     Err(AttachError::System(words))
+}
+
+/// Runs a tool that takes the device for itself. Whoever looks for a free loop device, such as another `losetup`, claims
+/// each that it tries for a moment, also ours: then the tool is run again.
+fn run_alone(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
+    let began = Instant::now();
+    loop {
+        match run(program, arguments) {
+            Err(AttachError::System(words)) if is_busy(&words) && began.elapsed() < MOMENT => {
+                std::thread::sleep(SHORTLY);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Returns true if a tool says that somebody else has the device.
+fn is_busy(words: &str) -> bool {
+    ["in use by the system", "resource busy", "already mounted or mount point busy"]
+        .iter()
+        .any(|said| words.contains(said))
 }
 
 /// A loop device that is ours.
@@ -99,7 +123,7 @@ impl LoopDevice {
         let directory = std::fs::canonicalize(directory)
             .map_err(|error| AttachError::io("mount at", directory, error))?;
         let how = if self.is_read_only { "ro" } else { "rw" };
-        run("mount", &["-o", how, &self.path, &directory.to_string_lossy()])?;
+        run_alone("mount", &["-o", how, &self.path, &directory.to_string_lossy()])?;
         self.mounted = Some(directory);
         Ok(())
     }
@@ -214,7 +238,7 @@ fn unmount(point: &str, until: Instant) -> Result<(), String> {
 fn make_file_system(file_system: &str, device: &str) -> Result<(), AttachError> {
     let began = Instant::now();
     loop {
-        match run(&format!("mkfs.{file_system}"), &[device]) {
+        match run_alone(&format!("mkfs.{file_system}"), &[device]) {
             Ok(_) => return Ok(()),
             Err(AttachError::System(words)) if words.contains(DEAD) => {
                 let patience = if dead_devices().is_empty() { PATIENCE } else { PATIENCE / 5 };
@@ -231,7 +255,7 @@ fn make_file_system(file_system: &str, device: &str) -> Result<(), AttachError> 
 /// What the system says of a file whose FUSE daemon has gone.
 const DEAD: &str = "Transport endpoint is not connected";
 
-/// How to get rid of loop devices whose file is dead.
+/// Returns how to get rid of loop devices whose file is dead.
 fn way_out() -> String {
     let dead = dead_devices();
     if dead.is_empty() {
@@ -269,8 +293,43 @@ fn allow_discard(device: &str) {
     }
 }
 
-/// What a loop device is on, if it is on something.
+/// Returns what a loop device is on, if it is on something.
 pub fn backing_file(device: &str) -> Option<String> {
     let name = device.strip_prefix("/dev/")?;
     std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn who_has_the_device_for_a_moment_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, point) = (directory.path().join("file"), directory.path().join("point"));
+        std::fs::create_dir(&point).unwrap();
+        std::fs::File::create(&file).unwrap().set_len(64 << 20).unwrap();
+        let mut device = match LoopDevice::attach(&file, false) {
+            Ok(device) => device,
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "\nSKIPPED: a busy loop device: {error}");
+                return;
+            }
+        };
+        for is_blank in [true, false] {
+            let claim = users::claim(device.path()).unwrap().expect("nobody else has it");
+            let owner = std::thread::spawn(move || {
+                std::thread::sleep(MOMENT / 4);
+                drop(claim);
+            });
+            let mounted = device.mount(&point, "ext4", is_blank);
+            owner.join().unwrap();
+            let detached = unmount(&point.to_string_lossy(), Instant::now() + PATIENCE);
+            assert!(mounted.is_ok() && detached.is_ok(), "{mounted:?}, {detached:?}");
+            device.mounted = None;
+        }
+        device.detach(Instant::now() + PATIENCE).unwrap();
+    }
 }
