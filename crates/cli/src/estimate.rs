@@ -95,7 +95,7 @@ pub fn announce_simulated(
     Some(expected)
 }
 
-/// What the run writes, with what the short try before it and the look after it do.
+/// Returns what the run writes, with what the short try before it and the look after it do.
 fn writes(plan: &Plan, probed: Option<f64>, examined: bool) -> ByteLength {
     let bytes_per_second = probed.unwrap_or(ASSUMED_BYTES_PER_SECOND);
     let look = if examined { EXAMINED } else { ByteLength::ZERO };
@@ -137,7 +137,7 @@ fn duration_words(plan: &Plan, probed: Option<f64>) -> String {
     };
     let resting =
         if rests.is_zero() { String::new() } else { format!(", {} of it rests", about(rests)) };
-    let sooner = if plan.until_steady { ", less where it is steady sooner" } else { "" };
+    let sooner = if plan.until_steady > 0 { ", less where it is steady sooner" } else { "" };
     format!("It takes about {} {basis}{resting}{sooner}.", about(whole))
 }
 
@@ -200,8 +200,7 @@ mod tests {
 
     #[test]
     fn what_ends_when_it_is_steady_may_end_sooner() {
-        let plan =
-            Plan { reading: Nanoseconds::from_secs(60), until_steady: true, ..Plan::default() };
+        let plan = Plan { reading: Nanoseconds::from_secs(60), until_steady: 1, ..Plan::default() };
         assert!(duration_words(&plan, None).contains("less where it is steady sooner"));
     }
 

@@ -40,7 +40,10 @@ fn on(plan: &Plan, drive: &Configuration) -> f64 {
     let a_second = f64::from(geometry.dies()) / drive.timing.program.seconds();
     let in_time = plan.writing.seconds() * a_second;
     let until_steady = UNTIL_STEADY * amplification * programs(plan.space.bytes() as f64);
-    let timed = if plan.until_steady { in_time.min(until_steady) } else { in_time };
+    let timed = match plan.until_steady {
+        0 => in_time,
+        workloads => in_time.min(workloads as f64 * until_steady),
+    };
     (once + timed) * (PROGRAM_NS + per_program * UNIT_NS) * 1e-9
 }
 

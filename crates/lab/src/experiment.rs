@@ -42,7 +42,7 @@ pub trait Experiment: Sync {
     /// The question it answers, in one line.
     fn question(&self) -> &'static str;
 
-    /// Where the protocol comes from.
+    /// Returns where the protocol comes from.
     fn source(&self) -> &'static str;
 
     /// Its parameters with the values of the full and of the quick protocol.
@@ -68,8 +68,8 @@ pub trait Experiment: Sync {
     /// before any drive is opened.
     fn check(&self, settings: &mut Settings) -> Result<(), LabError>;
 
-    /// What a run will do to a drive; known before it starts. Fails where the drive is one that
-    /// the protocol cannot be run on.
+    /// Returns what a run will do to a drive; known before it starts. Fails where the drive is one that the protocol
+    /// cannot be run on.
     fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError>;
 
     /// Parameters that stand for something which only a simulated drive lacks: on a real one they
@@ -149,8 +149,9 @@ pub struct Plan {
     /// What the time for writing is filled with: lengths of requests that share it evenly, and how
     /// many are in flight. Where there is none it is as fast as sequential writes.
     pub timed_requests: (Vec<ByteLength>, u32),
-    /// True if the time for writing and reading is a limit, and the run ends when it is steady.
-    pub until_steady: bool,
+    /// How many workloads write until they are steady, on whichever drive: the time for writing and reading is a limit
+    /// then.
+    pub until_steady: u64,
     /// Bytes that must be free on the drive.
     pub space: ByteLength,
     /// What it makes at the place that the user named, where that is not one file.
@@ -186,8 +187,8 @@ impl Plan {
         self.counted_writes() + ByteLength::new(timed as u64)
     }
 
-    /// What the requests of the time for writing reach of the sequential throughput: a request
-    /// takes a time of its own besides that for its bytes, and those in flight share it.
+    /// Returns what the requests of the time for writing reach of the sequential throughput: a request takes a time of
+    /// its own besides that for its bytes, and those in flight share it.
     fn timed_share(&self) -> f64 {
         let (lengths, depth) = &self.timed_requests;
         if lengths.is_empty() {
@@ -223,7 +224,7 @@ impl Plan {
         )))
     }
 
-    /// How long a run takes on a drive with the given sequential throughput, assuming
+    /// Returns how long a run takes on a drive with the given sequential throughput, assuming
     /// [`RANDOM_WRITE_SHARE`] of it for small random writes and [`LARGE_RANDOM_WRITE_SHARE`] for
     /// large ones.
     pub fn estimate(&self, bytes_per_second: f64) -> Nanoseconds {
@@ -255,7 +256,7 @@ pub trait Watcher {
     /// A step begins. `weight` is its share of the whole run, which sums to about one.
     fn step(&mut self, name: &str, weight: f64);
 
-    /// How much of the step is done, between 0 and 1.
+    /// Returns how much of the step is done, between 0 and 1.
     fn progress(&mut self, done: f64) -> Control;
 
     /// Takes what the drive has done since the sample before. Workloads that run side by side give none.

@@ -131,7 +131,7 @@ impl Operation {
         if self.is_random() { RANDOM_REQUEST } else { SEQUENTIAL_REQUEST }
     }
 
-    /// What it is called in sentences.
+    /// Returns what it is called in sentences.
     fn words(self) -> &'static str {
         match self {
             Operation::SeqRead => "sequential reads",
@@ -217,7 +217,8 @@ impl Protocol {
             large_random_writes: self.sizes.used * prepared,
             writing: (self.time + self.limit) * states,
             reading: self.time * states / READS_SHARE,
-            until_steady: true,
+            // Sequential and random writes.
+            until_steady: 2 * states,
             space: self.sizes.capacity,
             block_sizes: vec![SEQUENTIAL_REQUEST, RANDOM_REQUEST],
             // Of a pair both are copied for each operation.
@@ -226,7 +227,7 @@ impl Protocol {
         }
     }
 
-    /// What the lowest mean is over: a minute where random writes take half an hour.
+    /// Returns what the lowest mean is over: a minute where random writes take half an hour.
     fn window(&self) -> Nanoseconds {
         Nanoseconds::new(self.time.nanos() / WINDOWS_PER_TIME)
     }

@@ -116,12 +116,12 @@ impl Protocol {
         self.phase.mix.read_percent < 100
     }
 
-    /// How long the workload runs, about, for the progress.
+    /// Returns how long the workload runs, about, for the progress.
     fn expected(&self) -> Nanoseconds {
         if self.is_single() { self.time } else { self.until.expected }
     }
 
-    /// How long the workload runs at most.
+    /// Returns how long the workload runs at most.
     fn limit(&self) -> Nanoseconds {
         if self.is_single() { self.time } else { self.until.at_most }
     }
@@ -139,7 +139,7 @@ impl Protocol {
             writing: if self.writes() { limit } else { none },
             reading: if self.writes() { none } else { limit },
             timed_requests: (vec![self.phase.block_size], self.phase.depth),
-            until_steady: !self.is_single(),
+            until_steady: u64::from(!self.is_single()),
             space: self.phase.region.length,
             block_sizes: vec![self.phase.block_size, FILL_REQUEST],
             ..Plan::default()
