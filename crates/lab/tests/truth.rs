@@ -42,7 +42,8 @@ fn rows(report: &Report) -> Vec<[String; 6]> {
             text(&row[1]),
             number(&row[2]).to_string(),
             format!("{model:.digits$}"),
-            format!("{:+.1}", number(&row[4])),
+            // Nothing is +0.0, on whichever side of it.
+            format!("{:+.1}", (number(&row[4]) * 10.0).round() / 10.0 + 0.0),
             text(&row[5]),
         ]
     };
