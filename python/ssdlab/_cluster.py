@@ -1,6 +1,6 @@
 """A sweep on a cluster: runs in batches, as tasks of dask.distributed.
 
-A task makes some runs and returns their figures by key. The process that asked keeps them, as files that
+A task makes some runs and returns their figures by key; a data set takes the whole reports (`_dataset`). The process that asked keeps them, as files that
 appear when they are whole, so that a sweep that lost workers, or was ended, goes on with ``resume=True``.
 Seeds are part of the question: no figure depends on which worker made a run, or on their order.
 """
@@ -12,8 +12,10 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from . import _ssdlab
+from . import _dataset, _ssdlab
 from ._errors import Error, Interrupted, UnsupportedError, UsageError
+from ._report import Report
+from ._tables import arrow
 
 if TYPE_CHECKING:
     from ._sweep import SweepResult
@@ -33,9 +35,9 @@ _designs: dict[str, _ssdlab.Design] = {}
 
 
 def _make(
-    version: str, sweep: str, asked: dict[str, Any], runs: list[Run]
+    version: str, sweep: str, asked: dict[str, Any], dataset: str | None, runs: list[Run]
 ) -> list[tuple[str, str | None, str]]:
-    """Makes some runs, on a worker: key, figures as JSON, and why there are none."""
+    """Makes some runs, on a worker: key, figures as JSON, and why there are none. Their reports go to `dataset`."""
     if _ssdlab.__version__ != version:
         words = f"this worker has ssdlab {_ssdlab.__version__}, and the sweep is one of {version}"
         raise UnsupportedError(words)
@@ -45,11 +47,18 @@ def _make(
         _designs.clear()
         _designs[sweep] = design
     made: list[tuple[str, str | None, str]] = []
+    whole: list[_dataset.Made] = []
     for key, point, seed in runs:
         try:
-            made.append((key, design.run_one(key, point, seed), ""))
+            measured, report = design.run_one(key, point, seed)
         except Exception as error:
             made.append((key, None, str(error)))
+            continue
+        made.append((key, measured, ""))
+        if dataset is not None:
+            whole.append(_dataset.Made(key, seed, *design.place(point), measured, Report(report)))
+    if dataset is not None:
+        _dataset.write(dataset, whole)
     return made
 
 
@@ -74,6 +83,7 @@ def carry_out(
     out: str | None,
     resume: bool,
     batch: int | None,
+    dataset: str | None,
     progress: Callable[[str, float], Any] | None,
 ) -> SweepResult:
     """Has the runs made by the workers of `client`, and puts together what came of them."""
@@ -89,14 +99,22 @@ def carry_out(
     with tempfile.TemporaryDirectory(prefix="ssdlab-") as spare:
         place = out or spare
         kept = _ssdlab.Kept(place, resume)
-        runs = [run for run in design.keys() if not kept.holds(run[0])]
+        runs = design.keys()
+        if dataset is None:
+            runs = [run for run in runs if not kept.holds(run[0])]
+        else:
+            arrow()
+            there = _dataset.take_over(dataset, {key for key, _, _ in runs}, kept, resume)
+            runs = [run for run in runs if run[0] not in there]
         size = batch or _size(len(runs), client)
         batches = [runs[at : at + size] for at in range(0, len(runs), size)]
         sweep = f"ssdlab-{uuid.uuid4().hex}"
         make = _shipped()
         # Names of their own: a task of an earlier call that failed may still be known to the scheduler.
         waiting = {
-            client.submit(make, _ssdlab.__version__, sweep, asked, some, pure=False, key=f"{sweep}-{number}"): some
+            client.submit(
+                make, _ssdlab.__version__, sweep, asked, dataset, some, pure=False, key=f"{sweep}-{number}"
+            ): some
             for number, some in enumerate(batches)
         }
         failed: dict[str, str] = {}

@@ -289,6 +289,7 @@ def sweep(
     skip_impossible: bool = False,
     client: Any = None,
     batch: int | None = None,
+    dataset: str | os.PathLike[str] | None = None,
     progress: Callable[[str, float], Any] | None = None,
 ) -> SweepResult:
     """Runs an experiment at many points, several times each, and puts the runs together.
@@ -331,6 +332,9 @@ def sweep(
         Has the runs made by the workers of a cluster, in batches; needs ``pip install 'ssdlab[dask]'``.
     batch : int, optional
         Runs of a task on a cluster; chosen by how many there are unless given.
+    dataset : path, optional
+        Directory, under the same path on all workers, that they write figures, curves and latencies of every run
+        to, as Parquet; needs `client`, and pyarrow.
     progress : callable, optional
         Is called with ``""`` and the share that is done, a few times a second.
 
@@ -371,7 +375,10 @@ def sweep(
     if client is not None:
         from ._cluster import carry_out
 
-        result = carry_out(design, asked, client, place, resume, batch, progress)
+        where = None if dataset is None else os.path.abspath(dataset)
+        result = carry_out(design, asked, client, place, resume, batch, where, progress)
+    elif dataset is not None:
+        raise UsageError("dataset is what the workers of a cluster write; give a client, too")
     else:
         try:
             result = SweepResult(design.run(jobs, place, resume, duration("rest", rest), progress))

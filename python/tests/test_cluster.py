@@ -91,6 +91,65 @@ def test_only_what_is_missing_is_made(client, tmp_path, swept):
     assert len(after) == 12 and all(after[name] == when for name, when in before.items())
 
 
+def test_workers_write_what_is_too_much_to_be_sent(client, tmp_path, swept):
+    dataset = needs("pyarrow.dataset", "data sets of runs")
+    place, out = tmp_path / "set", tmp_path / "out"
+    first = ssdlab.sweep("fragmentation", **QUESTION, out=out, client=client, batch=5, dataset=place)
+    assert first == swept
+
+    def read(part):
+        return dataset.dataset(place / part, format="parquet").to_table().to_pandas()
+
+    runs = read("runs")
+    assert sorted(runs["key"]) == sorted(swept.runs["key"]) and set(runs["spare"]) == set(SPARES)
+    figures = read("figures").pivot(index="key", columns="figure", values="value")
+    for name in swept.measures:
+        expected = swept.runs.set_index("key")[name].reindex(figures.index)
+        assert figures[name].equals(expected.astype(float).rename(name)), name
+    one = swept.runs.iloc[7]
+    report = ssdlab.run("fragmentation", one.drive, quick=True, seed=int(one.seed))
+    curves = read("curves")
+    for name, curve in report.series.items():
+        found = curves[(curves["key"] == one.key) & (curves["curve"] == name)]
+        assert found["x"].tolist() == curve.x.tolist() and found["y"].tolist() == curve.y.tolist()
+    latencies = read("latencies")
+    for name, histogram in report.histograms.items():
+        found = latencies[(latencies["key"] == one.key) & (latencies["histogram"] == name)]
+        assert found["requests"].sum() == histogram.count
+    assert len(report.series) > 0 and len(report.histograms) > 0
+
+    with pytest.raises(ssdlab.UsageError, match="resume=True"):
+        ssdlab.sweep("fragmentation", **QUESTION, client=client, dataset=place)
+    # Whoever asked has lost all, and a task has left half of what it wrote: nothing is made twice.
+    before = {file: file.stat().st_mtime_ns for file in place.glob("*/*")}
+    whole = next((place / "runs").iterdir())
+    lost = set(runs.loc[runs["key"].isin(dataset.dataset(whole).to_table()["key"].to_pylist()), "key"])
+    whole.unlink()
+    (place / "curves" / ".unfinished").write_bytes(b"PAR1")
+    made = []
+    resumed = ssdlab.sweep(
+        "fragmentation",
+        **QUESTION,
+        out=tmp_path / "new",
+        resume=True,
+        client=client,
+        batch=1,
+        dataset=place,
+        progress=lambda _, share: made.append(share),
+    )
+    assert resumed == swept and len(made) == len(lost) < 12
+    assert sorted(read("runs")["key"]) == sorted(runs["key"])
+    assert len(read("figures")) == figures.size
+    assert not (place / "curves" / ".unfinished").exists()
+    unchanged = [file for file, when in before.items() if file.exists() and file.stat().st_mtime_ns == when]
+    assert len(unchanged) == len(before) - 4
+
+
+def test_a_data_set_needs_workers():
+    with pytest.raises(ssdlab.UsageError, match="client"):
+        ssdlab.sweep("fragmentation", **QUESTION, dataset="set")
+
+
 def test_a_worker_that_is_killed_costs_nothing_but_time(tmp_path, swept):
     told = []
     with local_cluster() as client:

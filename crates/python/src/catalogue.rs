@@ -35,7 +35,7 @@ impl Profile {
         self.0.name()
     }
 
-    /// What drive it is, in a line.
+    /// Returns what drive it is, in a line.
     fn summary(&self) -> &str {
         self.0.summary()
     }

@@ -192,7 +192,7 @@ impl Drive {
         Ok(Drive(Mutex::new(held)))
     }
 
-    /// What it says of itself, as JSON.
+    /// Returns what it says of itself, as JSON.
     fn description(&self) -> Result<String, Failure> {
         let held = self.lock()?;
         let description = held.drive.description();
@@ -209,7 +209,7 @@ impl Drive {
         .to_string())
     }
 
-    /// What it has counted, how worn it is and where time went, as JSON.
+    /// Returns what it has counted, how worn it is and where time went, as JSON.
     fn inside(&self) -> Result<String, Failure> {
         let held = self.lock()?;
         let inside = held.drive.inside();
@@ -371,7 +371,7 @@ impl Drive {
     }
 }
 
-/// What the program calls `--force` is an argument here.
+/// Returns what the program calls `--force` is an argument here.
 fn force_in_python(error: LabError) -> Failure {
     let words = crate::failure::chain(&error).replace("say --force", "say replace=True");
     match error.kind() {

@@ -11,7 +11,7 @@ use ssdlab_lab::{import, rehearsal};
 use crate::failure::Failure;
 use crate::report::Report;
 
-/// Where the program keeps runs: `$SSDLAB_STORE`, or a file in the user's data directory.
+/// Returns where the program keeps runs: `$SSDLAB_STORE`, or a file in the user's data directory.
 #[pyfunction]
 pub fn store_path() -> Result<PathBuf, Failure> {
     if let Some(path) = std::env::var_os("SSDLAB_STORE").filter(|path| !path.is_empty()) {

@@ -104,7 +104,7 @@ impl PhaseResult {
         (Numbers::of(until), Numbers::of(rate))
     }
 
-    /// What the drive counted meanwhile, as JSON.
+    /// Returns what the drive counted meanwhile, as JSON.
     fn counted(&self) -> &str {
         &self.counted
     }

@@ -143,11 +143,24 @@ impl Design {
         Ok(known.collect())
     }
 
-    /// Makes the run called `key`, and returns what it measured as JSON. The key is made anew: on another machine a
-    /// file of the same name may hold something else.
-    fn run_one(&self, py: Python<'_>, key: &str, point: usize, seed: u64) -> PyResult<String> {
+    /// The target of a point, and its value of each key.
+    fn place(&self, point: usize) -> Result<(String, Vec<(String, String)>), Failure> {
+        let keys = self.points.dimensions().iter().map(|it| it.key.clone());
+        let values = keys.zip(self.points.values(point)).collect();
+        Ok((self.points.target_name(point)?, values))
+    }
+
+    /// Makes the run called `key`, and returns what it measured as JSON, and its report. The key is made anew: on
+    /// another machine a file of the same name may hold something else.
+    fn run_one(
+        &self,
+        py: Python<'_>,
+        key: &str,
+        point: usize,
+        seed: u64,
+    ) -> PyResult<(String, Report)> {
         let mut watch = Watch::new(None);
-        let measured = py.detach(|| -> Result<Measured, Failure> {
+        let made = py.detach(|| -> Result<_, Failure> {
             let found = Key::of(self.points.experiment(), &self.points.case(point, seed)?, seed)?;
             if found.as_str() != key {
                 return Err(Failure::usage(
@@ -156,9 +169,11 @@ impl Design {
             }
             Ok(ssdlab_sweep::run_one(&self.points, point, seed, &Simulated, &mut watch)?)
         });
-        match (measured, watch.stopped(py)) {
-            (Ok(measured), _) => {
-                Ok(serde_json::to_string(&measured).expect("its keys are strings"))
+        match (made, watch.stopped(py)) {
+            (Ok(report), _) => {
+                let measured = Measured::of(&report);
+                let json = serde_json::to_string(&measured).expect("its keys are strings");
+                Ok((json, Report::new(report)))
             }
             (Err(_), Some((error, _))) => Err(error),
             (Err(failure), None) => Err(failure.into()),
@@ -237,7 +252,7 @@ impl Design {
         self.looked.get_or_init(|| self.points.check())
     }
 
-    /// How many runs go side by side, of those wanted, in the memory there is.
+    /// Returns how many runs go side by side, of those wanted, in the memory there is.
     fn jobs(&self, wanted: Option<usize>) -> Result<usize, Failure> {
         if self.points.is_real() {
             return Ok(1);
@@ -402,7 +417,7 @@ impl Sweep {
         points.collect()
     }
 
-    /// What was measured: a row for each run, a column for each figure.
+    /// Returns what was measured: a row for each run, a column for each figure.
     fn values(&self) -> Numbers {
         let measures = self.swept.measures.len();
         let mut all = Vec::new();

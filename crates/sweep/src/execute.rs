@@ -13,6 +13,7 @@ use rayon::prelude::*;
 use ssdlab_blockio::RealOptions;
 use ssdlab_drive::{Control, Drive, ErrorKind};
 use ssdlab_lab::experiment::Watcher;
+use ssdlab_lab::report::Report;
 use ssdlab_lab::{LabError, Outcome};
 
 use crate::design::{Case, Design, Impossible, chain};
@@ -166,7 +167,7 @@ pub fn collect(
     Ok(Sweep::new(design, keys, states, !is_complete))
 }
 
-/// Makes the run of `point` with `seed` by itself, and returns what it measured.
+/// Makes the run of `point` with `seed` by itself, and returns its report.
 ///
 /// # Errors
 /// When the drive cannot be opened, the run fails, or `watcher` ends it.
@@ -176,7 +177,7 @@ pub fn run_one(
     seed: u64,
     opener: &dyn Opener,
     watcher: &mut dyn Watcher,
-) -> Result<Measured, LabError> {
+) -> Result<Report, LabError> {
     let experiment = design.experiment();
     let mut case = design.case(point, seed)?;
     case.settings.set_threads(1);
@@ -186,7 +187,7 @@ pub fn run_one(
     drive.prepare(plan.space)?;
     let Outcome { report, error } =
         ssdlab_lab::run(experiment, &case.settings, seed, &mut *drive, watcher);
-    error.map_or_else(|| Ok(Measured::of(&report)), Err)
+    error.map_or(Ok(report), Err)
 }
 
 /// Returns the key of every run, seeds within points; `None` for those of points that cannot be.
@@ -304,7 +305,8 @@ fn rest(shared: &Shared) {
 
 fn measure(shared: &Shared, job: &Job, part: &AtomicU32) -> Result<Measured, LabError> {
     let mut watcher = OfRun { part, is_ended: &shared.is_ended, before: 0.0, weight: 0.0 };
-    run_one(shared.design, job.point, job.seed, shared.options.opener, &mut watcher)
+    let report = run_one(shared.design, job.point, job.seed, shared.options.opener, &mut watcher)?;
+    Ok(Measured::of(&report))
 }
 
 /// Watches one run.

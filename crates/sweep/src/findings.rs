@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::vary::Role;
 
-    /// What is said of a figure with these values at each level and seed.
+    /// Returns what is said of a figure with these values at each level and seed.
     fn said(values: &str, by_seed: &[&[f64]]) -> (String, String) {
         let values = values.split(',').map(str::to_owned).collect();
         let key = Dimension { key: "spare".to_owned(), role: Role::Drive, values };

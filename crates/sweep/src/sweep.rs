@@ -297,7 +297,7 @@ impl Sweep {
         ratios.len() > 1 && ratios.iter().all(is_fixed)
     }
 
-    /// How far the means of points are apart, in shares of the greatest.
+    /// Returns how far the means of points are apart, in shares of the greatest.
     fn spread(&self, measure: usize) -> f64 {
         let means = self.points.iter().filter_map(|it| it.estimates[measure]).map(|it| it.mean);
         let (low, high) = means.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| {

@@ -8,7 +8,7 @@ use ssdlab_lab::report::{Cell, Column, Cost, Host, Report, Table, TargetKind};
 use crate::results::write_whole;
 use crate::sweep::{State, Sweep};
 
-/// What a sweep's report is called an experiment of.
+/// Returns what a sweep's report is called an experiment of.
 pub fn experiment_name(sweep: &Sweep) -> String {
     format!("sweep {}", sweep.experiment)
 }
