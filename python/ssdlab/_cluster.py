@@ -141,12 +141,14 @@ def carry_out(
 
 def _keep(kept: _ssdlab.Kept, future: Any, runs: list[Run]) -> dict[str, str]:
     """Keeps the figures of a task that ended; returns by key why some are not there."""
+    from distributed.comm.core import CommClosedError
+
     try:
         made = future.result()
     except Exception as error:
         why = f"its task was lost: {type(error).__name__}: {error}"
-        # Of a task that Dask has cancelled by itself.
-        if getattr(error, "reason", "") == "scheduler-connection-lost":
+        # Of a task that Dask has cancelled by itself, or has no way left to ask for.
+        if getattr(error, "reason", "") == "scheduler-connection-lost" or isinstance(error, CommClosedError):
             why = "the scheduler was lost"
         return {key: why for key, _, _ in runs}
     failed = {}

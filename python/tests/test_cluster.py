@@ -220,10 +220,10 @@ def test_tasks_that_fail_are_named_and_made_later(client, tmp_path, swept):
 
         real = _cluster._make
 
-        def make(version, sweep, asked, runs):
+        def make(version, sweep, asked, dataset, runs):
             if any(seed == 2 for _, _, seed in runs):
                 raise MemoryError("too small a machine")
-            return real(version, sweep, asked, runs)
+            return real(version, sweep, asked, dataset, runs)
 
         _cluster._real, _cluster._make = real, make
 
@@ -281,7 +281,7 @@ os.chdir({str(here)!r})
 asked = question("fragmentation", ["sim:./own.toml,scale=1/64"], {{}}, None, True, 1, 2, None, False)
 runs = _ssdlab.Design(asked).keys()
 os.chdir({str(there)!r})
-for key, figures, why in _cluster._make(ssdlab.__version__, "a sweep", asked, runs):
+for key, figures, why in _cluster._make(ssdlab.__version__, "a sweep", asked, None, runs):
     print(figures, why)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
